@@ -1,8 +1,10 @@
-import { refuse, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, Next, Reply } from '../../src/plugin/plugin.ts'
+import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
+import type { BlockId, Call, Json, Next, Reply } from '../../src/plugin/plugin.ts'
 import type { FilterTopic } from './filter.ts'
-import type { FilterAnswer, FilterRequest, Filters } from './filters.ts'
+import type { FilterRequest, Filters } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
+import { fetchHead } from './missed-changes.ts'
+import type { Fetch } from './missed-changes.ts'
 
 type ContextKeys = 'request' | 'key' | 'account'
 
@@ -11,33 +13,45 @@ export type FilterMethod = (call: Call<ContextKeys>, next: Next<ContextKeys>) =>
 
 /** The methods about filters, which callers over HTTP use as well. */
 export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly<Record<string, FilterMethod>> => {
-  const create = async ({ context }: Call<ContextKeys>, topic: FilterTopic): Promise<Reply> => {
-    const id = await filters.create(topic, context.account.id, maxPerAccount)
+  const create = async ({ context }: Call<ContextKeys>, topic: FilterTopic, base?: BlockId): Promise<Reply> => {
+    const id = await filters.create(topic, context.account.id, maxPerAccount, base)
     return typeof id === 'string' ? localReply(`"${id}"`) : id
   }
-  const request = ({ context }: Call<ContextKeys>, action: FilterRequest['action']): Promise<FilterAnswer | undefined> =>
-    filters.request({ action, id: String(context.request.params[0]), account: context.account.id })
+  const request = (call: Call<ContextKeys>, next: Next<ContextKeys>, action: FilterRequest['action']) => {
+    const { account, request } = call.context
+    return filters.request({ action, id: String(request.params[0]), account: account.id }, fetchBelow(call, next))
+  }
   return {
-    eth_newBlockFilter: call => create(call, { kind: 'newHeads' }),
+    eth_newBlockFilter: async (call, next) => create(call, { kind: 'newHeads' }, await fetchHead(fetchBelow(call, next))),
     eth_newPendingTransactionFilter: call =>
       create(call, { kind: call.context.request.params[0] === true ? 'fullPendingTransactions' : 'newPendingTransactions' }),
-    eth_newFilter: async call => {
+    eth_newFilter: async (call, next) => {
       const request = call.context.request.params[0] ?? {}
       const filter = parseLogFilter(request, 'eth_newFilter')
-      return 'error' in filter ? filter : create(call, { kind: 'logs', filter, request })
+      return 'error' in filter ? filter : create(call, { kind: 'logs', filter, request }, await fetchHead(fetchBelow(call, next)))
     },
-    eth_getFilterChanges: async call => {
-      const answer = await request(call, 'changes')
+    eth_getFilterChanges: async (call, next) => {
+      const answer = await request(call, next, 'changes')
+      if (answer !== undefined && 'error' in answer) return answer
       return answer !== undefined && 'text' in answer ? localReply(answer.text, answer.count) : notFound
     },
     eth_getFilterLogs: async (call, next) => {
-      const answer = await request(call, 'criteria')
+      const answer = await request(call, next, 'criteria')
       if (answer === undefined || !('criteria' in answer)) return notFound
       return next(withContext(call, { request: { method: 'eth_getLogs', params: [answer.criteria] } }))
     },
-    eth_uninstallFilter: async call => localReply(String((await request(call, 'uninstall')) !== undefined)),
+    eth_uninstallFilter: async (call, next) => localReply(String((await request(call, next, 'uninstall')) !== undefined)),
   }
 }
+
+/** What the plugins below return for the caller: part of the call, and charged with it. */
+const fetchBelow =
+  (call: Call<ContextKeys>, next: Next<ContextKeys>): Fetch =>
+  async (method, params) => {
+    const reply = await next(withContext(call, { request: { method, params } }))
+    if (isFailure(reply)) return reply.fault === 'caller' ? null : undefined
+    return JSON.parse(toBuffer(reply.result).toString()) as Json // JSON gives Json
+  }
 
 const localReply = (text: string, count?: number): Reply => ({
   source: 'local',

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { Json } from '../../src/plugin/plugin.ts'
+import type { BlockId, ChainUpdate, Json } from '../../src/plugin/plugin.ts'
 import type { LogFilter } from './log-filter.ts'
 
 /** What a filter is about: new blocks, pending transactions, or logs. */
@@ -13,12 +13,16 @@ const maxChanges = 10_000
 const maxChars = 8 << 20
 
 export interface FilterOptions {
-  /** The process that keeps the filter: the id begins with its name. */
-  readonly peer: string
+  /** See newFilterId(). */
+  readonly id: string
   readonly topic: FilterTopic
   readonly account: string
   /** In monotonic ms. */
   readonly usedAt: number
+  /** The newest block before the filter. Without it, the filter is not stored. */
+  readonly base?: BlockId | undefined
+  /** Another process has kept the filter, which begins with resume(). */
+  readonly resumed?: { readonly firstBlock: number; readonly position: BlockId } | undefined
   /** The filter holds so many characters more, or fewer, than before. */
   onResize(filter: Filter, change: number): void
 }
@@ -28,18 +32,66 @@ export class Filter {
   readonly id: string
   readonly topic: FilterTopic
   readonly account: string
+  /** Blocks up to this one were before the filter. */
+  readonly firstBlock: number
   /** In monotonic ms. */
   usedAt: number
+  /** Changes up to this block have been delivered. */
+  position: BlockId | undefined
+  /** Changes up to this block were delivered at resume(). */
+  #resumedAt: BlockId | undefined
+  /** What comes until resume(). */
+  #waiting:
+    | { readonly updates: ChainUpdate[]; readonly changes: { readonly texts: readonly string[]; readonly block: BlockId }[] }
+    | undefined
+  /** The feed has brought a block that is news to the filter. */
+  #isFollowing = false
   readonly #onResize: FilterOptions['onResize']
   #changes: string[] = []
   #chars = 0
 
-  constructor({ peer, topic, account, usedAt, onResize }: FilterOptions) {
-    this.id = `0x${peer}${randomBytes(8).toString('hex')}`
+  constructor({ id, topic, account, usedAt, base, resumed, onResize }: FilterOptions) {
+    this.id = id
     this.topic = topic
     this.account = account
     this.usedAt = usedAt
+    this.firstBlock = resumed?.firstBlock ?? base?.number ?? 0
+    this.position = resumed?.position ?? base
+    this.#waiting = resumed && { updates: [], changes: [] }
     this.#onResize = onResize
+  }
+
+  /**
+   * Of a filter that another process has kept: these changes have come up to the block `head`, and those that the feed has brought meanwhile
+   * follow. False when they do not follow.
+   */
+  resume(changes: readonly string[], head: BlockId): boolean {
+    const waiting = this.#waiting
+    this.#waiting = undefined
+    this.#resumedAt = this.position = head
+    this.append(changes)
+    if (waiting?.updates.every(update => this.follow(update)) === false) return false
+    for (const { texts, block } of waiting?.changes ?? []) this.append(texts, block)
+    return true
+  }
+
+  /** The feed brings this update. False when what was delivered at resume() is not part of the feed: the filter would leave out changes. */
+  follow(update: ChainUpdate): boolean {
+    if (this.#waiting !== undefined) return this.#waiting.updates.push(update) > 0
+    const { removed, added } = update
+    const resumedAt = this.#resumedAt
+    if (resumedAt !== undefined) {
+      const [first] = added
+      if (removed.some(block => !this.#isNew(block))) return false
+      if (added.some(({ number, hash }) => number === resumedAt.number && hash !== resumedAt.hash)) return false
+      if (!this.#isFollowing && first !== undefined && first.number > resumedAt.number + 1) return false
+    }
+    this.#isFollowing ||= added.some(block => this.#isNew(block))
+    return true
+  }
+
+  #isNew({ number }: BlockId): boolean {
+    return this.#resumedAt === undefined || number > this.#resumedAt.number
   }
 
   /** Characters of the changes. */
@@ -51,8 +103,10 @@ export class Filter {
     return this.#changes.length > maxChanges || this.#chars > maxChars
   }
 
-  /** JSON texts with one character per byte (latin1). */
-  append(changes: readonly string[]): void {
+  /** JSON texts with one character per byte (latin1), of a block if they are of one. */
+  append(changes: readonly string[], block?: BlockId): void {
+    if (block !== undefined && this.#waiting !== undefined) return void this.#waiting.changes.push({ texts: changes, block })
+    if (block !== undefined && !this.#isNew(block)) return
     const charsBefore = this.#chars
     for (const change of changes) {
       this.#changes.push(change)
@@ -61,15 +115,19 @@ export class Filter {
     this.#onResize(this, this.#chars - charsBefore)
   }
 
-  /** The changes since the last time, as the text of a JSON array. */
-  take(): { readonly text: string; readonly count: number } {
+  /** The changes since the last time, as the text of a JSON array. `tip` is the newest block that the filter has been told of. */
+  take(tip: BlockId | undefined): { readonly text: string; readonly count: number } {
     const [changes, chars] = [this.#changes, this.#chars]
     this.#changes = []
     this.#chars = 0
     this.#onResize(this, -chars)
+    if (this.#isFollowing && tip !== undefined) this.position = tip
     return { text: `[${changes.join(',')}]`, count: changes.length }
   }
 }
+
+/** It begins with the name of the process that keeps the filter. */
+export const newFilterId = (peer: string): string => `0x${peer}${randomBytes(8).toString('hex')}`
 
 /** The name of the process that keeps the filter with this id; undefined for an id that no filter has. */
 export const ownerOf = (id: string): string | undefined => (/^0x[0-9a-f]{32}$/.test(id) ? id.slice(2, 18) : undefined)

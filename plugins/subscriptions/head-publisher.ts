@@ -1,6 +1,7 @@
 import type { ChainUpdate } from '../../src/plugin/plugin.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { Filter } from './filter.ts'
+import { PublishedBlocks } from './published-blocks.ts'
 import type { Subscription } from './subscription.ts'
 
 export interface HeadPublisherOptions {
@@ -11,6 +12,7 @@ export interface HeadPublisherOptions {
 
 /** Publishes each new header, and its hash to filters. Those of removed blocks are not taken back: the headers of the new branch follow. */
 export class HeadPublisher {
+  readonly blocks = new PublishedBlocks()
   readonly #subscriptions: ReadonlySet<Subscription>
   readonly #filters: ReadonlySet<Filter>
   readonly #delivery: EventDelivery
@@ -21,9 +23,12 @@ export class HeadPublisher {
     this.#delivery = delivery
   }
 
-  async publish({ added }: ChainUpdate): Promise<void> {
-    for (const { json, hash, timestampMs } of added) {
-      for (const filter of this.#filters) filter.append([`"${hash}"`])
+  async publish({ removed, added }: ChainUpdate): Promise<void> {
+    for (const block of removed) this.blocks.remove(block)
+    for (const block of added) {
+      const { json, hash, timestampMs } = block
+      this.blocks.add(block)
+      for (const filter of this.#filters) filter.append([`"${hash}"`], block)
       // All WebSockets share the text.
       const event = [Buffer.from(json).toString('latin1')]
       await this.#delivery.deliver(new Map(Array.from(this.#subscriptions, subscription => [subscription, event])), timestampMs)

@@ -4,6 +4,7 @@ import { BlockLogs } from './block-logs.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { Filter } from './filter.ts'
 import type { LogFilter } from './log-filter.ts'
+import { PublishedBlocks } from './published-blocks.ts'
 import { RecentLogs } from './recent-logs.ts'
 import type { Subscription } from './subscription.ts'
 
@@ -15,6 +16,7 @@ export interface LogPublisherOptions extends Pick<Services, 'results'> {
 
 /** Publishes the logs of each block to the subscriptions and filters that they match, and takes them back when the block is removed. */
 export class LogPublisher {
+  readonly blocks = new PublishedBlocks()
   readonly #subscriptions: ReadonlySet<Subscription>
   readonly #filters: ReadonlySet<Filter>
   readonly #delivery: EventDelivery
@@ -33,11 +35,13 @@ export class LogPublisher {
   /** What was published before is not taken back any more. */
   reset(): void {
     this.#recentLogs.clear()
+    this.blocks.clear()
   }
 
   /** Resolves with false when logs that were published cannot be taken back, as they are not kept any more. */
   async publish({ removed, added }: ChainUpdate): Promise<boolean> {
     for (const block of removed) {
+      this.blocks.remove(block)
       const logs = this.#recentLogs.remove(block)
       if (logs === 'unknown') return false
       if (logs !== undefined) await this.#takeBack(logs)
@@ -45,10 +49,11 @@ export class LogPublisher {
     for (const block of added) {
       const logs = new BlockLogs(block, this.#results)
       this.#recentLogs.add(logs)
+      this.blocks.add(block)
       const match = (filter: LogFilter) => logs.match(filter)
       const [events, changes] = [matchAll(this.#subscriptions, match), matchAll(this.#filters, match)]
       this.#receivers.set(logs, new WeakSet([...events.keys(), ...changes.keys()]))
-      for (const [filter, texts] of changes) filter.append(texts)
+      for (const [filter, texts] of changes) filter.append(texts, block)
       await this.#delivery.deliver(events, block.timestampMs)
     }
     return true
@@ -63,7 +68,7 @@ export class LogPublisher {
       [...filters].filter(each => receivers?.has(each)),
       match,
     ))
-      filter.append(texts)
+      filter.append(texts, logs)
     await this.#delivery.deliverFree(
       matchAll(
         [...subscriptions].filter(each => receivers?.has(each)),

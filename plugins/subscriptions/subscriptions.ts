@@ -7,6 +7,7 @@ import { FilterValues } from './filter-values.ts'
 import { Filters } from './filters.ts'
 import { HeadPublisher } from './head-publisher.ts'
 import { LogPublisher } from './log-publisher.ts'
+import type { PublishedBlocks } from './published-blocks.ts'
 import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
@@ -26,10 +27,11 @@ export class Subscriptions {
     this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
     const counters = mapKinds(kind => metrics.counter(metricDefinitions.subscriptionEvents, { kind }))
     const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
-    this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind] })
+    this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind], tipOf: kind => tips[kind]?.tip })
     const receivers = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), filters: this.filters.of(kind) })
     const headPublisher = new HeadPublisher({ ...receivers('newHeads'), delivery })
     const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
+    const tips: Partial<Record<SubscriptionKind, PublishedBlocks>> = { newHeads: headPublisher.blocks, logs: logPublisher.blocks }
     const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) => {
       const publisher = new EventPublisher({ ...services, ...receivers(kind), delivery })
       return new FeedConsumer({ feed, handle: update => publisher.publish(update), onEnd: () => this.#closeAll(kind) })
@@ -40,13 +42,18 @@ export class Subscriptions {
       syncing: eventConsumer('syncing', heads.feeds.syncing),
       newHeads: new FeedConsumer({
         feed: heads.feeds.headers,
-        handle: update => headPublisher.publish(update),
+        onStart: () => headPublisher.blocks.clear(),
+        handle: update => {
+          this.filters.observe('newHeads', update)
+          return headPublisher.publish(update)
+        },
         onEnd: () => this.#closeAll('newHeads'),
       }),
       logs: new FeedConsumer({
         feed: heads.feeds.logs,
         onStart: () => logPublisher.reset(),
         handle: async update => {
+          this.filters.observe('logs', update)
           if (!(await logPublisher.publish(update))) this.#closeAll('logs')
         },
         onEnd: () => this.#closeAll('logs'),
@@ -79,9 +86,9 @@ export class Subscriptions {
   }
 
   /** The network is no longer served. */
-  close(): void {
-    for (const kind of subscriptionKinds) this.filters.removeAll(kind)
+  async close(): Promise<void> {
     for (const kind of subscriptionKinds) for (const each of this.#registry.of(kind)) each.close(1001, 'the network is no longer served')
+    await this.filters.close()
   }
 
   /** The next event would leave others out. */

@@ -21,6 +21,7 @@ import type { Clock } from '../services/clock.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import { openSingletons } from './singletons.ts'
+import { openFilterRecords } from '../services/filter-records.ts'
 import { openLedger } from '../services/ledger/index.ts'
 import { LogFileError } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
@@ -208,6 +209,7 @@ const openServices = async (
     log,
     upstreamClientOf,
     sharedCaches,
+    filterRecords: openFilterRecords(store),
     ledger,
     usage,
     metrics,

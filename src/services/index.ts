@@ -3,6 +3,7 @@ import type { Accounts } from './accounts/index.ts'
 import type { UpstreamClient } from './upstream-client/index.ts'
 import type { SharedCaches } from './shared-cache/index.ts'
 import type { Clock } from './clock.ts'
+import type { FilterRecords } from './filter-records.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
 import type { Log } from './log.ts'
@@ -28,6 +29,7 @@ export type {
   FeedSubscription,
   FeedUpdate,
 } from './chain-heads/index.ts'
+export type { FilterRecords } from './filter-records.ts'
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
 export type {
@@ -76,6 +78,8 @@ export interface Services {
   readonly results: Results
   /** The other workers that serve this network. */
   readonly peers: Peers
+  /** For the plugin `subscriptions`. */
+  readonly filterRecords: FilterRecords
   /** Replies shared with other processes and machines. */
   readonly sharedCaches: SharedCaches
   /** Bytes that the caches of this network may take in this process. */

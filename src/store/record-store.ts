@@ -1,7 +1,10 @@
 import type { Json } from '../util/json.ts'
 import type { MaybePromise } from '../util/async.ts'
 
-/** What the portal stores, and the log of changes. The names are stored, so that they cannot change. */
+/**
+ * What the portal stores, the log of changes, and the filters of callers with the processes that keep some. The names are stored, so
+ * that they cannot change.
+ */
 export type RecordKind =
   | 'session'
   | 'sign-in-link'
@@ -19,12 +22,14 @@ export type RecordKind =
   | 'delivery'
   | 'month-use'
   | 'lock'
+  | 'filter'
+  | 'filter-owner'
 
 /** A JSON value that belongs to one account and expires. */
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of the owner of filters, its id. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */
@@ -33,7 +38,7 @@ export interface StoredRecord {
 
 export const neverExpires = Number.MAX_SAFE_INTEGER
 
-/** Records of the portal. An expired record does not exist. */
+/** Records by kind. An expired record does not exist. */
 export interface RecordStore {
   /** Replaces the record with the same kind and id. */
   putRecord(kind: RecordKind, record: StoredRecord): Promise<void>

@@ -24,7 +24,7 @@ import type { FakeUpstream, UpstreamRequest } from './fake-upstreams.ts'
 import { InMemoryKeys } from './in-memory-keys.ts'
 import type { TestKey } from './in-memory-keys.ts'
 import { scriptIssues } from './script-issues.ts'
-import { InMemoryLedgerStore, InMemoryUsageStore } from './in-memory-store.ts'
+import { InMemoryLedgerStore, InMemoryUsageStore, openInMemoryFilterRecords } from './in-memory-store.ts'
 import type { TestClock } from './test-clock.ts'
 import type { TestLog } from './test-log.ts'
 
@@ -83,6 +83,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     accounts: openAccounts(keys, plans, clock),
     upstreamClientOf: openFakeUpstreamClient(config, options),
     sharedCaches: openInMemoryCaches(),
+    filterRecords: openInMemoryFilterRecords(clock),
     rateLimits: new TokenBuckets(clock),
   }
   return { services, keys, stop: () => ledger.stop() }

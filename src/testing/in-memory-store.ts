@@ -1,6 +1,8 @@
 import type { Clock } from '../services/clock.ts'
+import type { FilterRecords } from '../services/filter-records.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../store/lease-accounting.ts'
+import type { StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
 import type {
@@ -141,5 +143,23 @@ export class InMemoryUsageStore implements UsageStore {
       total.credits += credits
     }
     return Array.from(totals, ([hour, total]) => ({ hour, ...total }))
+  }
+}
+
+/** Filters of callers: as in a store that several processes share. */
+export const openInMemoryFilterRecords = (clock: Pick<Clock, 'now'>): FilterRecords => {
+  const records = new Map<string, StoredRecord>()
+  const find: FilterRecords['find'] = async (kind, id) => {
+    const record = records.get(`${kind} ${id}`)
+    return record !== undefined && record.expires > clock.now() ? record : undefined
+  }
+  return {
+    put: async (kind, record) => void records.set(`${kind} ${record.id}`, record),
+    find,
+    async take(kind, id) {
+      const record = records.get(`${kind} ${id}`)
+      records.delete(`${kind} ${id}`)
+      return record !== undefined && record.expires > clock.now() ? record : undefined
+    },
   }
 }

@@ -49,9 +49,17 @@ abstract class Replay {
 
 /** Headers: each is the child of the one before it, or of one that it goes back to. */
 export class HeaderReplay extends Replay {
+  readonly #wasRemoved: (hash: string) => boolean
+
+  /** A block that no upstream had any more for a while comes again, as headers are not taken back. */
+  constructor(wasRemoved: (hash: string) => boolean) {
+    super()
+    this.#wasRemoved = wasRemoved
+  }
+
   add({ number, hash, parentHash }: HeaderEvent): void {
     this.eventCount += 1
-    if (this.last?.hash === hash) this.faults.push(`header ${Number(number)} came twice`)
+    if (this.last?.hash === hash && !this.#wasRemoved(hash)) this.faults.push(`header ${Number(number)} came twice`)
     while (this.last !== undefined && this.last.number >= Number(number)) this.blocks.pop()
     if (this.last !== undefined && this.last.hash !== parentHash)
       this.faults.push(`header ${Number(number)} is no child of block ${this.last.number}`)

@@ -8,10 +8,11 @@ import { WorkerPeers } from '../../src/cluster/worker-peers.ts'
 import { Cancellation } from '../../src/plugin/call.ts'
 import type { Heads } from '../../src/services/chain-heads/index.ts'
 import type { Clock } from '../../src/services/clock.ts'
-import type { Services } from '../../src/services/index.ts'
+import type { FilterRecords, Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
 import type { PushOrigin } from '../../plugins/subscriptions/subscription.ts'
+import { openInMemoryFilterRecords } from '../../src/testing/in-memory-store.ts'
 import { TestLog, fakeOrigin } from '../support/fakes.ts'
 
 const network = 'devnet'
@@ -21,10 +22,12 @@ export class SubscriptionCluster {
   readonly #broadcast: FeedBroadcast
   readonly #relay = new PeerRelay()
   readonly #clock: Clock
+  readonly #filterRecords: FilterRecords
 
   constructor(heads: Pick<Heads, 'feeds'>, clock: Clock) {
     this.#broadcast = new FeedBroadcast(network, heads.feeds)
     this.#clock = clock
+    this.#filterRecords = openInMemoryFilterRecords(clock)
   }
 
   startWorker(): ClusterWorker {
@@ -60,6 +63,7 @@ export class SubscriptionCluster {
       accounts: { find: () => ({ kind: 'unknown' }) },
       usage: { count: () => undefined },
       heads: { feeds },
+      filterRecords: this.#filterRecords,
     } as unknown as Services // what subscriptions read
     return {
       sockets,

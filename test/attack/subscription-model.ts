@@ -1,14 +1,17 @@
-import { parseLogFilter } from '../../plugins/subscriptions/log-filter.ts'
 import type { FilterTopic } from '../../plugins/subscriptions/filter.ts'
 import type { Topic } from '../../plugins/subscriptions/subscription.ts'
+import type { ChainUpdate } from '../../src/services/chain-heads/index.ts'
 import { openModelHeads } from '../services/chain-heads/model-heads.ts'
 import { fakeAccount, fakeKey } from '../support/fakes.ts'
-import { ancestorAt, seededRandom } from '../support/model-chain.ts'
-import type { ModelBlock, ModelNode, RandomBelow } from '../support/model-chain.ts'
+import { seededRandom } from '../support/model-chain.ts'
+import type { RandomBelow } from '../support/model-chain.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack } from './attack.ts'
 import { HashReplay, HeaderReplay, LogReplay } from './subscriber-replays.ts'
 import type { HeaderEvent, LogEvent } from './subscriber-replays.ts'
+import { DisturbedChain } from './disturbed-chain.ts'
+import { Poller, allLogs, topics } from './model-subscribers.ts'
+import type { Replay, Subscriber } from './model-subscribers.ts'
 import { ModelSocket, SubscriptionCluster } from './subscription-cluster.ts'
 import type { ClusterWorker, SubscriptionEvent } from './subscription-cluster.ts'
 
@@ -46,8 +49,9 @@ class SubscriptionModel {
   readonly #random: RandomBelow
   readonly #model = openModelHeads(['a', 'b', 'c'])
   readonly #cluster = new SubscriptionCluster(this.#model.heads, this.#model.clock)
-  readonly #blocks = new Map<string, ModelBlock>()
-  readonly #failing = new Set<ModelNode>()
+  readonly #chain: DisturbedChain
+  /** By hash: blocks that the feed has removed. */
+  readonly #removed = new Set<string>()
   #workers: ClusterWorker[] = []
   #subscribers: Subscriber[] = []
   #pollers: Poller[] = []
@@ -55,11 +59,12 @@ class SubscriptionModel {
   #events = 0
   #lostSockets = 0
   #killedWorkers = 0
-  #reorgs = 0
 
   constructor(seed: number) {
     this.#random = seededRandom(seed)
-    this.#recordBlocks()
+    this.#chain = new DisturbedChain(this.#model, this.#random)
+    const onUpdate = ({ removed }: ChainUpdate): void => removed.forEach(({ hash }) => this.#removed.add(hash))
+    this.#model.heads.feeds.headers.subscribe({ onUpdate, onEnd: () => this.#faults.push('the feed of headers has ended') })
     for (let i = 0; i < workerCount; i++) this.#workers.push(this.#cluster.startWorker())
   }
 
@@ -69,31 +74,28 @@ class SubscriptionModel {
       events: this.#events,
       lostSockets: this.#lostSockets,
       killedWorkers: this.#killedWorkers,
-      reorgs: this.#reorgs,
+      reorgs: this.#chain.reorgs,
     }
   }
 
   async step(): Promise<void> {
-    this.#moveChain()
-    for (const node of this.#model.nodes) this.#disturbNode(node)
-    this.#disturbWorkers()
+    this.#chain.step()
+    await this.#disturbWorkers()
     for (const { socket } of this.#subscribers) if (this.#random(20) === 0) socket.setReading(this.#random(3) > 0)
     this.#replaceLost()
     await this.#model.advance(500)
-    for (const poller of this.#pollers) if (this.#random(4) === 0) void poller.poll(this.#anyWorker())
+    for (const poller of this.#pollers) if (this.#random(4) === 0) void poller.poll(this.#anyWorker(), this.#chain.fetch)
   }
 
   /** Nothing is disturbed any more: what each subscriber has seen must become the chain. */
   async check(step: number): Promise<void> {
-    const { chain, nodes, responseOverrides, advance } = this.#model
-    responseOverrides.clear()
-    this.#failing.clear()
-    for (const node of nodes) node.head = chain.tip
+    const { advance } = this.#model
+    this.#chain.calm()
     for (const worker of this.#workers) worker.release()
     for (const { socket } of this.#subscribers) socket.setReading(true)
     for (let i = 0; i < maxSettlingSteps && !this.#isSettled(); i++) {
       await advance(500)
-      await Promise.all(this.#pollers.map(poller => this.#during(poller.poll(this.#anyWorker()))))
+      await Promise.all(this.#pollers.map(poller => this.#during(poller.poll(this.#anyWorker(), this.#chain.fetch))))
     }
     for (const { replays } of this.#subscribers.filter(({ socket }) => socket.isOpen)) this.#collectFaults(replays, step)
     for (const { replay, isLost } of this.#pollers) if (!isLost) this.#collectFaults([replay], step)
@@ -125,49 +127,21 @@ class SubscriptionModel {
     }
   }
 
-  #moveChain(): void {
-    const { chain } = this.#model
-    const dice = this.#random(10)
-    if (dice < 6) chain.mine()
-    else if (dice === 6) {
-      this.#reorgs += 1
-      chain.reorg()
-    } else if (dice === 7) for (let i = this.#random(30); i > 0; i--) chain.mine()
-    chain.finalize()
-    this.#recordBlocks()
-  }
-
-  /** For the replays: the newest blocks of all branches. */
-  #recordBlocks(): void {
-    for (
-      let block: ModelBlock | undefined = this.#model.chain.tip;
-      block !== undefined && !this.#blocks.has(block.hash);
-      block = block.parent
-    )
-      this.#blocks.set(block.hash, block)
-  }
-
-  #disturbNode(node: ModelNode): void {
-    const { chain, nodes, responseOverrides } = this.#model
-    const dice = this.#random(12)
-    if (dice === 0 && this.#failing.size < nodes.length - 1) this.#failing.add(node)
-    else if (dice === 1) this.#failing.delete(node)
-    // It is behind, stays on a branch that was left, or has the tip.
-    else if (dice < 4) node.head = ancestorAt(chain.tip, chain.tip.number - this.#random(3)) ?? node.head
-    else if (dice > 5) node.head = chain.tip
-    responseOverrides.set(node.name, (method, params) => (this.#failing.has(node) ? undefined : node.answer(method, params)))
-  }
-
-  #disturbWorkers(): void {
+  async #disturbWorkers(): Promise<void> {
     for (const [i, worker] of this.#workers.entries()) {
       const dice = this.#random(60)
       if (dice === 0) worker.hold()
       else if (dice < 20) worker.release()
-      else if (dice === 20) this.#kill(i, worker)
+      else if (dice === 20) await this.#kill(i, worker)
     }
   }
 
-  #kill(i: number, worker: ClusterWorker): void {
+  /** No answer is lost, and what filters have delivered is stored: a second has passed, or the worker ends in order. */
+  async #kill(i: number, worker: ClusterWorker): Promise<void> {
+    for (const each of this.#workers) each.release()
+    while (this.#pollers.some(({ isPolling }) => isPolling)) await this.#model.advance(500)
+    if (this.#random(2) === 0) await worker.subscriptions.close()
+    else await this.#model.advance(1_500)
     worker.kill()
     this.#killedWorkers += 1
     this.#workers[i] = this.#cluster.startWorker()
@@ -194,7 +168,7 @@ class SubscriptionModel {
   }
 
   #subscribe(worker: ClusterWorker): Subscriber {
-    const [headers, logs] = [new HeaderReplay(), this.#newLogReplay()]
+    const [headers, logs] = [new HeaderReplay(hash => this.#removed.has(hash)), this.#newLogReplay()]
     const kinds = new Map<string, Topic['kind']>()
     const handle = ({ subscription, result }: SubscriptionEvent): void => {
       if (kinds.get(subscription) === 'logs') logs.add(result as LogEvent)
@@ -215,64 +189,19 @@ class SubscriptionModel {
   }
 
   #createPoller(kind: 'logs' | 'newHeads'): Poller {
-    const replay = kind === 'logs' ? this.#newLogReplay() : new HashReplay(hash => this.#blocks.get(hash))
+    const replay = kind === 'logs' ? this.#newLogReplay() : new HashReplay(this.#chain.blockOf)
     const topic: FilterTopic = kind === 'logs' ? { kind, filter: allLogs, request: {} } : { kind }
     return new Poller(replay, this.#anyWorker().subscriptions.filters.create(topic, fakeAccount.id, 1_000))
   }
 
   #newLogReplay(): LogReplay {
-    return new LogReplay(hash => this.#blocks.get(hash)?.parent?.hash)
+    return new LogReplay(hash => this.#chain.blockOf(hash)?.parent?.hash)
   }
 
   #anyWorker(): ClusterWorker {
     return this.#workers[this.#random(this.#workers.length)] as ClusterWorker // there are always two
   }
 }
-
-type Replay = HeaderReplay | LogReplay | HashReplay
-
-interface Subscriber {
-  readonly worker: ClusterWorker
-  readonly socket: ModelSocket
-  readonly replays: readonly Replay[]
-}
-
-/** A caller that polls a filter, of whichever worker. */
-class Poller {
-  readonly replay: LogReplay | HashReplay
-  isLost = false
-  #isPolling = false
-  readonly #id: Promise<unknown>
-
-  constructor(replay: LogReplay | HashReplay, id: Promise<unknown>) {
-    this.replay = replay
-    this.#id = id
-  }
-
-  async poll(worker: ClusterWorker): Promise<void> {
-    if (this.isLost || this.#isPolling) return
-    this.#isPolling = true
-    const id = await this.#id
-    const answer =
-      typeof id === 'string' ? await worker.subscriptions.filters.request({ action: 'changes', id, account: fakeAccount.id }) : undefined
-    this.#isPolling = false
-    this.isLost = answer === undefined
-    if (answer === undefined || !('text' in answer)) return
-    for (const change of JSON.parse(answer.text) as readonly unknown[]) this.replay.add(change as LogEvent & string)
-  }
-}
-
-const parseAll = () => {
-  const filter = parseLogFilter({}, 'eth_subscribe')
-  if ('error' in filter) throw new Error(filter.error.message)
-  return filter
-}
-
-const allLogs = parseAll()
-const topics: readonly Topic[] = [
-  { kind: 'newHeads', cost: 0 },
-  { kind: 'logs', filter: allLogs, cost: 0 },
-]
 
 const stepsPerScale = 5_000
 

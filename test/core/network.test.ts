@@ -47,6 +47,7 @@ const hostServices = () => {
     usage: { count: unused },
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
+    filterRecords: { put: unused, find: unused, take: unused },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
 }
@@ -174,6 +175,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'clock',
     'currentSpan',
     'describeMethods',
+    'filterRecords',
     'heads',
     'ledger',
     'log',

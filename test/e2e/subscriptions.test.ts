@@ -1,49 +1,19 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
-import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
-import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
-import { call, connectWs, post } from '../support/rpc-client.ts'
+import { childrenOf, networkFile } from '../support/deployment.ts'
+import { call } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
+import type { Header, Log } from './subscription-fixture.ts'
 
 t.setTimeout(90_000)
 
 const chain = await startAnvilChain()
 t.teardown(() => chain.stop())
 
-const startGateway = async (t: Test, gateway: object, devnet = networkFile('devnet', [chain.url])) => {
-  const deployment = createDeployment({
-    gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 100 } }, ...gateway },
-    networks: { devnet },
-  })
-  t.teardown(() => deployment.remove())
-  await deployment.addAccount('alice', 'core')
-  await deployment.addAccount('bob', 'tiny')
-  const [alice, bob] = [await deployment.addKey('alice'), await deployment.addKey('bob')]
-  const running = await deployment.start()
-  const connect = async (key = alice.key): Promise<WsClient> => {
-    const client = await connectWs(running.ws(key))
-    t.teardown(() => client.close())
-    return client
-  }
-  return { deployment, alice, bob, running, connect }
-}
-
-/** Open subscriptions of all workers, as the metrics tell. */
-const openCount = async (admin: string, kind: string): Promise<number> => {
-  const { text } = await post(`${admin}/metrics`, '', { method: 'GET' })
-  return Number(new RegExp(`^tollgate_subscriptions\\{.*kind="${kind}".*\\} (\\d+)$`, 'm').exec(text)?.[1])
-}
-
-const subscribe = async (client: WsClient, ...params: readonly unknown[]): Promise<string> =>
-  (await client.call('eth_subscribe', params)).result as string
-
-interface Header {
-  readonly number: string
-  readonly hash: string
-  readonly parentHash: string
-}
+const startGateway = (t: Test, gateway: object) => startSubscriptionGateway(t, chain, gateway)
 
 const nextHeader = async (client: WsClient): Promise<Header> => {
   const { params } = await client.nextMessage()
@@ -56,33 +26,13 @@ const nextHeaders = async (client: WsClient, count: number): Promise<readonly He
   return headers
 }
 
-interface Log {
-  readonly address: string
-  readonly topics: readonly string[]
-  readonly blockHash: string
-  readonly logIndex: string
-  readonly removed: boolean
-}
-
 const nextLogs = async (client: WsClient, count: number): Promise<readonly Log[]> => {
   const logs: Log[] = []
   while (logs.length < count) logs.push(((await client.nextMessage())['params'] as { result: Log }).result)
   return logs
 }
 
-/** The logs that are left when those with `removed: true` are taken back. */
-const replay = (logs: readonly Log[]): readonly Log[] =>
-  logs.reduce<readonly Log[]>((kept, log) => {
-    if (!log.removed) return [...kept, log]
-    return kept.filter(({ blockHash, logIndex }) => blockHash !== log.blockHash || logIndex !== log.logIndex)
-  }, [])
-
-const canonicalHashes = async (from: string, count: number): Promise<readonly string[]> => {
-  const blocks = Array.from({ length: count }, (_, i) =>
-    chain.request<Header>('eth_getBlockByNumber', `0x${(Number(from) + i).toString(16)}`, false),
-  )
-  return (await Promise.all(blocks)).map(({ hash }) => hash)
-}
+const canonicalHashes = (from: string, count: number) => hashesOf(chain, from, count)
 
 for (const workers of [1, 2]) {
   t.test(`with ${workers} worker(s)`, async t => {
@@ -301,63 +251,6 @@ t.test('a reload of the configuration loses no event', async t => {
   t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 on one WebSocket' }, 'the new limit holds')
   t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
 })
-
-const offer = ['newPendingTransactions', 'syncing']
-const upstreamWith = (options: object) => ({ failover: { upstreams: [{ name: 'node', url: chain.url, ...options }] } })
-const pendingNetworks = {
-  'polled from the node': networkFile('devnet', [chain.url], { subscriptions: { offer } }),
-  'over the WebSocket of the node': networkFile('devnet', [], {
-    subscriptions: { offer },
-    ...upstreamWith({ ws: chain.url.replace('http', 'ws') }),
-  }),
-}
-
-for (const [name, network] of Object.entries(pendingNetworks)) {
-  t.test(`pending transactions ${name}`, async t => {
-    const { connect, running, alice } = await startGateway(t, { workers: name === 'polled from the node' ? 1 : 2 }, network)
-    const url = running.http(alice.key)
-    const [hashes, transactions] = [await connect(), await connect()]
-    const clients = {
-      viem: openViem(running.ws(alice.key)),
-      ethers: openEthers(running.ws(alice.key)),
-      web3: openWeb3(running.ws(alice.key)),
-    }
-    const seen: Record<string, string[]> = { viem: [], ethers: [], web3: [] }
-    for (const [client, { watchPending, close }] of Object.entries(clients)) {
-      t.teardown(close)
-      await watchPending(hash => seen[client]?.push(hash))
-    }
-    t.match(await subscribe(hashes, 'newPendingTransactions'), /^0x[0-9a-f]{32}$/)
-    await subscribe(transactions, 'newPendingTransactions', true)
-    const filter = (await call(url, 'eth_newPendingTransactionFilter')).result
-    const fullFilter = (await call(url, 'eth_newPendingTransactionFilter', [true])).result
-    await waitUntil(async () => (await openCount(running.admin, 'newPendingTransactions')) === 4)
-    const [from, to] = await chain.request<string[]>('eth_accounts')
-    const sent: string[] = []
-    for (const value of ['0x1', '0x2', '0x3']) sent.push(await chain.request('eth_sendTransaction', { from, to, value }))
-    const received = async <T>(client: WsClient, read: (result: unknown) => T): Promise<readonly T[]> => {
-      const results: T[] = []
-      while (results.length < sent.length) results.push(read(((await client.nextMessage())['params'] as { result: unknown }).result))
-      return results
-    }
-    t.same(await received(hashes, String), sent)
-    t.same((await received(transactions, result => (result as { hash: string }).hash)).toSorted(), sent.toSorted())
-    const changes: unknown[] = []
-    await waitUntil(async () => {
-      changes.push(...((await call(url, 'eth_getFilterChanges', [filter])).result as unknown[]))
-      return changes.length >= sent.length
-    })
-    t.same(changes, sent)
-    const full: { hash: string; value: string }[] = []
-    await waitUntil(async () => {
-      full.push(...((await call(url, 'eth_getFilterChanges', [fullFilter])).result as typeof full))
-      return full.length >= sent.length
-    })
-    t.same(full.map(({ value }) => value).toSorted(), ['0x1', '0x2', '0x3'])
-    await waitUntil(() => Object.values(seen).every(({ length }) => length >= sent.length))
-    for (const hashesOf of Object.values(seen)) t.same(hashesOf, sent)
-  })
-}
 
 t.test('a reload that removes credits and network-access ends their rules about events of open sockets', async t => {
   const { deployment, connect, running, bob } = await startGateway(t, {})

@@ -1,11 +1,15 @@
 import t from 'tap'
 import { FilterValues } from '../../../plugins/subscriptions/filter-values.ts'
+import type { FilterTopic } from '../../../plugins/subscriptions/filter.ts'
 import { Filters } from '../../../plugins/subscriptions/filters.ts'
 import type { FilterRequest } from '../../../plugins/subscriptions/filters.ts'
+import type { Fetch } from '../../../plugins/subscriptions/missed-changes.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { Json } from '../../../src/plugin/call.ts'
+import type { BlockId, ChainUpdate, FilterRecords } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { PeerHandler, Peers } from '../../../src/services/peers.ts'
+import { openInMemoryFilterRecords } from '../../../src/testing/in-memory-store.ts'
 import { TestClock } from '../../support/fakes.ts'
 
 /** Workers that reach each other by name, over JSON as through the primary. */
@@ -14,6 +18,23 @@ const openWorkers = (count: number) => {
   const handlers = new Map<string, PeerHandler>()
   const feedUsers = { newHeads: 0, logs: 0 }
   let isFeedRunning = true
+  let tip: BlockId | undefined
+  const records = openInMemoryFilterRecords(clock)
+  /** Workers that do not reach the store. */
+  const stopped = new Set<number>()
+  let writtenFilters = 0
+  const recordsOf = (i: number): FilterRecords => {
+    const reach = () => (stopped.has(i) ? Promise.reject(new Error('no store')) : Promise.resolve())
+    return {
+      put: (kind, record) =>
+        reach().then(() => {
+          if (kind === 'filter') writtenFilters += 1
+          return records.put(kind, record)
+        }),
+      find: (kind, id) => reach().then(() => records.find(kind, id)),
+      take: (kind, id) => reach().then(() => records.take(kind, id)),
+    }
+  }
   const workers = Array.from({ length: count }, (_, i) => {
     const name = String(i).repeat(16)
     const peers: Peers = {
@@ -31,12 +52,41 @@ const openWorkers = (count: number) => {
       },
       release: () => void (feedUsers[kind] -= 1),
     })
-    return new Filters({ clock, peers, filterValues: new FilterValues(), metrics: createMetricsRegistry(), feedOf })
+    const network = { name: 'devnet', chainId: 1, blockTime: 1_000 }
+    const tipOf = () => tip
+    return new Filters({
+      clock,
+      peers,
+      network,
+      filterRecords: recordsOf(i),
+      filterValues: new FilterValues(),
+      metrics: createMetricsRegistry(),
+      feedOf,
+      tipOf,
+    })
   })
   const stopFeed = (): void => {
     isFeedRunning = false
   }
-  return { clock, workers, feedUsers, stopFeed, kill: (i: number) => handlers.delete(String(i).repeat(16)) }
+  const publish = (update: ChainUpdate): void => {
+    for (const filters of workers) filters.observe('newHeads', update)
+    for (const block of update.added) {
+      tip = block
+      for (const filters of workers) for (const filter of filters.of('newHeads')) filter.append([`"${block.hash}"`], block)
+    }
+  }
+  const disconnect = (i: number) => handlers.delete(String(i).repeat(16))
+  return {
+    clock,
+    workers,
+    feedUsers,
+    stopFeed,
+    publish,
+    stopped,
+    disconnect,
+    kill: (i: number) => stopped.add(i) && disconnect(i),
+    writtenFilters: () => writtenFilters,
+  }
 }
 
 const create = async (filters: Filters, account = 'alice', maxPerAccount = 10): Promise<string> => {
@@ -49,8 +99,8 @@ const appendTo = (filters: Filters, ...changes: readonly string[]): void => {
   for (const filter of filters.of('newHeads')) filter.append(changes)
 }
 
-const request = (filters: Filters, action: FilterRequest['action'], id: string, account = 'alice') =>
-  filters.request({ action, id, account })
+const request = (filters: Filters, action: FilterRequest['action'], id: string, account = 'alice', fetch: Fetch = async () => undefined) =>
+  filters.request({ action, id, account }, fetch)
 
 t.test('a filter', async t => {
   t.test('is polled and uninstalled through any worker, by its account alone', async t => {
@@ -68,14 +118,6 @@ t.test('a filter', async t => {
     t.same(await request(other, 'uninstall', id), { isRemoved: true })
     t.equal(await request(other, 'uninstall', id), undefined)
     t.equal(feedUsers.newHeads, 0)
-  })
-
-  t.test('ends with its worker', async t => {
-    const { workers, kill } = openWorkers(2)
-    const [owner, other] = workers as [Filters, Filters]
-    const id = await create(owner)
-    kill(0)
-    t.equal(await request(other, 'changes', id), undefined)
   })
 
   t.test('of logs keeps its criteria', async t => {
@@ -169,5 +211,163 @@ t.test('a filter', async t => {
     stopFeed()
     t.match(await errorOf('bob'), { error: { code: -32002 } })
     t.equal(feedUsers.newHeads, 2)
+  })
+})
+
+/** A chain of which each block is known by its number or hash: those of the branch `a`, or of `b` from block 3 on. */
+const hashAt = (number: number, branch = 'a') => `0x${(number < 3 ? 'a' : branch).repeat(4)}${number.toString(16).padStart(60, '0')}`
+const blockAt = (number: number, branch = 'a') => ({
+  number: `0x${number}`,
+  hash: hashAt(number, branch),
+  parentHash: hashAt(number - 1, branch),
+})
+const idAt = (number: number, branch = 'a') => ({ number, hash: hashAt(number, branch) })
+
+const fetchFrom =
+  (head: number, branch = 'a'): Fetch =>
+  async (method, [param]) => {
+    const of = (log: string, number: number, at: string) => ({ log, blockHash: hashAt(number, at) })
+    if (method === 'eth_getLogs') {
+      const { blockHash, fromBlock, toBlock } = param as Record<string, string>
+      if (blockHash !== undefined) return [of('1', 3, 'a'), of('2', 3, 'a')]
+      return Array.from({ length: Number(toBlock) - Number(fromBlock) + 1 }, (_, i) => of('1', Number(fromBlock) + i, branch))
+    }
+    const known = Array.from({ length: head + 1 }, (_, number) => blockAt(number, branch))
+    if (method === 'eth_getBlockByHash') return [...known, blockAt(3)].find(({ hash }) => hash === param) ?? null
+    return (param === 'latest' ? known.at(-1) : known[Number(param)]) ?? null
+  }
+
+t.test('a filter whose process has ended', async t => {
+  const createAt = (filters: Filters, topic: FilterTopic, base: BlockId) => filters.create(topic, 'alice', 10, base) as Promise<string>
+  const logs: FilterTopic = (() => {
+    const filter = parseLogFilter({}, 'eth_newFilter')
+    if ('error' in filter) throw new Error(filter.error.message)
+    return { kind: 'logs', filter, request: {} }
+  })()
+  const settle = async (clock: TestClock, ms: number) => {
+    for (let left = ms; left > 0; left -= 250) {
+      clock.advance(250)
+      await new Promise(setImmediate)
+    }
+  }
+  /** The answer to a poll that may have to wait. */
+  const poll = async (clock: TestClock, filters: Filters, id: string, fetch: Fetch, account = 'alice') => {
+    const answer = request(filters, 'changes', id, account, fetch)
+    await settle(clock, 6_000)
+    return answer
+  }
+  const textOf = (answer: unknown) => JSON.parse((answer as { text: string }).text) as unknown
+
+  t.test('goes on in another, from the last block that was delivered', async t => {
+    const { workers, clock, publish, kill } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
+    t.same(textOf(await request(owner, 'changes', id)), [hashAt(2)])
+    await settle(clock, 1_000)
+    kill(0)
+    const polled = poll(clock, other, id, fetchFrom(4))
+    t.equal(await poll(clock, other, id, fetchFrom(4), 'bob'), undefined, 'it is that of another account')
+    t.same(textOf(await polled), [hashAt(3), hashAt(4)])
+    publish({
+      removed: [],
+      added: [
+        { ...idAt(4), json: '' },
+        { ...idAt(5), json: '' },
+      ],
+    })
+    t.same(textOf(await request(other, 'changes', id)), [hashAt(5)], 'what the feed brings once more is not repeated')
+  })
+
+  t.test('takes back logs of blocks that are no longer on the chain', async t => {
+    const { workers, clock } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, logs, idAt(2))
+    owner.observe('logs', { removed: [], added: [{ ...idAt(3), json: '' }] })
+    await request(owner, 'changes', id)
+    const stored = { ...idAt(3) }
+    for (const filter of owner.of('logs')) filter.position = stored
+    await owner.close()
+    const answer = textOf(await poll(clock, other, id, fetchFrom(4, 'b'))) as { log: string; blockHash: string; removed?: boolean }[]
+    t.same(
+      answer.map(({ log, blockHash, removed }) => `${log} ${blockHash.slice(2, 3)}${Number(blockHash.slice(-2))} ${removed === true}`),
+      ['2 a3 true', '1 a3 true', '1 b3 false', '1 b4 false'],
+    )
+  })
+
+  t.test('ends when the feed leaves the branch on which it went on', async t => {
+    for (const update of [
+      { removed: [idAt(4)], added: [] },
+      { removed: [], added: [{ ...idAt(4, 'b'), json: '' }] },
+      { removed: [], added: [{ ...idAt(6), json: '' }] },
+    ]) {
+      const { workers, clock } = openWorkers(2)
+      const [owner, other] = workers as [Filters, Filters]
+      const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
+      await owner.close()
+      t.ok(await poll(clock, other, id, fetchFrom(4)))
+      other.observe('newHeads', update)
+      t.equal(await request(other, 'changes', id), undefined)
+    }
+  })
+
+  t.test('is not taken from a process that lives, nor one that is about pending transactions', async t => {
+    const { workers, clock, disconnect } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    const pending = await createAt(owner, { kind: 'newPendingTransactions' }, idAt(1))
+    await settle(clock, 1_000)
+    disconnect(0)
+    t.equal(await poll(clock, other, id, fetchFrom(4)), undefined)
+    t.ok(await request(owner, 'changes', id))
+    await owner.close()
+    t.equal(await poll(clock, other, pending, fetchFrom(4)), undefined)
+    t.ok(await poll(clock, other, id, fetchFrom(4)))
+  })
+
+  t.test('is uninstalled, and found by its criteria', async t => {
+    const { workers, clock } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, logs, idAt(1))
+    await owner.close()
+    t.same(await request(other, 'criteria', id), { criteria: {} })
+    t.same(await request(other, 'uninstall', id), { isRemoved: true })
+    t.equal(await poll(clock, other, id, fetchFrom(4)), undefined)
+  })
+
+  t.test('waits until the upstreams answer', async t => {
+    const { workers, clock } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, logs, idAt(1))
+    await owner.close()
+    t.match(await poll(clock, other, id, async () => undefined), { error: { code: -32002 } })
+    t.ok(await poll(clock, other, id, fetchFrom(2)))
+  })
+
+  t.test('is given up by a process that was stopped for long, if another has it', async t => {
+    const { workers, clock, stopped, disconnect } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const ids = [await createAt(owner, logs, idAt(1)), await createAt(owner, logs, idAt(1))] as const
+    await settle(clock, 1_000)
+    stopped.add(0)
+    disconnect(0)
+    t.ok(await poll(clock, other, ids[0], fetchFrom(2)))
+    t.equal(owner.of('logs').size, 2)
+    stopped.clear()
+    await settle(clock, 1_000)
+    t.same(
+      [...owner.of('logs')].map(({ id }) => id),
+      [ids[1]],
+    )
+  })
+
+  t.test('is written each second at most, whatever the polls', async t => {
+    const { workers, clock, writtenFilters } = openWorkers(1)
+    const [owner] = workers as [Filters]
+    const id = await createAt(owner, logs, idAt(1))
+    for (let i = 0; i < 1_000; i++) await request(owner, 'changes', id)
+    t.equal(writtenFilters(), 0)
+    await settle(clock, 3_000)
+    t.equal(writtenFilters(), 1)
   })
 })

@@ -1,0 +1,122 @@
+import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { BlockId, Json } from '../../src/plugin/plugin.ts'
+import type { StoredFilter } from './stored-filters.ts'
+
+/** The result of a call; undefined when the upstreams fail, null when the call cannot succeed. */
+export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>
+
+/** `unknown`: they cannot be told any more. `unavailable`: they cannot be told now. */
+export type MissedChanges = { readonly changes: readonly string[]; readonly position: BlockId } | 'unknown' | 'unavailable'
+
+/** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */
+const maxRemovedBlocks = 64
+const maxNewBlocks = 512
+
+/** What a filter has missed since its position: what was removed, the newest block first; then what has come, up to the head. */
+export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
+  try {
+    const head = await fetchBlock(fetch, 'latest')
+    const { removed, base } = await findFork(filter.position, fetch)
+    const ranges = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, to: head.number }
+    if (head.number - base.number > maxNewBlocks) return 'unknown'
+    const changes = filter.kind === 'logs' ? await fetchLogChanges(filter.request, ranges, fetch) : await fetchHashes(ranges, fetch)
+    const confirmed = await fetchBlock(fetch, toHexQuantity(head.number))
+    return confirmed.hash === head.hash ? { changes, position: { number: head.number, hash: head.hash } } : 'unavailable'
+  } catch (error) {
+    if (error instanceof NoAnswer) return error.reason
+    throw error
+  }
+}
+
+/** The newest block; undefined when the upstreams do not return it. */
+export const fetchHead = async (fetch: Fetch): Promise<BlockId | undefined> => {
+  try {
+    const { number, hash } = await fetchBlock(fetch, 'latest')
+    return { number, hash }
+  } catch (error) {
+    if (error instanceof NoAnswer) return undefined
+    throw error
+  }
+}
+
+class NoAnswer extends Error {
+  readonly reason: 'unknown' | 'unavailable'
+
+  constructor(reason: 'unknown' | 'unavailable') {
+    super(reason)
+    this.reason = reason
+  }
+}
+
+interface Block extends BlockId {
+  readonly parentHash: string
+}
+
+const fetchBlock = async (fetch: Fetch, block: string): Promise<Block> => {
+  const result = await fetch(block.length === hashChars ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', [block, false])
+  if (result === undefined) throw new NoAnswer('unavailable')
+  const { number, hash, parentHash } = isJsonObject(result) ? result : {}
+  const height = parseHexQuantity(number)
+  if (height === undefined || typeof hash !== 'string' || typeof parentHash !== 'string') throw new NoAnswer('unknown')
+  return { number: height, hash: hash.toLowerCase(), parentHash: parentHash.toLowerCase() }
+}
+
+/** `0x` and 32 bytes in hex. */
+const hashChars = 66
+
+/** The newest block at or below the position that is on the chain, and those above it that are not, the newest first. */
+const findFork = async (position: BlockId, fetch: Fetch): Promise<{ readonly removed: readonly BlockId[]; readonly base: BlockId }> => {
+  const removed: BlockId[] = []
+  let base = position
+  while (!(await isOnChain(base, fetch))) {
+    if (removed.length === maxRemovedBlocks || base.number === 0) throw new NoAnswer('unknown')
+    const { parentHash } = await fetchBlock(fetch, base.hash)
+    removed.push(base)
+    base = { number: base.number - 1, hash: parentHash }
+  }
+  return { removed, base }
+}
+
+/** The chain may be shorter than it was. */
+const isOnChain = async ({ number, hash }: BlockId, fetch: Fetch): Promise<boolean> => {
+  const result = await fetch('eth_getBlockByNumber', [toHexQuantity(number), false])
+  if (result === undefined) throw new NoAnswer('unavailable')
+  return isJsonObject(result) && String(result['hash']).toLowerCase() === hash
+}
+
+interface Ranges {
+  readonly removed: readonly BlockId[]
+  readonly from: number
+  readonly to: number
+}
+
+const fetchLogChanges = async (request: Json, { removed, from, to }: Ranges, fetch: Fetch): Promise<readonly string[]> => {
+  const { fromBlock, toBlock, ...criteria } = isJsonObject(request) ? request : {}
+  const [lowest, highest] = [parseHexQuantity(fromBlock) ?? 0, parseHexQuantity(toBlock) ?? Infinity]
+  const isWanted = ({ number }: BlockId) => number >= lowest && number <= highest
+  const changes: string[] = []
+  for (const { hash } of removed.filter(isWanted)) {
+    const logs = await fetchLogs({ ...criteria, blockHash: hash }, fetch)
+    changes.push(...logs.toReversed().map(log => toText({ ...Object(log), removed: true })))
+  }
+  const [first, last] = [Math.max(from, lowest), Math.min(to, highest)]
+  if (first > last) return changes
+  const logs = await fetchLogs({ ...criteria, fromBlock: toHexQuantity(first), toBlock: toHexQuantity(last) }, fetch)
+  return [...changes, ...logs.map(toText)]
+}
+
+const fetchLogs = async (criteria: Json, fetch: Fetch): Promise<readonly Json[]> => {
+  const logs = await fetch('eth_getLogs', [criteria])
+  if (!Array.isArray(logs)) throw new NoAnswer(logs === undefined ? 'unavailable' : 'unknown')
+  return logs
+}
+
+/** Removed blocks are no changes of a block filter: those of the new branch follow. */
+const fetchHashes = async ({ from, to }: Ranges, fetch: Fetch): Promise<readonly string[]> => {
+  const hashes: string[] = []
+  for (let number = from; number <= to; number++) hashes.push(toText((await fetchBlock(fetch, toHexQuantity(number))).hash))
+  return hashes
+}
+
+/** One character per byte (latin1). */
+const toText = (value: Json): string => Buffer.from(JSON.stringify(value)).toString('latin1')

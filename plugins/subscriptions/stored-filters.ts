@@ -1,0 +1,174 @@
+import { isJsonObject, singleFlight } from '../../src/plugin/plugin.ts'
+import type { BlockId, Json, Services, Timer } from '../../src/plugin/plugin.ts'
+import type { Filter } from './filter.ts'
+
+/** What is stored of a filter, so that another process goes on with it. */
+export interface StoredFilter {
+  readonly id: string
+  readonly account: string
+  readonly kind: 'newHeads' | 'logs'
+  /** The filter object of `logs`. */
+  readonly request: Json
+  /** Blocks up to this one were before the filter. */
+  readonly firstBlock: number
+  /** Changes up to this block have been delivered. */
+  readonly position: BlockId
+}
+
+export interface StoredFiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'network'> {
+  /** The name of this process. */
+  readonly owner: string
+  /** Filters are stored until they have not been used for so long. */
+  readonly maxUnusedMs: number
+  /** Another process has taken the filter. */
+  onTaken(filter: Filter): void
+}
+
+const writeIntervalMs = 1_000
+/** Filters that are written at once: those that are polled more often than that are written less often. */
+const maxWrites = 100
+/** A process that has not written for so long is taken for dead: others take over its filters. */
+const ownerTimeoutMs = 4_000
+/** How often a process that waits for the death of another looks. */
+const ownerPollIntervalMs = 500
+
+/**
+ * The filters of this process in the store. They are written behind, each second, so that a poll waits for no store: what a process that
+ * dies has delivered in its last second may be delivered again. A process that ends in order writes all.
+ */
+export class StoredFilters {
+  readonly #options: StoredFiltersOptions
+  readonly #kept = new Set<Filter>()
+  readonly #written = new WeakSet<Filter>()
+  /** To be written, or to be removed. */
+  readonly #pending = new Map<Filter, 'put' | 'remove'>()
+  #timer: Timer | undefined
+  #ownerWrittenAt = -Infinity
+
+  constructor(options: StoredFiltersOptions) {
+    this.#options = options
+  }
+
+  /** The filter is new, or has been used. */
+  record(filter: Filter): void {
+    if (filter.position === undefined) return
+    this.#kept.add(filter)
+    this.#pending.set(filter, 'put')
+    this.#timer ??= this.#options.clock.every(writeIntervalMs, () => void this.#write())
+  }
+
+  remove(filter: Filter): void {
+    if (!this.#kept.delete(filter)) return
+    this.#pending.set(filter, 'remove')
+  }
+
+  /** The filter and its owner; undefined when the account has no such filter, or the store does not answer. */
+  async find(id: string, account: string): Promise<{ readonly filter: StoredFilter; readonly owner: string } | undefined> {
+    const record = await this.#options.filterRecords.find('filter', id).catch(() => undefined)
+    if (record?.account !== account || !isJsonObject(record.value)) return undefined
+    const { network, owner, ...filter } = record.value
+    // Written by this class.
+    return network === this.#options.network.name
+      ? { filter: { ...filter, id, account } as unknown as StoredFilter, owner: String(owner) }
+      : undefined
+  }
+
+  /** True when the filter belongs to nobody else any more. */
+  async take(id: string): Promise<boolean> {
+    return (await this.#options.filterRecords.take('filter', id).catch(() => undefined)) !== undefined
+  }
+
+  /** Other workers find the filter here from now on. */
+  async claim(filter: StoredFilter): Promise<void> {
+    await Promise.all([this.#writeOwner(), this.#put(filter, this.#options.owner)]).catch(() => undefined)
+  }
+
+  /** It belongs to whoever takes it next. */
+  async putBack(filter: StoredFilter): Promise<void> {
+    await this.#put(filter, '').catch(() => undefined)
+  }
+
+  /** Waits until a process that does not write any more counts as dead. */
+  async isDead(owner: string): Promise<boolean> {
+    const expiryOf = async () => (await this.#options.filterRecords.find('filter-owner', owner))?.expires
+    try {
+      const before = await expiryOf()
+      for (let waitedMs = 0; waitedMs <= ownerTimeoutMs; waitedMs += ownerPollIntervalMs) {
+        const expires = await expiryOf()
+        if (expires === undefined) return true
+        if (expires !== before) return false
+        await this.wait()
+      }
+    } catch {
+      // The store does not answer.
+    }
+    return false
+  }
+
+  /** For what other processes do. */
+  wait(): Promise<void> {
+    return new Promise(resolve => void this.#options.clock.after(ownerPollIntervalMs, resolve))
+  }
+
+  /** Writes all: other processes may take the filters at once. */
+  async close(): Promise<void> {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    await this.#write()
+    const { filterRecords, owner } = this.#options
+    for (const filter of [...this.#kept, ...this.#pending.keys()]) await this.#writeOne(filter).catch(() => undefined)
+    this.#kept.clear()
+    if (this.#ownerWrittenAt > -Infinity) await filterRecords.take('filter-owner', owner).catch(() => undefined)
+  }
+
+  readonly #write = singleFlight(async (): Promise<void> => {
+    try {
+      if (this.#kept.size > 0) await this.#writeOwner()
+      for (const filter of [...this.#pending.keys()].slice(0, maxWrites)) await this.#writeOne(filter)
+    } catch {
+      return // tried again with the next write; the store reports its failures itself
+    }
+    if (this.#kept.size > 0 || this.#pending.size > 0) return
+    this.#timer?.cancel()
+    this.#timer = undefined
+  })
+
+  async #writeOwner(): Promise<void> {
+    const { clock, filterRecords, owner } = this.#options
+    const silentMs = clock.monotonic() - this.#ownerWrittenAt
+    await filterRecords.put('filter-owner', { id: owner, account: owner, value: null, expires: clock.now() + ownerTimeoutMs })
+    this.#ownerWrittenAt = clock.monotonic()
+    if (silentMs < ownerTimeoutMs) return
+    for (const filter of this.#kept) {
+      if (!this.#written.has(filter)) continue
+      const record = await filterRecords.find('filter', filter.id)
+      if (isJsonObject(record?.value) && record.value['owner'] === owner) continue
+      this.#kept.delete(filter)
+      this.#pending.delete(filter)
+      this.#options.onTaken(filter)
+    }
+  }
+
+  async #writeOne(filter: Filter): Promise<void> {
+    const change = this.#pending.get(filter)
+    this.#pending.delete(filter)
+    const { id, account, topic, firstBlock, position } = filter
+    try {
+      if (change === 'remove') await this.#options.filterRecords.take('filter', id)
+      else if (change === 'put' && position !== undefined && (topic.kind === 'newHeads' || topic.kind === 'logs')) {
+        const request = topic.kind === 'logs' ? topic.request : null
+        await this.#put({ id, account, kind: topic.kind, request, firstBlock, position }, this.#options.owner)
+        this.#written.add(filter)
+      }
+    } catch (error) {
+      if (change !== undefined && !this.#pending.has(filter)) this.#pending.set(filter, change)
+      throw error
+    }
+  }
+
+  #put({ id, account, ...filter }: StoredFilter, owner: string): Promise<void> {
+    const { clock, filterRecords, network, maxUnusedMs } = this.#options
+    const value = { ...filter, position: { ...filter.position }, network: network.name, owner }
+    return filterRecords.put('filter', { id, account, value, expires: clock.now() + maxUnusedMs })
+  }
+}
