@@ -23,6 +23,11 @@ const options = {
   },
   interval: { type: 'string', placeholder: 'DURATION', default: '2s', description: 'The time between two readings.' },
   once: { type: 'boolean', default: false, description: 'Prints one interval and ends, as it also does off a terminal.' },
+  plugins: {
+    type: 'boolean',
+    default: false,
+    description: 'Also shows the time of each plugin, where gateway.yaml has `metrics: { plugins: true }`.',
+  },
   json: jsonOption,
   config: configOption,
 } as const satisfies Readonly<Record<string, CommandOption>>
@@ -39,7 +44,7 @@ export interface TopOptions {
 export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => ({
   name: 'top',
   summary: commandSummaries.top,
-  usage: ['top [--once] [--json] [--interval DURATION] [--url URL] [--config DIR]'],
+  usage: ['top [--once] [--json] [--plugins] [--interval DURATION] [--url URL] [--config DIR]'],
   positionals: {},
   options,
   async run(args, terminal) {
@@ -58,6 +63,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
             scrape,
             nextReading: () => Promise.race([wait(intervalMs), stopRequested]),
             intervalMs,
+            showsPlugins: values.plugins,
             stopRequested,
             terminal,
             size,
@@ -65,7 +71,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
         )
       await wait(intervalMs)
       const overview = overviewOf(new Interval(first, await scrape()))
-      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview)) terminal.out(line)
+      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview, values.plugins)) terminal.out(line)
       return exitCodes.ok
     } catch (error) {
       terminal.err(`tollgate top: cannot read the metrics of ${url}: ${describeFetchError(error)}`)
@@ -108,6 +114,7 @@ interface WatchOptions extends Pick<TopOptions, 'size'> {
   /** Resolves when the next reading is due, or the command is to end. */
   readonly nextReading: () => Promise<unknown>
   readonly intervalMs: number
+  readonly showsPlugins: boolean
   readonly stopRequested: Promise<unknown>
   readonly terminal: Pick<Terminal, 'out'>
 }
@@ -119,7 +126,8 @@ const clearRestOfLine = '\x1b[K'
 const clearRestOfScreen = '\x1b[J'
 
 /** Redraws the screen until a signal ends it. A reading that fails is shown, and the next one may succeed. */
-const watch = async (first: Scrape, { scrape, nextReading, intervalMs, stopRequested, terminal, size }: WatchOptions): Promise<number> => {
+const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
+  const { scrape, nextReading, intervalMs, showsPlugins, stopRequested, terminal, size } = options
   let isStopped = false
   void stopRequested.then(() => {
     isStopped = true
@@ -137,7 +145,7 @@ const watch = async (first: Scrape, { scrape, nextReading, intervalMs, stopReque
     if (isStopped) break
     try {
       const now = await scrape()
-      draw([...formatOverview(overviewOf(new Interval(before, now))), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
+      draw([...formatOverview(overviewOf(new Interval(before, now)), showsPlugins), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
       before = now
     } catch (error) {
       draw([`the gateway does not answer: ${describeFetchError(error)}`])

@@ -32,6 +32,18 @@ export interface NetworkOverview {
   readonly inFlight: number | undefined
   readonly head: number | undefined
   readonly nodes: readonly NodeOverview[]
+  /** Those that take the most time first; empty without `metrics: { plugins: true }`. */
+  readonly plugins: readonly PluginOverview[]
+}
+
+/** The time of calls in one plugin, without the plugins below it. */
+export interface PluginOverview {
+  readonly plugin: string
+  readonly runsPerSecond: number
+  readonly meanMs: number | undefined
+  readonly p99Ms: number | undefined
+  /** Of the time in all plugins of the network, from 0 to 1. */
+  readonly share: number | undefined
 }
 
 export interface NodeOverview {
@@ -75,7 +87,6 @@ const networkOf = (interval: Interval, network: string): NetworkOverview => {
   const { now } = interval
   const sumOf = (name: string, label: string, values: readonly string[]): number =>
     values.reduce((sum, value) => sum + interval.increaseOf(name, { network, [label]: value }), 0)
-  const share = (part: number, whole: number): number | undefined => (whole > 0 ? part / whole : undefined)
   const calls = interval.increaseOf(metrics.calls.name, { network })
   const lookups = interval.increaseOf(metrics.cacheLookups.name, { network })
   const upstreams = new Set(
@@ -92,6 +103,25 @@ const networkOf = (interval: Interval, network: string): NetworkOverview => {
     inFlight: valueIn(now, metrics.callsInFlight.name, { network }),
     head: valueIn(now, metrics.head.name, { network }),
     nodes: [...upstreams].sort().map(upstream => nodeOf(interval, { network, upstream })),
+    plugins: labelValues(now, `${pluginDuration}_count`, 'plugin', { network })
+      .map(plugin => pluginOf(interval, { network, plugin }))
+      .sort((one, other) => (other.share ?? 0) - (one.share ?? 0)),
+  }
+}
+
+const share = (part: number, whole: number): number | undefined => (whole > 0 ? part / whole : undefined)
+
+const pluginDuration = metrics.pluginDuration.name
+
+const pluginOf = (interval: Interval, step: { readonly network: string; readonly plugin: string }): PluginOverview => {
+  const seconds = interval.increaseOf(`${pluginDuration}_sum`, step)
+  const meanSeconds = share(seconds, interval.increaseOf(`${pluginDuration}_count`, step))
+  return {
+    plugin: step.plugin,
+    runsPerSecond: interval.perSecond(`${pluginDuration}_count`, step),
+    meanMs: meanSeconds === undefined ? undefined : 1_000 * meanSeconds,
+    p99Ms: interval.quantileMs(pluginDuration, 0.99, step),
+    share: share(seconds, interval.increaseOf(`${pluginDuration}_sum`, { network: step.network })),
   }
 }
 
