@@ -56,6 +56,20 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     t.equal(await store.findKey('other'), undefined)
   })
 
+  t.test('members that only a later version of Tollgate knows outlive changes by this one', async t => {
+    const store = await open(t, new TestClock())
+    const later = { region: 'eu', limits: { tier: 3 } }
+    await store.addAccount({ ...alice, ...later })
+    await store.addKey('hash', { ...key('key_1'), ...later })
+    await store.changeAccount('acc_1', { plan: 'growth' })
+    await store.changeKey('key_1', { name: 'renamed' })
+    await store.revokeKey('key_1', 7)
+    t.same(await store.findKey('hash'), {
+      key: { ...key('key_1'), ...later, name: 'renamed', revoked: 7 },
+      account: { ...alice, ...later, plan: 'growth' },
+    })
+  })
+
   t.test('keys are listed by account, in the order of their creation', async t => {
     const store = await open(t, new TestClock())
     await store.addAccount(alice)
