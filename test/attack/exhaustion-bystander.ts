@@ -23,7 +23,8 @@ const intervalMs = 10
 const timeoutMs = 10_000
 
 const { url, durationMs, seed } = takeTask<BystanderTask>()
-const agent = new http.Agent({ keepAlive: true, maxSockets: 8 })
+/** More sockets than calls that wait at the same time: a call never waits for another of the bystander. */
+const agent = new http.Agent({ keepAlive: true, maxSockets: 200 })
 
 /** Mostly calls that the gateway answers by itself, calls that the node must answer, and some longer answers. */
 const bodyOf = (n: number): string => {

@@ -22,7 +22,7 @@ export interface ExhaustionResult {
   /** Calls of the bystander that were not answered. */
   readonly failed: number
   /** By the attacker. */
-  readonly sentMiB: number
+  readonly sentKiB: number
   /** Of the gateway, during the attack. */
   readonly loopDelayP99Ms: number
   readonly cpuSeconds: number
@@ -30,8 +30,14 @@ export interface ExhaustionResult {
 
 const inFlightMiB = 128
 const memoryMiB = 64
-const aloneMs = 1_500
+const aloneMs = 2_000
 const attackMs = 4_000
+
+/** Of a bystander: what others do on the machine at the same time may spoil one try, and a gateway that is not fair spoils all. */
+const maxTries = 3
+
+/** How long calls of a bystander may take: it waits for some turns of the event loop, each as long as the work that an attacker is given in it. */
+const maxBystanderMs = ({ bystanderP99AloneMs }: ExhaustionResult): number => 3 * bystanderP99AloneMs + 50
 
 /**
  * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls. The
@@ -51,17 +57,31 @@ export const runExhaustion = async (
     const [attacker, bystander] = [await deployment.addKey('attacker'), await deployment.addKey('bystander')]
     const results: ExhaustionResult[] = []
     for (const name of names) {
-      const gateway = await deployment.start()
-      const result = await attackOnce(gateway, { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale }, log)
+      const setup = { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale }
+      let result: ExhaustionResult | undefined
+      for (let tries = 0; tries < maxTries && (result === undefined || isUnfair(result)); tries += 1) {
+        const gateway = await deployment.start()
+        result = mergeTries(result, await attackOnce(gateway, setup, log))
+        await gateway.kill()
+      }
+      if (result !== undefined) results.push(result)
       log(JSON.stringify(result))
-      results.push(result)
-      await gateway.kill()
     }
     return results
   } finally {
     await deployment.remove()
     await node.stop()
   }
+}
+
+const isUnfair = (result: ExhaustionResult): boolean => !(result.bystanderP99Ms <= maxBystanderMs(result))
+
+/** The try in which the bystander fared better; no try may take too much memory, or fail calls. */
+const mergeTries = (one: ExhaustionResult | undefined, other: ExhaustionResult): ExhaustionResult => {
+  if (one === undefined) return other
+  const fairer = one.bystanderP99Ms / maxBystanderMs(one) < other.bystanderP99Ms / maxBystanderMs(other) ? one : other
+  const larger = one.peakRssMiB - one.restRssMiB > other.peakRssMiB - other.restRssMiB ? one : other
+  return { ...fairer, peakRssMiB: larger.peakRssMiB, restRssMiB: larger.restRssMiB, failed: one.failed + other.failed }
 }
 
 interface AttackSetup {
@@ -97,7 +117,7 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
     bystanderP99Ms: beside.p99Ms,
     bystanderP99AloneMs: alone.p99Ms,
     failed: beside.failed,
-    sentMiB: toMiB(sentBytes),
+    sentKiB: sentBytes / 1024,
     loopDelayP99Ms: after.loopDelayP99Ms,
     cpuSeconds: after.cpuSeconds - before.cpuSeconds,
   }
@@ -152,8 +172,11 @@ const figuresOf = (result: ExhaustionResult): readonly Figure[] => [
     unit: 'MiB',
     limit: residentPerHeld * result.limitMiB,
   },
-  // Without a limit: the attacker, the node and the bystander run on the cores that the gateway needs.
   { name: `${result.name}: p99 of the bystander alone`, value: result.bystanderP99AloneMs, unit: 'ms' },
-  { name: `${result.name}: p99 of the bystander`, value: result.bystanderP99Ms, unit: 'ms' },
+  { name: `${result.name}: p99 of the bystander`, value: result.bystanderP99Ms, unit: 'ms', limit: Math.round(maxBystanderMs(result)) },
   mustBeZero(`${result.name}: calls of the bystander that failed`, result.failed),
+  // What the attacker was able to do, and what that took.
+  { name: `${result.name}: sent by the attacker`, value: result.sentKiB, unit: 'KiB' },
+  { name: `${result.name}: p99 of the event loop delay`, value: result.loopDelayP99Ms, unit: 'ms' },
+  { name: `${result.name}: CPU time of the gateway`, value: result.cpuSeconds, unit: 's' },
 ]
