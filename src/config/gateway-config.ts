@@ -148,6 +148,13 @@ const validTrustedProxies: GatewayRule = source => {
   })
 }
 
+const proxyProtocolNeedsProxies: GatewayRule = source => {
+  const path = ['listen', 'proxyProtocol']
+  const proxies = source.valueAt(['listen', 'trustedProxies'])
+  if (String(source.valueAt(path)) !== 'true' || (Array.isArray(proxies) && proxies.length > 0)) return []
+  return [source.problemAt(path, 'listen.proxyProtocol requires listen.trustedProxies', 'name the proxies, for example [10.0.0.0/8]')]
+}
+
 const supportedStore: GatewayRule = source => {
   const text = source.textAt(['store'])
   if (text === undefined || parseStoreAddress(text, '') !== undefined) return []
@@ -225,6 +232,7 @@ const gatewayRules: readonly GatewayRule[] = [
   optionsNeedListener,
   validAdminHosts,
   validTrustedProxies,
+  proxyProtocolNeedsProxies,
   supportedStore,
   storePathIsDirectory,
   validWorkerCount,

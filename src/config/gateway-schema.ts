@@ -44,6 +44,13 @@ export const gatewaySchema = {
             'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
             'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
         },
+        proxyProtocol: {
+          type: 'boolean',
+          default: false,
+          description:
+            'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2, which ' +
+            'has the address of the caller. Requires trustedProxies; connections from elsewhere must not have the header.',
+        },
         trustedProxies: {
           type: 'array',
           items: { type: 'string' },

@@ -16,6 +16,8 @@ export interface GatewayConfig {
     readonly tls?: TlsOptions
     /** Whether each process listens on the RPC port itself (SO_REUSEPORT). */
     readonly reusePort: boolean
+    /** Whether trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol. */
+    readonly proxyProtocol: boolean
     /** Addresses and subnets of proxies. */
     readonly trustedProxies: readonly string[]
   }

@@ -1,18 +1,22 @@
 import type { IncomingMessage } from 'node:http'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
+import type { ProxyProtocol } from './proxy-protocol.ts'
 
 /** The address of the caller of a request; empty where it is not known. */
 export type ReadClientAddress = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
 
 /**
- * The address of the connection, or, when that is the address of a trusted proxy, the rightmost address in X-Forwarded-For or
+ * The address of the connection, or what the PROXY protocol says in its place, or, when that is the address of a trusted proxy, the rightmost address in X-Forwarded-For or
  * Forwarded that is not one: each proxy adds the address of its own peer, and what stands further left was sent by the caller.
  */
-export const createClientAddressReader = (trustedProxies: readonly string[]): ReadClientAddress => {
+export const createClientAddressReader = (
+  trustedProxies: readonly string[],
+  proxyProtocol?: Pick<ProxyProtocol, 'addressOf'>,
+): ReadClientAddress => {
   if (trustedProxies.length === 0) return peerAddress
   const trusted = new AddressSet(trustedProxies)
   return request => {
-    const peer = peerAddress(request)
+    const peer = proxyProtocol?.addressOf(request.socket) ?? peerAddress(request)
     if (!trusted.has(peer)) return peer
     const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers
     const byForwardedFor = forwardedFor === undefined ? undefined : rightmostUntrusted(String(forwardedFor).split(','), trusted)

@@ -29,6 +29,7 @@ import type { TlsServers } from './http-server.ts'
 import { measureLoad } from './load-metrics.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
+import { ProxyProtocol } from './proxy-protocol.ts'
 import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
@@ -81,9 +82,11 @@ export const openRpcListener = async ({
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
   const endpointByHost = new NetworkEndpoints(networks, handlerBase)
   const activeRequests = new ActiveRequests()
+  const { rpc, reusePort, trustedProxies } = config.listen
+  const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
   const services: RpcServices = {
     endpointByHost,
-    readClientAddress: createClientAddressReader(config.listen.trustedProxies),
+    readClientAddress: createClientAddressReader(trustedProxies, proxyProtocol),
     limits: config.limits,
     headers: config.headers,
     log,
@@ -99,7 +102,7 @@ export const openRpcListener = async ({
   }
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback(), tls)
-  const { rpc, reusePort } = config.listen
+  proxyProtocol?.attach(server)
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)
   paceConnections(server, services.scheduler, tls)

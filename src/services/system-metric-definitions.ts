@@ -35,6 +35,12 @@ export const systemMetricDefinitions = {
     labels: [],
     help: 'TLS handshakes that failed: the client refused the certificate, spoke no TLS, or only versions before 1.2. Absent without `listen.tls`.',
   },
+  proxyHeadersRefused: {
+    name: 'tollgate_proxy_headers_refused_total',
+    type: 'counter',
+    labels: ['reason'],
+    help: 'Connections that were closed because of their header of the PROXY protocol. The reason is "missing", "malformed", "timeout", or "untrusted" for a header that is not from a trusted proxy.',
+  },
   waitingMessages: {
     name: 'tollgate_waiting_messages',
     type: 'gauge',

@@ -33,7 +33,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
   t.same(readConfig(dir, {}), {
     config: {
-      listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, trustedProxies: [] },
+      listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, proxyProtocol: false, trustedProxies: [] },
       portal: { webhooks: { allow: [] }, secrets: [] },
       admin: { hosts: [] },
       headers: { upstream: true, serverTiming: false },
@@ -68,7 +68,7 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
 t.test('gateway.yaml with every key', t => {
   const dir = writeConfig(t.testdir(), {
     'gateway.yaml': `
-listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9 }
+listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9, proxyProtocol: true, trustedProxies: [10.0.0.0/8] }
 portal: { url: https://dash.example.org, networkUrl: "https://{host}/rpc" }
 admin: { token: s3cret, hosts: [Admin.Internal, "[::0:1]"] }
 headers: { upstream: false }
@@ -94,7 +94,8 @@ usage: { retention: 30d }
         portal: { host: 'localhost', port: 8081 },
         admin: { host: '0.0.0.0', port: 9 },
         reusePort: false,
-        trustedProxies: [],
+        proxyProtocol: true,
+        trustedProxies: ['10.0.0.0/8'],
       },
       portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] }, secrets: [] },
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },

@@ -132,7 +132,7 @@ t.test('a gateway that has served calls', async t => {
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
     // What other tests show: it needs Redis, subscriptions, a reload, a refused socket or a node that is excluded or slow.
     const elsewhere =
-      /shared_cache|subscription|tollgate_tls|reload|sockets_refused|upstream_excluded|upstream_reduced|rate_limited|breaker/
+      /shared_cache|subscription|tollgate_tls|proxy_headers|reload|sockets_refused|upstream_excluded|upstream_reduced|rate_limited|breaker/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

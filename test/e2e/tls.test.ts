@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { connect as connectTcp } from 'node:net'
+import { connect as connectTcp, createServer as createTcpServer } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { connect as connectTls } from 'node:tls'
@@ -37,13 +38,13 @@ const writeSecret = (dir: string, version: number, cert: string, key: string): v
   renameSync(join(dir, '..data_tmp'), join(dir, '..data'))
 }
 
-const deploy = (t: Test, workers: number): { deployment: Deployment; secretDir: string } => {
+const deploy = (t: Test, workers: number, listenOptions: object = {}): { deployment: Deployment; secretDir: string } => {
   const secretDir = mkdtempSync(join(tmpdir(), 'tollgate-tls-'))
   writeSecret(secretDir, 1, certificateOf('valid'), keyOf('valid'))
   for (const file of ['tls.crt', 'tls.key']) symlinkSync(`..data/${file}`, join(secretDir, file))
   const listeners = workers === 1 ? ['rpc'] : ['rpc', 'portal']
   const tls = { cert: join(secretDir, 'tls.crt'), key: join(secretDir, 'tls.key'), listeners }
-  const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls }
+  const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls, ...listenOptions }
   const deployment = createDeployment({ gateway: { listen, workers }, networks: { testnet: networkFile('testnet', [node.url]) } })
   t.teardown(async () => {
     await deployment.remove()
@@ -151,3 +152,31 @@ for (const workers of [1, 2]) {
     )
   })
 }
+
+t.test('behind a proxy that speaks the PROXY protocol, a key sees the address of the caller, over HTTPS and WSS', async t => {
+  const { deployment } = deploy(t, 2, { proxyProtocol: true, trustedProxies: ['127.0.0.1'] })
+  await deployment.addAccount('alice')
+  const { id, key } = await deployment.addKey('alice')
+  await deployment.run('keys', 'set', id, '--ips', '203.0.113.7')
+  const gateway = await deployment.start()
+  const proxyPort = async (address: string): Promise<number> => {
+    const proxy = createTcpServer(socket => {
+      const upstream = connectTcp(Number(new URL(gateway.rpc).port), '127.0.0.1')
+      upstream.write(`PROXY TCP4 ${address} 127.0.0.1 40000 443\r\n`)
+      for (const each of [socket, upstream]) each.on('error', () => undefined)
+      socket.pipe(upstream).pipe(socket)
+    }).listen(0, '127.0.0.1')
+    await once(proxy, 'listening')
+    t.teardown(() => proxy.close())
+    return (proxy.address() as AddressInfo).port
+  }
+  const agent = new Agent({ connect: { ca } })
+  t.teardown(() => agent.destroy())
+  const [allowed, other] = [await proxyPort('203.0.113.7'), await proxyPort('203.0.113.8')]
+  for (let i = 0; i < 4; i++) t.equal(await callBy(agent, `https://127.0.0.1:${allowed}/v3/${key}`, 'eth_chainId'), '0x7a69')
+  t.equal(await callBy(agent, `https://127.0.0.1:${other}/v3/${key}`, 'eth_chainId'), undefined)
+  const ws = await openWebSocket(`wss://127.0.0.1:${allowed}/ws/v3/${key}`)
+  t.equal(await ws.call('eth_chainId'), '0x7a69')
+  ws.socket.terminate()
+  await gateway.stop()
+})

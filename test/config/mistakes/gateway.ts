@@ -108,6 +108,11 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:1:1: the file requires `plans`: a map -> The plans that accounts may have, by name.'],
   },
   {
+    mistake: 'the PROXY protocol without proxies',
+    gateway: [['  admin:', '  proxyProtocol: true\n  admin:']],
+    answers: ['gateway.yaml:3:18: listen.proxyProtocol requires listen.trustedProxies -> name the proxies, for example [10.0.0.0/8]'],
+  },
+  {
     mistake: 'a rate in a plan that no network applies',
     gateway: [['dailyCredits: 3000000', 'dailyCredits: 3000000, rate: 100/s']],
     answers: [

@@ -1,0 +1,126 @@
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Metrics } from '../services/metrics.ts'
+import { AddressSet } from '../util/address-set.ts'
+import { parseProxyHeader } from './proxy-header.ts'
+
+/** A proxy sends its header as soon as it has connected. */
+const headerTimeoutMs = 5_000
+
+const minLogIntervalMs = 10_000
+
+/** Why a connection was closed. */
+type Refusal = 'missing' | 'malformed' | 'timeout' | 'untrusted'
+
+export interface ProxyProtocolOptions {
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/**
+ * The PROXY protocol: a trusted proxy begins each connection with a header, which says whose connection it is. A connection from elsewhere is
+ * one of a caller, and must not have the header.
+ */
+export class ProxyProtocol {
+  readonly #trusted: AddressSet
+  readonly #options: ProxyProtocolOptions
+  /** Connections that the server has got. */
+  readonly #accepted = new WeakSet<Socket>()
+  /** By the proxy's end of the connection, which a TLS socket shows as the socket below it does. */
+  readonly #addresses = new Map<string, { readonly address: string }>()
+  #lastLoggedAt = -Infinity
+
+  constructor(options: ProxyProtocolOptions) {
+    this.#options = options
+    this.#trusted = new AddressSet(options.trustedProxies)
+  }
+
+  /** From now on, the server gets a connection once its header has been read. */
+  attach(server: Server): void {
+    const listeners = server.listeners('connection')
+    server.removeAllListeners('connection')
+    server.on('connection', (socket: Socket) => {
+      const accept = (): void => {
+        this.#accepted.add(socket)
+        for (const listener of listeners) Reflect.apply(listener, server, [socket])
+      }
+      if (socket.destroyed) return // above the limit of connections
+      if (this.#accepted.has(socket))
+        accept() // its upgrade was ignored, and the server got it back
+      else this.#readHeader(socket, accept)
+    })
+  }
+
+  /** The address of the caller; undefined where the connection is not that of another. */
+  addressOf(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): string | undefined {
+    return this.#addresses.get(endpointOf(socket))?.address
+  }
+
+  #readHeader(socket: Socket, accept: () => void): void {
+    const isTrusted = this.#trusted.has(socket.remoteAddress ?? '')
+    let bytes: Buffer = Buffer.alloc(0)
+    const end = (): void => {
+      timer.cancel()
+      socket.off('readable', read).off('end', endEarly).off('error', ignore)
+    }
+    const refuse = (reason: Refusal): void => {
+      end()
+      this.#recordRefusal(reason, socket)
+      socket.destroy()
+    }
+    /** Without a byte it is a check by a load balancer. */
+    const endEarly = (): void => {
+      if (bytes.length > 0) refuse('malformed')
+      else socket.destroy()
+    }
+    const read = (): void => {
+      const chunk = socket.read() as Buffer | null // the socket has no encoding
+      if (chunk === null) return
+      bytes = Buffer.concat([bytes, chunk])
+      const header = parseProxyHeader(bytes)
+      if (header.kind === 'incomplete') return
+      if (isTrusted && header.kind !== 'header') return refuse(header.kind)
+      if (!isTrusted && header.kind !== 'missing') return refuse('untrusted')
+      end()
+      if (header.kind === 'header' && header.address !== undefined) this.#setAddress(socket, header.address)
+      const rest = header.kind === 'header' ? bytes.subarray(header.byteLength) : bytes
+      if (rest.length > 0) socket.unshift(rest)
+      accept()
+    }
+    const timer = this.#options.clock.after(headerTimeoutMs, () => refuse('timeout'))
+    socket.once('close', () => timer.cancel())
+    socket.on('error', ignore).on('end', endEarly).on('readable', read)
+  }
+
+  #setAddress(socket: Socket, address: string): void {
+    const [endpoint, entry] = [endpointOf(socket), { address }]
+    this.#addresses.set(endpoint, entry)
+    socket.once('close', () => {
+      if (this.#addresses.get(endpoint) === entry) this.#addresses.delete(endpoint)
+    })
+  }
+
+  #recordRefusal(reason: Refusal, { remoteAddress }: Socket): void {
+    const { clock, log, metrics } = this.#options
+    metrics.counter(metricDefinitions.proxyHeadersRefused, { reason }).add()
+    if (clock.monotonic() - this.#lastLoggedAt < minLogIntervalMs) return
+    this.#lastLoggedAt = clock.monotonic()
+    log.warn({ event: 'proxy-header-refused', reason, address: remoteAddress }, explanations[reason])
+  }
+}
+
+const explanations: Readonly<Record<Refusal, string>> = {
+  missing: 'connection closed: the trusted proxy sent no header of the PROXY protocol',
+  malformed: 'connection closed: the header of the PROXY protocol is malformed',
+  timeout: 'connection closed: no header of the PROXY protocol arrived in time',
+  untrusted: 'connection closed: it began with a header of the PROXY protocol, and listen.trustedProxies does not name the address',
+}
+
+const endpointOf = ({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string => `${remoteAddress} ${remotePort}`
+
+const ignore = (): void => undefined

@@ -1,0 +1,202 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { connect, createServer as createTcpServer } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { Test } from 'tap'
+import { Agent, request } from 'undici'
+import { createClientAddressReader } from '../../src/server/client-address.ts'
+import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
+import { parseProxyHeader } from '../../src/server/proxy-header.ts'
+import { ProxyProtocol } from '../../src/server/proxy-protocol.ts'
+import { TlsCertificate } from '../../src/server/tls-certificate.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+/** The body in hex. */
+const v2 = (command: number, family: number, body: string, byteLength = body.length / 2): Buffer => {
+  const head = Buffer.from('0d0a0d0a000d0a515549540a00000000', 'hex')
+  head.writeUInt8(command, 12)
+  head.writeUInt8(family, 13)
+  head.writeUInt16BE(byteLength, 14)
+  return Buffer.concat([head, Buffer.from(body, 'hex')])
+}
+const tcp4 = 'cb0071070a000001303901bb'
+const tcp6 = (address: string) => `${address}20010db8000000000000000000000001303901bb`
+
+t.test('a header of version 1 or 2 has the address of the caller', async t => {
+  for (const [bytes, address] of [
+    ['PROXY TCP4 203.0.113.7 10.0.0.1 12345 443\r\n', '203.0.113.7'],
+    ['PROXY TCP6 2001:db8::7 ::1 12345 443\r\n', '2001:db8::7'],
+    ['PROXY TCP6 ::ffff:203.0.113.7 ::1 1 443\r\n', '203.0.113.7'],
+    ['PROXY UNKNOWN\r\n', undefined],
+    ['PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n', undefined],
+    [v2(0x21, 0x11, tcp4), '203.0.113.7'],
+    [v2(0x21, 0x21, tcp6('20010db8000000000000000000000007')), '2001:db8::7'],
+    [v2(0x21, 0x21, tcp6('00000000000000000000ffffcb007107')), '203.0.113.7'],
+    [v2(0x21, 0x11, `${tcp4}030004aabbccdd`), '203.0.113.7'],
+    [v2(0x20, 0x00, ''), undefined],
+    [v2(0x21, 0x00, '0102'), undefined],
+    [v2(0x21, 0x31, '00'.repeat(216)), undefined],
+  ] as const) {
+    const header = Buffer.from(bytes as string, 'latin1')
+    t.same(
+      parseProxyHeader(Buffer.concat([header, Buffer.from('POST /')])),
+      { kind: 'header', byteLength: header.length, address },
+      String(bytes),
+    )
+    for (let length = 0; length < header.length; length++) t.same(parseProxyHeader(header.subarray(0, length)), { kind: 'incomplete' })
+  }
+})
+
+t.test('what is no header is missing, and what begins like one and is none is malformed', async t => {
+  for (const text of ['GET / HTTP/1.1\r\n', 'PROX', 'POST', '\x16\x03\x01', '\r\n\r\nGET', 'proxy TCP4 1.2.3.4 1.2.3.4 1 2\r\n'])
+    t.same(parseProxyHeader(Buffer.from(text, 'latin1')), { kind: text === 'PROX' ? 'incomplete' : 'missing' }, text)
+  for (const bytes of [
+    'PROXY TCP4 203.0.113.7 10.0.0.1 12345\r\n',
+    'PROXY TCP4 203.0.113.7 10.0.0.1 12345 65536\r\n',
+    'PROXY TCP4 2001:db8::7 10.0.0.1 1 2\r\n',
+    'PROXY TCP6 203.0.113.7 10.0.0.1 1 2\r\n',
+    'PROXY TCP4 203.0.113.256 10.0.0.1 1 2\r\n',
+    'PROXY UDP4 203.0.113.7 10.0.0.1 1 2\r\n',
+    'PROXY TCP4 203.0.113.7  10.0.0.1 1 2\r\n',
+    'PROXY \r\n',
+    `PROXY UNKNOWN ${'x'.repeat(100)}`,
+    v2(0x11, 0x11, tcp4),
+    v2(0x22, 0x11, tcp4),
+    v2(0x21, 0x11, tcp4.slice(0, 22)),
+    v2(0x21, 0x21, tcp4),
+    v2(0x21, 0x11, '', 5_000),
+  ])
+    t.same(parseProxyHeader(Buffer.from(bytes as string, 'latin1')), { kind: 'malformed' }, String(bytes))
+})
+
+const pem = join(fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url)), 'valid.pem')
+
+/** A server that answers with the address of the caller. */
+const startServer = async (t: Test, { isSecure = false, trustedProxies = ['127.0.0.1'] } = {}) => {
+  const [clock, metrics, log] = [new TestClock(), createMetricsRegistry(), new TestLog()]
+  const proxyProtocol = new ProxyProtocol({ trustedProxies, clock, log, metrics })
+  const readClientAddress = createClientAddressReader(trustedProxies, proxyProtocol)
+  const tls = isSecure ? new TlsCertificate({ files: { cert: pem, key: pem }, clock, log, metrics }) : undefined
+  const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
+  const server = createRpcServer(services, (req, res) => void res.end(readClientAddress(req)), tls)
+  proxyProtocol.attach(server)
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const open = new OpenConnections(server)
+  t.teardown(() => {
+    tls?.stop()
+    server.close()
+    open.destroyAll()
+  })
+  const { port } = server.address() as AddressInfo
+  const refusals = () =>
+    metrics
+      .families()
+      .find(({ name }) => name === metricDefinitions.proxyHeadersRefused.name)
+      ?.series.map(({ labels, values }) => [labels['reason'], values[0]]) ?? []
+  return { port, clock, log, open, refusals }
+}
+
+/** A proxy that passes bytes on behind a header, as HAProxy and load balancers of networks do. */
+const startProxy = async (t: Test, port: number, header: string | Buffer): Promise<number> => {
+  const sockets = new Set<Socket>()
+  const server = createTcpServer(socket => {
+    const upstream = connect(port, '127.0.0.1')
+    upstream.write(header)
+    for (const each of [socket, upstream]) sockets.add(each.on('error', () => undefined))
+    socket.pipe(upstream).pipe(socket)
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return (server.address() as AddressInfo).port
+}
+
+for (const isSecure of [false, true]) {
+  t.test(`behind a proxy, the address is that of the header${isSecure ? ', with TLS too' : ''}`, async t => {
+    const { port, refusals } = await startServer(t, { isSecure })
+    for (const [header, address] of [
+      ['PROXY TCP4 203.0.113.7 10.0.0.1 12345 443\r\n', '203.0.113.7'],
+      [v2(0x21, 0x21, tcp6('20010db8000000000000000000000007')), '2001:db8::7'],
+      [v2(0x20, 0x00, ''), '127.0.0.1'],
+    ] as const) {
+      const agent = new Agent({ connections: 1, connect: { ca: readFileSync(pem), rejectUnauthorized: false } })
+      t.teardown(() => agent.destroy())
+      const origin = `${isSecure ? 'https' : 'http'}://127.0.0.1:${await startProxy(t, port, header)}`
+      // Several requests of one connection; what a caller says of itself is ignored.
+      for (let i = 0; i < 3; i++) {
+        const { body } = await request(origin, {
+          dispatcher: agent,
+          headers: address === '127.0.0.1' ? {} : { 'x-forwarded-for': '192.0.2.9' },
+        })
+        t.equal(await body.text(), address)
+      }
+    }
+    t.same(refusals(), [])
+  })
+}
+
+/** Sends the bytes one after the other; resolves with what is received until the connection is closed. */
+const exchange = async (port: number, parts: readonly (string | Buffer)[]): Promise<string> => {
+  const socket = connect(port, '127.0.0.1')
+    .on('error', () => undefined)
+    .setNoDelay()
+    .setEncoding('latin1')
+  let received = ''
+  socket.on('data', text => {
+    received += text
+  })
+  for (const part of parts) {
+    socket.write(part)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+  if (!socket.closed) await once(socket, 'close')
+  return received
+}
+
+const get = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n'
+const upgrade = 'GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n'
+
+t.test('the header may arrive byte by byte, and with the first request; an upgrade that is ignored needs no other', async t => {
+  const { port } = await startServer(t)
+  const header = 'PROXY TCP4 203.0.113.7 10.0.0.1 1 2\r\n'
+  t.match(await exchange(port, [...header, get]), /203\.0\.113\.7$/)
+  t.match(await exchange(port, [header + get]), /203\.0\.113\.7$/)
+  t.match(await exchange(port, [header + upgrade, get]), /203\.0\.113\.7HTTP[^]*203\.0\.113\.7$/)
+})
+
+t.test('a proxy that sends no header, or a malformed one, or none in time, is disconnected and counted', async t => {
+  const { port, clock, refusals, log, open } = await startServer(t)
+  t.equal(await exchange(port, [get]), '')
+  t.equal(await exchange(port, ['PROXY TCP4 nobody\r\n', get]), '')
+  const silent = exchange(port, ['PROXY '])
+  await waitUntil(() => open.count === 1)
+  clock.advance(5_000)
+  t.equal(await silent, '')
+  const check = connect(port, '127.0.0.1')
+  await once(check, 'connect')
+  check.end()
+  await waitUntil(() => open.count === 0)
+  t.same(refusals(), [
+    ['missing', 1],
+    ['malformed', 1],
+    ['timeout', 1],
+  ])
+  t.match(log.lines, [{ fields: { event: 'proxy-header-refused', reason: 'missing', address: '127.0.0.1' } }], 'one line in 10 s')
+})
+
+t.test('from elsewhere there must be no header; a connection without one is that of a caller', async t => {
+  const { port, refusals } = await startServer(t, { trustedProxies: ['192.0.2.1'] })
+  t.match(await exchange(port, [get]), /127\.0\.0\.1$/)
+  t.equal(await exchange(port, [`PROXY TCP4 203.0.113.7 10.0.0.1 1 2\r\n${get}`]), '')
+  t.equal(await exchange(port, [v2(0x21, 0x11, tcp4)]), '')
+  t.same(refusals(), [['untrusted', 2]])
+})
