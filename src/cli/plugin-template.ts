@@ -15,12 +15,18 @@ export const pluginFiles = (name: string, options: TemplateOptions): Readonly<Re
   const { language } = options
   return {
     [`${name}.${language}`]: { purpose: 'the plugin', text: pluginText(name, options) },
-    [`${name}.test.${language}`]: { purpose: 'its tests: node --test', text: testText(name, options) },
+    [`${name}.test.${language}`]: { purpose: `its tests: ${testCommand(name, options)}`, text: testText(name, options) },
     'README.md': { purpose: 'what operators read', text: readmeText(name, options) },
     'package.json': { purpose: 'npm install, then npm run typecheck', text: packageText(name, options) },
     'tsconfig.json': { purpose: 'how types are checked', text: tsconfigText(options) },
   }
 }
+
+/** Tests in TypeScript are named: a Node.js that does not strip types then fails, where it would find no test by itself, and pass. */
+export const testCommand = (name: string, { language }: Pick<TemplateOptions, 'language'>): string =>
+  language === 'ts' ? `node --test ${name}.test.ts` : 'node --test'
+
+export const minTypeScriptNode = '22.18'
 
 /** The step of the plugin in a network file. */
 export const pluginStep = (use: string): readonly string[] => [`- use: ${use}`, '  with: { methods: [eth_accounts] }']
@@ -79,14 +85,14 @@ test('another method goes upstream', async () => {
 for (const { name, run } of contractTests(plugin, { options: { methods: ['eth_accounts'] } })) test(name, run)
 `
 
-const readmeText = (name: string, { language }: TemplateOptions): string => `# ${name}
+const readmeText = (name: string, options: TemplateOptions): string => `# ${name}
 
 Refuses the listed methods.
 
 \`\`\`yaml
 pipeline:
   - envelope: {}
-${pluginStep(`./${name}.${language}`)
+${pluginStep(`./${name}.${options.language}`)
   .map(line => `  ${line}`)
   .join('\n')}
 \`\`\`
@@ -97,10 +103,10 @@ The path of \`use\` is relative to the network file. \`npx tollgate check\` says
 |---|---|
 | \`methods\` | The methods to refuse. |
 
-\`node --test\` runs the tests. \`npm install\`, once, and then \`npm run typecheck\` check the types.
+\`${testCommand(name, options)}\` runs the tests${options.language === 'ts' ? `, with Node.js ${minTypeScriptNode} or later` : ''}. \`npm install\`, once, and then \`npm run typecheck\` check the types.
 `
 
-const packageText = (name: string, { gatewayPath }: TemplateOptions): string =>
+const packageText = (name: string, { language, gatewayPath }: TemplateOptions): string =>
   `${JSON.stringify(
     {
       name: `tollgate-plugin-${name}`,
@@ -108,7 +114,8 @@ const packageText = (name: string, { gatewayPath }: TemplateOptions): string =>
       private: true,
       type: 'module',
       keywords: ['tollgate-plugin'],
-      scripts: { test: 'node --test', typecheck: 'tsc' },
+      ...(language === 'ts' && { engines: { node: `>=${minTypeScriptNode}` } }),
+      scripts: { test: testCommand(name, { language }), typecheck: 'tsc' },
       devDependencies: { '@types/node': '^20.19.43', ...(gatewayPath && { tollgate: `file:${gatewayPath}` }), typescript: '^7.0.2' },
     },
     undefined,

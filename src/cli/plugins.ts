@@ -6,6 +6,7 @@ import { displayPath } from '../config/config-files.ts'
 import { describeOptions, formatOptionValue } from '../config/describe-options.ts'
 import type { OptionDescription } from '../config/describe-options.ts'
 import { builtInFile, findPlugin, findUsedPlugins } from '../config/find-plugins.ts'
+import { stripsTypes } from '../config/plugin-loader.ts'
 import type { UsedPlugin } from '../config/find-plugins.ts'
 import { isKebabCase } from '../config/formats.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
@@ -15,7 +16,7 @@ import type { Subcommand } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
-import { pluginFiles, pluginStep } from './plugin-template.ts'
+import { minTypeScriptNode, pluginFiles, pluginStep, testCommand } from './plugin-template.ts'
 import { formatTable } from './text-table.ts'
 
 const options = {
@@ -158,9 +159,12 @@ const linkGateway = (folder: string): string | undefined => {
   return relative(folder, gatewayFolder)
 }
 
+const missingTypeScript = `Node.js ${process.versions.node} does not strip types: the plugin and its tests need Node.js ${minTypeScriptNode} or later.`
+
 const nextSteps = (name: string, language: 'js' | 'ts'): readonly string[] => [
   '',
-  `Run its tests:      cd ${name} && node --test`,
+  ...(language === 'ts' && !stripsTypes ? [missingTypeScript, ''] : []),
+  `Run its tests:      cd ${name} && ${testCommand(name, { language })}`,
   'Load it:            put this step into the pipeline of a network, below `envelope`, then run `npx tollgate check`',
   '',
   ...pluginStep(`../../${name}/${name}.${language}`).map(line => `  ${line}`),

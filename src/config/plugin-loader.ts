@@ -61,7 +61,7 @@ const importPlugin = async (use: string, url: string, file: PluginFile): Promise
 const imports = new Map<string, { readonly content: string; readonly url: string }>()
 
 /** Since Node.js 22.10, which @types/node 20 does not know. */
-const stripsTypes = Boolean((process.features as { readonly typescript?: unknown }).typescript)
+export const stripsTypes = Boolean((process.features as { readonly typescript?: unknown }).typescript)
 
 const typesNotStripped = (use: string): PluginLoadFailure => ({
   reason: `cannot load ${use}: Node.js ${process.versions.node} does not strip types`,
