@@ -25,14 +25,16 @@ export interface UpstreamReport {
   readonly latencyMs?: number
   /** Does it have the state of the first block? Undefined when it does not say. */
   readonly archive?: boolean
+  /** Does its WebSocket announce new blocks? Undefined without one. */
+  readonly newHeads?: boolean
 }
 
 /** The answers of all upstreams, and what they show to be wrong. */
 export interface UpstreamReports {
   readonly reports: readonly UpstreamReport[]
-  /** A wrong chain, or a network without any upstream that answers: placed at the URL. */
+  /** A wrong chain, also of a WebSocket, or a network without any upstream that answers: placed at the URL. */
   readonly problems: readonly Problem[]
-  /** An upstream that does not answer, or that lags. */
+  /** An upstream that does not answer, that lags, or whose WebSocket announces no blocks. */
   readonly warnings: readonly Problem[]
 }
 
@@ -40,6 +42,8 @@ export interface UpstreamReports {
 interface ListedUpstream {
   readonly network: NetworkConfig
   readonly target: Target
+  /** Where blocks come by eth_subscribe: `ws`, or a `url` that is a WebSocket. */
+  readonly subscription?: { readonly target: Target; problemAt(message: string): Problem }
   problemAtUrl(message: string): Problem
 }
 
@@ -59,24 +63,40 @@ const upstreamsIn = (
   }
   // A part of the options with a name and a URL; its other members are those of a Target in every plugin that has them.
   const target = { ...value, source: 'node' } as unknown as Target
-  return [{ network, target, problemAtUrl: message => step.problemAt([...path, 'url'], `${step.name}: ${message}`) }]
+  const problemAt = (key: string) => (message: string) => step.problemAt([...path, key], `${step.name}: ${message}`)
+  const wsKey = isWebSocket(target.ws) ? 'ws' : isWebSocket(target.url) ? 'url' : undefined
+  const url = wsKey && target[wsKey]
+  return [
+    {
+      network,
+      target,
+      problemAtUrl: problemAt('url'),
+      ...(url && { subscription: { target: { ...target, url }, problemAt: problemAt(wsKey) } }),
+    },
+  ]
 }
+
+const isWebSocket = (url: unknown): boolean => url instanceof Secret && /^wss?:/i.test(url.reveal())
 
 const isNodeUrl = (value: unknown): boolean => value instanceof Secret && /^(http|ws)s?:/i.test(value.reveal())
 
 /** Far more than these answers need. */
 const maxResponseBytes = 16 << 20
 
-/** Asks all upstreams at the same time; `onAnswer` is called after each. Each has 2 s for each of three requests. */
+/** Asks all upstreams at the same time; `onAnswer` is called after each. Each has 2 s for each of three requests, and as much for its WebSocket. */
 export const askUpstreams = async (upstreams: readonly ListedUpstream[], onAnswer: () => void): Promise<UpstreamReports> => {
   const client = openUpstreamClient(systemClock, new MemoryBudget(maxResponseBytes))
   const signal = new Cancellation()
   try {
     const answers = await Promise.all(
       upstreams.map(async upstream => {
-        const answer = await askUpstream(openUpstreamRequester(client, upstream.target, signal))
+        const { target, subscription } = upstream
+        const [answer, subscribed] = await Promise.all([
+          askUpstream(openUpstreamRequester(client, target, signal)),
+          subscription && askSubscription(openUpstreamRequester(client, subscription.target, signal)),
+        ])
         onAnswer()
-        return { upstream, ...answer }
+        return { upstream, ...answer, ...(subscribed && { subscription: subscribed }) }
       }),
     )
     return judgeAnswers(answers)
@@ -104,6 +124,20 @@ const askUpstream = async (request: UpstreamRequester): Promise<Answer> => {
   return { chainId, head, latencyMs, ...(archive !== undefined && { archive }) }
 }
 
+interface SubscriptionAnswer {
+  readonly chainId?: number
+  readonly failure?: string
+}
+
+/** What NodeSubscription asks over its WebSocket. */
+const askSubscription = async (request: UpstreamRequester): Promise<SubscriptionAnswer> => {
+  const chainReply = await request('eth_chainId')
+  const chainId = parseQuantityReply(chainReply)
+  if (chainId === undefined) return { failure: describeFailure('eth_chainId', chainReply) }
+  const reply = await request('eth_subscribe', 'newHeads')
+  return { chainId, ...(isFailure(reply) && { failure: describeFailure('eth_subscribe', reply) }) }
+}
+
 const zeroAddress = `0x${'0'.repeat(40)}`
 
 /** A node that has pruned the state answers with an error of its own; any other failure says nothing. */
@@ -112,12 +146,19 @@ const hasState = (reply: Reply): boolean | undefined => (!isFailure(reply) ? tru
 const describeFailure = (method: string, reply: Reply): string =>
   isFailure(reply) ? (reply.cause ?? reply.error.message) : `the result of ${method} is not a hex quantity`
 
-const judgeAnswers = (answers: readonly (Answer & { readonly upstream: ListedUpstream })[]): UpstreamReports => {
+interface ListedAnswer extends Answer {
+  readonly upstream: ListedUpstream
+  readonly subscription?: SubscriptionAnswer
+}
+
+const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
   const headOf = (network: NetworkConfig): number =>
     Math.max(...answers.map(({ upstream, chainId, head = 0 }) => (upstream.network === network && chainId === network.chainId ? head : 0)))
   const isDown = (network: NetworkConfig): boolean =>
     answers.every(({ upstream, failure }) => upstream.network !== network || failure !== undefined)
-  const judged = answers.map(({ upstream: { network, target, problemAtUrl }, failure, ...answer }) => {
+  const judged = answers.map(({ upstream, failure, subscription, ...answer }) => {
+    const { network, target, problemAtUrl } = upstream
+    const judgedSubscription = judgeSubscription(upstream, subscription)
     const { chainId, head } = answer
     const isWrongChain = chainId !== undefined && chainId !== network.chainId
     const lag = head === undefined || isWrongChain ? undefined : headOf(network) - head
@@ -135,14 +176,34 @@ const judgeAnswers = (answers: readonly (Answer & { readonly upstream: ListedUps
           ? `${name} lags ${lag} blocks`
           : undefined
     return {
-      report: { network: network.name, name, ...answer, ...(lag !== undefined && { lag }) },
-      problems: problem === undefined ? [] : [problemAtUrl(problem)],
-      warnings: problem !== undefined || warning === undefined ? [] : [problemAtUrl(warning)],
+      report: { network: network.name, name, ...answer, ...(lag !== undefined && { lag }), ...judgedSubscription.report },
+      problems: [...(problem === undefined ? [] : [problemAtUrl(problem)]), ...judgedSubscription.problems],
+      warnings: [...(problem !== undefined || warning === undefined ? [] : [problemAtUrl(warning)]), ...judgedSubscription.warnings],
     }
   })
   return {
     reports: judged.map(({ report }) => report),
     problems: judged.flatMap(({ problems }) => problems),
     warnings: judged.flatMap(({ warnings }) => warnings),
+  }
+}
+
+/** Without blocks from its WebSocket an upstream is polled: that is a warning. */
+const judgeSubscription = (
+  { network, target: { name, url }, subscription }: ListedUpstream,
+  answer: SubscriptionAnswer | undefined,
+): { readonly report: Pick<UpstreamReport, 'newHeads'>; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } => {
+  if (subscription === undefined || answer === undefined) return { report: {}, problems: [], warnings: [] }
+  const { chainId, failure } = answer
+  // What is wrong with the URL of the calls itself has been reported.
+  const isOtherUrl = subscription.target.url !== url
+  const isWrongChain = chainId !== undefined && chainId !== network.chainId
+  const problem =
+    isWrongChain && isOtherUrl ? [subscription.problemAt(`the WebSocket of ${name} is on chain ${chainId}, not ${network.chainId}`)] : []
+  const warning = failure !== undefined && (isOtherUrl || chainId !== undefined) && !isWrongChain
+  return {
+    report: { newHeads: failure === undefined && !isWrongChain },
+    problems: problem,
+    warnings: warning ? [subscription.problemAt(`the WebSocket of ${name} announces no blocks, so it is polled: ${failure}`)] : [],
   }
 }

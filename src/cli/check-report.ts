@@ -59,13 +59,18 @@ const describeUnset = (variables: readonly string[]): string =>
 
 const upstreamHeaders = ['NETWORK', 'UPSTREAM', 'CHAIN', 'HEAD', 'LAG', 'LATENCY', 'STATE']
 
-const upstreamCells = ({ network, name, chainId, head, lag, latencyMs, archive }: UpstreamReport): readonly string[] => [
+const upstreamCells = ({ network, name, chainId, head, lag, latencyMs, archive, newHeads }: UpstreamReport): readonly string[] => [
   network,
   name,
   ...[chainId, head, lag].map(value => (value === undefined ? '-' : String(value))),
   latencyMs === undefined ? '-' : `${latencyMs} ms`,
-  head === undefined ? 'no answer' : archive === undefined ? '-' : archive ? 'archive' : 'recent blocks',
+  [describeState(head, archive), ...(newHeads === true ? ['newHeads'] : [])].join(', '),
 ]
+
+const describeState = (head: number | undefined, archive: boolean | undefined): string => {
+  if (head === undefined) return 'no answer'
+  return archive === undefined ? '-' : archive ? 'archive' : 'recent blocks'
+}
 
 /** Workflow commands of GitHub Actions, which it shows beside the lines of a pull request. */
 const formatAnnotations = ({ problems, warnings, failures, storeWarnings }: CheckReport): readonly string[] => [

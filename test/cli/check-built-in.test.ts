@@ -8,6 +8,7 @@ import { dryRunNetworks } from '../../src/core/dry-run.ts'
 import { renamedKeys } from '../../src/util/did-you-mean.ts'
 import { networkYaml, writeConfig } from '../config/config-fixture.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { startFakeSubscriptionNode } from '../support/fake-subscription-node.ts'
 import { runCheck, runCommand } from './run-command.ts'
 
 /** Runs `check` with the built-in plugins, and creates their stages. */
@@ -230,6 +231,42 @@ t.test(
     t.notMatch(JSON.stringify([good, other, down]), 'SECRETKEY')
   },
 )
+
+t.test('--online asks the WebSockets of upstreams too: a wrong chain fails, one without newHeads is a warning', async t => {
+  const http = await startFakeNode({ eth_chainId: { result: '0x1' }, eth_blockNumber: { result: '0x3e8' } })
+  const [own, other, unsubscribed] = await Promise.all([1, 5, 1].map(chainId => startFakeSubscriptionNode(chainId)))
+  t.teardown(() => Promise.all([http, own, other, unsubscribed].map(node => node?.stop())))
+  for (const node of [own, other, unsubscribed]) node?.setResponse('eth_blockNumber', '0x3e8')
+  unsubscribed?.setResponse('eth_subscribe', { error: { code: -32601, message: 'no eth_subscribe' } })
+  const check = (urls: string, ...args: readonly string[]) => {
+    const upstreams = `{ upstreams: [{ name: own, ${urls}, headers: { X-Api-Key: SECRETKEY } }] }`
+    const files = { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': shipped({ failover: upstreams }) }
+    return runBuiltInCheck(t, files, '--online', ...args)
+  }
+  const good = await check(`url: "${http.url}", ws: "${own?.url}"`)
+  t.equal(good.code, exitCodes.ok, good.err.join())
+  t.match(good.out.join('\n'), /^ {2}real-net {2}own +1 +1000 +0 +\d+ ms +recent blocks, newHeads$/m)
+  t.equal(own?.upgradeHeaders[0]?.['x-api-key'], 'SECRETKEY')
+  const alone = await check(`url: "${own?.url}"`, '--format', 'json')
+  t.match(JSON.parse(alone.out.join('')), { problems: [], upstreams: [{ name: 'own', head: 1000, newHeads: true }] })
+  const wrong = await check(`url: "${http.url}", ws: "${other?.url}"`, '--format', 'json')
+  t.equal(wrong.code, exitCodes.failed)
+  t.match(JSON.parse(wrong.out.join('')), {
+    problems: [{ line: 13, message: 'failover: the WebSocket of own is on chain 5, not 1' }],
+    upstreams: [{ name: 'own', head: 1000, newHeads: false }],
+  })
+  const polled = await check(`url: "${http.url}", ws: "${unsubscribed?.url}"`, '--format', 'json')
+  t.equal(polled.code, exitCodes.ok)
+  t.match(JSON.parse(polled.out.join('')), {
+    warnings: [{ message: 'failover: the WebSocket of own announces no blocks, so it is polled: no eth_subscribe' }],
+  })
+  const dead = await check(`url: "${http.url}", ws: "ws://127.0.0.1:1/SECRETKEY"`)
+  t.match(
+    dead.err.join('\n'),
+    /^warning: .*the WebSocket of own announces no blocks, so it is polled: connection refused \(ECONNREFUSED\)/m,
+  )
+  t.notMatch(JSON.stringify([good, alone, wrong, polled, dead]), 'SECRETKEY')
+})
 
 t.test('--format github prints problems and warnings as annotations, on one line each', async t => {
   const network = shipped({ upstream: '{ timeout: 5ms }' }).replace('chainId: 1', 'chainId: "1"')
