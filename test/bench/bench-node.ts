@@ -1,9 +1,11 @@
 import { createServer } from 'node:http'
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { cannedResults, lastLogBlock, logContract, maxLogs, logDataWords } from './request-templates.ts'
 import { listenAndAnnounce } from './baselines/baseline-server.ts'
 
-// A node with canned responses. Its argument is the port to listen on; any free port if absent.
+// A node with canned responses. Its first argument is the port to listen on; any free port if absent. Its second is a fault, which
+// SIGUSR2 begins and ends.
 
 interface RpcRequest {
   readonly id: unknown
@@ -62,14 +64,49 @@ const respondToBatch = (batch: readonly RpcRequest[]): Buffer[] => [
   Buffer.from(']'),
 ]
 
+const connectionNumbers = new WeakMap<Socket, number>()
+let connectionCount = 0
+
+const dripIntervalMs = 50
+
+/** Headers and the first byte of a response; the other bytes come one by one, or never. */
+const beginResponse = (res: ServerResponse, parts: readonly Buffer[]): Buffer => {
+  const body = Buffer.concat(parts)
+  res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': body.length })
+  res.write(body.subarray(0, 1))
+  return body
+}
+
+const drip = (res: ServerResponse, parts: readonly Buffer[]): void => {
+  const body = beginResponse(res, parts)
+  let sent = 1
+  const timer = setInterval(() => void res.write(body.subarray(sent, (sent += 1))), dripIntervalMs)
+  res.once('close', () => clearInterval(timer))
+}
+
+/** How the node fails: each returns whether it has taken the response over. */
+const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse, parts: readonly Buffer[]) => boolean>> = {
+  'half-of-connections': ({ socket }) => (connectionNumbers.get(socket) ?? 0) % 2 === 1,
+  headers: () => true,
+  body: (_, res, parts) => beginResponse(res, parts).length > 0,
+  drip: (_, res, parts) => {
+    drip(res, parts)
+    return true
+  },
+}
+const fault = faults[process.argv[3] ?? '']
+let isFaulty = false
+process.on('SIGUSR2', () => (isFaulty = !isFaulty))
+
 listenAndAnnounce(
   createServer((req, res) => {
     const chunks: Buffer[] = []
     req.on('data', (chunk: Buffer) => chunks.push(chunk))
     req.on('end', () => {
       const message = JSON.parse(Buffer.concat(chunks).toString()) as RpcRequest | RpcRequest[] // only gateways send requests here
-      sendResponse(res, Array.isArray(message) ? respondToBatch(message) : respond(message))
+      const parts = Array.isArray(message) ? respondToBatch(message) : respond(message)
+      if (!isFaulty || fault?.(req, res, parts) !== true) sendResponse(res, parts)
     })
-  }),
+  }).on('connection', socket => connectionNumbers.set(socket, (connectionCount += 1))),
   Number(process.argv[2] ?? 0),
 )

@@ -15,7 +15,7 @@ import {
 import type { RequestTemplate } from './request-templates.ts'
 import { cpuRatio, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
 import type { Figure } from './figures.ts'
-import { hangingNode } from './hanging-node.ts'
+import { failingNode, hangingNode } from './hanging-node.ts'
 import { idleWebSockets } from './idle-websockets.ts'
 import { ledgerCost } from './ledger-cost.ts'
 import { overviewsBesideCalls } from './overviews.ts'
@@ -209,6 +209,7 @@ export const cases: readonly Case[] = [
     run: overviewsBesideCalls,
   },
   { name: 'hang', title: 'HTTP, the first of two nodes is stopped for 6 s', skipInQuick: true, run: hangingNode },
+  { name: 'faults', title: 'HTTP, the first of two nodes fails in other ways', skipInQuick: true, run: failingNode },
   { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },
   { name: 'workers', title: 'HTTP, from the cache, two workers', skipInQuick: true, run: inTwoWorkers },
   { name: 'polls', title: 'Polls of the head, blocks of 1 s', skipInQuick: true, run: blockPolls },

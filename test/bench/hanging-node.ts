@@ -8,76 +8,154 @@ import type { LoadResult } from './load/load-generator.ts'
 import { logsOfNoContractRequest, uncachedStorageAtRequest } from './request-templates.ts'
 import type { RequestTemplate } from './request-templates.ts'
 import { startServer } from './server-process.ts'
+import type { ServerProcess } from './server-process.ts'
 import type { BenchServers } from './servers.ts'
 
 const roundMs = 8_000
-const stopAfterMs = 1_000
-const stoppedMs = 6_000
-/** The node gets all of its calls again. */
-const recoveryMs = 5_000
+const faultAfterMs = 1_000
+const faultMs = 6_000
+const flapMs = 3_000
 const connections = 512
 
-interface Load {
+/** What happens to the node that gets all calls, and what callers may notice of it. */
+interface Trial {
   readonly title: string
   readonly request: RequestTemplate
   readonly callsPerSecond: number
+  readonly fault: (node: FailingNode) => Promise<void>
+  /** A fault of bench-node. */
+  readonly nodeFault?: string
+  readonly durationMs?: number
   /** Targets. */
   readonly maxP99Ms: number
   readonly maxMs: number
 }
 
-const loads: readonly Load[] = [
-  { title: '100 calls/s', request: uncachedStorageAtRequest, callsPerSecond: 100, maxP99Ms: 50, maxMs: 150 },
-  { title: '1,000 calls/s', request: uncachedStorageAtRequest, callsPerSecond: 1000, maxP99Ms: 100, maxMs: 600 },
-  { title: '100 eth_getLogs/s, which are not hedged', request: logsOfNoContractRequest, callsPerSecond: 100, maxP99Ms: 600, maxMs: 600 },
+/** SIGSTOP: the node accepts connections, and answers nothing. */
+const stopped = async ({ signal }: FailingNode): Promise<void> => {
+  signal('SIGSTOP')
+  await pause(faultMs)
+  signal('SIGCONT')
+}
+
+const faultOfNode = async ({ signal }: FailingNode): Promise<void> => {
+  signal('SIGUSR2')
+  await pause(faultMs)
+  signal('SIGUSR2')
+}
+
+const restarted = async (node: FailingNode): Promise<void> => {
+  await node.kill()
+  await pause(flapMs)
+  await node.start()
+}
+
+const flapping = async (node: FailingNode): Promise<void> => {
+  for (let i = 0; i < 2; i++) {
+    await restarted(node)
+    await pause(flapMs)
+  }
+}
+
+const storage = { request: uncachedStorageAtRequest, callsPerSecond: 1000, maxP99Ms: 100, maxMs: 600 } as const
+const nodeFaultTrial = (title: string, nodeFault: string): Trial => ({
+  ...storage,
+  title: `1,000 calls/s, ${title}`,
+  fault: faultOfNode,
+  nodeFault,
+})
+
+const hangTrials: readonly Trial[] = [
+  { ...storage, title: '100 calls/s', callsPerSecond: 100, fault: stopped, maxP99Ms: 50, maxMs: 150 },
+  { ...storage, title: '1,000 calls/s', fault: stopped },
+  {
+    ...storage,
+    title: '100 eth_getLogs/s, which are not hedged',
+    request: logsOfNoContractRequest,
+    callsPerSecond: 100,
+    fault: stopped,
+    maxP99Ms: 600,
+  },
 ]
 
-/** The node that gets all calls is stopped (SIGSTOP): it accepts connections, and answers nothing. */
-export const hangingNode = async ({ settings, loadProcess }: BenchServers): Promise<CaseResult> => {
-  const nodes = await Promise.all([0, 1].map(() => startServer({ script: new URL('./bench-node.js', import.meta.url), args: ['0'] })))
-  const network = {
-    ...networkFile(
-      'hang',
-      nodes.map(({ url }) => url),
-    ),
-    chainId: 1337,
-    blockTime: '60m',
-  }
+const faultTrials: readonly Trial[] = [
+  nodeFaultTrial('half of the connections hang', 'half-of-connections'),
+  nodeFaultTrial('no headers come', 'headers'),
+  nodeFaultTrial('bodies do not end', 'body'),
+  nodeFaultTrial('bodies drip, a byte each 50 ms', 'drip'),
+  { ...storage, title: '1,000 calls/s, the node is killed, and back after 3 s', fault: restarted, maxMs: 150 },
+  { ...storage, title: '1,000 calls/s, the node comes and goes every 3 s', fault: flapping, durationMs: 14_000, maxMs: 150 },
+]
+
+/** The node that gets all calls hangs. */
+export const hangingNode = (servers: BenchServers): Promise<CaseResult> => runTrials(servers, hangTrials)
+
+/** It fails in other ways. */
+export const failingNode = (servers: BenchServers): Promise<CaseResult> => runTrials(servers, faultTrials)
+
+const runTrials = async (servers: BenchServers, trials: readonly Trial[]): Promise<CaseResult> => {
+  const figures = []
+  for (const trial of trials) figures.push(...figuresOf(trial, await runTrial(servers, trial)))
+  return { rows: [], figures }
+}
+
+const runTrial = async ({ settings, loadProcess }: BenchServers, trial: Trial): Promise<LoadResult> => {
+  const [first, second] = [new FailingNode(trial.nodeFault), new FailingNode()]
+  await Promise.all([first.start(), second.start()])
+  const network = { ...networkFile('hang', [first.url, second.url]), chainId: 1337, blockTime: '60m' }
   const deployment = createDeployment({ gateway: { log: 'error' }, networks: { hang: network } })
   try {
     await deployment.addAccount('caller', 'custom')
     const { key } = await deployment.addKey('caller')
     const url = (await deployment.start()).http(key)
-    const figures = []
-    for (const load of loads) {
-      const { body, ...expected } = load.request
-      const session = await loadProcess.open({ url, connections, body, expected })
-      await session.run({ durationMs: settings.minWarmUpMs, callsPerSecond: load.callsPerSecond })
-      figures.push(...figuresOf(load, await runWithStop(session, load, nodes[0]?.pid ?? 0)))
-      await session.close()
-      await pause(recoveryMs)
-    }
-    return { rows: [], figures }
+    const { body, ...expected } = trial.request
+    const session = await loadProcess.open({ url, connections, body, expected })
+    await session.run({ durationMs: settings.minWarmUpMs, callsPerSecond: trial.callsPerSecond })
+    const result = await runWithFault(session, trial, first)
+    await session.close()
+    return result
   } finally {
     await deployment.remove()
-    await Promise.all(nodes.map(node => node.stop()))
+    await Promise.all([first.kill(), second.kill()])
   }
 }
 
 /** Rejects when a response is wrong. */
-const runWithStop = async (session: LoadSession, { callsPerSecond }: Load, pid: number): Promise<LoadResult> => {
-  const result = session.run({ durationMs: roundMs, callsPerSecond })
-  await pause(stopAfterMs)
-  process.kill(pid, 'SIGSTOP')
-  try {
-    await Promise.race([pause(stoppedMs), result])
-  } finally {
-    process.kill(pid, 'SIGCONT')
-  }
+const runWithFault = async (session: LoadSession, { callsPerSecond, fault, durationMs = roundMs }: Trial, node: FailingNode) => {
+  const [result] = await Promise.all([session.run({ durationMs, callsPerSecond }), pause(faultAfterMs).then(() => fault(node))])
   return result
 }
 
-const figuresOf = ({ title, maxP99Ms, maxMs }: Load, { p99, max, slowResponses }: LoadResult) => [
+/** A bench-node that keeps its port. */
+class FailingNode {
+  readonly #fault: string
+  #port = '0'
+  #server: ServerProcess | undefined
+
+  constructor(fault = '') {
+    this.#fault = fault
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`
+  }
+
+  readonly signal = (signal: NodeJS.Signals): void => {
+    if (this.#server?.pid !== undefined) process.kill(this.#server.pid, signal)
+  }
+
+  async start(): Promise<void> {
+    this.#server = await startServer({ script: new URL('./bench-node.js', import.meta.url), args: [this.#port, this.#fault] })
+    this.#port = new URL(this.#server.url).port
+  }
+
+  /** Its connections are reset. */
+  async kill(): Promise<void> {
+    await this.#server?.stop()
+  }
+}
+
+const figuresOf = ({ title, maxP99Ms, maxMs }: Trial, { p99, max, slowResponses }: LoadResult) => [
   createFigure(`${title}: calls over ${slowMs} ms`, 'calls', spreadOf([slowResponses]), 0),
   createFigure(`${title}: 99th percentile`, 'ms', spreadOf([p99]), maxP99Ms),
   createFigure(`${title}: longest call`, 'ms', spreadOf([max]), maxMs),

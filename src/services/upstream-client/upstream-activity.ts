@@ -15,7 +15,7 @@ const maxProbeAfterMs = 2000
 const defaultProbeAfterMs = 250
 
 /** A probe may take so many times the 95th percentile of the fastest class, as it may wait behind calls that are slower. */
-const probeTimeoutFactor = 6
+const probeTimeoutFactor = 4
 const minProbeTimeoutMs = 250
 const maxProbeTimeoutMs = 1000
 

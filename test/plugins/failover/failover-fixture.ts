@@ -52,7 +52,11 @@ export const openFailover = (
     respondToProbe = () => failure('x'),
     respondToChainId = () => fakeResult('0x7a69'),
     heads,
-  }: { respondToProbe?: () => Reply | Promise<Reply>; respondToChainId?: () => Reply | Promise<Reply>; heads?: Heads } = {},
+  }: {
+    respondToProbe?: (timeoutMs: number) => Reply | Promise<Reply>
+    respondToChainId?: () => Reply | Promise<Reply>
+    heads?: Heads
+  } = {},
 ) => {
   const clock = new TestClock()
   const log = new TestLog()
@@ -60,9 +64,9 @@ export const openFailover = (
   const probes: string[] = []
   const upstreamClient: UpstreamClient = {
     disconnects: () => 0,
-    async request({ name }, { method }) {
+    async request({ name }, { method }, { timeoutMs }) {
       probes.push(`${name} ${method}`)
-      return method === 'eth_chainId' ? respondToChainId() : respondToProbe()
+      return method === 'eth_chainId' ? respondToChainId() : respondToProbe(timeoutMs)
     },
   }
   const services = { methods: table, upstreamClient, clock, log, metrics: createMetricsRegistry(), ...(heads && { heads }) }
