@@ -180,7 +180,7 @@ export class WsConnection {
 
   #handleLoss(cause: Error): void {
     if (!this.#isOpen) return this.#giveUp(cause)
-    const isProven = this.#isProven
+    const isProven = this.#isProven || isTooLong(cause)
     this.#dropSocket()
     this.disconnects += 1
     if (!isProven) return this.#giveUp(cause)
@@ -239,6 +239,9 @@ export class WsConnection {
     this.#timer = this.#options.clock.after(Math.max(0, ms), run)
   }
 }
+
+/** A message that is too long shows that the node is there: the calls that come next wait for the new connection. */
+const isTooLong = (cause: Error): boolean => 'code' in cause && cause.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH'
 
 const connectionClosed = Object.assign(new Error('connection closed'), { code: 'ECONNRESET' })
 const connectionTimedOut = Object.assign(new Error('connection timed out'), { code: 'ETIMEDOUT' })

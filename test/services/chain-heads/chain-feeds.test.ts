@@ -3,6 +3,10 @@ import type { Test } from 'tap'
 import type { ChainUpdate, FeedListener } from '../../../src/services/chain-heads/index.ts'
 import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
 import type { ModelBlock, ModelNode } from '../../support/model-chain.ts'
+import { startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
+import type { FakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
+import { waitUntil } from '../../support/wait-until.ts'
+import { isJsonObject, toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from './model-heads.ts'
 
 /** What a subscriber makes of the updates; fails the test when one of them does not follow from those before. */
@@ -41,8 +45,8 @@ class Replay implements FeedListener {
   }
 }
 
-const openFeeds = async (t: Test, names: readonly string[]) => {
-  const model = openModelHeads(names)
+const openFeeds = async (t: Test, names: readonly string[], webSocketUrls = {}) => {
+  const model = openModelHeads(names, undefined, {}, webSocketUrls)
   const listen = (kind: 'headers' | 'logs') => {
     const replay = new Replay(t)
     return { replay, ...model.heads.feeds[kind].subscribe(replay) }
@@ -149,4 +153,67 @@ t.test('a feed', async t => {
     await advance(1_000)
     t.equal((JSON.parse(logs.blocks[0]?.json ?? '[]') as unknown[]).length, 1)
   })
+})
+
+/** What the WebSocket of a node does with a new block, whose parent it has published before. */
+type FeedFault = (node: FakeSubscriptionNode, block: ModelBlock, blocks: readonly ModelBlock[]) => void
+
+const headerOf = ({ number, hash, parent }: ModelBlock) => ({
+  number: toHexQuantity(number),
+  hash,
+  parentHash: parent?.hash,
+  timestamp: '0x1',
+})
+
+const publish = (node: FakeSubscriptionNode, block: ModelBlock | undefined): void => {
+  if (block !== undefined) node.publishHead(headerOf(block))
+}
+
+const feedFaults: Readonly<Record<string, FeedFault>> = {
+  'is silent': () => undefined,
+  'is behind': (node, _block, blocks) => publish(node, blocks.at(-5)),
+  'stays on another fork': (node, block) =>
+    node.publishHead({ ...headerOf(block), hash: `0x${'f'.repeat(64)}`, parentHash: `0x${'e'.repeat(64)}` }),
+  'repeats blocks': (node, block, blocks) => [block, block, blocks.at(-2), block].forEach(each => publish(node, each)),
+  'has them out of order': (node, block, blocks) =>
+    [block, blocks.at(-3), blocks.at(-2), blocks.at(-4)].forEach(each => publish(node, each)),
+  'leaves out blocks': (node, block) => (block.number % 3 === 0 ? publish(node, block) : undefined),
+  'is closed at each block': node => node.dropConnections(),
+  'sends what is no JSON': node => node.sendText('nonsense'),
+  'sends messages that are too long': node => node.sendText(`"${'x'.repeat(200_000)}"`),
+  'sends headers that are incomplete': node => node.publishHead({ number: '0x1', hash: null }),
+  'sends a block of the far future': (node, block) => node.publishHead({ ...headerOf(block), number: '0x3b9aca00' }),
+}
+
+t.test('a feed has each block in order, whatever the WebSocket of an upstream does:', async t => {
+  for (const [name, disturb] of Object.entries(feedFaults)) {
+    t.test(`it ${name}`, async t => {
+      const node = await startFakeSubscriptionNode(1)
+      t.teardown(() => node.stop())
+      const { chain, nodes, responseOverrides, advance, clock, headers, logs } = await openFeeds(t, ['a', 'b'], { a: node.url })
+      // Without timestamps no head is implausible.
+      for (const each of nodes) {
+        responseOverrides.set(each.name, (method, params) => {
+          const answer = each.answer(method, params)
+          return isJsonObject(answer) ? { ...answer, timestamp: toHexQuantity(Math.floor(clock.now() / 1_000)) } : answer
+        })
+      }
+      await node.waitForRequests('eth_subscribe', 1)
+      const blocks: ModelBlock[] = []
+      for (let i = 0; i < 20; i++) {
+        if (i % 7 === 6) chain.reorg()
+        else chain.mine()
+        blocks.push(chain.tip)
+        disturb(node, chain.tip, blocks)
+        for (const each of nodes) each.head = chain.tip
+        await advance(500)
+      }
+      await waitUntil(() => {
+        clock.advance(250)
+        return headers.isChainOf(chain.tip) && logs.isChainOf(chain.tip)
+      })
+      t.notOk(headers.hasEnded || logs.hasEnded)
+      t.ok(headers.addedCount >= 20, `${headers.addedCount} headers`)
+    })
+  }
 })

@@ -13,7 +13,12 @@ export type ResponseOverride = (method: string, params: readonly Json[]) => Json
 export const targetOf = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
 
 /** Heads of nodes of one chain, which has 100 blocks; block 50 is finalized. The block time is 1 s, the poll interval 500 ms. */
-export const openModelHeads = (names: readonly string[] = ['a', 'b'], maxLag?: number, chainIds: Readonly<Record<string, Json>> = {}) => {
+export const openModelHeads = (
+  names: readonly string[] = ['a', 'b'],
+  maxLag?: number,
+  chainIds: Readonly<Record<string, Json>> = {},
+  webSocketUrls: Readonly<Record<string, string>> = {},
+) => {
   const chain = new ModelChain(seededRandom(7))
   for (let i = 0; i < 50; i++) chain.mine()
   while (chain.final.number !== 50) chain.finalize()
@@ -44,7 +49,11 @@ export const openModelHeads = (names: readonly string[] = ['a', 'b'], maxLag?: n
     },
   }
   const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics })
-  const stop = heads.track(names.map(targetOf), { maxLag })
+  const targets = names.map(name => {
+    const url = webSocketUrls[name]
+    return { ...targetOf(name), ...(url !== undefined && { ws: new Secret(url) }) }
+  })
+  const stop = heads.track(targets, { maxLag })
   const settle = () => new Promise(setImmediate)
   const advance = async (ms: number) => {
     for (let left = ms; left > 0; left -= 500) {

@@ -162,6 +162,28 @@ t.test('a call that the node answers with a closed connection twice fails', asyn
   t.equal(node.received.filter(({ method }) => method === 'eth_kill').length, 2)
 })
 
+t.test(
+  'a response above 64 MiB ends the connection twice: other calls in flight fail over at most, and later ones are answered',
+  async t => {
+    const huge = Buffer.alloc(67_108_865, 'x')
+    const node = await startNode(t, (request, socket) => {
+      if (request.method === 'eth_huge') socket.send(huge)
+      else if (request.method !== 'eth_slow') respond(socket, request, 'ok')
+    })
+    await node.request('eth_first')
+    const replies = await Promise.all([
+      node.request('eth_slow'),
+      node.request('eth_sendRawTransaction', { idempotent: false }),
+      node.request('eth_huge'),
+      node.request('eth_slow'),
+    ])
+    t.equal(textOf(replies[1]), '"ok"', 'it was answered before')
+    for (const reply of [replies[0], replies[2], replies[3]]) t.match(textOf(reply), /^upstream unavailable: /)
+    t.equal(node.received.filter(({ method }) => method === 'eth_huge').length, 2)
+    t.equal(textOf(await node.request('eth_call')), '"ok"')
+  },
+)
+
 t.test('while the node is down calls fail at once, and it is used again when it is back', async t => {
   const node = await startNode(t, (request, socket) => respond(socket, request, 'ok'))
   await node.stop()
