@@ -23,7 +23,7 @@ interface CachedReply {
   readonly reply: Reply
   readonly finalityVersion?: number
   readonly headVersion?: number
-  readonly transactionVersion?: number
+  readonly transactionVersion?: number | undefined
 }
 
 /** What stores final answers for longer than a memory does. */
@@ -90,8 +90,9 @@ export class MemoryCache {
       this.#secondLevelCache?.store(miss, reply, snapshot)
     } else if (now.headVersion === snapshot.headVersion && snapshot.isCurrent(reply.upstream)) {
       const ttl = this.#latestTtlMs - (clock.monotonic() - requestedAt)
-      const versions = { headVersion: snapshot.headVersion, ...(this.#outpacesPolls && { transactionVersion }) }
-      if (ttl > 0) replies.set(key, { reply: asCacheHit(reply), ...versions }, { ttl })
+      const { headVersion } = snapshot
+      const entry = { reply: asCacheHit(reply), headVersion, transactionVersion: this.#outpacesPolls ? transactionVersion : undefined }
+      if (ttl > 0) replies.set(key, entry, { ttl })
     }
   }
 }
@@ -133,8 +134,8 @@ const isNullResult = (result: RawJson): boolean => result.byteLength === jsonNul
 
 /** The reply for later callers: no node is requested for them, so an error costs them nothing. */
 const asCacheHit = (reply: Reply): Reply => {
-  const metadata = { source: 'cache', upstream: undefined, cache: 'hit', upstreamRequest: undefined } as const
-  return isFailure(reply) ? copyReply(reply, metadata) : copyReply(reply, { ...metadata, result: detach(reply.result) })
+  const hit = copyReply<Reply>(reply, { source: 'cache', upstream: undefined, cache: 'hit', upstreamRequest: undefined })
+  return isFailure(hit) ? hit : copyReply(hit, { result: detach(hit.result) })
 }
 
 /**
