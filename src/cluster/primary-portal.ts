@@ -17,7 +17,7 @@ export const openPrimaryPortal = async (
   config: ValidConfig,
   options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log' | 'metrics'>,
 ): Promise<PrimaryPortal | undefined> => {
-  const { listen, portal, store: storeAddress, plans } = config.gateway
+  const { listen, portal, store: storeAddress, plans, usage } = config.gateway
   if (listen.portal === undefined) return undefined
   const clock = systemClock
   const tls = openTlsCertificate(listen, ['portal'], { clock, log: options.log, metrics: options.metrics })
@@ -25,7 +25,16 @@ export const openPrimaryPortal = async (
   let current: Pick<ValidConfig, 'gateway' | 'networks'> = config
   const describeMethods = () => describeNetworks(current)
   const address = { tls, address: listen.portal, trustedProxies: listen.trustedProxies, storeAddress }
-  const services = { ...options, ...portal, ...address, networks: config.networks, store, plans, describeMethods }
+  const services = {
+    ...options,
+    ...portal,
+    ...address,
+    networks: config.networks,
+    store,
+    plans,
+    describeMethods,
+    usageRetentionMs: usage.retention,
+  }
   const listener = await openPortal({ ...services, clock, version }).catch(async (error: unknown) => {
     tls?.stop()
     await store.close()

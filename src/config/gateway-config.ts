@@ -113,7 +113,7 @@ const supportedReusePort: GatewayRule = source => {
 const optionsNeedListener: GatewayRule = source =>
   Object.entries({
     admin: ['token', 'hosts', 'url'],
-    portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'webhooks', 'signUp'],
+    portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'webhooks', 'usageWebhook', 'signUp'],
   }).flatMap(([listener, options]) =>
     options
       .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)

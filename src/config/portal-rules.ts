@@ -13,6 +13,7 @@ export const portalProblems = (source: YamlFile): readonly Problem[] => [
   ...signUpProblems(source),
   ...secretProblems(source),
   ...webhookAddressProblems(source),
+  ...usageWebhookProblems(source),
 ]
 
 /** What has the form of a URL may still be none, such as http://1.2.3.999. */
@@ -105,4 +106,13 @@ const webhookAddressProblems = (source: YamlFile): readonly Problem[] => {
     const message = `an address of webhooks must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
     return [source.problemAt([...path, index], message, 'for example 10.0.0.7, 10.0.0.0/8 or fd00::/8')]
   })
+}
+
+const usageWebhookProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['portal', 'usageWebhook', 'url']
+  const text = source.textAt(path)
+  if (text === undefined || (/^https?:/.test(text) && URL.canParse(text))) return []
+  return [
+    source.problemAt(path, 'portal.usageWebhook.url must be an http:// or https:// URL', 'for example https://billing.example.org/usage'),
+  ]
 }

@@ -109,6 +109,25 @@ export const portalSchema = {
       },
       default: {},
     },
+    usageWebhook: {
+      type: 'object',
+      description: 'The webhook of a billing system, which gets the usage of all accounts for each UTC day that is over.',
+      properties: {
+        url: {
+          type: 'string',
+          format: 'secret',
+          description: 'Where messages are sent: http or https.',
+          examples: ['${USAGE_WEBHOOK_URL}'],
+        },
+        secret: {
+          type: 'string',
+          format: 'secret',
+          description: 'Signs messages as Standard Webhooks describes: whsec_ and Base64, or any other text.',
+          examples: ['${USAGE_WEBHOOK_SECRET}'],
+        },
+      },
+      required: ['url', 'secret'],
+    },
     signUp: {
       type: 'object',
       description: 'Lets people with an e-mail address make accounts of their own. Off by default; requires `smtp` or `oidc`.',

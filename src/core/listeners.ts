@@ -67,6 +67,7 @@ export const openListeners = async (
       networks: networkConfigs,
       describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
       plans: config.plans,
+      usageRetentionMs: config.usage.retention,
       ...{ store, headsStatus, clock, log, metrics: context.metrics, version },
     }))
   if (portal !== undefined) closers.splice(-1, 0, portal.stop)

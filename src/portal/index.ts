@@ -13,7 +13,9 @@ import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
 import type { OidcOptions } from './oidc-provider.ts'
 import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts'
+import { openUsageWebhook } from './usage-webhook-schedule.ts'
 import type { QueryProcess } from './queries/query-process.ts'
+import type { UsageWebhookOptions } from './usage-webhook.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 /** What the portal makes itself. */
@@ -36,6 +38,9 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   /** Sign cookies and webhooks: the first signs, all are accepted. Without any, keys in the store do. */
   readonly secrets?: readonly Secret[]
   readonly webhooks?: { readonly allow: readonly string[] }
+  /** Gets the usage of each day that is over. */
+  readonly usageWebhook?: Pick<UsageWebhookOptions, 'url' | 'secret'>
+  readonly usageRetentionMs: number
   readonly metrics: Metrics
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
   readonly networkUrl?: string
@@ -67,15 +72,19 @@ export const openPortal = async ({
   const { clock, log, smtp, oidc, secrets = [] } = options
   const sendMail = smtp && openMailer(smtp, log)
   const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
+  const openQueries = async (): Promise<QueryProcess> => {
+    const { openQueryProcess } = await import('./queries/query-process.ts')
+    return (queryProcess ??= openQueryProcess(storeAddress, clock))
+  }
   const listener = await openAppListener(
     address,
     async listenerUrl => {
-      const { createPortalApp, openOidcProvider, openPortalLimits, openQueryProcess } = await import('./portal-app.ts')
+      const { createPortalApp, openOidcProvider, openPortalLimits } = await import('./portal-app.ts')
       limits ??= openPortalLimits(clock)
-      queryProcess ??= openQueryProcess(storeAddress, clock)
+      const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ url, limits, queries: queryProcess.queries, startQueries: queryProcess.start, sendMail, alerts, secrets },
+        ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, log),
       }
       const services = { ...options, ...made, networks: await toPortalNetworks(options) }
@@ -87,6 +96,10 @@ export const openPortal = async ({
     const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
     return { ...options, ...made, plans: () => options.plans }
   })
+  const { usageWebhook: usageReceiver, usageRetentionMs: retentionMs } = options
+  const usageWebhook =
+    usageReceiver &&
+    openUsageWebhook(clock, log, async () => ({ ...options, ...usageReceiver, retentionMs, queries: (await openQueries()).queries }))
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -94,7 +107,7 @@ export const openPortal = async ({
       listener.reload()
     },
     async stop() {
-      await alerts.stop()
+      await Promise.all([alerts.stop(), usageWebhook?.stop()])
       await listener.stop()
       await queryProcess?.close()
     },

@@ -31,7 +31,6 @@ import { readSigningKeys } from './signing-key.ts'
 // What else is loaded with the first request.
 export { openPortalLimits } from './portal-limits.ts'
 export { openOidcProvider } from './oidc-provider.ts'
-export { openQueryProcess } from './queries/query-process.ts'
 
 /** Everything that the API can do. */
 export const routes: readonly AnyRoute[] = [

@@ -87,6 +87,12 @@ export const systemMetricDefinitions = {
     labels: ['channel', 'result'],
     help: 'Attempts to tell accounts that they have reached a threshold of their credits. The channel is "webhook" or "email"; the result is "delivered", "retried" when the attempt is repeated later, or "failed" when it is not.',
   },
+  usageWebhookMessages: {
+    name: 'tollgate_usage_webhook_messages_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Messages to `portal.usageWebhook`. The result is "delivered", or "retried" when the message is sent again later.',
+  },
   workersReady: {
     name: 'tollgate_workers_ready',
     type: 'gauge',

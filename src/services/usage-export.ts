@@ -36,9 +36,19 @@ export const exportUsage = async function* (store: Pick<Copyable, 'allUsageCount
   for (let day = from / dayMs; day < to / dayMs; day += 1) {
     const rows = new Map<string, UsageExportRow>()
     for await (const count of store.allUsageCounts({ from: day * hoursPerDay, to: (day + 1) * hoursPerDay })) addToDay(rows, count)
-    yield* [...rows.values()].filter(({ calls }) => calls !== 0).sort(compareRows)
+    yield* sortedRows(rows)
   }
 }
+
+/** The rows of these counts, which are of one day. */
+export const toUsageRows = (counts: readonly UsageCount[]): readonly UsageExportRow[] => {
+  const rows = new Map<string, UsageExportRow>()
+  for (const count of counts) addToDay(rows, count)
+  return sortedRows(rows)
+}
+
+const sortedRows = (rows: ReadonlyMap<string, UsageExportRow>): readonly UsageExportRow[] =>
+  [...rows.values()].filter(({ calls }) => calls !== 0).sort(compareRows)
 
 const addToDay = (rows: Map<string, UsageExportRow>, { account, hour, calls, credits, ...group }: UsageCount): void => {
   const groupKey = `${account} ${usageGroupKey({ account, ...group })}`

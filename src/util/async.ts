@@ -97,6 +97,9 @@ export interface BackoffOptions {
   readonly maxMs: number
 }
 
+/** The delay after so many failed attempts, from 1 on: as Backoff, for attempts of which only the number is known. */
+export const backoffDelayMs = ({ minMs, maxMs }: BackoffOptions, attempts: number): number => Math.min(maxMs, minMs * 2 ** (attempts - 1))
+
 /** Exponential backoff: each delay is twice the one before, from `minMs` up to `maxMs`. */
 export class Backoff {
   readonly #options: BackoffOptions
@@ -108,9 +111,8 @@ export class Backoff {
 
   /** The next delay in ms. */
   next(): number {
-    const { minMs, maxMs } = this.#options
-    const delayMs = Math.min(maxMs, minMs * 2 ** this.#attempts)
-    if (delayMs < maxMs) this.#attempts += 1
+    const delayMs = backoffDelayMs(this.#options, this.#attempts + 1)
+    if (delayMs < this.#options.maxMs) this.#attempts += 1
     return delayMs
   }
 

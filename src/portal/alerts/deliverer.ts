@@ -4,7 +4,7 @@ import type { Log } from '../../services/log.ts'
 import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
 import type { RecordStore } from '../../store/record-store.ts'
-import { Backoff, withTimeoutOr } from '../../util/async.ts'
+import { backoffDelayMs, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import type { SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
@@ -17,7 +17,7 @@ import { resolveHost, webhookAddressRule } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 import { postWebhook } from './webhook-request.ts'
 import type { DeliveryOutcome } from './webhook-request.ts'
-import { signatureHeaders } from './webhook-signature.ts'
+import { deriveKey, signatureHeaders } from './webhook-signature.ts'
 
 export interface DelivererOptions {
   readonly store: RecordStore
@@ -81,7 +81,10 @@ export class Deliverer {
     const headers = {
       'content-type': 'application/json',
       'user-agent': `Tollgate/${version}`,
-      ...signatureHeaders(keys, { account, webhook, timestamp, ...message }),
+      ...signatureHeaders(
+        keys.map(key => deriveKey(key, account, webhook)),
+        { timestamp, ...message },
+      ),
     }
     const request = { url: webhook.url, headers, body: message.body, signal: this.#stopping.signal }
     return postWebhook(request, { clock, isAllowed: this.#isAllowed, resolve })
@@ -107,7 +110,7 @@ export class Deliverer {
     const { clock, metrics, log } = this.#options
     const now = clock.now()
     const attempts = delivery.attempts + 1
-    const nextAttempt = now + retryDelayMs(attempts)
+    const nextAttempt = now + backoffDelayMs(retryDelays, attempts)
     const hasFailed = !isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs
     const state = isDelivered ? 'delivered' : hasFailed ? 'failed' : 'pending'
     const result = state === 'pending' ? 'retried' : state
@@ -122,10 +125,3 @@ export class Deliverer {
 const undelivered = 'alert could not be delivered within a day: its receiver is not told'
 
 export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean => state === 'pending' && nextAttempt <= now
-
-const retryDelayMs = (attempts: number): number => {
-  const backoff = new Backoff(retryDelays)
-  let delayMs = backoff.next()
-  for (let i = 1; i < attempts; i += 1) delayMs = backoff.next()
-  return delayMs
-}

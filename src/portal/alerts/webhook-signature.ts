@@ -3,16 +3,22 @@ import { Secret } from '../../plugin/secret.ts'
 import type { Webhook } from './alert-settings.ts'
 
 /** The key of one webhook, which no store has: derived from the secret of the portal. */
-const deriveKey = (portalSecret: Secret, account: string, { salt }: Webhook): Buffer =>
+export const deriveKey = (portalSecret: Secret, account: string, { salt }: Webhook): Buffer =>
   createHmac('sha256', portalSecret.reveal()).update(`tollgate webhook ${account} ${salt}`).digest()
 
 /** What the receiver checks signatures with, as Standard Webhooks writes it. */
 export const webhookSecret = (portalSecret: Secret, account: string, webhook: Webhook): Secret =>
-  new Secret(`whsec_${deriveKey(portalSecret, account, webhook).toString('base64')}`)
+  new Secret(`${secretPrefix}${deriveKey(portalSecret, account, webhook).toString('base64')}`)
+
+const secretPrefix = 'whsec_'
+
+/** The key that a secret stands for: its Base64 where it is written as Standard Webhooks does, else its text. */
+export const secretKeyOf = (secret: Secret): Buffer => {
+  const text = secret.reveal()
+  return text.startsWith(secretPrefix) ? Buffer.from(text.slice(secretPrefix.length), 'base64') : Buffer.from(text)
+}
 
 export interface SignedMessage {
-  readonly account: string
-  readonly webhook: Webhook
   /** The same for each attempt. */
   readonly id: string
   /** Seconds since 1970. */
@@ -20,16 +26,8 @@ export interface SignedMessage {
   readonly body: string
 }
 
-/** The headers of https://www.standardwebhooks.com, with one signature for each secret of the portal. */
-export const signatureHeaders = (
-  portalSecrets: readonly Secret[],
-  { account, webhook, id, timestamp, body }: SignedMessage,
-): Readonly<Record<string, string>> => {
-  const signatures = portalSecrets.map(
-    secret =>
-      `v1,${createHmac('sha256', deriveKey(secret, account, webhook))
-        .update(`${id}.${timestamp}.${body}`)
-        .digest('base64')}`,
-  )
+/** The headers of https://www.standardwebhooks.com, with one signature for each key. */
+export const signatureHeaders = (keys: readonly Buffer[], { id, timestamp, body }: SignedMessage): Readonly<Record<string, string>> => {
+  const signatures = keys.map(key => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`)
   return { 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signatures.join(' ') }
 }

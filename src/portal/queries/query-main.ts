@@ -41,6 +41,7 @@ const queries = createUsageQueries(
       }
     },
     accounts: async () => (await queriedStore()).accounts(),
+    dayTotals: async (account, day) => (await queriedStore()).dayTotals(account, day),
   },
   () => systemClock.now(),
 )

@@ -65,6 +65,8 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       lastUses: query('lastUses'),
       totals: query('totals'),
       accountPage: query('accountPage'),
+      usagePage: query('usagePage'),
+      ledgerDay: query('ledgerDay'),
     },
     start: () => void startProcess(),
     close: endProcess,

@@ -1,6 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import type { AccountRow, Store } from '../../store/store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { readLedgerDay, readUsagePage } from './usage-days.ts'
+import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.ts'
 import { HourSummaries, addUsage, newUsageSum } from './hour-summaries.ts'
 import type { Dimension, UsageSum } from './hour-summaries.ts'
 
@@ -29,7 +31,7 @@ export interface UsageOverTime {
 }
 
 /** What queries read. */
-export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts'>
+export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries {
@@ -40,6 +42,9 @@ export interface UsageQueries {
   lastUses(range: HourRange): Promise<readonly (readonly [key: string, hour: number])[]>
   /** All accounts together, by account or by a dimension; the most credits first. */
   totals(options: Omit<HourRange, 'account'> & { readonly by: Dimension | 'account' }): Promise<readonly UsageTotal[]>
+  /** The rows of a day that is over, for a billing system. */
+  usagePage(options: UsagePageOptions): Promise<UsagePage>
+  ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
   /** Accounts whose name or label has the text, after the name `after`. */
   accountPage(options: { readonly search: string; readonly after: string; readonly limit: number }): Promise<AccountPage>
 }
@@ -105,6 +110,8 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
       }
       return [...totals.values()].sort(compareTotals)
     },
+    usagePage: options => readUsagePage(store, options),
+    ledgerDay: options => readLedgerDay(store, options),
     async accountPage({ search, after, limit }) {
       const text = search.toLowerCase()
       const found = (await store.accounts()).filter(

@@ -1,0 +1,187 @@
+import type { Secret } from '../plugin/secret.ts'
+import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Metrics } from '../services/metrics.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import { ledgerRetentionDays } from '../store/store.ts'
+import { backoffDelayMs } from '../util/async.ts'
+import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
+import type { Json } from '../util/json.ts'
+import { postWebhook } from './alerts/webhook-request.ts'
+import { resolveHost } from './alerts/webhook-addresses.ts'
+import { secretKeyOf, signatureHeaders } from './alerts/webhook-signature.ts'
+import { neverExpires } from '../store/record-store.ts'
+import type { UsageRowCursor } from './queries/usage-days.ts'
+import type { UsageQueries } from './queries/usage-queries.ts'
+
+export interface UsageWebhookOptions {
+  readonly store: RecordStore
+  readonly queries: Pick<UsageQueries, 'usagePage' | 'ledgerDay'>
+  readonly url: Secret
+  /** Signs messages. */
+  readonly secret: Secret
+  /** Older days are not sent. */
+  readonly retentionMs: number
+  readonly version: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** How far the webhook has got. Days are sent one after the other. */
+interface Progress {
+  /** Days since 1970, UTC. */
+  readonly day: number
+  /** Of the next message, from 1 on. */
+  readonly part: number
+  /** The last row that was sent. */
+  readonly after?: UsageRowCursor
+  /** True when the sums of the day are what is left to send. */
+  readonly hasSentRows: boolean
+  readonly rows: number
+  readonly calls: number
+  readonly credits: number
+  /** Failed attempts of the next message. */
+  readonly attempts: number
+  /** Milliseconds since 1970. */
+  readonly nextAttempt: number
+}
+
+interface UsageMessage {
+  readonly type: 'usage.rows' | 'usage.day'
+  readonly data: { readonly day: string; readonly part: number } & { readonly [member: string]: unknown }
+}
+
+const maxRowsPerMessage = 1_000
+
+/** Gateways report calls within seconds; the reports of the last ones have arrived by then. */
+const minSettlingMs = 60_000
+/** A gateway that could not reach the store for longer reports later than its day is sent. */
+const maxSettlingMs = 6 * hourMs
+
+const retryDelays = { minMs: 30_000, maxMs: hourMs }
+
+/** Longer than any attempt: a gateway that ends while it sends leaves the rest to others. */
+const lockTtlMs = 120_000
+
+const recordId = 'usage-webhook'
+
+/** Sends the usage rows of each day that is over to a billing system: one gateway at a time, each part until it is accepted. */
+export class UsageWebhook {
+  readonly #options: UsageWebhookOptions
+  readonly #stopping = new AbortController()
+  #hasFailed = false
+
+  constructor(options: UsageWebhookOptions) {
+    this.#options = options
+  }
+
+  /** Sends what is due. Rejects where the store fails. */
+  async run(): Promise<void> {
+    while (!this.#stopping.signal.aborted && (await this.#sendNext())) {
+      // The next part.
+    }
+  }
+
+  /** Aborts the request in flight. */
+  stop(): void {
+    this.#stopping.abort()
+  }
+
+  /** True when there may be more to send. */
+  async #sendNext(): Promise<boolean> {
+    const { store, clock } = this.#options
+    const lock = { id: recordId, account: '', value: true, expires: clock.now() + lockTtlMs }
+    if (!(await store.addRecord('lock', lock))) return false
+    const progress = await this.#readProgress()
+    const isDue = progress.nextAttempt <= clock.now() && (await this.#isClosed(progress.day))
+    const next = isDue ? await this.#attempt(progress) : undefined
+    if (next !== undefined) await store.putRecord('delivery', { id: recordId, account: '', value: toJson(next), expires: neverExpires })
+    await store.takeRecord('lock', lock.id)
+    return next !== undefined && next.attempts === 0
+  }
+
+  async #readProgress(): Promise<Progress> {
+    const { store, clock, retentionMs, log } = this.#options
+    const stored = (await store.findRecord('delivery', recordId))?.value as Progress | undefined // written by #sendNext() alone
+    const progress = stored ?? newDay(Math.floor(clock.now() / dayMs) - 1)
+    const firstDay = Math.ceil((clock.now() - retentionMs) / dayMs)
+    if (progress.day >= firstDay) return progress
+    log.warn({ event: 'usage-skipped', from: isoDate(progress.day * dayMs), to: isoDate(firstDay * dayMs) }, skipped)
+    return newDay(firstDay)
+  }
+
+  async #isClosed(day: number): Promise<boolean> {
+    const age = this.#options.clock.now() - (day + 1) * dayMs
+    if (age < minSettlingMs) return false
+    return age >= maxSettlingMs || (await this.#options.queries.ledgerDay({ day })).isSettled
+  }
+
+  /** The progress after an attempt; undefined when it was aborted. */
+  async #attempt(progress: Progress): Promise<Progress | undefined> {
+    const { clock, log, metrics } = this.#options
+    const { message, next } = progress.hasSentRows ? await this.#sumsMessage(progress) : await this.#rowsMessage(progress)
+    if (message === undefined) return next
+    const { isDelivered, status } = await this.#post(message)
+    if (!isDelivered && this.#stopping.signal.aborted) return undefined
+    metrics.counter(metricDefinitions.usageWebhookMessages, { result: isDelivered ? 'delivered' : 'retried' }).add()
+    const { day, part } = message.data
+    if (!isDelivered && !this.#hasFailed) log.warn({ event: 'usage-undelivered', day, part, status }, undelivered)
+    if (isDelivered && message.type === 'usage.day') log.info({ event: 'usage-delivered', ...message.data }, 'usage of a day delivered')
+    this.#hasFailed = !isDelivered
+    if (isDelivered) return next
+    const attempts = progress.attempts + 1
+    return { ...progress, attempts, nextAttempt: clock.now() + backoffDelayMs(retryDelays, attempts) }
+  }
+
+  async #rowsMessage(progress: Progress): Promise<NextMessage> {
+    const { day, part, after } = progress
+    const { rows, next: cursor } = await this.#options.queries.usagePage({ day, after, limit: maxRowsPerMessage })
+    const next = {
+      ...{ ...progress, hasSentRows: cursor === undefined, attempts: 0, nextAttempt: 0 },
+      rows: progress.rows + rows.length,
+      calls: rows.reduce((sum, row) => sum + row.calls, progress.calls),
+      credits: rows.reduce((sum, row) => sum + row.credits, progress.credits),
+    }
+    if (rows.length === 0) return { message: undefined, next }
+    const message = { type: 'usage.rows' as const, data: { day: isoDate(day * dayMs), part, rows } }
+    return { message, next: { ...next, part: part + 1, ...(cursor && { after: cursor }) } }
+  }
+
+  async #sumsMessage({ day, part, rows, calls, credits }: Progress): Promise<NextMessage> {
+    const { clock, queries } = this.#options
+    const hasLedger = day > Math.floor(clock.now() / dayMs) - ledgerRetentionDays
+    const ledgerCredits = hasLedger ? (await queries.ledgerDay({ day })).used : null
+    const data = { day: isoDate(day * dayMs), part, rows, calls, credits, ledgerCredits }
+    return { message: { type: 'usage.day', data }, next: newDay(day + 1) }
+  }
+
+  #post({ type, data }: UsageMessage) {
+    const { url, secret, version, clock } = this.#options
+    const body = JSON.stringify({ type, timestamp: isoTime(clock.now()), data })
+    const message = { id: `usage_${data.day}_${data.part}`, timestamp: Math.floor(clock.now() / 1_000), body }
+    const signature = signatureHeaders([secretKeyOf(secret)], message)
+    const headers = { 'content-type': 'application/json', 'user-agent': `Tollgate/${version}`, ...signature }
+    // The operator has chosen the address.
+    const client = { clock, resolve: resolveHost, isAllowed: () => true }
+    return postWebhook({ url: url.reveal(), headers, body, signal: this.#stopping.signal }, client)
+  }
+}
+
+interface NextMessage {
+  /** Undefined where there is nothing to send. */
+  readonly message: UsageMessage | undefined
+  /** The progress when it has been delivered. */
+  readonly next: Progress
+}
+
+const newDay = (day: number): Progress => ({
+  ...{ day, part: 1, hasSentRows: false, rows: 0, calls: 0, credits: 0 },
+  ...{ attempts: 0, nextAttempt: 0 },
+})
+
+const toJson = (progress: Progress): Json => JSON.parse(JSON.stringify(progress)) as Json // plain data
+
+const undelivered = 'webhook of usage did not accept a message, which is sent again until it does'
+const skipped = 'webhook of usage: days that are older than `usage.retention` are not sent'
