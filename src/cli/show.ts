@@ -34,10 +34,11 @@ export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
   async run(args, { env, out, err }) {
     const { values, positional: network } = readOptionalArgument(args, options)
     const config = await loadConfig(values.config, plugins, env)
+    if (values.diff && network !== undefined) throw new UsageError('--diff shows all networks: omit NETWORK')
+    // Variables that the gateway has may be unset here: the gateway says whether the files have problems.
+    if (values.diff && config.gateway !== undefined) return showDiff(config.gateway, values.json, { out, err })
     printProblems(config.problems, err)
     if (config.problems.length > 0) return exitCodes.config
-    if (values.diff && network !== undefined) throw new UsageError('--diff shows all networks: omit NETWORK')
-    if (values.diff && config.gateway !== undefined) return showDiff(config.gateway, values.json, { out, err })
     const shown = network === undefined ? config : selectNetwork(config, network)
     for (const line of values.json ? [JSON.stringify(toJson(shown))] : toYaml(shown)) out(line)
     return exitCodes.ok

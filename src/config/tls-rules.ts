@@ -14,6 +14,20 @@ export interface TlsCheck {
   readonly certificate?: X509Certificate
 }
 
+/** TLS for a listener alone that does not exist. */
+const listenerProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['listen', 'tls', 'listeners']
+  const listeners = source.valueAt(path)
+  if (!Array.isArray(listeners) || listeners.join() !== 'portal' || source.valueAt(['listen', 'portal']) !== undefined) return []
+  return [
+    source.problemAt(
+      path,
+      'listen.tls has no effect: it is for the portal alone, and there is no listen.portal',
+      'add rpc, or listen.portal',
+    ),
+  ]
+}
+
 /** Reads the files of `listen.tls`. Where an option is missing or has the wrong type, the schema has reported it. */
 export const checkTls = (source: YamlFile): TlsCheck => {
   const cert = source.textAt(['listen', 'tls', 'cert'])
@@ -23,12 +37,13 @@ export const checkTls = (source: YamlFile): TlsCheck => {
   const read = readTlsFiles({ cert: resolve(directory, cert), key: resolve(directory, key) })
   if ('option' in read) {
     const { option, message, hint } = read
-    return { problems: [source.problemAt(['listen', 'tls', option], `listen.tls.${option}: ${message}`, hint)], warnings: [] }
+    const problem = source.problemAt(['listen', 'tls', option], `listen.tls.${option}: ${message}`, hint)
+    return { problems: [...listenerProblems(source), problem], warnings: [] }
   }
   const invalid = validityProblem(read.chain, systemClock.now())
   const warnings = invalid === undefined ? [] : [source.problemAt(['listen', 'tls', 'cert'], `listen.tls.cert: ${invalid}`)]
   const certificate = isForRpc(source) ? read.chain[0] : undefined
-  return { problems: [], warnings, ...(certificate && { certificate }) }
+  return { problems: listenerProblems(source), warnings, ...(certificate && { certificate }) }
 }
 
 const isForRpc = (source: YamlFile): boolean => {

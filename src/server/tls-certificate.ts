@@ -1,6 +1,7 @@
 import type { RequestListener, Server, ServerOptions } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import { dirname } from 'node:path'
+import type { TLSSocket } from 'node:tls'
 import type { GatewayConfig, TlsOptions } from '../config/types.ts'
 import type { Clock } from '../services/clock.ts'
 import { ContentWatch } from '../services/content-watch.ts'
@@ -20,14 +21,13 @@ export const openTlsCertificate = (
 ): TlsCertificate | undefined =>
   tls?.listeners.some(listener => listeners.includes(listener)) === true ? new TlsCertificate({ ...options, files: tls }) : undefined
 
-/** The time that a client has for its TLS handshake. */
-const handshakeTimeoutMs = 10_000
-
 interface TlsCertificateOptions {
   readonly files: TlsFiles
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
+  /** The time that a client has for its TLS handshake, in ms of the system's clock; 10 s unless given. */
+  readonly handshakeTimeoutMs?: number
 }
 
 /**
@@ -62,9 +62,14 @@ export class TlsCertificate implements TlsServers {
     const { cert, key } = this.#pair
     // Loaded only where TLS is used: 2 to 6 ms of a start.
     const { createServer } = process.getBuiltinModule('node:https')
-    const tlsOptions = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'], handshakeTimeout: handshakeTimeoutMs } as const
+    const { handshakeTimeoutMs: handshakeTimeout = 10_000 } = this.#options
+    const tlsOptions = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'], handshakeTimeout } as const
     const server = createServer({ ...options, ...tlsOptions, cert, key }, serve)
-    server.on('tlsClientError', ({ code = '' }: NodeJS.ErrnoException) => this.#recordFailedHandshake(code))
+    // Before Node's own listener, which reports a malformed request: nothing can be sent, and the connection would stay open for ever.
+    server.prependListener('tlsClientError', ({ code = '' }: NodeJS.ErrnoException, socket: TLSSocket) => {
+      socket.destroy()
+      this.#recordFailedHandshake(code)
+    })
     server.once('close', () => this.#servers.delete(server))
     this.#servers.add(server)
     return server

@@ -117,6 +117,13 @@ t.test('show --diff prints what the gateway answers: changes, nothing, or the pr
     out: [],
     err: ['a.yaml:3:5: unset variable; set it', 'no worker answers', 'a reload would be refused'],
   })
+  const dir = writeConfig(t.testdir(), {
+    ...files,
+    'gateway.yaml': files['gateway.yaml'].replace('127.0.0.1:8082', `127.0.0.1:${await serveJson(t, { changes, problems: [] })}`),
+    'networks/third.yaml': networkYaml('third').replace('12s', '${UNSET_HERE}'),
+  })
+  const elsewhere = await runCommand(createShowCommand(stubPlugins), ['--diff', '--config', dir])
+  t.match(elsewhere, { code: 0, out: { length: 2 }, err: [] }, 'the gateway has the variables')
   t.match(await show({}, 'main-chain'), { code: exitCodes.usage, err: ['--diff shows all networks: omit NETWORK'] })
 })
 

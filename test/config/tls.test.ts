@@ -76,4 +76,7 @@ t.test('a host that the certificate does not name is a warning, where the RPC li
   t.equal(warnings.length, 2)
   const forPortal = await load(t, `{ ${tls}, listeners: [portal] }`, files, 'node.example.org')
   t.same(forPortal.warnings, [])
+  t.match(forPortal.problems, [
+    { message: /^listen.tls has no effect: it is for the portal alone, and there is no listen.portal$/, line: 4 },
+  ])
 })

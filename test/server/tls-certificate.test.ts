@@ -21,11 +21,11 @@ import { waitUntil } from '../support/wait-until.ts'
 const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
 const clock = new TestClock()
 
-const startServer = async (t: Test, connections = 100) => {
+const startServer = async (t: Test, { connections = 100, handshakeTimeoutMs = 10_000 } = {}) => {
   const [metrics, log] = [createMetricsRegistry(), new TestLog()]
   const valid = join(certificates, 'valid.pem')
-  const tls = new TlsCertificate({ files: { cert: valid, key: valid }, clock, log, metrics })
-  const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
+  const tls = new TlsCertificate({ files: { cert: valid, key: valid }, clock, log, metrics, handshakeTimeoutMs })
+  const services = { countResponse: (status: number) => t.fail(`a response: ${status}`), accessLog: fakeAccessLog }
   const server = createRpcServer(services, (req, res) => void res.end(`${req.method} ${req.url}`), tls).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const open = new OpenConnections(server, new SocketLimits({ connections, clock, log, metrics }))
@@ -72,6 +72,17 @@ t.test('older versions, HTTP/2 alone and plain HTTP are refused and counted; a c
   t.match(failures(), { values: [3] })
 })
 
+t.test('a client that does not complete its handshake in time is disconnected and counted', async t => {
+  const { port, open, seriesOf } = await startServer(t, { handshakeTimeoutMs: 50 })
+  const beginOfHandshake = Buffer.from('160301020001000100', 'hex')
+  for (const bytes of [Buffer.alloc(0), beginOfHandshake])
+    connectTcp(port, '127.0.0.1')
+      .on('error', () => undefined)
+      .write(bytes)
+  await waitUntil(() => seriesOf(metricDefinitions.tlsHandshakesFailed.name)?.[0]?.values[0] === 2)
+  await waitUntil(() => open.count === 0)
+})
+
 t.test('an upgrade that is no WebSocket is ignored, and the connection takes the next request', async t => {
   const { connectTls } = await startServer(t)
   const socket = connectTls()
@@ -83,7 +94,7 @@ t.test('an upgrade that is no WebSocket is ignored, and the connection takes the
 })
 
 t.test('connections above the limit are closed, also before their handshake', async t => {
-  const { port, open, connectTls } = await startServer(t, 1)
+  const { port, open, connectTls } = await startServer(t, { connections: 1 })
   const silent = connectTcp(port, '127.0.0.1')
   await once(silent, 'connect')
   await waitUntil(() => open.count === 1)

@@ -10,18 +10,21 @@ import { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import { takeTokens } from './redis-scripts.ts'
 
-/** A call waits so long for Redis. */
-const redisTimeoutMs = 50
+/** A call waits so long for Redis, unless another time is given. */
+const defaultTimeoutMs = 50
 
 /** While Redis does not answer, it is asked this often; calls do not wait for it meanwhile. */
 const retryIntervalMs = 1_000
+
+/** Once in a while Redis is late, and to connect to it may take longer than a call waits. */
+const minLoggedFailures = 2
 
 /** The buckets of all gateways that share a Redis. Connects with the first call that has a limit. */
 export class RedisRateLimits extends RemoteRateLimits {
   readonly #source: RedisTokens
 
-  constructor(address: RedisAddress, clock: Clock, log: Log) {
-    const source = new RedisTokens(address, clock, log)
+  constructor(address: RedisAddress, clock: Clock, log: Log, timeoutMs = defaultTimeoutMs) {
+    const source = new RedisTokens(address, clock, log, timeoutMs)
     super(clock, source.request, new TokenBuckets(clock))
     this.#source = source
   }
@@ -35,12 +38,14 @@ class RedisTokens {
   readonly #clock: Clock
   readonly #log: Log
   readonly #redis: RedisConnection
+  readonly #timeoutMs: number
   #opening: Promise<void> | undefined
-  #isAway = false
+  #failureCount = 0
   /** On the monotonic clock. */
   #retryAt = -Infinity
 
-  constructor(address: RedisAddress, clock: Clock, log: Log) {
+  constructor(address: RedisAddress, clock: Clock, log: Log, timeoutMs: number) {
+    this.#timeoutMs = timeoutMs
     this.#clock = clock
     this.#log = log
     this.#redis = new RedisConnection(address, clock, { retryInitialConnect: true })
@@ -48,7 +53,7 @@ class RedisTokens {
 
   readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {
     if (this.#clock.monotonic() < this.#retryAt) return undefined
-    const grant = await withTimeoutOr(this.#clock, redisTimeoutMs, this.#take(request, most), () => undefined).catch(() => undefined)
+    const grant = await withTimeoutOr(this.#clock, this.#timeoutMs, this.#take(request, most), () => undefined).catch(() => undefined)
     this.#recordAnswer(grant !== undefined)
     return grant
   }
@@ -68,9 +73,10 @@ class RedisTokens {
 
   #recordAnswer(isAnswer: boolean): void {
     this.#retryAt = isAnswer ? -Infinity : this.#clock.monotonic() + retryIntervalMs
-    if (isAnswer !== this.#isAway) return
-    this.#isAway = !isAnswer
-    if (isAnswer) this.#log.info({}, 'shared rate limits are in use again')
-    else this.#log.warn({}, 'shared rate limits are not in use: Redis does not answer, and each process limits its own calls')
+    const failuresBefore = this.#failureCount
+    this.#failureCount = isAnswer ? 0 : failuresBefore + 1
+    if (isAnswer && failuresBefore >= minLoggedFailures) this.#log.info({}, 'shared rate limits are in use again')
+    if (this.#failureCount === minLoggedFailures)
+      this.#log.warn({}, 'shared rate limits are not in use: Redis does not answer, and each process limits its own calls')
   }
 }
