@@ -4,6 +4,7 @@ import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'
 import type { AccountRow } from '../store/store.ts'
+import { deleteAccount, resumeChange } from '../services/accounts/account-deletion.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
@@ -56,11 +57,12 @@ export const accountsCommand: Command = {
     'accounts set NAME [--plan PLAN] [--credits N|plan] [--label TEXT] [--json] [--config DIR]',
     'accounts suspend NAME [--json] [--config DIR]',
     'accounts resume NAME [--json] [--config DIR]',
+    'accounts delete NAME [--json] [--config DIR]',
     'accounts link NAME [--person PERSON] [--role ROLE] [--email EMAIL] [--json] [--config DIR]',
   ],
   positionals: { NAME: 'The name or the id of the account. A new name consists of 1 to 64 letters, digits or . _ - @ characters.' },
   options,
-  run: async (args, terminal) => runSubcommand({ add, list, set, suspend, resume, link }, args, terminal),
+  run: async (args, terminal) => runSubcommand({ add, list, set, suspend, resume, delete: remove, link }, args, terminal),
 }
 
 const add: Subcommand = (args, terminal) => {
@@ -137,27 +139,33 @@ const set: Subcommand = (args, terminal) => {
   })
 }
 
-/** A subcommand that suspends or resumes an account. */
+/** A subcommand that changes whether an account's keys are accepted. */
 const stateCommand =
-  (newSuspended: () => number | null): Subcommand =>
+  (change: (context: StoreContext, account: AccountRow) => Promise<AccountRow | undefined>): Subcommand =>
   (args, terminal) => {
     const {
       values: { config, json },
       positionals: [accountName],
     } = readArguments(args, ['NAME'], storeOptions)
-    return withStoreContext(config, terminal, async ({ store, accounts }) => {
-      const { id } = await getAccount(store, accountName)
-      const account = await accounts.changeAccount(id, { suspended: newSuspended() })
+    return withStoreContext(config, terminal, async context => {
+      const account = await change(context, await getAccount(context.store, accountName))
       if (account === undefined) throw new CommandError(`account "${accountName}" no longer exists`)
       terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name}: ${formatState(account)}`)
     })
   }
 
-const suspend = stateCommand(() => systemClock.now())
+const suspend = stateCommand(({ accounts }, { id }) => accounts.changeAccount(id, { suspended: systemClock.now() }))
 
-const resume = stateCommand(() => null)
+const resume = stateCommand(({ accounts }, { id }) => accounts.changeAccount(id, resumeChange))
 
-const formatState = ({ suspended }: AccountRow): string => (suspended === undefined ? 'active' : `suspended at ${isoTime(suspended)}`)
+const remove = stateCommand((context, account) => deleteAccount({ ...context, clock: systemClock }, account))
+
+const formatState = ({ suspended, deleteAt }: AccountRow): string =>
+  deleteAt !== undefined
+    ? `suspended, to be removed at ${isoTime(deleteAt)}`
+    : suspended === undefined
+      ? 'active'
+      : `suspended at ${isoTime(suspended)}`
 
 const link: Subcommand = (args, terminal) => {
   const {
@@ -206,12 +214,13 @@ const maxLabelChars = 200
 const describePlan = ({ plan, credits }: AccountRow): string =>
   `plan ${plan}${credits === undefined ? '' : `, with ${credits} credits a day of its own`}`
 
-const toAccountJson = ({ id, name, plan, credits, label, suspended, created }: AccountRow) => ({
+const toAccountJson = ({ id, name, plan, credits, label, suspended, deleteAt, created }: AccountRow) => ({
   id,
   name,
   plan,
   credits,
   label,
   suspended: suspended === undefined ? undefined : isoTime(suspended),
+  deleteAt: deleteAt === undefined ? undefined : isoTime(deleteAt),
   created: isoTime(created),
 })

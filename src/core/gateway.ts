@@ -10,6 +10,7 @@ import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
 import { ReloadError, RunningNetworks } from './running-networks.ts'
 import { openTracing } from './tracing.ts'
+import { openAccountRemoval } from '../services/accounts/account-deletion.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
@@ -94,6 +95,8 @@ export const openGateway = async (
     const store = withStoreMetrics(await openStore(gateway.store, clock), metrics, clock)
     closers.push(() => store.close())
     for (const warning of store.warnings) log.warn({}, warning)
+    const accountRemoval = openAccountRemoval({ store, clock, log })
+    closers.push(accountRemoval.stop)
     const accessLog = openAccessLog(gateway.accessLog, clock, log)
     closers.push(() => accessLog.close())
     const sockets = new SocketLimits({ connections: Math.ceil(gateway.limits.connections / gateway.workers), clock, log, metrics })

@@ -39,6 +39,7 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
     progress.accounts(index + 1, accounts.length)
   }
   await copyChanges(from, to)
+  for (const record of await from.records('deletion', '')) await to.putRecord('deletion', record)
   const batch = openUsageBatch(to)
   for await (const hourCounts of countsByHour(from)) {
     await batch.add(await missingCounts(hourCounts, to))
@@ -62,8 +63,8 @@ const rejectNameConflicts = async (accounts: readonly AccountRow[], to: Store): 
 const maxListedNames = 5
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  const { id, plan, credits = null, label = null, suspended = null } = account
-  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended })
+  const { id, plan, credits = null, label = null, suspended = null, deleteAt = null } = account
+  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended, deleteAt })
 }
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {

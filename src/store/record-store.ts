@@ -18,6 +18,7 @@ export type RecordKind =
   | 'token'
   | 'secret'
   | 'change'
+  | 'deletion'
   | 'alerts'
   | 'delivery'
   | 'month-use'
@@ -25,11 +26,24 @@ export type RecordKind =
   | 'filter'
   | 'filter-owner'
 
+/** What an account has in the portal. */
+export const accountRecordKinds = [
+  'session',
+  'sign-in-link',
+  'person',
+  'email',
+  'identity',
+  'identity-of',
+  'token',
+  'delivery',
+  'month-use',
+] as const satisfies readonly RecordKind[]
+
 /** A JSON value that belongs to one account and expires. */
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of the owner of filters, its id. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of the owner of filters, its id; of a deletion, empty. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

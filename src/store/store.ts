@@ -2,6 +2,7 @@ import type { Key } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { DayRecords, LeaseCounters, LeaseRequest, ReportedUse } from './lease-accounting.ts'
 import type { RecordStore } from './record-store.ts'
+import type { RowChange } from './row-change.ts'
 
 /**
  * What outlives a process: accounts, their keys, the ledger of each day, usage, and records of the portal. Several processes
@@ -36,6 +37,8 @@ export interface AccountRow {
   readonly label?: string
   /** Since when its keys are refused until the operator resumes it. Milliseconds since 1970, as are all times of accounts and keys. */
   readonly suspended?: number
+  /** When the account is removed, unless the operator resumes it before. Such an account is suspended. */
+  readonly deleteAt?: number
   readonly created: number
 }
 
@@ -53,18 +56,9 @@ export interface KeyRow extends Key {
   readonly hint: string
 }
 
-/** A change of members: null removes a member, and a member that is not named stays. */
-export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
-
 /** An account always has a plan. */
-export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended'> & Partial<Pick<AccountRow, 'plan'>>
+export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt'> & Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, Exclude<keyof KeyRow, 'id' | 'account' | 'hint' | 'created' | 'revoked'>>
-
-export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
-  const members = Object.entries({ ...row, ...change })
-  // The remaining members are of the row's type: only optional members may be null in a change.
-  return Object.fromEntries(members.filter(([, value]) => value !== null && value !== undefined)) as Row
-}
 
 /** A key and its account. */
 export interface KeyWithAccount {
@@ -77,6 +71,8 @@ export interface AccountStore {
   addAccount(account: AccountRow): Promise<boolean>
   /** The account as it is now; undefined when there is none with this id. */
   changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
+  /** Removes an account and its keys, if it is to be removed at that time. Usage and the ledger stay until they expire. */
+  removeAccount(id: string, deleteAt: number): Promise<boolean>
   /** By id or by name. */
   account(idOrName: string): MaybePromise<AccountRow | undefined>
   /** In the order of their names. */

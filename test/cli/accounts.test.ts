@@ -37,6 +37,10 @@ t.test('an account is suspended and resumed, and has a label', async t => {
   t.match(await json(accountsCommand, 'suspend', 'alice'), { suspended: time })
   t.match((await run(accountsCommand, 'list')).out[1], /^alice  core  plan     customer 7  acc_\w+  20\S+Z  suspended at 20/)
   t.same((await run(accountsCommand, 'resume', 'alice')).out, ['account alice: active'])
+  t.match((await run(accountsCommand, 'delete', 'alice')).out, [/^account alice: suspended, to be removed at 20\S+Z$/])
+  t.match(await json(accountsCommand, 'list'), [{ suspended: time, deleteAt: time }])
+  t.match(await json(accountsCommand, 'delete', 'alice'), { deleteAt: time })
+  t.same((await run(accountsCommand, 'resume', 'alice')).out, ['account alice: active'])
   const resumed = (await json(accountsCommand, 'set', 'alice', '--label', '')) as object
   t.same(Object.keys(resumed).sort(), ['created', 'id', 'name', 'plan'])
   t.match((await run(accountsCommand, 'set', 'alice', '--label', 'x'.repeat(201))).err[0], /^--label must be a text of at most 200/)
@@ -117,9 +121,12 @@ t.test('wrong arguments are a usage error', async t => {
     t.equal(code, 64)
     return err[0]
   }
-  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, set, suspend, resume or link')
-  t.equal(await usageErrorOf('lsit'), 'unknown subcommand "lsit": expected add, list, set, suspend, resume or link; did you mean `list`?')
-  t.equal(await usageErrorOf('constructor'), 'unknown subcommand "constructor": expected add, list, set, suspend, resume or link')
+  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, set, suspend, resume, delete or link')
+  t.equal(
+    await usageErrorOf('lsit'),
+    'unknown subcommand "lsit": expected add, list, set, suspend, resume, delete or link; did you mean `list`?',
+  )
+  t.equal(await usageErrorOf('constructor'), 'unknown subcommand "constructor": expected add, list, set, suspend, resume, delete or link')
   t.equal(await usageErrorOf('add', '--plan', 'core'), 'missing argument NAME')
   t.equal(await usageErrorOf('add', 'alice'), 'missing option --plan PLAN')
   t.equal(await usageErrorOf('add', 'alice', 'bo', '--plan', 'core'), 'unexpected argument "bo"')
@@ -137,7 +144,10 @@ t.test('wrong arguments are a usage error', async t => {
     )
   }
   t.equal(await usageErrorOf('revoke'), 'missing argument ID')
-  t.equal(await usageErrorOf('set', 'key_1'), 'nothing to change: expected --networks, --methods, --origins, --ips, --credits or --expires')
+  t.equal(
+    await usageErrorOf('set', 'key_1'),
+    'nothing to change: expected --networks, --methods, --origins, --ips, --credits, --rate or --expires',
+  )
 })
 
 t.test('a problem of the configuration is reported with its location, exit code 78', async t => {

@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
 import { RecentTraffic } from '../../src/portal/operator/recent-traffic.ts'
+import { deletionDelayMs } from '../../src/services/accounts/account-deletion.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { hourMs } from '../../src/util/dates.ts'
@@ -189,6 +190,17 @@ t.test("the operator's API", async t => {
     t.equal((await browser.request('GET', '/plans', undefined, address)).status, 200)
   })
 
+  t.test('an account is deleted after a week: its keys are refused at once, until it is resumed', async t => {
+    const { key } = await deployment.addKey('bob')
+    await waitUntil(async () => (await codeOf(gateway, key)) === undefined)
+    const { status, json } = await operator.post('/accounts/bob/delete')
+    t.match({ status, json }, { status: 200, json: { name: 'bob', suspended: /^20/, deleteAt: /^20/ } })
+    t.equal(Date.parse(json.deleteAt) - Date.parse(json.suspended), deletionDelayMs)
+    await waitUntil(async () => (await codeOf(gateway, key)) === -32090)
+    t.match((await operator.request('PATCH', '/accounts/bob', { suspended: false })).json, { suspended: null, deleteAt: null })
+    await waitUntil(async () => (await codeOf(gateway, key)) === undefined)
+  })
+
   t.test('a sign-in link is made for the owner or a new person, once the gateway has a dashboard', async t => {
     t.match(await operator.post('/accounts/bob/sign-in-links', {}), {
       status: 201,
@@ -254,21 +266,21 @@ t.test('the figures of nodes are those of the last minute, or since the reading 
   }
   duration.observe(0.01)
   t.same(read(), [100, 1], 'since the start')
-  await clock.advance(1_000)
+  clock.advance(1_000)
   t.same(read(), [101, 1], 'a reading of a second ago is too close')
   duration.observe(0.01)
-  await clock.advance(9_000)
+  clock.advance(9_000)
   t.same(read(), [10, 1])
   for (let seconds = 10; seconds < 100; seconds += 10) {
     duration.observe(0.01)
-    await clock.advance(10_000)
+    clock.advance(10_000)
     t.same(read(), [Math.min(60, seconds + 10), Math.min(6, 1 + seconds / 10)])
   }
-  await clock.advance(hourMs)
+  clock.advance(hourMs)
   t.same(read(), [3_600, 0], 'nobody has asked for an hour')
   const restarted = createMetricsRegistry()
   restarted.histogram(metricDefinitions.upstreamRequestDuration, owner).observe(0.2)
-  await clock.advance(10_000)
+  clock.advance(10_000)
   const interval = traffic.read(restarted.families())
   t.match(interval.durationsOf(metricDefinitions.upstreamRequestDuration, owner), { count: 1, p50Ms: 175 }, 'counts that begin anew')
 })

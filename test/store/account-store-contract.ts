@@ -114,6 +114,29 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     t.equal(await store.changeKey('key_9', { networks: null }), undefined)
   })
 
+  t.test('an account is removed with its keys, if it is to be removed at that time; its name is free again', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    await store.addAccount(bob)
+    for (const id of ['key_1', 'key_2']) await store.addKey(`hash-${id}`, key(id))
+    await store.addKey('hash-bob', key('key_3', { account: 'acc_2' }))
+    await store.changeAccount('acc_1', { deleteAt: 500 })
+    t.equal(await store.removeAccount('acc_1', 400), false)
+    t.equal(await store.removeAccount('acc_9', 500), false)
+    t.match(await store.findKey('hash-key_1'), { account: { id: 'acc_1' } })
+    const changes = await store.changeCount()
+    t.same((await Promise.all([store.removeAccount('acc_1', 500), store.removeAccount('acc_1', 500)])).sort(), [false, true])
+    t.not(await store.changeCount(), changes)
+    t.equal(await store.account('alice'), undefined)
+    t.equal(await store.account('acc_1'), undefined)
+    t.same(await store.keys('acc_1'), [])
+    t.equal(await store.findKey('hash-key_1'), undefined)
+    t.equal(await store.changeKey('key_1', { networks: null }), undefined)
+    t.same(await store.accounts(), [bob])
+    t.match(await store.findKey('hash-bob'), { account: bob }, 'another account keeps its keys')
+    t.equal(await store.addAccount({ ...alice, id: 'acc_4' }), true)
+  })
+
   t.test('the change count differs after each change', async t => {
     const store = await open(t, new TestClock())
     const steps: readonly (() => Promise<unknown>)[] = [

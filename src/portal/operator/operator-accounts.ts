@@ -1,4 +1,5 @@
 import { readBalance } from '../../services/account-reports.ts'
+import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
 import type { AccountRow } from '../../store/store.ts'
@@ -33,6 +34,7 @@ const accountJson = (row: AccountRow) => ({
   credits: row.credits ?? null,
   label: row.label ?? null,
   suspended: isoTimeOrNull(row.suspended),
+  deleteAt: isoTimeOrNull(row.deleteAt),
   created: isoTime(row.created),
 })
 
@@ -121,7 +123,12 @@ export const operatorAccountRoutes = [
     response: schemaRef('Account'),
     body: {
       type: 'object',
-      properties: { plan, credits, label, suspended: { type: 'boolean', description: 'Whether all its keys are refused.' } },
+      properties: {
+        plan,
+        credits,
+        label,
+        suspended: { type: 'boolean', description: 'Whether all its keys are refused. False undoes a deletion too.' },
+      },
     },
     async handle({ params, body: { plan: planName, credits: own, label: text, suspended } }, services) {
       const { id, suspended: since } = await findAccount(services, params['id'])
@@ -129,10 +136,21 @@ export const operatorAccountRoutes = [
         ...(planName !== undefined && { plan: checkPlan(services, planName) }),
         ...(own !== undefined && { credits: own === 0 ? null : own }),
         ...(text !== undefined && { label: text === '' ? null : text }),
-        ...(suspended !== undefined && { suspended: suspended ? (since ?? services.clock.now()) : null }),
+        ...(suspended !== undefined && (suspended ? { suspended: since ?? services.clock.now() } : resumeChange)),
       })
       if (changed === undefined) throw notFound('account')
       return accountJson(changed)
+    },
+  }),
+  defineOperatorRoute({
+    method: 'post',
+    path: '/accounts/{id}/delete',
+    summary: 'Suspends the account at once, and removes it with its keys and people after 7 days, unless it is resumed before.',
+    response: schemaRef('Account'),
+    async handle({ params }, services) {
+      const deleted = await deleteAccount(services, await findAccount(services, params['id']))
+      if (deleted === undefined) throw notFound('account')
+      return accountJson(deleted)
     },
   }),
   defineOperatorRoute({

@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import { changeActions } from '../../services/accounts/change-log.ts'
+import { changeActions, changeAuthors } from '../../services/accounts/change-log.ts'
 import { alertSchemas } from '../alerts/alert-schemas.ts'
 import {
   balanceSchema,
@@ -19,7 +19,16 @@ import {
   timeOrNull,
 } from '../json-schemas.ts'
 
-const account = { id: text, name: text, plan: text, credits: countOrNull, label: textOrNull, suspended: timeOrNull, created: time }
+const account = {
+  id: text,
+  name: text,
+  plan: text,
+  credits: countOrNull,
+  label: textOrNull,
+  suspended: timeOrNull,
+  deleteAt: timeOrNull,
+  created: time,
+}
 
 const durations = { p50Ms: numberOrNull, p99Ms: numberOrNull }
 
@@ -119,7 +128,7 @@ export const operatorSchemas = {
   Change: optionalObject(
     {
       time,
-      by: object({ kind: { type: 'string', enum: ['command', 'person', 'operator'] }, name: text }),
+      by: object({ kind: { type: 'string', enum: changeAuthors }, name: text }),
       action: { type: 'string', enum: changeActions },
       account: object({ id: text, name: text }),
       target: { type: 'string', description: 'Id of the key, the person or the token.' },

@@ -5,15 +5,18 @@ import { isJsonObject } from '../../util/json.ts'
 import type { Json } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 
-/** Who changes accounts and keys: a command on a machine, a person in the dashboard, or the admin listener. */
+export const changeAuthors = ['command', 'person', 'operator', 'gateway'] as const
+
+/** Who changes accounts and keys: a command on a machine, a person in the dashboard, the admin listener, or the gateway by itself. */
 export interface ChangeAuthor {
-  readonly kind: 'command' | 'person' | 'operator'
+  readonly kind: (typeof changeAuthors)[number]
   readonly name: string
 }
 
 export const changeActions = [
   'account-added',
   'account-changed',
+  'account-removed',
   'alerts-changed',
   'key-created',
   'key-changed',

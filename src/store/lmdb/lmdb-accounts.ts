@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
-import { applyChange } from '../store.ts'
+import { applyChange } from '../row-change.ts'
 import type { AccountStore, HashedKey, KeyRow, StoreContents } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
 import { openAccountsTable, openKeysTable } from './lmdb-tables.ts'
@@ -16,7 +16,8 @@ export const lmdbAccountStore = (tables: LmdbTables, transactions: Transactions)
 /** Runs `write` as one transaction that counts as a change. */
 type Change = <T>(write: () => T) => Promise<T>
 
-const accountRows = ({ accounts, accountIdsByName }: LmdbTables, change: Change) => {
+const accountRows = (tables: LmdbTables, change: Change) => {
+  const { accounts, accountIdsByName } = tables
   const account = (id: string | undefined) => (id ? accounts.get(id) : undefined)
   return {
     addAccount: row =>
@@ -33,6 +34,15 @@ const accountRows = ({ accounts, accountIdsByName }: LmdbTables, change: Change)
         const changed = applyChange(row, accountChange)
         accounts.put(id, changed)
         return changed
+      }),
+    removeAccount: (id, deleteAt) =>
+      change(() => {
+        const row = account(id)
+        if (row?.deleteAt !== deleteAt) return false
+        for (const hashed of hashedKeys(tables, id)) removeKey(tables, hashed)
+        accountIdsByName.remove(row.name)
+        accounts.remove(id)
+        return true
       }),
     account: idOrName => account(idOrName) ?? account(accountIdsByName.get(idOrName)),
     accounts: () => Array.from(accountIdsByName.getRange(), ({ value }) => account(value)).filter(row => row !== undefined),
@@ -67,6 +77,12 @@ const keyRows = (tables: LmdbTables, change: Change) => {
       return key && account && { key, account }
     },
   } satisfies Partial<AccountStore>
+}
+
+const removeKey = ({ keys, keyHashesById, keyHashesByAccount }: LmdbTables, { hash, key }: HashedKey): void => {
+  keys.remove(hash)
+  keyHashesById.remove(key.id)
+  keyHashesByAccount.remove([key.account, key.created, key.id])
 }
 
 /** An account's keys in the order of their creation. */

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { applyChange } from '../store.ts'
+import { applyChange } from '../row-change.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { changesChannel, redisKeys } from './redis-layout.ts'
@@ -47,6 +47,15 @@ const accountRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Ro
   return {
     addAccount: row => runChange(scripts.addAccount, [redisKeys.names, redisKeys.accounts], [row.name, row.id, JSON.stringify(row)]),
     changeAccount: (id, change) => updateRow<AccountRow>(redisKeys.accounts, id, row => applyChange(row, change)),
+    async removeAccount(id, deleteAt) {
+      const scriptKeys = [redisKeys.names, redisKeys.accounts, redisKeys.keys, redisKeys.keyIds, redisKeys.keysOfAccount(id)]
+      for (;;) {
+        const text = await rowAt(redisKeys.accounts, id)
+        const row = parseRow<AccountRow>(text)
+        if (text === null || row?.deleteAt !== deleteAt) return false
+        if (await runChange(scripts.removeAccount, scriptKeys, [row.name, id, text])) return true
+      }
+    },
     async account(idOrName) {
       const found = await accountById(idOrName)
       if (found !== undefined) return found

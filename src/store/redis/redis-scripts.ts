@@ -141,6 +141,19 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 ${publishChange}`)
 
+/** Removes an account and its keys, unless it has changed since it was read. KEYS: names, accounts, keys, keyIds, keysOf. ARGV: name, id, row. */
+export const removeAccount = script(`
+if redis.call('HGET', KEYS[2], ARGV[2]) ~= ARGV[3] then return 0 end
+for _, hash in ipairs(redis.call('SMEMBERS', KEYS[5])) do
+  local key = redis.call('HGET', KEYS[3], hash)
+  if key then redis.call('HDEL', KEYS[4], cjson.decode(key).id) end
+  redis.call('HDEL', KEYS[3], hash)
+end
+redis.call('DEL', KEYS[5])
+redis.call('HDEL', KEYS[1], ARGV[1])
+redis.call('HDEL', KEYS[2], ARGV[2])
+${publishChange}`)
+
 /** KEYS: keys, keyIds, keysOf. ARGV: hash, row, id. */
 export const addKey = script(`
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])

@@ -50,13 +50,13 @@ interface ChangeProps {
   onChanged(): void
 }
 
-const StateCard = ({ account: { id, suspended, plan, created }, path, onChanged }: ChangeProps) => {
+const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, onChanged }: ChangeProps) => {
   const { error, isSending, submit } = useSubmit(async () => {
     await request('PATCH', path, { suspended: suspended === null })
     onChanged()
   })
   return (
-    <form class="card" onSubmit={submit} aria-label={text.state}>
+    <section class="card" aria-label={text.state}>
       <h2>{text.state}</h2>
       <p class="figure" data-testid="account-state">
         {suspended === null ? text.active : text.suspended}
@@ -64,11 +64,50 @@ const StateCard = ({ account: { id, suspended, plan, created }, path, onChanged 
       <p>
         {text.plan} {plan}, <code>{id}</code>, {text.created} {formatTime(created)}
       </p>
-      <p class="help">{text.suspendHelp}</p>
+      {deleteAt === null ? (
+        <p class="help">{text.suspendHelp}</p>
+      ) : (
+        <p class="error">
+          {text.deleteAt} {formatTime(deleteAt)}. {text.deleteHelp}
+        </p>
+      )}
       <Notice text={error.value} />
-      <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
-        {suspended === null ? text.suspend : text.resume}
+      <form class="actions" onSubmit={submit}>
+        <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
+          {suspended === null ? text.suspend : text.resume}
+        </button>
+      </form>
+      {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
+    </section>
+  )
+}
+
+/** Asked for twice. */
+const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted(): void }) => {
+  const isAsking = useSignal(false)
+  const { error, isSending, submit } = useSubmit(async () => {
+    await request('POST', `${path}/delete`)
+    onDeleted()
+  })
+  if (!isAsking.value) {
+    return (
+      <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
+        {text.delete}
       </button>
+    )
+  }
+  return (
+    <form onSubmit={submit} aria-label={text.delete}>
+      <p>{text.confirmDelete}</p>
+      <Notice text={error.value} />
+      <div class="buttons">
+        <button type="submit" class="danger" disabled={isSending.value}>
+          {text.delete}
+        </button>
+        <button type="button" class="quiet" onClick={() => (isAsking.value = false)}>
+          {texts.cancel}
+        </button>
+      </div>
     </form>
   )
 }

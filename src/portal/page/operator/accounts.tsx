@@ -69,13 +69,24 @@ const AccountTable = ({ accounts }: { readonly accounts: readonly AccountRow[] }
           </a>
         ),
       },
-      { title: text.state, cell: account => (account.suspended === null ? text.active : text.suspended) },
+      { title: text.state, cell: account => <State account={account} /> },
       { title: text.plan, cell: account => account.plan },
       { title: text.credits, isNumber: true, cell: account => (account.credits === null ? text.ofPlan : formatNumber(account.credits)) },
       { title: text.label, cell: account => account.label ?? '–' },
       { title: text.created, cell: account => formatTime(account.created) },
     ]}
   />
+)
+
+const State = ({ account: { suspended, deleteAt } }: { readonly account: AccountRow }) => (
+  <>
+    {suspended === null ? text.active : text.suspended}
+    {deleteAt !== null && (
+      <p class="error">
+        {text.deleteAt} {formatTime(deleteAt)}
+      </p>
+    )}
+  </>
 )
 
 const CreateAccount = () => {

@@ -18,6 +18,7 @@ export interface AccountRow {
   readonly credits: number | null
   readonly label: string | null
   readonly suspended: string | null
+  readonly deleteAt: string | null
   readonly created: string
 }
 

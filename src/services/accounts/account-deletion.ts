@@ -1,0 +1,92 @@
+import { accountRecordKinds, neverExpires } from '../../store/record-store.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import type { AccountRow, AccountStore } from '../../store/store.ts'
+import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
+import type { Clock } from '../clock.ts'
+import type { Log } from '../log.ts'
+import { recordChange } from './change-log.ts'
+import type { RecordedAccounts } from './recorded-accounts.ts'
+
+/** How long a deletion can be undone. */
+export const deletionDelayMs = 7 * dayMs
+
+type Store = AccountStore & RecordStore
+
+interface DeletionContext {
+  readonly store: Store
+  readonly accounts: RecordedAccounts
+  readonly clock: Clock
+}
+
+/**
+ * Suspends an account at once, to be removed later. An account that is to be removed already keeps its time. Undefined when it no
+ * longer exists.
+ */
+export const deleteAccount = async ({ store, accounts, clock }: DeletionContext, account: AccountRow): Promise<AccountRow | undefined> => {
+  if (account.deleteAt !== undefined) return account
+  const now = clock.now()
+  const { id, suspended = now } = account
+  // First: removeDeletedAccounts() finds the account by it. It stays when the account is resumed.
+  await store.putRecord('deletion', { id, account: '', value: null, expires: neverExpires })
+  return accounts.changeAccount(id, { suspended, deleteAt: now + deletionDelayMs })
+}
+
+/** The change that accepts an account's keys again. */
+export const resumeChange = { suspended: null, deleteAt: null } as const
+
+interface RemovalContext {
+  readonly store: Store
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Removes accounts whose time has come, with their keys, people, sessions and tokens. After a failure the next run goes on. */
+export const removeDeletedAccounts = async (context: RemovalContext, isStopped = () => false): Promise<void> => {
+  const { store } = context
+  if (isStopped()) return
+  for (const { id } of await store.records('deletion', '')) {
+    if (isStopped()) return
+    const account = await store.account(id)
+    if (account !== undefined && !(await removeIfDue(context, account))) continue
+    for (const kind of accountRecordKinds) {
+      for (const record of await store.records(kind, id)) await store.takeRecord(kind, record.id)
+    }
+    await store.takeRecord('alerts', id)
+    await store.takeRecord('deletion', id)
+  }
+}
+
+/** Of several gateways, one removes it. An older Tollgate resumes an account by its suspension alone. */
+const removeIfDue = async ({ store, clock, log }: RemovalContext, account: AccountRow): Promise<boolean> => {
+  const { id, name, suspended, deleteAt } = account
+  if (suspended === undefined || deleteAt === undefined || deleteAt > clock.now()) return false
+  if (!(await store.removeAccount(id, deleteAt))) return false
+  const before = { deleteAt: isoTime(deleteAt) }
+  await recordChange(store, clock, { kind: 'gateway', name: 'deletion' }, { action: 'account-removed', account: { id, name }, before })
+  log.info({ event: 'account-removed', account: id }, 'account removed: it was deleted a week ago')
+  return true
+}
+
+/** Removes deleted accounts every hour, in each process of each gateway. */
+export const openAccountRemoval = (context: RemovalContext): { stop(): Promise<void> } => {
+  let isStopped = false
+  let running = Promise.resolve()
+  const run = async (): Promise<void> => {
+    try {
+      await removeDeletedAccounts(context, () => isStopped)
+    } catch (error) {
+      context.log.warn({ err: error }, 'deleted accounts could not be removed')
+    }
+  }
+  const timer = context.clock.every(hourMs, () => {
+    running = running.then(run)
+  })
+  return {
+    /** The store may be closed afterwards. */
+    stop() {
+      isStopped = true
+      timer.cancel()
+      return running
+    },
+  }
+}
