@@ -113,6 +113,7 @@ const describeUpstream = ({
   head,
   openBreakers = [],
   rateLimited,
+  rateSpent,
   fewerCalls = [],
 }: NetworkStatus['upstreams'][number]): string => {
   const state = [
@@ -120,6 +121,7 @@ const describeUpstream = ({
     ...(head === undefined ? [] : [`head ${head}`]),
     ...(openBreakers.length === 0 ? [] : [`circuit breaker open for ${openBreakers.join(', ')}`]),
     ...(rateLimited ? ['rate limited'] : []),
+    ...(rateSpent ? ['its rate is spent'] : []),
     ...fewerCalls.map(({ class: methodClass, reason }) => `fewer calls of ${methodClass}: ${reason}`),
   ]
   return `${name}: ${state.join('; ')}`

@@ -14,6 +14,8 @@ import { explainCall } from '../../src/core/dry-run.ts'
 import { networkStatusOf } from '../../src/server/network-status.ts'
 import { createKey } from '../../src/services/accounts/create-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { networkYaml, stubPlugins, writeConfig } from '../config/config-fixture.ts'
@@ -128,10 +130,24 @@ t.test('show --diff prints what the gateway answers: changes, nothing, or the pr
 })
 
 t.test('explain prints what becomes of a call at each plugin, with the key of a caller and the state of the running gateway', async t => {
+  const registry = createMetricsRegistry()
+  const metrics = withLabels(registry, { network: 'main-chain' })
+  metrics.gauge(metricDefinitions.upstreamRateSpent, { upstream: 'second' }).set(1)
+  metrics.gauge(metricDefinitions.upstreamExcluded, { upstream: 'partner', reason: 'unverified' }).set(1)
   const admin = await serveJson(t, {
     ready: true,
     networks: [
-      networkStatusOf({ name: 'main-chain', head: 7, upstreams: [{ name: 'own', usable: false, because: 'it has another chain id' }] }, []),
+      networkStatusOf(
+        {
+          name: 'main-chain',
+          head: 7,
+          upstreams: [
+            { name: 'own', usable: false, because: 'it has another chain id' },
+            { name: 'second', usable: true },
+          ],
+        },
+        registry.families(),
+      ),
     ],
   })
   const step = (name: string, options = '{}') => `  - ${name}: ${options}\n`
@@ -161,7 +177,8 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   t.match(plain, /^credits\n {2}charges 40 credits/m)
   t.match(plain, /^params\n {2}params\[0\], the \S/m)
   t.match(plain, /^failover\n {2}order: own, then second$/m)
-  t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id$/m)
+  t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id\n {2}second: gets calls; its rate is spent$/m)
+  t.match(plain, /^ {2}partner: gets no calls: it has not returned its chain ID$/m)
   t.match(await explain('eth_gasPrice'), /^cache\n {2}not cached: each call reaches a node$/m)
   t.match(await explain('eth_chainId'), /^params: answers the call\n {2}answers "0x1" itself: no node is requested$/m)
   t.match(await explain('eth_getProof'), /^params: refuses the call\n {2}the method is not offered$/m)

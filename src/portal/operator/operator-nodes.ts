@@ -40,12 +40,13 @@ const describeNetwork = (heads: NetworkHeads, families: readonly MetricFamily[],
 
 type UpstreamStatus = ReturnType<typeof networkStatusOf>['upstreams'][number]
 
-const describeState = ({ name, usable, because, head, subscribed, openBreakers = [], rateLimited, fewerCalls = [] }: UpstreamStatus) => ({
-  ...{ name, usable, openBreakers, fewerCalls },
-  because: because ?? null,
-  head: head ?? null,
-  subscribed: subscribed ?? false,
+const describeState = ({ openBreakers = [], rateLimited, rateSpent, fewerCalls = [], ...upstream }: UpstreamStatus) => ({
+  ...{ name: upstream.name, usable: upstream.usable, openBreakers, fewerCalls },
+  because: upstream.because ?? null,
+  head: upstream.head ?? null,
+  subscribed: upstream.subscribed ?? false,
   rateLimited: rateLimited ?? false,
+  rateSpent: rateSpent ?? false,
 })
 
 const describeTraffic = (owner: SeriesOwner, traffic: TrafficInterval) => {

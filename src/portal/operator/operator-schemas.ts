@@ -41,6 +41,7 @@ const upstream = object({
   subscribed: { type: 'boolean', description: 'Whether its heads come over a subscription.' },
   openBreakers: { ...listOf(text), description: 'Classes of methods for which calls are kept away; `all` for every class.' },
   rateLimited: flag,
+  rateSpent: { type: 'boolean', description: 'Whether its `rate` was spent in the last second.' },
   fewerCalls: {
     ...listOf(object({ class: text, reason: text, rule: text })),
     description: 'Classes of methods of which it gets fewer calls than usual.',

@@ -249,6 +249,7 @@ export const texts = {
       breaker: 'circuit breaker open',
       allClasses: 'all methods',
       rateLimited: 'rate limited',
+      rateSpent: 'its rate is spent',
       fewerCalls: 'fewer calls',
       head: 'Newest block',
       finalized: 'Finalized block',

@@ -68,7 +68,7 @@ const Network = ({ network: { name, head, finalized, calls, upstreams } }: { rea
 )
 
 /** Whether calls reach the node, and all that keeps calls away. */
-const State = ({ upstream: { usable, because, openBreakers, rateLimited, fewerCalls } }: { readonly upstream: Upstream }) => (
+const State = ({ upstream: { usable, because, openBreakers, rateLimited, rateSpent, fewerCalls } }: { readonly upstream: Upstream }) => (
   <>
     {usable ? text.usable : text.notUsable}
     {because !== null && <p class="error">{because}</p>}
@@ -78,6 +78,7 @@ const State = ({ upstream: { usable, because, openBreakers, rateLimited, fewerCa
       </p>
     )}
     {rateLimited && <p class="error">{text.rateLimited}</p>}
+    {rateSpent && <p class="help">{text.rateSpent}</p>}
     {fewerCalls.map(({ class: methodClass, reason, rule }) => (
       <p key={`${methodClass} ${reason}`} class="help">
         {text.fewerCalls} ({methodClass}, {reason}): {rule}

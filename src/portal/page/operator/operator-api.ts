@@ -61,6 +61,7 @@ export interface Upstream {
   readonly lagBlocks: number | null
   readonly openBreakers: readonly string[]
   readonly rateLimited: boolean
+  readonly rateSpent: boolean
   readonly fewerCalls: readonly { readonly class: string; readonly reason: string; readonly rule: string }[]
   readonly requests: number
   readonly share: number | null
