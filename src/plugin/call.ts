@@ -107,7 +107,7 @@ export interface Target {
   readonly name: string
   readonly url: Secret
   readonly source: 'node' | 'partner'
-  /** For subscriptions to new blocks over WebSocket; calls go to `url`, which may be the same. */
+  /** For subscriptions to new blocks and pending transactions over WebSocket; calls go to `url`, which may be the same. */
   readonly ws?: Secret
   /** HTTP headers of each request, and of the upgrade to a WebSocket. */
   readonly headers?: Readonly<Record<string, Secret>>
