@@ -85,7 +85,7 @@ export const openPortal = async ({
       const url = browserUrl(listenerUrl)
       const made = {
         ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
-        oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, log),
+        oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       const services = { ...options, ...made, networks: await toPortalNetworks(options) }
       return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()

@@ -1,6 +1,7 @@
 import { createHmac } from 'node:crypto'
 import type { Configuration, ClientAuth } from 'openid-client'
 import type { Secret } from '../plugin/secret.ts'
+import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { singleFlight } from '../util/async.ts'
 import { ApiError } from './api-error.ts'
@@ -33,16 +34,26 @@ export interface OidcProvider extends Pick<OidcOptions, 'name' | 'domains'> {
 }
 
 const requestTimeoutSeconds = 5
+/** Providers move their endpoints now and then. */
+const metadataTtlMs = 3_600_000
 /** Between the clocks of the gateway and the provider. */
 const clockToleranceSeconds = 30
 const scope = 'openid email profile'
 
+interface OidcServices {
+  readonly clock: Clock
+  readonly log: Log
+}
+
 /** openid-client is loaded, and the provider's metadata is read, with the first sign-in. `redirectUri` is where the provider sends browsers. */
-export const openOidcProvider = (options: OidcOptions, redirectUri: string, log: Log): OidcProvider => {
+export const openOidcProvider = (options: OidcOptions, redirectUri: string, { clock, log }: OidcServices): OidcProvider => {
   const { name, domains } = options
-  let metadata: Configuration | undefined
-  const discoverOnce = singleFlight(() => discover(options))
-  const readMetadata = async () => (metadata ??= await discoverOnce())
+  let known: { readonly metadata: Configuration; readonly readAt: number } | undefined
+  const discoverOnce = singleFlight(async () => ({ metadata: await discover(options), readAt: clock.monotonic() }))
+  const readMetadata = async (): Promise<Configuration> => {
+    if (known === undefined || clock.monotonic() - known.readAt >= metadataTtlMs) known = await discoverOnce()
+    return known.metadata
+  }
   const toApiError = createErrorMapper(name, log)
 
   return {
@@ -137,5 +148,6 @@ const createErrorMapper =
     return new ApiError(401, 'sign-in-invalid', `the sign-in with ${name} could not be verified; try again`)
   }
 
-/** fetch() rejects with a TypeError where nobody answers. */
-const isOutage = (error: unknown, code: string): boolean => outageCodes.includes(code) || (error instanceof TypeError && code === '')
+/** fetch() rejects with a TypeError that has a cause where nobody answers. */
+const isOutage = (error: unknown, code: string): boolean =>
+  outageCodes.includes(code) || (error instanceof TypeError && error.cause instanceof Error)

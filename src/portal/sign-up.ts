@@ -6,6 +6,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Store } from '../store/store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
+import { ApiError } from './api-error.ts'
 import { setEmail, addPerson, findPersonByEmail, hashToken, signInLinkTtlMs } from './people.ts'
 import type { Person } from './people.ts'
 
@@ -72,17 +73,30 @@ export const completeSignUp = async (services: SignUpServices, token: string): P
   return (await maySignUp(services, email)) ? signUpWithEmail(services, signUp, email) : undefined
 }
 
-/** Makes an account for the address, which nobody has, and its owner. Undefined when sign-up is full for today. */
-export const signUpWithEmail = async (
-  services: SignUpServices,
-  { perDay, plan }: SignUpOptions,
-  email: string,
-): Promise<Person | undefined> => {
+/**
+ * Makes an account for the address, and its owner; who has got one meanwhile is its person. Undefined when sign-up is full for today.
+ * Rejects with ApiError while another sign-up makes the account of this address.
+ */
+export const signUpWithEmail = async (services: SignUpServices, signUp: SignUpOptions, email: string): Promise<Person | undefined> => {
+  const { store, clock } = services
+  // Tokens are stored by their hashes, which have no space.
+  const claim = { id: `address ${email}`, account: '', value: true, expires: clock.now() + claimTtlMs }
+  if (!(await store.addRecord('sign-up', claim))) {
+    throw new ApiError(409, 'sign-up-running', 'the account of this e-mail address is just being made: sign in again')
+  }
+  try {
+    return (await findPersonByEmail(store, email)) ?? (await makeAccount(services, signUp, email))
+  } finally {
+    await store.takeRecord('sign-up', claim.id)
+  }
+}
+
+const makeAccount = async (services: SignUpServices, { perDay, plan }: SignUpOptions, email: string): Promise<Person | undefined> => {
   const { store } = services
   if (!(await takeSlot(services, perDay))) return undefined
   const account = await addAccount(services, plan, email)
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
-  // Of two sign-ups with one address at once, the second finds the address taken.
+  // An owner may have given the address to somebody in this moment.
   return (await setEmail(store, person, email)) ? { ...person, email } : findPersonByEmail(store, email)
 }
 
@@ -100,4 +114,6 @@ const addAccount = async ({ store, clock }: SignUpServices, plan: string, email:
 const nameFrom = (email: string): string => email.replaceAll(/[^\w.@-]/g, '-').slice(0, maxNameChars)
 
 const maxNameChars = 64
+/** Of a gateway that dies while it makes an account. */
+const claimTtlMs = 60_000
 const tokenBytes = 32

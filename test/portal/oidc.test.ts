@@ -1,9 +1,13 @@
 import t from 'tap'
+import { Secret } from '../../src/plugin/secret.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
+import { openOidcProvider } from '../../src/portal/oidc-provider.ts'
 import { addPerson, removePerson, setEmail } from '../../src/portal/people.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { copyStore } from '../../src/store/copy-store.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
 import type { OidcClaims } from '../support/oidc-provider.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
@@ -186,6 +190,24 @@ t.test('while the provider is away, or its metadata name another issuer, sign-in
   t.match(await browser.post('/oidc/session', { query: provider.authorize(await begin(browser), dan) }), { status: 201 })
 })
 
+t.test('the metadata of the provider are read with the first sign-in, and again after an hour', async t => {
+  const provider = await startOidcProvider()
+  t.teardown(() => provider.stop())
+  const clock = new TestClock()
+  const { issuer, clientId } = provider.config
+  const options = { issuer, clientId, clientSecret: new Secret('oidc-canary'), domains: [], name: 'Example' }
+  const { authorizationUrl } = openOidcProvider(options, 'http://127.0.0.1/sign-in', { clock, log: new TestLog() })
+  t.equal(provider.state.metadataReads, 0)
+  const [one, other] = await Promise.all([authorizationUrl('one'), authorizationUrl('other')])
+  t.not(new URL(one).searchParams.get('state'), new URL(other).searchParams.get('state'))
+  clock.advance(3_599_999)
+  await authorizationUrl('one')
+  t.equal(provider.state.metadataReads, 1)
+  clock.advance(1)
+  await authorizationUrl('one')
+  t.equal(provider.state.metadataReads, 2)
+})
+
 t.test('a person has one identity: another issuer is not merged with it, and a removed person leaves none behind', async t => {
   const store = await tempStore(t, systemClock)
   await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
@@ -195,12 +217,20 @@ t.test('a person has one identity: another issuer is not merged with it, and a r
     return { ...person, email: 'dan@example.org' }
   }
   const services = { store, clock: systemClock }
-  const signIn = (issuer: string, subject: string) =>
-    personOfIdentity(services, { name: 'Example', domains: [] }, { issuer, subject, email: 'dan@example.org' })
+  const provider = { name: 'Example', domains: [] }
+  const signIn = (issuer: string, subject: string) => personOfIdentity(services, provider, { issuer, subject, email: 'dan@example.org' })
   const invited = await invite()
   t.match(await signIn('https://one.test', 'dan'), { id: invited.id })
   await t.rejects(signIn('https://two.test', 'dan'), { status: 403, code: 'other-identity' })
   t.match(await signIn('https://one.test', 'dan'), { id: invited.id })
+  const copy = await tempStore(t, systemClock)
+  await copyStore(store, copy, { accounts: () => undefined, counts: () => undefined })
+  t.match(
+    await personOfIdentity({ ...services, store: copy }, provider, { issuer: 'https://one.test', subject: 'dan', email: undefined }),
+    {
+      id: invited.id,
+    },
+  )
   await removePerson(store, invited)
   await t.rejects(signIn('https://one.test', 'dan'), { status: 403, code: 'not-invited' })
   const next = await invite()

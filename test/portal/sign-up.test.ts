@@ -154,30 +154,40 @@ t.test('sessions stay signed in while `portal.secret` is replaced, until its pre
   t.equal(await statusWith({ secret: 'second' }), 401)
 })
 
-t.test('however many sign-ups complete at the same time, on several gateways, `perDay` of them make an account', async t => {
-  const redis = skipWithoutRedis ? undefined : await startRedisServer()
-  t.teardown(() => redis?.remove())
-  const addresses: readonly StoreAddress[] = [{ kind: 'lmdb', path: await tempFolder(t) }, ...(redis ? [redis.address] : [])]
-  for (const address of addresses) {
-    t.test(address.kind, async t => {
-      const stores = await Promise.all([1, 2, 3].map(() => openStore(address, systemClock)))
-      t.teardown(() => Promise.all(stores.map(store => store.close())))
-      const signUp = { plan: 'core', perDay: 5, domains: [] }
-      // The day must not end during the test.
-      const startMs = systemClock.now()
-      const clock = { ...systemClock, now: () => startMs }
-      const gateways = stores.map(store => ({ store, clock, signUp }))
-      const signUpAll = (names: readonly string[]) =>
-        Promise.all(
-          names.flatMap(name =>
-            gateways.map(async (gateway, i) =>
-              completeSignUp(gateway, (await createSignUpToken(gateway, `${name}${i}@example.org`)).reveal()),
+t.test(
+  'however many sign-ups complete at the same time, on several gateways, `perDay` of them make an account, and one address makes one',
+  async t => {
+    const redis = skipWithoutRedis ? undefined : await startRedisServer()
+    t.teardown(() => redis?.remove())
+    const addresses: readonly StoreAddress[] = [{ kind: 'lmdb', path: await tempFolder(t) }, ...(redis ? [redis.address] : [])]
+    for (const address of addresses) {
+      t.test(address.kind, async t => {
+        const stores = await Promise.all([1, 2, 3].map(() => openStore(address, systemClock)))
+        t.teardown(() => Promise.all(stores.map(store => store.close())))
+        const signUp = { plan: 'core', perDay: 5, domains: [] }
+        // The day must not end during the test.
+        const startMs = systemClock.now()
+        const clock = { ...systemClock, now: () => startMs }
+        const gateways = stores.map(store => ({ store, clock, signUp }))
+        const signUpAll = (names: readonly string[]) =>
+          Promise.all(
+            names.flatMap(name =>
+              gateways.map(async (gateway, i) =>
+                completeSignUp(gateway, (await createSignUpToken(gateway, `${name}${i}@example.org`)).reveal()),
+              ),
             ),
-          ),
-        )
-      t.equal((await signUpAll(['a', 'b', 'c'])).filter(person => person !== undefined).length, 5)
-      t.equal((await stores[0]?.accounts())?.length, 5)
-      t.same(await signUpAll(['d']), [undefined, undefined, undefined], 'the day stays full')
-    })
-  }
-})
+          )
+        const links = await Promise.all(gateways.map(gateway => createSignUpToken(gateway, 'same@example.org')))
+        const opened = await Promise.allSettled(gateways.map((gateway, i) => completeSignUp(gateway, links[i]?.reveal() ?? '')))
+        t.equal((await stores[0]?.accounts())?.length, 1, 'one address makes one account')
+        for (const each of opened) {
+          if (each.status === 'fulfilled') t.match(each.value, { email: 'same@example.org', role: 'owner' })
+          else t.match(each.reason, { status: 409, code: 'sign-up-running' })
+        }
+        t.equal((await signUpAll(['a', 'b', 'c'])).filter(person => person !== undefined).length, 4)
+        t.equal((await stores[0]?.accounts())?.length, 5)
+        t.same(await signUpAll(['d']), [undefined, undefined, undefined], 'the day stays full')
+      })
+    }
+  },
+)

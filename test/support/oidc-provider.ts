@@ -22,7 +22,13 @@ export const startOidcProvider = async () => {
   const signingKey = await generateKeyPair('ES256')
   const unknownKey = await generateKeyPair('ES256')
   const grants = new Map<string, Grant>()
-  const state = { issuer: '', usesUnknownKey: false, sendsEmailInUserInfo: false, metadataIssuer: undefined as string | undefined }
+  const state = {
+    issuer: '',
+    usesUnknownKey: false,
+    sendsEmailInUserInfo: false,
+    metadataIssuer: undefined as string | undefined,
+    metadataReads: 0,
+  }
   const userInfo = new Map<string, OidcClaims>()
 
   const idToken = ({ params, claims }: Grant): Promise<string> => {
@@ -53,6 +59,7 @@ export const startOidcProvider = async () => {
   const answer = async (req: IncomingMessage): Promise<[status: number, body: object]> => {
     switch (req.url) {
       case '/.well-known/openid-configuration':
+        state.metadataReads += 1
         return [
           200,
           {
