@@ -4,8 +4,11 @@ import { AnvilError, startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { printProblems } from '../config/problem.ts'
+import { openFileWatch } from '../config/watch-files.ts'
+import { formatChange } from '../core/config-changes.ts'
 import { openGateway } from '../core/gateway.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
+import type { ReloadReport } from '../core/reloader.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
@@ -19,7 +22,7 @@ import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
-import { printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
+import { createConfigReader, printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
@@ -50,11 +53,13 @@ interface DevOptions {
 const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: DevOptions, terminal: Terminal): Promise<number> => {
   try {
     const node = await openDevNode(terminal)
-    const config = await loadValidConfig(dir, plugins, { ...terminal, env: { ...terminal.env, ...node.env } })
+    const env = { ...terminal.env, ...node.env }
+    const config = await loadValidConfig(dir, plugins, { ...terminal, env })
+    const options = { dir, plugins, env, anvil: node.anvil, stopRequested }
     const code =
       config === undefined
         ? exitCodes.config
-        : await serveUntilStopped(config, { key: await getOrCreateDevKey(gateway, dir), anvil: node.anvil, stopRequested }, terminal)
+        : await serveUntilStopped(config, { ...options, key: await getOrCreateDevKey(gateway, dir) }, terminal)
     await node.stop()
     return code
   } catch (error) {
@@ -78,32 +83,46 @@ const openDevNode = async ({ env }: Terminal): Promise<DevNode> => {
   return { env: { DEVNET_URL: anvil.url, DEVNET_WS_URL: anvil.url.replace('http', 'ws') }, anvil, stop: () => anvil.stop() }
 }
 
-interface DevGatewayOptions {
+interface DevGatewayOptions extends DevOptions {
+  readonly env: Terminal['env']
   readonly key: DevKey
   readonly anvil: Anvil | undefined
-  readonly stopRequested: Promise<unknown>
 }
 
 const serveUntilStopped = async (
   config: ValidConfig,
-  { key, anvil, stopRequested }: DevGatewayOptions,
+  { dir, plugins, env, key, anvil, stopRequested }: DevGatewayOptions,
   { out, err }: Terminal,
 ): Promise<number> => {
   const log = openLog('warn')
-  surviveBackgroundBugs(log)(config)
-  const gateway = await printStartupErrors(openGateway(config, systemClock, log), err)
+  const addPlugins = surviveBackgroundBugs(log)
+  addPlugins(config)
+  const fileWatch = config.gateway.watch ? openFileWatch(dir, systemClock) : undefined
+  const readConfig = createConfigReader(dir, plugins, { env, fileWatch, addPlugins })
+  const gateway = await printStartupErrors(openGateway(config, systemClock, log, { readConfig }), err)
   if (gateway === undefined) return exitCodes.failed
   const portalUrl = config.gateway.portal.url ?? gateway.urls.portal
   const portalLink = portalUrl && (await createDevSignInLink(config.gateway, portalUrl))
-  for (const line of formatWelcome(config, { ...gateway.urls, portalLink }, key, anvil)) out(line)
+  for (const line of formatWelcome(config, { ...gateway.urls, portalLink }, { dir, key, anvil })) out(line)
+  fileWatch?.start(async () => {
+    const report = await gateway.reloader?.reload()
+    if (report !== undefined) out(formatReload(report))
+  })
   await stopRequested
+  fileWatch?.stop()
   await gateway.stop(0)
   return exitCodes.ok
 }
 
+/** The log has the problems. */
+const formatReload = ({ isApplied, changes }: ReloadReport): string =>
+  !isApplied ? 'Not reloaded: what ran before serves on.' : `Reloaded: ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
+
+type WelcomeOptions = Pick<DevGatewayOptions, 'dir' | 'key' | 'anvil'>
+
 type WelcomeUrls = Gateway['urls'] & { readonly portalLink: string | undefined }
 
-const formatWelcome = ({ networks, unserved }: ValidConfig, urls: WelcomeUrls, key: DevKey, anvil?: Anvil): string[] => {
+const formatWelcome = ({ networks, unserved, gateway }: ValidConfig, urls: WelcomeUrls, { dir, key, anvil }: WelcomeOptions): string[] => {
   const path = `/v3/${key.apiKey}`
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}'
   return [
@@ -121,6 +140,7 @@ const formatWelcome = ({ networks, unserved }: ValidConfig, urls: WelcomeUrls, k
     '',
     `curl -s ${urls.rpc}${path} -H 'Content-Type: application/json' -d '${body}'`,
     '',
+    ...(gateway.watch ? [`Changes of the YAML files in ${dir} are applied when they are saved.`] : []),
     anvil === undefined ? 'Ctrl-C stops the gateway.' : 'Ctrl-C stops the gateway and the node.',
   ]
 }

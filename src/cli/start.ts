@@ -12,7 +12,14 @@ import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
-import { loadValidConfig, logConfigNotices, printStartupErrors, readValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
+import {
+  loadValidConfig,
+  logConfigNotices,
+  printStartupErrors,
+  createConfigReader,
+  runUntilSignal,
+  surviveBackgroundBugs,
+} from './startup.ts'
 import type { StopSignal } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
@@ -31,12 +38,7 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
     const addPlugins = surviveBackgroundBugs(log)
     addPlugins(config)
     const fileWatch = config.gateway.watch && !cluster.isWorker ? openFileWatch(dir, systemClock) : undefined
-    const readConfig: ReadConfig = async purpose => {
-      if (purpose === 'reload') fileWatch?.acknowledge()
-      const read = await readValidConfig(dir, plugins, terminal.env)
-      if (purpose === 'reload' && 'networks' in read) addPlugins(read)
-      return read
-    }
+    const readConfig = createConfigReader(dir, plugins, { env: terminal.env, fileWatch, addPlugins })
     if (cluster.isWorker) return runWorker(config, { log, readConfig }, terminal)
     return runUntilSignal(['SIGTERM', 'SIGINT'], stopRequested =>
       serveUntilStopped(config, { dir, log, readConfig, fileWatch, stopRequested }, terminal),

@@ -2,6 +2,8 @@ import { inspect } from 'node:util'
 import { loadConfig, missingNetworksProblem } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
+import type { FileWatch } from '../config/watch-files.ts'
+import type { ReadConfig } from '../core/reloader.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { PluginFault, isBackgroundBug, isBugOf } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
@@ -29,6 +31,24 @@ export const readValidConfig = async (
   if (problems.length > 0 || config.gateway === undefined) return problems
   return config.networks.length === 0 ? [missingNetworksProblem(dir, config)] : { ...config, gateway: config.gateway }
 }
+
+export interface ConfigReaderOptions {
+  readonly env: Terminal['env']
+  /** Told of reloads: what they have read is no change any more. */
+  readonly fileWatch: Pick<FileWatch, 'acknowledge'> | undefined
+  /** Gets the plugins of each configuration that is to be applied. */
+  addPlugins(config: Pick<ValidConfig, 'networks'>): void
+}
+
+/** Reads the configuration in `dir` anew, for a reload or to compare. */
+export const createConfigReader =
+  (dir: string, plugins: readonly AnyPlugin[], { env, fileWatch, addPlugins }: ConfigReaderOptions): ReadConfig =>
+  async purpose => {
+    if (purpose === 'reload') fileWatch?.acknowledge()
+    const read = await readValidConfig(dir, plugins, env)
+    if (purpose === 'reload' && 'networks' in read) addPlugins(read)
+    return read
+  }
 
 /** The configuration in `dir`; undefined after its problems have been printed. */
 export const loadValidConfig = async (

@@ -70,6 +70,23 @@ t.test('tollgate dev', async t => {
     t.equal(await secondRun.stop(), 0)
   })
 
+  await t.test('applies changed files, and says what has changed', async t => {
+    const run = await startDevCommand(t, deployment.dir)
+    const [, url = '', body = ''] = /^curl -s (\S+) .*-d '(.*)'$/.exec(run.curl) ?? []
+    const costOf = async () => (await post(url, body)).headers['x-tollgate-credits']
+    t.equal(await costOf(), '80')
+    const priced = pipeline.map(step => ('credits' in step ? { credits: { costs: { eth_blockNumber: 7 } } } : step))
+    deployment.writeNetwork('devnet', { ...network, optional: true, pipeline: priced })
+    await waitUntil(() => run.lines.includes('Reloaded: + devnet.credits.costs'))
+    t.equal(await costOf(), '7')
+    deployment.writeNetwork('devnet', { ...network, optional: true, pipeline: [] })
+    await waitUntil(() => run.lines.includes('Not reloaded: what ran before serves on.'))
+    t.ok(run.lines.some(line => /reload failed, nothing has changed: .*devnet\.yaml:1:/.test(line)))
+    t.equal(await costOf(), '7')
+    deployment.writeNetwork('devnet', { ...network, optional: true, pipeline })
+    t.equal(await run.stop(), 0)
+  })
+
   t.test('goes on when nobody reads its output, and ends in order', async t => {
     const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', deployment.dir])
     t.teardown(() => child.kill('SIGTERM'))
