@@ -7,7 +7,7 @@ import type { AccountRow } from '../store/store.ts'
 import { deleteAccount, resumeChange } from '../services/accounts/account-deletion.ts'
 import { CommandError, getAccount, getPlan, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
-import { UsageError } from './command.ts'
+import { UsageError, programName } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatTable } from './text-table.ts'
@@ -104,7 +104,7 @@ const list: Subcommand = (args, terminal) => {
   return withStoreContext(config, terminal, async ({ store }) => {
     const rows = await store.accounts()
     if (json) return terminal.out(JSON.stringify(rows.map(toAccountJson)))
-    if (rows.length === 0) return terminal.out('no accounts yet: tollgate accounts add NAME --plan PLAN')
+    if (rows.length === 0) return terminal.out(`no accounts yet: ${programName(terminal)} accounts add NAME --plan PLAN`)
     const cells = rows.map(row => [
       row.name,
       row.plan,

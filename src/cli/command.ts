@@ -34,6 +34,9 @@ export interface Command {
   run(args: readonly string[], terminal: Terminal): Promise<number>
 }
 
+/** How the person at the terminal calls this program: npx finds it where no shell would. */
+export const programName = ({ env }: Pick<Terminal, 'env'>): string => (env['npm_command'] === 'exec' ? 'npx tollgate' : 'tollgate')
+
 /** The arguments are wrong; printed with the usage, exit code 64. */
 export class UsageError extends Error {}
 

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
 import { configOption, readConfigDir } from './args.ts'
-import { exitCodes } from './command.ts'
+import { exitCodes, programName } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 import { networkText, shippedSupportFiles, writeNewFiles } from './config-template.ts'
@@ -24,7 +24,8 @@ export const initCommand: Command = {
   usage: ['init [--config DIR]'],
   positionals: {},
   options: { config: configOption },
-  async run(args, { out, err }) {
+  async run(args, terminal) {
+    const { out, err } = terminal
     const dir = readConfigDir(args)
     try {
       const files = { ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
@@ -38,11 +39,12 @@ export const initCommand: Command = {
     const option = dir === configOption.default ? '' : ` --config ${dir}`
     out('')
     out('Next:')
-    out(`  tollgate check${option}                      # every problem, with its place and fix`)
-    out(`  tollgate networks add 8453${option}          # a well-known chain; tollgate networks list shows them`)
-    out(`  tollgate accounts add NAME --plan core${option}`)
-    out(`  tollgate keys add NAME${option}`)
-    out(`  tollgate start${option}`)
+    const program = programName(terminal)
+    out(`  ${program} check${option}                      # every problem, with its place and fix`)
+    out(`  ${program} networks add 8453${option}          # a well-known chain; ${program} networks list shows them`)
+    out(`  ${program} accounts add NAME --plan core${option}`)
+    out(`  ${program} keys add NAME${option}`)
+    out(`  ${program} start${option}`)
     return exitCodes.ok
   },
 }

@@ -8,7 +8,7 @@ import { configOption, readArguments, readList, runSubcommand } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { wellKnownChains } from './chains.ts'
 import type { Chain } from './chains.ts'
-import { UsageError, exitCodes } from './command.ts'
+import { UsageError, exitCodes, programName } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption } from './command.ts'
 import { networkText, shippedSupportFiles, urlVariable, writeNewFiles } from './config-template.ts'
@@ -40,7 +40,8 @@ export const networksCommand: Command = {
   run: async (args, terminal) => runSubcommand({ add, list }, args, terminal),
 }
 
-const add: Subcommand = async (args, { out, err }) => {
+const add: Subcommand = async (args, terminal) => {
+  const { out, err } = terminal
   const {
     values: { config: dir, url, hosts, ...values },
     positionals: [chainIdText],
@@ -58,7 +59,11 @@ const add: Subcommand = async (args, { out, err }) => {
     return exitCodes.failed
   }
   for (const file of Object.keys(files)) out(`wrote ${displayPath(join(dir, file))}`)
-  if (url === undefined) out(`set ${urlVariable(chain.name)} to the URL of a node, then run: tollgate check --online`)
+  if (url !== undefined) out('a running gateway of this configuration serves it at once, unless `watch` is false')
+  else {
+    out(`set ${urlVariable(chain.name)} to the URL of a node, then run: ${programName(terminal)} check --online`)
+    out('a running gateway sees the variable after a restart')
+  }
   return exitCodes.ok
 }
 

@@ -97,7 +97,7 @@ ${pluginStep(`./${name}.${options.language}`)
   .join('\n')}
 \`\`\`
 
-The path of \`use\` is relative to the network file. \`npx tollgate check\` says whether the plugin stands where it may stand.
+The path of \`use\` is relative to the network file: \`../../${name}/${name}.${options.language}\` where this folder is beside \`configs\`. \`npx tollgate check\` says whether the plugin stands where it may stand.
 
 | option | description |
 |---|---|

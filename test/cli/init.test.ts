@@ -88,10 +88,22 @@ t.test('networks add into a new folder writes all that check needs, and names it
   t.match(out.join('\n'), /gnosis-mainnet.yaml\nwrote .*gateway.yaml\nwrote .*ethereum.yaml\n/)
   const gateway = `${readFileSync(join(dir, 'gateway.yaml'), 'utf8')}# mine\n`
   writeFileSync(join(dir, 'gateway.yaml'), gateway)
-  t.match((await add('10', '--url', 'http://10.0.0.8:8545')).out, [/^wrote .*optimism-mainnet.yaml$/])
+  t.match((await add('10', '--url', 'http://10.0.0.8:8545')).out, [/^wrote .*optimism-mainnet.yaml$/, /serves it at once/])
   t.equal(readFileSync(join(dir, 'gateway.yaml'), 'utf8'), gateway)
   const checked = await runCommand(createCheckCommand(plugins, dryRunNetworks), ['--strict', '--config', dir])
   t.match(checked, { code: exitCodes.ok, out: ['no problems; 2 networks served', /gnosis-mainnet/, /optimism-mainnet/], err: [] })
+})
+
+t.test('the next command is printed as the shell finds the program: with npx where npx ran it', async t => {
+  for (const [env, expected] of [
+    [{}, '  tollgate check '],
+    [{ npm_command: 'exec' }, '  npx tollgate check '],
+  ] as const) {
+    const dir = join(t.testdir(), 'configs')
+    const lines: string[] = []
+    await initCommand.run(['--config', dir], { env, out: line => void lines.push(line), err: line => t.fail(line) })
+    t.ok(lines.some(line => line.startsWith(expected)))
+  }
 })
 
 t.test('the list of chains agrees with that of viem, and its names differ', t => {
