@@ -50,6 +50,7 @@ export class ProxyProtocol {
         for (const listener of listeners) Reflect.apply(listener, server, [socket])
       }
       if (socket.destroyed) return // above the limit of connections
+      if (socket.remoteAddress === undefined) return void socket.destroy() // reset already: nobody knows by whom
       if (this.#accepted.has(socket))
         accept() // its upgrade was ignored, and the server got it back
       else this.#readHeader(socket, accept)

@@ -193,6 +193,21 @@ t.test('a proxy that sends no header, or a malformed one, or none in time, is di
   t.match(log.lines, [{ fields: { event: 'proxy-header-refused', reason: 'missing', address: '127.0.0.1' } }], 'one line in 10 s')
 })
 
+t.test('a connection that is reset at once is nobody’s, and not counted as untrusted', async t => {
+  const { port, open, refusals } = await startServer(t)
+  await Promise.all(
+    Array.from({ length: 50 }, async () => {
+      const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+      await once(socket, 'connect')
+      socket.write('PROXY TCP4 203.0.113.7 10.0.0.1 1 2\r\n', () => socket.resetAndDestroy())
+      await once(socket, 'close')
+    }),
+  )
+  t.equal((await exchange(port, [`PROXY TCP4 203.0.113.7 10.0.0.1 1 2\r\n${get}`])).slice(-11), '203.0.113.7')
+  await waitUntil(() => open.count === 0)
+  t.same(refusals(), [])
+})
+
 t.test('from elsewhere there must be no header; a connection without one is that of a caller', async t => {
   const { port, refusals } = await startServer(t, { trustedProxies: ['192.0.2.1'] })
   t.match(await exchange(port, [get]), /127\.0\.0\.1$/)
