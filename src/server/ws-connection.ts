@@ -9,14 +9,19 @@ import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
+import type { FairScheduler } from './fair-scheduler.ts'
 import { ArrivingMessage } from './ws-frames.ts'
 import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
+import { TickCork } from './tick-cork.ts'
 import { PongSender } from './ws-pongs.ts'
 import { logResponse } from './response-records.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { WsReading } from './ws-reading.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
+import { WsTurns } from './ws-turns.ts'
+
+/** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
+const maxConcurrentMessages = 200
 
 /** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
 const maxRefusedMessageBytes = 16_384
@@ -36,15 +41,16 @@ export class WsConnection {
   readonly routedRequest: RoutedRequest
   readonly #socket: WebSocket
   readonly #activeRequests: ActiveRequests
-  readonly #reading: WsReading
+  readonly #scheduler: FairScheduler
+  readonly #turns: WsTurns
   readonly #log: Log
   readonly #accessLog: AccessLog
-  readonly #stream: Socket
   readonly #sendQueue: WsSendQueue
   readonly #pongs: PongSender
+  readonly #cork: TickCork
   readonly #memory: CallerMemory
   readonly #arrivingMessage: ArrivingMessage
-  #isCorked = false
+  #inFlightCount = 0
   #isClosing = false
   #drainReason: string | undefined
   #missedPongs = 0
@@ -57,8 +63,8 @@ export class WsConnection {
     { activeRequests, scheduler, log, accessLog, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
   ) {
     this.#socket = socket
-    this.#stream = stream
     this.#pongs = new PongSender(socket)
+    this.#cork = new TickCork(stream)
     const { origin } = routedRequest
     this.#memory = new CallerMemory(memoryBudget, origin.state.accountId ?? origin.ip)
     this.#arrivingMessage = new ArrivingMessage(this.#memory)
@@ -70,7 +76,8 @@ export class WsConnection {
       onRead: () => this.#onRead(),
       onSlowReader: () => this.#terminateSlowReader(),
     })
-    this.#reading = new WsReading(socket, { scheduler, memory: this.#memory, needsDrain: () => this.#sendQueue.needsDrain })
+    this.#scheduler = scheduler
+    this.#turns = new WsTurns({ scheduler, memory: this.#memory, onChange: () => this.#applyBackpressure() })
     this.routedRequest = routedRequest
     origin.push = { send: pieces => this.push(pieces), close: (code, reason) => this.close(code, reason) }
     this.#activeRequests = activeRequests
@@ -79,7 +86,7 @@ export class WsConnection {
     socket.on('pong', (payload: Buffer) => {
       this.#missedPongs = 0
       this.#arrivingMessage.skip(payload.length)
-      this.#reading.recordControlFrame()
+      this.#turns.recordControlFrame()
     })
     socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     // Before ws: it collects the bytes of a message until that is complete.
@@ -112,7 +119,7 @@ export class WsConnection {
   /** Sends a message that is no response; see Push.send(). A caller for which no more messages fit is disconnected: it would miss one. */
   push(pieces: readonly (string | Uint8Array)[]): boolean {
     if (this.#isClosing || this.#socket.readyState !== this.#socket.OPEN) return false
-    this.#corkUntilNextTick()
+    this.#cork.untilNextTick()
     const byteLength = pieces.reduce((sum, { length }) => sum + length, 0)
     if (this.#sendQueue.send({ chunks: pieces, byteLength })) return true
     this.close(1013, 'too many messages are waiting to be read')
@@ -123,7 +130,7 @@ export class WsConnection {
   drain(reason = gatewayStops): void {
     this.#isClosing = true
     this.#drainReason ??= reason
-    if (this.#reading.inFlightCount === 0) this.close(1001, this.#drainReason)
+    if (this.#inFlightCount === 0) this.close(1001, this.#drainReason)
   }
 
   /** Closes once all queued responses are sent; messages that arrive from now on are ignored. */
@@ -140,7 +147,7 @@ export class WsConnection {
     this.#isClosing = true
     this.#sendQueue.discard()
     const { origin } = this.routedRequest
-    const turn = this.#reading.enter(this.#reading.inFlightCount)
+    const turn = this.#turns.enter(this.#inFlightCount)
     if (turn === undefined) origin.abort()
     else void turn.then(() => origin.abort())
   }
@@ -151,7 +158,7 @@ export class WsConnection {
 
   #onPing(payload: Buffer): void {
     this.#arrivingMessage.skip(payload.length)
-    this.#reading.recordControlFrame()
+    this.#turns.recordControlFrame()
     this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
 
@@ -171,38 +178,39 @@ export class WsConnection {
     const reservedBytes = message.length + handlingBytes(message.length)
     if (!this.#memory.reserve(reservedBytes)) return this.#refuseMessage(message)
     this.#activeRequests.begin()
-    this.#reading.begin()
+    this.#inFlightCount += 1
+    if (this.#inFlightCount >= maxConcurrentMessages) this.#socket.pause()
     const { endpoint, origin } = this.routedRequest
-    const turn = this.#reading.enter(unitsOfMessage(message.length))
-    if (turn !== undefined) await turn
+    const turn = this.#scheduler.enter(this.#memory.owner, unitsOfMessage(message.length))
+    if (turn !== undefined) await this.#turns.wait(turn)
     // The caller may have left meanwhile.
     const isOpen = turn === undefined || this.#socket.readyState !== this.#socket.CLOSED
     const response = isOpen ? await handleMessage(endpoint.messageHandler, message, origin, this.#memory) : undefined
-    this.#reading.end()
+    this.#inFlightCount -= 1
     this.#memory.release(reservedBytes)
     if (response !== undefined) {
       this.sendResponse(response)
       if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     }
     if (this.#isClosing) this.drain()
-    this.#reading.update()
+    this.#applyBackpressure()
     this.#activeRequests.end()
   }
 
   /** There is no room to handle it: each of its calls gets an error, and none runs. */
   async #refuseMessage(message: Buffer): Promise<void> {
-    if (message.length > maxRefusedMessageBytes || !this.#reading.recordRefusal()) return this.close(1013, 'too many bytes are in flight')
+    if (message.length > maxRefusedMessageBytes || !this.#turns.recordRefusal()) return this.close(1013, 'too many bytes are in flight')
     const { endpoint, origin } = this.routedRequest
     const receivedAtMs = this.#accessLog.startTimer()
     const response = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory)
     const { body } = response
     if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
-    this.#reading.update()
+    this.#applyBackpressure()
   }
 
   #enqueue(body: ResponseBody): boolean {
-    if (this.#reading.inFlightCount > 0) this.#corkUntilNextTick()
+    if (this.#inFlightCount > 0) this.#cork.untilNextTick()
     return this.#sendQueue.send(body)
   }
 
@@ -215,17 +223,6 @@ export class WsConnection {
     const { body } = failureResponse(overloaded(), id)
     if (id === 'null' || replies.some(({ onSent }) => onSent !== undefined)) this.close(1013, 'too many responses are waiting to be read')
     else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
-  }
-
-  /** More responses follow: those of one turn go out in one write. With 32 calls in flight on a WebSocket that saves a third of the CPU. */
-  #corkUntilNextTick(): void {
-    if (this.#isCorked) return
-    this.#isCorked = true
-    this.#stream.cork()
-    process.nextTick(() => {
-      this.#isCorked = false
-      this.#stream.uncork()
-    })
   }
 
   #logResponse(response: RpcResponse, receivedAtMs: number): void {
@@ -242,6 +239,12 @@ export class WsConnection {
   /** A caller that reads is alive, though its pong may be queued far behind. */
   #onRead(): void {
     this.#missedPongs = 0
-    this.#reading.update()
+    this.#applyBackpressure()
+  }
+
+  /** Reads only while more messages may be handled, and more responses queued. */
+  #applyBackpressure(): void {
+    if (this.#inFlightCount >= maxConcurrentMessages || this.#turns.isWaiting || this.#sendQueue.needsDrain) this.#socket.pause()
+    else if (this.#socket.isPaused) this.#socket.resume()
   }
 }

@@ -1,0 +1,66 @@
+import type { CallerMemory } from '../services/memory-budget.ts'
+import type { RpcServices } from './rpc-services.ts'
+
+/** The work for a refused message, and for those that were read with it: they are refused at once, as there is no room to keep them. */
+const unitsPerRefusal = 16
+
+/** Messages that are refused before the next turn; more are not even parsed, and the connection is closed. One read brings up to 9,000. */
+const maxRefusalsPerTurn = 1_024
+
+/** Pings or pongs that take as long as a call. */
+const controlFramesPerUnit = 32
+
+interface WsTurnsOptions extends Pick<RpcServices, 'scheduler'> {
+  readonly memory: CallerMemory
+  /** Called when the WebSocket begins to wait, or need no longer wait. */
+  onChange(): void
+}
+
+/** What of a WebSocket waits for its turn. While anything does, nothing is read from it. */
+export class WsTurns {
+  readonly #options: WsTurnsOptions
+  #waitingCount = 0
+  #refusalCount = 0
+  #controlFrameCount = 0
+
+  constructor(options: WsTurnsOptions) {
+    this.#options = options
+  }
+
+  get isWaiting(): boolean {
+    return this.#waitingCount > 0
+  }
+
+  /** Undefined when the work may begin at once; else it may begin when the promise resolves. */
+  enter(units: number): Promise<void> | undefined {
+    const { scheduler, memory } = this.#options
+    const turn = scheduler.enter(memory.owner, units)
+    return turn === undefined ? undefined : this.wait(turn)
+  }
+
+  /** False when too many messages have been refused since the last turn. */
+  recordRefusal(): boolean {
+    if (this.#refusalCount > 0) return (this.#refusalCount += 1) <= maxRefusalsPerTurn
+    const turn = this.enter(unitsPerRefusal)
+    if (turn === undefined) return true
+    this.#refusalCount = 1
+    void turn.then(() => {
+      this.#refusalCount = 0
+    })
+    return true
+  }
+
+  /** A ping or a pong: they come thousands at once too. */
+  recordControlFrame(): void {
+    this.#controlFrameCount += 1
+    if (this.#controlFrameCount % controlFramesPerUnit === 0) void this.enter(1)
+  }
+
+  async wait(turn: Promise<void>): Promise<void> {
+    this.#waitingCount += 1
+    if (this.#waitingCount === 1) this.#options.onChange()
+    await turn
+    this.#waitingCount -= 1
+    if (this.#waitingCount === 0) this.#options.onChange()
+  }
+}
