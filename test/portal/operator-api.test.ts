@@ -250,6 +250,10 @@ t.test('with workers the primary serves the API', async t => {
   const operator = createPortalClient(gateway.admin, adminToken)
   t.equal((await operator.post('/accounts', { name: 'alice', plan: 'core' })).status, 201)
   t.match((await operator.get('/accounts')).json, { accounts: [{ name: 'alice' }] })
+  t.match((await operator.get('/nodes')).json, { networks: [{ name: 'devnet', upstreams: [{ name: 'node-1' }] }] })
+  const browser = createPortalClient(gateway.admin)
+  t.equal((await browser.post('/login', { token: adminToken })).status, 204)
+  t.equal((await browser.get('/accounts')).status, 200)
   t.equal(await gateway.stop(), 0)
 })
 
