@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import { changeMonths } from '../services/accounts/change-log.ts'
 import { dayMs, hoursPerDay } from '../util/dates.ts'
+import type { RecordKind } from './record-store.ts'
 import { StoreError, usageGroupKey } from './store.ts'
 import type { AccountRow, HashedKey, KeyRow, Store, UsageCount } from './store.ts'
 
@@ -22,7 +23,7 @@ export interface CopyProgress {
 }
 
 /**
- * Copies accounts, keys, today's ledger, usage, people, tokens and the log of changes, then compares all but the last three. Rows of the target stay, so that a copy can be
+ * Copies accounts, keys, today's ledger, usage, people, tokens, alerts and the log of changes, then compares all but the last four. Rows of the target stay, so that a copy can be
  * repeated. Rejects with StoreError before anything is written when the target has other accounts of the same names, and
  * afterwards when the stores differ because one was in use.
  */
@@ -40,6 +41,7 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
   }
   await copyChanges(from, to)
   for (const record of await from.records('deletion', '')) await to.putRecord('deletion', record)
+  await copyWebhooks(from, to)
   const batch = openUsageBatch(to)
   for await (const hourCounts of countsByHour(from)) {
     await batch.add(await missingCounts(hourCounts, to))
@@ -94,11 +96,23 @@ const copyLedgerDay = async (id: string, from: Store, to: Store): Promise<number
   return leases.size > 0 ? 1 : 0
 }
 
-/** People and their tokens. Sessions and sign-in links are not copied: people sign in anew. */
+/** People, their tokens, and alerts with what was sent of them. Sessions and sign-in links are not copied: people sign in anew. */
 const copyRecords = async ({ id }: AccountRow, from: Store, to: Store): Promise<void> => {
-  for (const kind of ['person', 'email', 'identity', 'identity-of', 'token'] as const) {
+  for (const kind of ['person', 'email', 'identity', 'identity-of', 'token', 'delivery'] as const) {
     for (const record of await from.records(kind, id)) await to.putRecord(kind, record)
   }
+  await copyRecord('alerts', id, from, to)
+}
+
+const copyRecord = async (kind: RecordKind, id: string, from: Store, to: Store): Promise<void> => {
+  const record = await from.findRecord(kind, id)
+  if (record !== undefined) await to.putRecord(kind, record)
+}
+
+/** How far the usage webhook has got, and the key of which receivers of alerts have secrets. */
+const copyWebhooks = async (from: Store, to: Store): Promise<void> => {
+  await copyRecord('delivery', 'usage-webhook', from, to)
+  await copyRecord('secret', 'webhooks', from, to)
 }
 
 /** The log of changes. */

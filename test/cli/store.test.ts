@@ -10,6 +10,7 @@ import { monthOf, readChanges, recordChange } from '../../src/services/accounts/
 import { systemClock } from '../../src/services/clock.ts'
 import { copyStore } from '../../src/store/copy-store.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
 import type { Store, UsageCount } from '../../src/store/store.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { TestClock } from '../support/fakes.ts'
@@ -38,6 +39,10 @@ const seedStore = async (store: Store): Promise<void> => {
   await store.addKey('hash-1', { id: 'key_1', account: 'acc_1', created: 5, hint: 'wxyz', networks: ['devnet'] })
   await store.addKey('hash-2', { id: 'key_2', account: 'acc_1', created: 6, hint: 'abcd', revoked: 9 })
   await store.addKey('hash-3', { id: 'key_3', account: 'acc_2', created: 7, hint: 'efgh', origins: [], dailyCredits: 500 })
+  await store.putRecord('alerts', { id: 'acc_1', account: 'bucket-7', value: { email: true }, expires: neverExpires })
+  await store.putRecord('delivery', { id: 'acc_1 2026-01-15 75 webhook', account: 'acc_1', value: 'pending', expires: neverExpires })
+  await store.putRecord('delivery', { id: 'usage-webhook', account: '', value: { day: 1 }, expires: neverExpires })
+  await store.putRecord('secret', { id: 'webhooks', account: '', value: 'key', expires: neverExpires })
   await recordChange(
     store,
     systemClock,
@@ -59,6 +64,8 @@ const readEverything = async (store: Store) => {
   const { today } = await store.dayTotals('acc_1')
   return {
     accounts: await store.accounts(),
+    records: [await store.findRecord('alerts', 'acc_1'), await store.records('delivery', 'acc_1'), await store.records('delivery', '')],
+    webhookKey: await store.findRecord('secret', 'webhooks'),
     changes: await readChanges(store, monthOf(systemClock.now())),
     keys: [await store.keys('acc_1'), await store.keys('acc_2')],
     holders: await Promise.all(['hash-1', 'hash-2', 'hash-3'].map(hash => store.findKey(hash))),
