@@ -15,8 +15,11 @@ export const formatOverview = ({ gateway, networks }: Overview, showsPlugins = f
 ]
 
 const formatPlugins = (networks: Overview['networks']): readonly string[] => {
-  const rows = networks.flatMap(({ network, plugins }) => plugins.map(plugin => pluginCells(network, plugin)))
-  return rows.length === 0 ? [unmeasuredPlugins] : formatTable(pluginTitles, rows)
+  if (networks.every(({ plugins }) => plugins.length === 0)) return [unmeasuredPlugins]
+  const rows = networks.flatMap(({ network, plugins }) =>
+    plugins.filter(({ runsPerSecond }) => runsPerSecond > 0).map(plugin => pluginCells(network, plugin)),
+  )
+  return formatTable(pluginTitles, rows)
 }
 
 const unmeasuredPlugins = 'The time of plugins is not measured: add `metrics: { plugins: true }` to gateway.yaml.'
