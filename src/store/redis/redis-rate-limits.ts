@@ -13,6 +13,9 @@ import { takeTokens } from './redis-scripts.ts'
 /** A call waits so long for Redis, unless another time is given. */
 const defaultTimeoutMs = 50
 
+/** The first call waits for the connection to be made: without Redis, each process would let a burst through. */
+const connectTimeoutMs = 500
+
 /** While Redis does not answer, it is asked this often; calls do not wait for it meanwhile. */
 const retryIntervalMs = 1_000
 
@@ -39,6 +42,8 @@ class RedisTokens {
   readonly #log: Log
   readonly #redis: RedisConnection
   readonly #timeoutMs: number
+  /** It has been, at least once. */
+  #isConnected = false
   #opening: Promise<void> | undefined
   #failureCount = 0
   /** On the monotonic clock. */
@@ -53,7 +58,8 @@ class RedisTokens {
 
   readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {
     if (this.#clock.monotonic() < this.#retryAt) return undefined
-    const grant = await withTimeoutOr(this.#clock, this.#timeoutMs, this.#take(request, most), () => undefined).catch(() => undefined)
+    const timeoutMs = this.#isConnected ? this.#timeoutMs : Math.max(this.#timeoutMs, connectTimeoutMs)
+    const grant = await withTimeoutOr(this.#clock, timeoutMs, this.#take(request, most), () => undefined).catch(() => undefined)
     this.#recordAnswer(grant !== undefined)
     return grant
   }
@@ -65,6 +71,7 @@ class RedisTokens {
   async #take({ bucket, rate: { perSecond, burst }, tokens }: TokenRequest, most: number): Promise<TokenGrant> {
     // Rejects at close() only.
     await (this.#opening ??= this.#redis.open().catch(() => undefined))
+    this.#isConnected = true
     const reply = await this.#redis.runScript(takeTokens, [redisKeys.tokens(bucket)], [perSecond, burst, tokens, most])
     const [granted, waitMs, left] = (reply as readonly string[]).map(Number) as [number, number, number] // as the script promises
     const state = { remaining: Math.max(0, Math.floor(left)), resetsInMs: ((burst - left) / perSecond) * 1000 }
