@@ -1,12 +1,14 @@
 import type { ReloadProblem } from '../core/reloader.ts'
 import type { Json, Target } from '../plugin/call.ts'
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
-import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
+import type { ChainState, FeedKind, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { revealHeaders } from '../services/upstream-client/http-client.ts'
 import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
+import { joinUpdates } from './join-updates.ts'
+import type { FeedUpdates } from './join-updates.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
 export const ackTimeoutMs = 50
@@ -43,8 +45,8 @@ export type WorkerMessage =
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
   /** A node may have accepted a transaction from one of its callers. */
   | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
-  /** Its callers need what the feed publishes from now on, or all that it has by now; to be answered with `feedStarted`. */
-  | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number }
+  /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered with `feedStarted`. */
+  | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
   /** The name under which other workers find this one. */
   | { readonly kind: 'joinPeers'; readonly network: string; readonly peer: string }
@@ -102,7 +104,13 @@ export type PrimaryMessage =
   /** Answers `startFeed`: each later update follows, unless no upstream answers. */
   | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
   /** What the feed has published, in order. Without updates: the feed has ended, as some would be missing. */
-  | { readonly kind: 'feedUpdates'; readonly network: string; readonly feed: FeedKind; readonly updates?: FeedUpdates }
+  | {
+      readonly kind: 'feedUpdates'
+      readonly network: string
+      readonly feed: FeedKind
+      readonly run: number
+      readonly updates?: FeedUpdates
+    }
   /** From another worker; to be answered with `peerReply`. */
   | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
   | PeerReply
@@ -116,8 +124,6 @@ interface PeerReply {
   readonly id: number
   readonly payload?: Json
 }
-
-type FeedUpdates = readonly FeedUpdate[] | undefined
 
 /** The part of PrimaryMessage that concerns one network. */
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
@@ -223,25 +229,10 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   }
 }
 
-/** Blocks, and events that stand for themselves, that wait for a worker, at most: with more its feed ends. */
-const maxWaitingBlocks = 512
-const maxWaitingEvents = 10_000
-
-/** All updates of both; undefined, the end of the feed, when one of them is that, or when too much waits. */
-const joinUpdates = (older: FeedUpdates, newer: FeedUpdates): FeedUpdates => {
-  const updates = [...(older ?? []), ...(newer ?? [])]
-  const blockCount = sumOf(updates, update => ('added' in update ? update.removed.length + update.added.length : 0))
-  const eventCount = sumOf(updates, update => ('events' in update ? update.events.length : 0))
-  const isTooMuch = blockCount > maxWaitingBlocks || eventCount > maxWaitingEvents
-  return older === undefined || newer === undefined || isTooMuch ? undefined : updates
-}
-
-const sumOf = (updates: readonly FeedUpdate[], countOf: (update: FeedUpdate) => number): number =>
-  updates.reduce((sum, update) => sum + countOf(update), 0)
-
 /** The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both. */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
-  if (older.kind === 'feedUpdates' && newer.kind === 'feedUpdates') return { ...newer, updates: joinUpdates(older.updates, newer.updates) }
+  if (older.kind === 'feedUpdates' && newer.kind === 'feedUpdates')
+    return older.run === newer.run ? { ...newer, updates: joinUpdates(older.updates, newer.updates) } : newer
   if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
   if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
   if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }

@@ -2,11 +2,18 @@ import type { FeedKind, Feeds, FeedSubscription, FeedUpdate } from '../services/
 import { feedKinds } from '../services/chain-heads/index.ts'
 import type { WorkerChannel, WorkerMessage } from './channel.ts'
 
+/** A feed that is sent to a worker. */
+interface WorkerRun {
+  readonly subscription: FeedSubscription
+  /** Of the worker: from a start of the feed to its stop. */
+  run: number
+}
+
 /** Sends what one network's feeds publish to the workers whose callers need it. */
 export class FeedBroadcast {
   readonly #network: string
   readonly #feeds: Feeds
-  readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, FeedSubscription>>> = {
+  readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, WorkerRun>>> = {
     headers: new Map(),
     logs: new Map(),
     pendingHashes: new Map(),
@@ -20,7 +27,7 @@ export class FeedBroadcast {
   }
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    if (message.kind === 'startFeed') void this.#start(worker, message.feed, message.id)
+    if (message.kind === 'startFeed') void this.#start(worker, message)
     else if (message.kind === 'stopFeed') this.#stop(worker, message.feed)
   }
 
@@ -31,27 +38,31 @@ export class FeedBroadcast {
   /** The workers would miss what comes after. */
   stop(): void {
     for (const feed of feedKinds) {
-      for (const worker of this.#subscriptions[feed].keys()) {
-        worker.send({ kind: 'feedUpdates', network: this.#network, feed })
+      for (const [worker, { run }] of this.#subscriptions[feed]) {
+        worker.send({ kind: 'feedUpdates', network: this.#network, feed, run })
         this.#stop(worker, feed)
       }
     }
   }
 
-  async #start(worker: WorkerChannel, feed: FeedKind, id: number): Promise<void> {
+  async #start(worker: WorkerChannel, { feed, id, run }: Extract<WorkerMessage, { kind: 'startFeed' }>): Promise<void> {
     const network = this.#network
-    if (this.#subscriptions[feed].has(worker)) {
+    const existing = this.#subscriptions[feed].get(worker)
+    if (existing !== undefined) {
+      // The worker may have stopped the feed, and started it again with this message: what waits for it is of the run before.
+      existing.run = run
       await this.#feeds[feed].sync()
       return worker.send({ kind: 'feedStarted', network, feed, id, isStarted: true })
     }
     const subscription = this.#feeds[feed].subscribe({
-      onUpdate: (update: FeedUpdate) => worker.send({ kind: 'feedUpdates', network, feed, updates: [update] }),
+      onUpdate: (update: FeedUpdate) => worker.send({ kind: 'feedUpdates', network, feed, run: started.run, updates: [update] }),
       onEnd: () => {
         this.#forget(worker, feed, subscription)
-        worker.send({ kind: 'feedUpdates', network, feed })
+        worker.send({ kind: 'feedUpdates', network, feed, run: started.run })
       },
     })
-    this.#subscriptions[feed].set(worker, subscription)
+    const started: WorkerRun = { subscription, run }
+    this.#subscriptions[feed].set(worker, started)
     const isStarted = await subscription.isStarted
     if (!isStarted) this.#forget(worker, feed, subscription)
     worker.send({ kind: 'feedStarted', network, feed, id, isStarted })
@@ -59,11 +70,11 @@ export class FeedBroadcast {
 
   /** The worker may have started the feed anew meanwhile. */
   #forget(worker: WorkerChannel, feed: FeedKind, subscription: FeedSubscription): void {
-    if (this.#subscriptions[feed].get(worker) === subscription) this.#subscriptions[feed].delete(worker)
+    if (this.#subscriptions[feed].get(worker)?.subscription === subscription) this.#subscriptions[feed].delete(worker)
   }
 
   #stop(worker: WorkerChannel, feed: FeedKind): void {
-    this.#subscriptions[feed].get(worker)?.close()
+    this.#subscriptions[feed].get(worker)?.subscription.close()
     this.#subscriptions[feed].delete(worker)
   }
 }

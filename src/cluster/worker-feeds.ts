@@ -23,6 +23,8 @@ export class WorkerFeeds implements Feeds {
   readonly #options: WorkerFeedsOptions
   /** By id. */
   readonly #pendingStarts = new Map<number, { readonly feed: FeedKind; resolve(isStarted: boolean): void }>()
+  /** By feed: the id of its last start. */
+  readonly #runs = new Map<FeedKind, number>()
   #lastId = 0
 
   constructor(options: WorkerFeedsOptions) {
@@ -37,7 +39,8 @@ export class WorkerFeeds implements Feeds {
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
     if (message.kind === 'feedStarted') this.#resolveStarts(message)
-    else if (message.kind === 'feedUpdates') this.#publish(message.feed, message.updates)
+    // What was on its way when the feed was stopped is not for those who have started it since.
+    else if (message.kind === 'feedUpdates' && message.run === this.#runs.get(message.feed)) this.#publish(message.feed, message.updates)
   }
 
   /** Of several requests for one feed, the last may stand for all. */
@@ -54,7 +57,10 @@ export class WorkerFeeds implements Feeds {
   #sourceOf(feed: FeedKind): FeedSource {
     const { network, send } = this.#options
     return {
-      start: () => this.#start(feed),
+      start: () => {
+        this.#runs.set(feed, this.#lastId + 1)
+        return this.#start(feed)
+      },
       stop: () => send({ kind: 'stopFeed', network, feed }),
       sync: async () => void (await this.#start(feed)),
     }
@@ -65,7 +71,7 @@ export class WorkerFeeds implements Feeds {
     const { network, clock, send } = this.#options
     const id = (this.#lastId += 1)
     const started = new Promise<boolean>(resolve => this.#pendingStarts.set(id, { feed, resolve }))
-    send({ kind: 'startFeed', network, feed, id })
+    send({ kind: 'startFeed', network, feed, id, run: this.#runs.get(feed) ?? id })
     const isStarted = await withTimeoutOr(clock, startTimeoutMs, started, () => false)
     this.#pendingStarts.delete(id)
     return isStarted

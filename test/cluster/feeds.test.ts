@@ -135,7 +135,7 @@ t.test('a feed of the primary', async t => {
     const sent: PrimaryMessage[] = []
     const worker = { send: (message: PrimaryMessage) => void sent.push(message) }
     const start = async (id: number): Promise<void> => {
-      broadcast.handleMessage(worker, { kind: 'startFeed', network: 'devnet', feed: 'headers', id })
+      broadcast.handleMessage(worker, { kind: 'startFeed', network: 'devnet', feed: 'headers', id, run: id })
       await settle()
     }
     await start(1)
@@ -143,6 +143,29 @@ t.test('a feed of the primary', async t => {
     await start(2)
     feeds.headers.publish(updateOf(1))
     t.match(sent.at(-1), { kind: 'feedUpdates', updates: [updateOf(1)] })
+  })
+
+  t.test('that a worker stops and starts again does not bring what was on its way before', async t => {
+    const { feeds, workers } = openCluster(2)
+    const [worker, other] = workers
+    await other.listen().isStarted
+    const first = worker.listen()
+    await first.isStarted
+    worker.block()
+    feeds.headers.publish(updateOf(1))
+    feeds.headers.publish(updateOf(2))
+    first.close()
+    feeds.headers.publish(updateOf(3))
+    const second = worker.listen()
+    await settle()
+    feeds.headers.publish(updateOf(4))
+    worker.unblock()
+    t.equal(await second.isStarted, true)
+    feeds.headers.publish(updateOf(5))
+    await worker.feeds.headers.sync()
+    t.same(worker.seen, [4, 5])
+    await other.feeds.headers.sync()
+    t.same(other.seen, [1, 2, 3, 4, 5])
   })
 
   t.test('reaches a worker that was stopped for a while without a gap', async t => {
