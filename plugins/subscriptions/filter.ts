@@ -33,7 +33,7 @@ export class Filter {
   readonly topic: FilterTopic
   readonly account: string
   /** Blocks up to this one were before the filter. */
-  readonly firstBlock: number
+  firstBlock: number
   /** In monotonic ms. */
   usedAt: number
   /** Changes up to this block have been delivered. */
@@ -79,9 +79,9 @@ export class Filter {
   follow(update: ChainUpdate): boolean {
     if (this.#waiting !== undefined) return this.#waiting.updates.push(update) > 0
     const { removed, added } = update
-    const resumedAt = this.#resumedAt
+    const [resumedAt, [first]] = [this.#resumedAt, added]
+    if (this.position === undefined && !this.#isFollowing && first !== undefined) this.firstBlock = first.number - 1
     if (resumedAt !== undefined) {
-      const [first] = added
       if (removed.some(block => !this.#isNew(block))) return false
       if (added.some(({ number, hash }) => number === resumedAt.number && hash !== resumedAt.hash)) return false
       if (!this.#isFollowing && first !== undefined && first.number > resumedAt.number + 1) return false
