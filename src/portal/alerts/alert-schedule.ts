@@ -7,8 +7,12 @@ export interface AlertSchedule extends Pick<Deliverer, 'post'> {
   stop(): Promise<void>
 }
 
-/** Rounds take a tenth of one CPU at most, however many accounts have alerts. */
+/**
+ * Rounds take a tenth of one CPU at most, unless one takes longer than 7 s. With 10,000 accounts on LMDB a round takes 0.3 s of CPU, and
+ * the first one of a day 19 s, which stores the sum of the month for each account.
+ */
 const restFactor = 9
+const maxRestMs = 60_000
 
 /** Rounds from now on, one after the other, until it is stopped. */
 export const startAlertSchedule = (options: AlertOptions): AlertSchedule => {
@@ -29,7 +33,7 @@ export const startAlertSchedule = (options: AlertOptions): AlertSchedule => {
       hasFailed = true
     }
     running = undefined
-    if (!isStopped) schedule(Math.max(roundIntervalMs, restFactor * (clock.monotonic() - startedAt)))
+    if (!isStopped) schedule(Math.min(maxRestMs, Math.max(roundIntervalMs, restFactor * (clock.monotonic() - startedAt))))
   }
   const schedule = (delayMs: number): void => {
     timer = clock.after(delayMs, () => void (running = run()))
