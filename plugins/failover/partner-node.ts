@@ -40,6 +40,7 @@ export class PartnerNode extends UpstreamNode {
       clock,
       intervalMs: checkIntervalMs,
       request: () => upstreamClient.request(target, { method: 'eth_chainId', params: [] }, requestOptions),
+      onUncheckable: cause => services.log.warn({ upstream: target.name, cause }, 'partner without a chain ID: its chain is not checked'),
     })
   }
 
@@ -56,7 +57,7 @@ export class PartnerNode extends UpstreamNode {
   }
 
   get #isVerified(): boolean {
-    return this.#chainIdCheck.isExpectedChain
+    return this.#chainIdCheck.result === 'passed'
   }
 
   #refuseCall(): Reply {

@@ -13,6 +13,8 @@ export interface ChainIdCheckOptions {
   readonly intervalMs: number
   /** Sends eth_chainId. */
   request(): Promise<Reply>
+  /** The upstream has no eth_chainId, as its response says: it gets calls, but is not checked. */
+  onUncheckable(cause: string): void
 }
 
 /** An upstream on the wrong chain serves no calls until an operator corrects it, so it is checked at least this often. */
@@ -34,6 +36,7 @@ export class ChainIdCheck {
   #upstreamChainId: number | undefined
   #failures = 0
   #failure: string | undefined
+  #isUncheckable = false
   #isCurrent = false
   #dueAt = -Infinity
 
@@ -57,7 +60,7 @@ export class ChainIdCheck {
   }
 
   get result(): ChainCheckResult {
-    if (this.isExpectedChain) return 'passed'
+    if (this.isExpectedChain || this.#isUncheckable) return 'passed'
     return this.isWrongChain || this.#failures >= minFailures ? 'failed' : 'pending'
   }
 
@@ -87,6 +90,7 @@ export class ChainIdCheck {
     const chainId = parseQuantityReply(reply)
     if (chainId === undefined) return this.#recordFailure(reply)
     this.#upstreamChainId = chainId
+    this.#isUncheckable = false
     this.#failure = undefined
     this.#failures = 0
     this.#retryDelays.reset()
@@ -99,8 +103,20 @@ export class ChainIdCheck {
     const { clock, intervalMs } = this.#options
     this.#failures += 1
     this.#failure = isFailure(reply) ? (reply.cause ?? reply.error.message) : 'the result of eth_chainId is no hex quantity'
-    if (!this.isExpectedChain) this.#dueAt = clock.monotonic() + (this.#failures < minFailures ? 0 : this.#retryDelays.next())
+    if (this.#upstreamChainId === undefined && lacksChainId(reply)) this.#setUncheckable(this.#failure)
+    if (this.result !== 'passed') this.#dueAt = clock.monotonic() + (this.#failures < minFailures ? 0 : this.#retryDelays.next())
     else if (isFailure(reply) && reply.fault !== 'caller') this.invalidate()
     else this.#dueAt = clock.monotonic() + intervalMs
   }
+
+  #setUncheckable(cause: string): void {
+    if (!this.#isUncheckable) this.#options.onUncheckable(cause)
+    this.#isUncheckable = true
+  }
 }
+
+/** A node may be without the method, or answer it with anything. Another error may be over soon. */
+const lacksChainId = (reply: Reply): boolean => !isFailure(reply) || (reply.kind === 'node' && reply.error.code === methodNotFoundCode)
+
+/** JSON-RPC 2.0. */
+const methodNotFoundCode = -32601

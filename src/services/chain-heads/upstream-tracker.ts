@@ -64,7 +64,10 @@ export class UpstreamTracker {
     this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
     const { onChange } = options
     const request = () => this.request('eth_chainId')
-    this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, intervalMs: slowPollIntervalMs, request })
+    const onUncheckable = (cause: string) =>
+      log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
+    const intervalMs = slowPollIntervalMs
+    this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, onUncheckable, intervalMs, request })
     this.#head = new UpstreamHead(options)
     this.#ancestorCheck = new AncestorCheck({
       clock,

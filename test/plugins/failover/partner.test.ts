@@ -114,11 +114,7 @@ t.test('the partner', async t => {
   })
 
   t.test('gets no call as long as it returns no chain id; once it has, it keeps its calls while it does not answer that', async t => {
-    for (const reply of [
-      refuse('unavailable'),
-      refuse('method'),
-      ...['yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`].map(id => fakeResult(id)),
-    ]) {
+    for (const reply of [refuse('unavailable'), refuse('rate')]) {
       let chainIdReply: Reply = reply
       const { request, requested, clock, log, services } = openFailover(
         t,
@@ -137,6 +133,16 @@ t.test('the partner', async t => {
       clock.advance(600_000)
       t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
       t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    }
+  })
+
+  t.test('that has no chain id to tell gets its calls, and the log says that it is not checked', async t => {
+    const lacksMethod: Reply = { ...refuse('method'), kind: 'node' }
+    const noIds = ['yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`]
+    for (const reply of [lacksMethod, ...noIds.map(id => fakeResult(id))]) {
+      const { request, log } = openFailover(t, { p: () => fakeResult('p') }, { partner }, { respondToChainId: () => reply })
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p', JSON.stringify(valueOrErrorCode(reply)))
+      t.ok(log.lines.some(({ message }) => message === 'partner without a chain ID: its chain is not checked'))
     }
   })
 

@@ -87,15 +87,15 @@ t.test('an upstream', async t => {
   })
 
   t.test('that does not return its chain ID gets no calls, and is asked again with a growing delay until it does', async t => {
-    const { heads, responseOverrides, settle, advance, requestCount, logLines, metrics } = openModelHeads(['a'], undefined, { a: null })
+    const { heads, responseOverrides, settle, advance, requestCount, logLines, metrics } = openModelHeads(['a'], undefined, {
+      a: undefined,
+    })
     t.same(chainChecksOf(heads), ['pending'])
     let isChecked = false
     void heads.whenChainChecked().then(() => (isChecked = true))
     await settle()
     t.same([chainChecksOf(heads), requestCount('eth_chainId'), isChecked], [['failed'], 2, true], 'twice at once')
-    t.match(heads.status.upstreams, [
-      { usable: false, because: 'it has not returned its chain ID: the result of eth_chainId is no hex quantity' },
-    ])
+    t.match(heads.status.upstreams, [{ usable: false, because: 'it has not returned its chain ID: ECONNREFUSED' }])
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="unverified"\} 1/)
     await advance(60_000)
     t.equal(requestCount('eth_chainId'), 12, 'after 0.25, 0.5, 1, 2, 4 and 8 s, then every 10 s, although no call comes in')
@@ -103,9 +103,26 @@ t.test('an upstream', async t => {
     await advance(10_000)
     t.same(chainChecksOf(heads), ['passed'])
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="unverified"\} 0/)
-    t.same(logLines(), ['warn upstream excluded: it has not returned its chain ID', 'info upstream no longer excluded'])
+    t.same(logLines(), [
+      'warn upstream does not answer: check its URL',
+      'warn upstream excluded: it has not returned its chain ID',
+      'info upstream answers again',
+      'info upstream no longer excluded',
+    ])
     await advance(60_000)
     t.equal(requestCount('eth_chainId'), 13, 'once it has, it is asked again only while calls come in')
+  })
+
+  t.test('that has no eth_chainId gets calls, and the log says that its chain is not checked', async t => {
+    const { heads, settle, logLines, responseOverrides, advance } = openModelHeads(['a'], undefined, { a: null })
+    await settle()
+    t.same(chainChecksOf(heads), ['passed'])
+    t.same(logLines(), ['warn upstream without a chain ID: its chain is not checked'])
+    responseOverrides.set('a', () => '0x5')
+    await advance(60_000)
+    heads.recordActivity()
+    await advance(60_000)
+    t.same(chainChecksOf(heads), ['failed'], 'once it returns another one, it gets none')
   })
 
   t.test('that does not answer does not delay a start, when another may get calls', async t => {

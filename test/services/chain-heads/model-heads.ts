@@ -16,7 +16,7 @@ export const targetOf = (name: string) => ({ name, url: new Secret(`http://${nam
 export const openModelHeads = (
   names: readonly string[] = ['a', 'b'],
   maxLag?: number,
-  chainIds: Readonly<Record<string, Json>> = {},
+  chainIds: Readonly<Record<string, Json | undefined>> = {},
   webSocketUrls: Readonly<Record<string, string>> = {},
 ) => {
   const chain = new ModelChain(seededRandom(7))
