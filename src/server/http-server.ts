@@ -112,12 +112,14 @@ export class OpenConnections {
   }
 }
 
-/** While an address opens more connections than its share of the time allows, they are read in turn. */
-export const paceConnections = (server: Server, scheduler: FairScheduler, tls?: TlsServers): void => {
-  server.on(tls === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
+/**
+ * While an address opens more connections than its share of the time allows, they are read in turn. Only for plain HTTP without the PROXY
+ * protocol: elsewhere the first request may have been read with the TLS handshake or with the header of the proxy, and cannot be held back.
+ */
+export const paceConnections = (server: Server, scheduler: FairScheduler): void => {
+  server.on('connection', (socket: Socket) => {
     const turn = scheduler.enter(socket.remoteAddress ?? '', unitsPerConnection)
-    // Not at once: Node resumes the socket in the next tick, which cannot be undone before.
-    if (turn !== undefined) process.nextTick(() => httpConnectionOf(socket).pauseUntil(turn))
+    if (turn !== undefined) httpConnectionOf(socket).pauseUntil(turn)
   })
 }
 

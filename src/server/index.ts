@@ -102,10 +102,10 @@ export const openRpcListener = async ({
   }
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback(), tls)
+  if (tls === undefined && proxyProtocol === undefined) paceConnections(server, services.scheduler)
   proxyProtocol?.attach(server)
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)
-  paceConnections(server, services.scheduler, tls)
   measureLoad(metrics, services, { connections, wsConnections })
   wsConnections.start()
   let { drain: drainConfig } = config

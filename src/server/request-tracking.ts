@@ -116,7 +116,11 @@ class HttpConnection {
     this.#socket.resume()
   }
 
-  readonly #pauseAgain = (): void => void this.#socket.pause()
+  /** A resume that Node had begun when the socket was paused starts reading all the same: only the event stops that. */
+  readonly #pauseAgain = (): void => {
+    if (this.#socket.isPaused()) this.#socket.emit('pause')
+    else this.#socket.pause()
+  }
 }
 
 /** Node does not close a response that waits behind others of its connection (pipelining) when that connection closes. */
