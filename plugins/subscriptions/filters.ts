@@ -127,7 +127,10 @@ export class Filters {
     if (topic === undefined) return undefined
     const filter = new Filter({ ...stored, topic, resumed: stored, usedAt: this.#options.clock.monotonic(), onResize: this.#onResize })
     const [isStarted] = await Promise.all([this.#start(filter), this.#stored.claim(stored)])
-    const missed = isStarted ? await fetchMissedChanges(stored, fetch) : 'unavailable'
+    // What was published before the filter has started must be among what is fetched.
+    const publishedHeight = this.#options.tipOf(topic.kind)?.number ?? 0
+    const fetched = isStarted ? await fetchMissedChanges(stored, fetch) : 'unavailable'
+    const missed = typeof fetched === 'object' && fetched.position.number < publishedHeight ? 'unavailable' : fetched
     if (typeof missed === 'object' && this.#byId.has(filter.id) && filter.resume(missed.changes, missed.position)) {
       const answer = filter.take(undefined)
       this.#stored.record(filter)

@@ -336,11 +336,13 @@ t.test('a filter whose process has ended', async t => {
   })
 
   t.test('waits until the upstreams answer', async t => {
-    const { workers, clock } = openWorkers(2)
+    const { workers, clock, publish } = openWorkers(2)
     const [owner, other] = workers as [Filters, Filters]
     const id = await createAt(owner, logs, idAt(1))
     await owner.close()
     t.match(await poll(clock, other, id, async () => undefined), { error: { code: -32002 } })
+    publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
+    t.match(await poll(clock, other, id, fetchFrom(1)), { error: { code: -32002 } }, 'they are behind what has been published')
     t.ok(await poll(clock, other, id, fetchFrom(2)))
   })
 
