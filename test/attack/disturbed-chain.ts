@@ -34,7 +34,7 @@ export class DisturbedChain {
     for (const node of nodes) node.head = chain.tip
   }
 
-  /** As the gateway answers calls: never from before what has been published, and with the blocks of branches that were left. */
+  /** As nodes answer calls: perhaps from before what has been published. The blocks of branches that were left are known. */
   readonly fetch: Fetch = async (method, params) => {
     const [best] = this.#model.nodes.filter(node => !this.#failing.has(node)).toSorted((a, b) => b.head.number - a.head.number)
     const { blockHash = params[0] } = Object(params[0]) as { blockHash?: Json }
