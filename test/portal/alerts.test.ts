@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import http from 'node:http'
+import net from 'node:net'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -21,6 +22,7 @@ import { openUsage } from '../../src/services/usage/index.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
+import { withTimeoutOr } from '../../src/util/async.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
@@ -392,6 +394,28 @@ t.test('webhooks reach no private address', async t => {
     t.teardown(() => server.close())
     const endless = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`
     t.match(await post(endless, resolveHost, ['127.0.0.1']), { isDelivered: true, status: 'HTTP 200' })
+  })
+
+  t.test('a response decides by its status, whether its body ends or not; a change of protocols is a failure', async t => {
+    const statusOf = async (response: string): Promise<unknown> => {
+      const server = net.createServer(socket => {
+        socket.on('error', () => undefined)
+        socket.once('data', () => socket.write(response))
+      })
+      await once(server.listen(0, '127.0.0.1'), 'listening')
+      const outcome = post(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`, resolveHost, ['127.0.0.1'])
+      const [socket] = (await once(server, 'connection')) as [net.Socket]
+      await waitUntil(() => socket.bytesWritten >= response.length)
+      // The response has arrived when nothing is left to read.
+      for (let i = 0; i < 20; i += 1) await new Promise(setImmediate)
+      clock.advance(10_000)
+      const result = await withTimeoutOr(systemClock, 5_000, outcome, () => 'no outcome')
+      server.close()
+      return result
+    }
+    t.same(await statusOf('HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf'), { isDelivered: true, status: 'HTTP 200' })
+    const upgrade = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n'
+    t.same(await statusOf(upgrade), { isDelivered: false, status: 'HTTP 101' })
   })
 })
 

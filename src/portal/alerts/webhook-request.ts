@@ -44,45 +44,21 @@ export const isWebhookUrl = (text: string): boolean => {
  * Sends one POST. The address is checked where the connection is made, so that a name which resolves to another address than before is
  * refused too; redirects are not followed. Never rejects.
  */
-export const postWebhook = async (
-  { url, headers, body, signal }: WebhookRequest,
-  { clock, isAllowed, resolve }: WebhookClientOptions,
-): Promise<DeliveryOutcome> => {
-  const { hostname, protocol } = new URL(url)
-  const literal = hostname.replace(/^\[|\]$/g, '')
-  if (isIP(literal) !== 0 && !isAllowed(literal)) return { isDelivered: false, status: addressRefused }
+export const postWebhook = async (webhookRequest: WebhookRequest, client: WebhookClientOptions): Promise<DeliveryOutcome> => {
+  const { url, signal } = webhookRequest
+  const literal = new URL(url).hostname.replace(/^\[|\]$/g, '')
+  if (isIP(literal) !== 0 && !client.isAllowed(literal)) return { isDelivered: false, status: addressRefused }
   const ended = new AbortController()
   const abort = () => ended.abort()
   signal.addEventListener('abort', abort, { once: true })
   if (signal.aborted) abort()
   let hasTimedOut = false
-  const timer = clock.after(webhookTimeoutMs, () => {
+  const timer = client.clock.after(webhookTimeoutMs, () => {
     hasTimedOut = true
     abort()
   })
   try {
-    return await new Promise<DeliveryOutcome>((settle, reject) => {
-      const lookup = checkedLookup(resolve, isAllowed, ended.signal)
-      const options = {
-        method: 'POST',
-        headers: { ...headers, 'content-length': Buffer.byteLength(body) },
-        lookup,
-        agent: false,
-        signal: ended.signal,
-      }
-      const request = (protocol === 'https:' ? requestHttps : requestHttp)(url, options, response => {
-        let size = 0
-        response.on('data', (chunk: Buffer) => {
-          size += chunk.length
-          if (size > maxResponseBytes) response.destroy()
-        })
-        // What comes after the status changes nothing.
-        response.on('error', () => undefined)
-        response.on('close', () => settle(outcomeOf(response.statusCode ?? 0)))
-      })
-      request.on('error', reject)
-      request.end(body)
-    })
+    return await sendRequest({ ...webhookRequest, signal: ended.signal }, client)
   } catch (error) {
     return {
       isDelivered: false,
@@ -93,6 +69,37 @@ export const postWebhook = async (
     signal.removeEventListener('abort', abort)
   }
 }
+
+/** Resolves when the body of the response has ended, or cannot be read further; rejects without a response. */
+const sendRequest = ({ url, headers, body, signal }: WebhookRequest, { isAllowed, resolve }: WebhookClientOptions) =>
+  new Promise<DeliveryOutcome>((settle, reject) => {
+    const options = {
+      method: 'POST',
+      headers: { ...headers, 'content-length': Buffer.byteLength(body) },
+      lookup: checkedLookup(resolve, isAllowed, signal),
+      agent: false,
+      signal,
+    }
+    let outcome: DeliveryOutcome | undefined
+    const request = (new URL(url).protocol === 'https:' ? requestHttps : requestHttp)(url, options, response => {
+      const received = (outcome = outcomeOf(response.statusCode ?? 0))
+      let size = 0
+      response.on('data', (chunk: Buffer) => {
+        size += chunk.length
+        if (size > maxResponseBytes) response.destroy()
+      })
+      response.on('error', () => undefined)
+      response.on('close', () => settle(received))
+    })
+    // What comes after the status changes nothing: the receiver has had the message.
+    request.on('error', error => (outcome === undefined ? reject(error) : settle(outcome)))
+    // Without this listener, a request that is answered with 101 ends without an event.
+    request.on('upgrade', (response, socket) => {
+      socket.destroy()
+      settle(outcomeOf(response.statusCode ?? 0))
+    })
+    request.end(body)
+  })
 
 const outcomeOf = (status: number): DeliveryOutcome => ({
   isDelivered: status >= 200 && status < 300,
