@@ -52,12 +52,17 @@ export const addPerson = async (store: RecordStore, { account, name, role }: Omi
 /** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. */
 export const removePerson = async (store: RecordStore, { id, email }: Person): Promise<void> => {
   if (email !== undefined) await store.takeRecord('email', email)
-  const identity = await store.takeRecord('identity-of', id)
-  if (identity !== undefined) await store.takeRecord('identity', String(identity.value))
+  await unlinkIdentity(store, id)
   await store.takeRecord('person', id)
 }
 
-/** Gives the person an e-mail address, in place of another. False when somebody else has it. */
+/** The identity of an OpenID Connect provider by which the person has signed in no longer does. */
+const unlinkIdentity = async (store: RecordStore, id: string): Promise<void> => {
+  const identity = await store.takeRecord('identity-of', id)
+  if (identity !== undefined) await store.takeRecord('identity', String(identity.value))
+}
+
+/** Gives the person an e-mail address, in place of another and of the identity that it was linked to. False when somebody else has it. */
 export const setEmail = async (
   store: RecordStore,
   { id, account, name, role, email: previous }: Person,
@@ -67,7 +72,9 @@ export const setEmail = async (
   if ((await findPersonByEmail(store, email)) !== undefined) return false
   if (!(await store.addRecord('email', { id: email, account, value: id, expires: neverExpires }))) return false
   await store.putRecord('person', { id, account, value: { name, role, email }, expires: neverExpires })
-  if (previous !== undefined) await store.takeRecord('email', previous)
+  if (previous === undefined) return true
+  await store.takeRecord('email', previous)
+  await unlinkIdentity(store, id)
   return true
 }
 

@@ -242,6 +242,20 @@ t.test('a person has one identity: another issuer is not merged with it, and a r
   )
 })
 
+t.test('a person with another e-mail address signs in with the identity of that one alone', async t => {
+  const store = await tempStore(t, systemClock)
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  const services = { store, clock: systemClock }
+  const signIn = (subject: string, email: string) =>
+    personOfIdentity(services, { name: 'Example', domains: [] }, { issuer: 'https://one.test', subject, email })
+  const person = await addPerson(store, { account: 'acc_1', name: 'owner', role: 'owner' })
+  await setEmail(store, person, 'dan@example.org')
+  t.match(await signIn('dan', 'dan@example.org'), { id: person.id })
+  await setEmail(store, { ...person, email: 'dan@example.org' }, 'erin@example.org')
+  await t.rejects(signIn('dan', 'dan@example.org'), { status: 403, code: 'not-invited' })
+  t.match(await signIn('erin', 'erin@example.org'), { id: person.id })
+})
+
 t.test('a sign-in that began on one gateway ends on another that shares the store', { skip: skipWithoutRedis }, async t => {
   const [node, provider, redis] = [await startFakeNode({}), await startOidcProvider(), await startRedisServer()]
   const deployment = createPortalDeployment(node.url, {
