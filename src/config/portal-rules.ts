@@ -1,6 +1,7 @@
 import { isJsonObject } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isSubnet } from '../util/address-set.ts'
+import { parseDuration } from './formats.ts'
 import { browserUrlPattern } from './portal-schema.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -108,11 +109,27 @@ const webhookAddressProblems = (source: YamlFile): readonly Problem[] => {
   })
 }
 
-const usageWebhookProblems = (source: YamlFile): readonly Problem[] => {
+const usageWebhookProblems = (source: YamlFile): readonly Problem[] => [
+  ...usageWebhookUrlProblems(source),
+  ...usageWebhookRetentionProblems(source),
+]
+
+const usageWebhookUrlProblems = (source: YamlFile): readonly Problem[] => {
   const path = ['portal', 'usageWebhook', 'url']
   const text = source.textAt(path)
   if (text === undefined || (/^https?:/.test(text) && URL.canParse(text))) return []
   return [
     source.problemAt(path, 'portal.usageWebhook.url must be an http:// or https:// URL', 'for example https://billing.example.org/usage'),
   ]
+}
+
+/** A day is sent up to 6 hours after its end, with all of its hours. */
+const minSentRetentionMs = 2 * 86_400_000
+
+const usageWebhookRetentionProblems = (source: YamlFile): readonly Problem[] => {
+  const path = ['usage', 'retention']
+  const retentionMs = parseDuration(source.textAt(path) ?? '')
+  if (retentionMs === undefined || retentionMs >= minSentRetentionMs || source.valueAt(['portal', 'usageWebhook']) === undefined) return []
+  const message = `portal.usageWebhook requires usage.retention of at least 2d, not ${source.describeValueAt(path)}`
+  return [source.problemAt(path, message, 'a day is sent when it is over, and must still be stored then')]
 }

@@ -97,7 +97,7 @@ export class UsageWebhook {
     const progress = await this.#readProgress()
     const isDue = progress.nextAttempt <= clock.now() && (await this.#isClosed(progress.day))
     const next = isDue ? await this.#attempt(progress) : undefined
-    if (next !== undefined) await store.putRecord('delivery', { id: recordId, account: '', value: toJson(next), expires: neverExpires })
+    if (next !== undefined) await this.#writeProgress(next)
     await store.takeRecord('lock', lock.id)
     return next !== undefined && next.attempts === 0
   }
@@ -108,8 +108,14 @@ export class UsageWebhook {
     const progress = stored ?? newDay(Math.floor(clock.now() / dayMs) - 1)
     const firstDay = Math.ceil((clock.now() - retentionMs) / dayMs)
     if (progress.day >= firstDay) return progress
+    const next = newDay(firstDay)
+    await this.#writeProgress(next)
     log.warn({ event: 'usage-skipped', from: isoDate(progress.day * dayMs), to: isoDate(firstDay * dayMs) }, skipped)
-    return newDay(firstDay)
+    return next
+  }
+
+  #writeProgress(progress: Progress): Promise<void> {
+    return this.#options.store.putRecord('delivery', { id: recordId, account: '', value: toJson(progress), expires: neverExpires })
   }
 
   async #isClosed(day: number): Promise<boolean> {

@@ -225,6 +225,16 @@ t.test('after an outage of the billing system the days follow in order, those th
   )
 })
 
+t.test('days that are skipped are logged once, also while the first one that is left is not over', async t => {
+  const { gateway, log } = await openScenario(t)
+  for (let i = 0; i < 3; i += 1) await gateway({ retentionMs: dayMs }).run()
+  t.match(
+    log.lines.filter(line => JSON.stringify(line).includes('usage-skipped')),
+    [{ fields: { from: '2026-01-14', to: '2026-01-15' } }],
+  )
+  t.equal(log.lines.length, 1)
+})
+
 const isDayYoung = Date.now() % dayMs < 60_000 && 'a day is sent when the next one is a minute old'
 
 t.test('the webhook of gateway.yaml gets the day before', { skip: isDayYoung }, async t => {
