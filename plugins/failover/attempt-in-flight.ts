@@ -32,6 +32,10 @@ export class AttemptInFlight extends Cancellation {
     return this.aborted && this.#failure === undefined
   }
 
+  isOf(call: MovableCall): boolean {
+    return this.#call === call
+  }
+
   /** A hedged call of the class, which began before that time. */
   isLate(methodClass: string, lateSince: number): boolean {
     return this.#call.hedgedClass === methodClass && this.#startedAt <= lateSince

@@ -16,8 +16,14 @@ export interface HedgeOptions {
   better(one: Reply, other: Reply): Reply
 }
 
-/** Runs `first`, and when it is late also the attempt that `onLate` returns. The first final reply wins. */
-export const hedge = (first: Attempt, onLate: () => Attempt | undefined, options: HedgeOptions): Promise<Reply> =>
+/** Another attempt at a call that is late; undefined when there is none now. */
+export type OnLate = (isFirstTime: boolean) => Attempt | undefined
+
+/**
+ * Runs `first`, and when it is late also the attempt that `onLate` returns. Without one, `onLate` is called again each time that
+ * `first` has taken twice as long. The first final reply wins.
+ */
+export const hedge = (first: Attempt, onLate: OnLate, options: HedgeOptions): Promise<Reply> =>
   new Promise((resolve, reject) => new HedgedRequest(options, resolve, reject).start(first, onLate))
 
 /** One object for both attempts, as nearly all requests end with the first. */
@@ -39,14 +45,19 @@ class HedgedRequest {
     this.#reject = reject
   }
 
-  start(first: Attempt, onLate: () => Attempt | undefined): void {
-    const { clock, signal, delayMs } = this.#options
-    this.#timer = clock.after(delayMs, () => {
-      const attempt = onLate()
-      if (attempt !== undefined) this.#run(attempt)
-    })
+  start(first: Attempt, onLate: OnLate): void {
+    const { signal, delayMs } = this.#options
+    this.#startTimer(delayMs, onLate, true)
     this.#stopListening = onAbort(signal, () => this.#cancellation.abort())
     this.#run(first)
+  }
+
+  #startTimer(delayMs: number, onLate: OnLate, isFirstTime: boolean): void {
+    this.#timer = this.#options.clock.after(delayMs, () => {
+      const attempt = onLate(isFirstTime)
+      if (attempt !== undefined) this.#run(attempt)
+      else this.#startTimer(isFirstTime ? delayMs : 2 * delayMs, onLate, false)
+    })
   }
 
   #run(attempt: Attempt): void {

@@ -174,7 +174,7 @@ export class FailoverAttempt implements Alternatives {
     const { methodClass, clock, isHedgeable } = this.#selection
     if (!isHedgeable || this.#hasFailed) return this.#send(node, this.#call)
     const startedAt = clock.monotonic()
-    return hedge(this.#attemptOn(node), () => this.#hedge(node, startedAt), {
+    return hedge(this.#attemptOn(node), isFirstTime => this.#hedge(node, startedAt, isFirstTime), {
       clock,
       signal: this.#signal,
       delayMs: node.lateAfterMs(methodClass),
@@ -184,19 +184,21 @@ export class FailoverAttempt implements Alternatives {
   }
 
   /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
-  #hedge(lateNode: UpstreamNode, startedAt: number): Attempt | undefined {
+  #hedge(lateNode: UpstreamNode, startedAt: number, isFirstTime: boolean): Attempt | undefined {
     const { methodClass, hedgeNodes, hedgeBudget, retries, requiredBlock, heads } = this.#selection
-    const isFailing = lateNode.recordLate(methodClass, startedAt)
+    if (isFirstTime) lateNode.recordLate(methodClass, startedAt)
     // A transaction or a receipt is null where the node is behind.
     const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)
     const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.traffic.isSuspended(methodClass)
     const node = hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
-    if (node !== undefined && hedgeBudget.reserve(isFailing)) {
+    if (node !== undefined && hedgeBudget.reserve(lateNode.traffic.isFailing(methodClass))) {
       this.#triedNodes.add(node)
       retries.hedge.add()
       return this.#attemptOn(node)
     }
     lateNode.moveLateCalls(methodClass)
+    // Not at first: where the event loop was blocked, responses are read before the next time.
+    if (node !== undefined && !isFirstTime) lateNode.moveHungCall(methodClass, this)
     return undefined
   }
 

@@ -17,6 +17,14 @@ export const lateAfterMs = (latency: LatencyTracker): number => {
   return Math.max(quantiles.p95, medianFactor * quantiles.p50, minLateAfterMs)
 }
 
+/** A call hangs when it is late by this factor, and takes so long at least. */
+const hungFactor = 4
+const minHungMs = 500
+
+/** Calls that began before this time hang: they take long, and the node has answered another one as fast as usual since. */
+export const hungSince = (now: number, latency: LatencyTracker): number =>
+  Math.min(now - Math.max(minHungMs, hungFactor * lateAfterMs(latency)), latency.lastUsualAt)
+
 /** Hedges are at most this ratio of the calls in the window, or the minimum if that is more. */
 const maxHedgeRatio = 0.02
 const minHedges = 4

@@ -47,11 +47,14 @@ export class NodeTraffic {
     return [allClasses, methodClass].every(each => this.#shares.get(each)?.takesTurn() !== false)
   }
 
-  /** A call is late. Returns whether more calls are late than usual. */
-  recordLate(methodClass: string, startedAt: number): boolean {
-    const lateCalls = this.lateCallsOf(methodClass)
-    lateCalls.recordLate(startedAt, this.#services.clock.monotonic())
-    return lateCalls.isFailing
+  /** A call is late. */
+  recordLate(methodClass: string, startedAt: number): void {
+    this.lateCallsOf(methodClass).recordLate(startedAt, this.#services.clock.monotonic())
+  }
+
+  /** Whether more calls of this class are late than usual. */
+  isFailing(methodClass: string): boolean {
+    return this.lateCallsOf(methodClass).isFailing || this.isSuspended(methodClass)
   }
 
   /** Whether late calls make the node suspect, of which `latency` is usual, while another node usually answers within `peerMs`. */

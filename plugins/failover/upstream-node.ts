@@ -15,7 +15,7 @@ import type { MovableCall } from './attempt-in-flight.ts'
 import { isRateLimited, outcomeOf } from './call-outcome.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { isKnown, lateAfterMs } from './hedging.ts'
+import { hungSince, isKnown, lateAfterMs } from './hedging.ts'
 import { allClasses, NodeBreakers } from './node-breakers.ts'
 import { NodeTraffic } from './node-traffic.ts'
 
@@ -126,11 +126,10 @@ export class UpstreamNode {
     return lateAfterMs(this.latencyOf(methodClass))
   }
 
-  /** A call of this class is late. Returns whether more of them are than usual. */
-  recordLate(methodClass: string, startedAt: number): boolean {
-    const isFailing = this.traffic.recordLate(methodClass, startedAt)
+  /** A call of this class is late. */
+  recordLate(methodClass: string, startedAt: number): void {
+    this.traffic.recordLate(methodClass, startedAt)
     if (!this.traffic.isSuspended(methodClass)) this.#suspectIfSilent(methodClass)
-    return isFailing || this.traffic.isSuspended(methodClass)
   }
 
   /** The late calls of this class leave a node that is suspect, if they can go to another. */
@@ -138,6 +137,12 @@ export class UpstreamNode {
     if (!this.traffic.isSuspended(methodClass)) return
     const lateSince = this.#services.clock.monotonic() - this.lateAfterMs(methodClass)
     for (const attempt of this.#inFlight) if (attempt.isLate(methodClass, lateSince)) attempt.move(late(this.target))
+  }
+
+  /** The call leaves the node if it hangs and can go to another. */
+  moveHungCall(methodClass: string, call: MovableCall): void {
+    const since = hungSince(this.#services.clock.monotonic(), this.latencyOf(methodClass))
+    for (const attempt of this.#inFlight) if (attempt.isOf(call) && attempt.isLate(methodClass, since)) attempt.move(late(this.target))
   }
 
   /** Milliseconds until the node may be usable again. */

@@ -122,6 +122,21 @@ t.test('a node of which every second call hangs, though it answers probes, is no
   t.ok(worst <= 1000 && p99 <= 100, `99 % within ${p99} ms, all within ${worst} ms`)
 })
 
+t.test('a call that hangs on a node that answers the others leaves it, also when too few hang for a suspicion', async t => {
+  for (const callsPerSecond of [100, 1000])
+    for (const hanging of [10, 30]) {
+      const { wrong, answered, worst, attempts } = await simulate({
+        callsPerSecond,
+        hangs: (n, ms) => ms >= 500 && ms < 4900 && (n * 7919) % 100 < hanging,
+        answersProbes: () => true,
+        seconds: 5,
+      })
+      t.same([wrong, answered], [0, 1], `${callsPerSecond} calls/s, ${hanging} % of them hang`)
+      t.ok(worst <= 1100, `${callsPerSecond} calls/s, ${hanging} % of them hang: all within ${worst} ms`)
+      t.ok(attempts <= 1.5, `${attempts} attempts a call`)
+    }
+})
+
 t.test('a node that comes and goes every 3 s is noticed by no caller, and gets fewer calls each time', async t => {
   const { wrong, answered, worst, shareOfA } = await simulate({
     callsPerSecond: 100,
