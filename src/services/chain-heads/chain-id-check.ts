@@ -103,8 +103,10 @@ export class ChainIdCheck {
     const { clock, intervalMs } = this.#options
     this.#failures += 1
     this.#failure = isFailure(reply) ? (reply.cause ?? reply.error.message) : 'the result of eth_chainId is no hex quantity'
-    if (this.#upstreamChainId === undefined && lacksChainId(reply)) this.#setUncheckable(this.#failure)
-    if (this.result !== 'passed') this.#dueAt = clock.monotonic() + (this.#failures < minFailures ? 0 : this.#retryDelays.next())
+    const isUncheckable = this.#upstreamChainId === undefined && lacksChainId(reply)
+    if (isUncheckable) this.#setUncheckable(this.#failure)
+    if (!this.isExpectedChain && !isUncheckable)
+      this.#dueAt = clock.monotonic() + (this.#failures < minFailures ? 0 : this.#retryDelays.next())
     else if (isFailure(reply) && reply.fault !== 'caller') this.invalidate()
     else this.#dueAt = clock.monotonic() + intervalMs
   }
@@ -112,6 +114,7 @@ export class ChainIdCheck {
   #setUncheckable(cause: string): void {
     if (!this.#isUncheckable) this.#options.onUncheckable(cause)
     this.#isUncheckable = true
+    this.#retryDelays.reset()
   }
 }
 

@@ -114,10 +114,15 @@ t.test('an upstream', async t => {
   })
 
   t.test('that has no eth_chainId gets calls, and the log says that its chain is not checked', async t => {
-    const { heads, settle, logLines, responseOverrides, advance } = openModelHeads(['a'], undefined, { a: null })
+    const { heads, settle, logLines, responseOverrides, requestCount, advance } = openModelHeads(['a'], undefined, { a: null })
     await settle()
     t.same(chainChecksOf(heads), ['passed'])
     t.same(logLines(), ['warn upstream without a chain ID: its chain is not checked'])
+    responseOverrides.set('a', () => undefined)
+    const before = requestCount('eth_chainId')
+    await advance(60_000)
+    t.ok(requestCount('eth_chainId') - before <= 12, 'while it does not answer, it is asked as seldom as any other')
+    t.same(chainChecksOf(heads), ['passed'])
     responseOverrides.set('a', () => '0x5')
     await advance(60_000)
     heads.recordActivity()
