@@ -84,18 +84,20 @@ interface ParsedSocket extends Socket {
 /**
  * Drops the rest of what has been read from a connection, and what is still read from it, as parts of a body that nobody is told of: Node
  * parses 64 KiB at once, up to 11,000 chunks, each 2 us. Nothing ends that, neither to pause nor to destroy the socket. Does
- * nothing where Node keeps the function elsewhere.
+ * nothing where Node keeps the function elsewhere. Node gives the parser to another connection when this one closes, and at an upgrade:
+ * then, the function that is returned must be called at once, or the other connection has no bodies.
  */
-export const dropBody = (socket: ParsedSocket): void => {
+export const dropBody = (socket: ParsedSocket): (() => void) => {
   const { parser } = socket
   const name = Object.keys(parser ?? {}).find(key => isNamed(parser?.[key], 'parserOnBody'))
-  if (parser === null || parser === undefined || name === undefined) return
+  if (parser === null || parser === undefined || name === undefined) return () => undefined
   const onBody = parser[name]
   parser[name] = undefined
-  // Node gives the parser to another connection after that.
-  socket.once('close', () => {
+  const restore = (): void => {
     parser[name] = onBody
-  })
+  }
+  socket.once('close', restore)
+  return restore
 }
 
 const isNamed = (value: unknown, name: string): boolean => typeof value === 'function' && value.name === name

@@ -149,16 +149,17 @@ export const createRpcServer = (
   const currentResponse = trackResponses(server)
   const serveUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
     stream.on('error', () => stream.destroy())
-    whenResponded(currentResponse, stream, () => serve(request, new UpgradeResponse(request, stream, head)))
+    const run = (): void =>
+      request.method === 'CONNECT' || isWebSocketUpgrade(request)
+        ? serve(request, new UpgradeResponse(request, stream, head))
+        : // Only where Node does not have `shouldUpgradeCallback` (before 22.21 and 24.9).
+          ignoreUpgrade(server, request, stream, head)
+    if (httpConnectionOf(request.socket).upgrade()) whenResponded(currentResponse, stream, run)
   }
   server.on('checkContinue', serve) // 100 (Continue) is sent once the headers have been accepted
   server.on('checkExpectation', serve) // an unknown expectation may be ignored (RFC 9110, 10.1.1)
   server.on('connect', serveUpgrade)
-  server.on('upgrade', (request, stream, head) => {
-    if (isWebSocketUpgrade(request)) serveUpgrade(request, stream, head)
-    // Only where Node does not have `shouldUpgradeCallback` (before 22.21 and 24.9).
-    else whenResponded(currentResponse, stream, () => ignoreUpgrade(server, request, stream, head))
-  })
+  server.on('upgrade', serveUpgrade)
   server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) =>
     respondToParserError(services, currentResponse, stream, failureByParserError[code] ?? malformedRequest),
   )

@@ -20,6 +20,7 @@ export const readBody = (
   res: ServerResponse,
   memory: CallerMemory,
 ): Promise<Buffer | Failure | undefined> => {
+  if (req.destroyed) return Promise.resolve(undefined) // while its key was looked up: no event would come
   const { headers } = req
   const refusal = checkBodyLength(Number(headers['content-length'] ?? 0), services.limits.body, memory)
   if (refusal !== undefined) return Promise.resolve(refusal)
@@ -172,9 +173,13 @@ export const closeOnUnreadBody: Koa.Middleware = async (ctx, next) => {
   if (isReceivingBody(ctx.req)) ctx.set('Connection', 'close')
 }
 
-/** Must the connection close after a response that comes before the end of the body? A caller that expects 100 (Continue) may never send it. */
-export const isTooLongToDrain = ({ headers, socket }: IncomingMessage): boolean =>
+/** A caller that expects 100 (Continue) may never send the body. */
+const isTooLongToDrain = ({ headers, socket }: IncomingMessage): boolean =>
   headers.expect !== undefined || Number(headers['content-length'] ?? 0) > maxDrainedBytes || httpConnectionOf(socket).isStopped
+
+/** Must the connection close after the refusal of this request? Nothing more may be read from a stopped one, though the body has ended. */
+export const closesAfterRefusal = (req: IncomingMessage): boolean =>
+  req.complete ? httpConnectionOf(req.socket).isStopped : isTooLongToDrain(req)
 
 /**
  * Reads and drops the rest of the body of a request that has been responded to, then calls `onEnd`. Past a bound nothing more is
@@ -192,5 +197,7 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
   req.once('end', () => {
     clearTimeout(timer)
     onEnd()
+    // The end of the body was among what had been read when the connection stopped.
+    if (httpConnectionOf(req.socket).isStopped) req.socket.destroySoon()
   })
 }

@@ -61,6 +61,7 @@ class HttpConnection {
   #waitingCount = 0
   #isPaused = false
   #isStopped = false
+  #restoreParser = (): void => undefined
 
   constructor(socket: Socket) {
     this.#socket = socket
@@ -97,8 +98,14 @@ class HttpConnection {
   stop(): void {
     if (this.#isStopped) return
     this.#isStopped = true
-    dropBody(this.#socket)
+    this.#restoreParser = dropBody(this.#socket)
     this.#pause()
+  }
+
+  /** To be called when Node has given up the connection for an upgrade. False where it closes after the response to an earlier request. */
+  upgrade(): boolean {
+    this.#restoreParser()
+    return !this.#isStopped
   }
 
   #pause(): void {

@@ -5,7 +5,7 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
 import type { Clock } from '../services/clock.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
-import { drainRequest, isReceivingBody, isTooLongToDrain } from './request-body.ts'
+import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-body.ts'
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
 import type { RawHeaders } from './response-headers.ts'
 import { logAborted, recordResponse } from './response-records.ts'
@@ -65,9 +65,9 @@ const sendHttpResponse = (
   if (res.destroyed) return logAborted(services, origin, response)
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return sendLongResponse(services, res, origin, response, memory)
-  const closesConnection = services.activeRequests.isDraining || (!res.req.complete && isTooLongToDrain(res.req))
-  const options = { services, origin, closesConnection, isCompressed: false }
   const { status, body } = response
+  const closesConnection = services.activeRequests.isDraining || (status !== 200 && closesAfterRefusal(res.req))
+  const options = { services, origin, closesConnection, isCompressed: false }
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =
     body !== undefined &&

@@ -23,7 +23,7 @@ import { waitUntil } from '../support/wait-until.ts'
 
 const log = new TestLog()
 const limits = {
-  body: 1000,
+  body: 2000,
   frame: 1000,
   depth: 9,
   batch: 9,
@@ -33,7 +33,9 @@ const limits = {
   batchTimeout: 9000,
   inFlight: 1000,
 }
+let finishLookup = (): void => undefined
 const admit = ({ key }: Origin) => {
+  if (key?.reveal() === 'looked-up') return new Promise<undefined>(resolve => (finishLookup = () => resolve(undefined)))
   if (key?.reveal() === 'bug') throw new Error('inside')
   if (key?.reveal() === 'late') return wait(2_200).then(() => undefined)
   return key?.reveal() === 'good' ? undefined : refuse('key')
@@ -244,6 +246,47 @@ t.test('the body of a refused request', async t => {
   })
 })
 
+t.test('after a body in too many short chunks, nothing more is read from the connection', async t => {
+  const open = () => openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const head = (key: string) => requestText(`POST /v3/${key}`, 'Content-Type: application/json', 'Transfer-Encoding: chunked')
+  const chunks = (count: number) => `${'1\r\na\r\n'.repeat(count)}0\r\n\r\n`
+
+  t.test('which closes, though the end of the body has been read too', async t => {
+    const raw = await open()
+    raw.write(head('good') + chunks(1_100))
+    t.match(await raw.received, /^HTTP\/1.1 400 [^]*Connection: close\r\n[^]*too many short chunks/)
+  })
+
+  t.test('which closes, also where the body was refused before it came', async t => {
+    const raw = await open()
+    raw.write(head('bad'))
+    await raw.waitFor(/\}$/)
+    raw.write(chunks(2_500) + call('good'))
+    t.match(await raw.received, /^HTTP\/1.1 401 (?![^]*HTTP\/1.1)/)
+  })
+
+  t.test('an upgrade behind it is not served, and other connections get their bodies', async t => {
+    const raw = await open()
+    raw.write(head('good') + chunks(1_100) + requestText('GET /ws/v3/good', ...upgrade))
+    await raw.waitFor(/\}$/)
+    for (let i = 0; i < 3; i += 1) t.equal(await statusOf(call('good')), 200)
+    t.match(await raw.received, /^HTTP\/1.1 400 (?![^]*HTTP\/1.1)/)
+  })
+})
+
+t.test('a request whose caller leaves while its key is looked up holds nothing afterwards', async () => {
+  await services.activeRequests.whenIdle()
+  for (const bytes of [call('looked-up'), call('looked-up').slice(0, -1)]) {
+    const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    raw.write(bytes)
+    await waitUntil(() => services.memoryBudget.reservedBytes > 0)
+    raw.close()
+    await services.activeRequests.whenIdle()
+    finishLookup()
+    await waitUntil(() => services.memoryBudget.reservedBytes === 0)
+  }
+})
+
 t.test('100 (Continue) is sent once the headers have been accepted', async t => {
   const expecting = (path: string, ...headers: readonly string[]) => requestText(`POST ${path}`, ...headers, 'Expect: 100-continue')
   const [json, length] = ['Content-Type: application/json', `Content-Length: ${body.length}`]
@@ -251,7 +294,7 @@ t.test('100 (Continue) is sent once the headers have been accepted', async t => 
     [expecting('/v3/bad', json, length), 401],
     [expecting('/nowhere', json, length), 404],
     [expecting('/v3/good', 'Content-Type: text/plain', length), 415],
-    [expecting('/v3/good', json, 'Content-Length: 1001'), 413],
+    [expecting('/v3/good', json, 'Content-Length: 2001'), 413],
   ] as const) {
     const response = await responseTo(bytes)
     t.match(response, new RegExp(`^HTTP/1.1 ${status} `))
@@ -277,6 +320,20 @@ t.test('an upgrade waits for the responses to requests that came before it', asy
   raw.write(call('good') + call('good') + requestText('GET /ws/v3/good', ...upgrade))
   t.match(await raw.waitFor(/HTTP\/1.1 101 [^]*\r\n\r\n/), /^(HTTP\/1.1 200 [^]*"result":[^]*\}){2}HTTP\/1.1 101 /)
   raw.close()
+})
+
+t.test('a caller that resets the connection while an upgrade waits, or an offer that is ignored, does no harm', async t => {
+  for (const offer of [requestText('GET /ws/v3/good', ...upgrade), requestText('GET /', 'Connection: Upgrade', 'Upgrade: h2c')]) {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    entered.length = 0
+    socket.write(call('looked-up') + offer)
+    await waitUntil(() => entered.length > 0)
+    await wait(20)
+    socket.resetAndDestroy()
+    await services.activeRequests.whenIdle()
+    finishLookup()
+  }
+  t.equal(await statusOf(call('good')), 200)
 })
 
 t.test('what middleware throws is logged once with the request id, and is an internal error without details', async t => {
