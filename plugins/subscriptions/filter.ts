@@ -75,6 +75,11 @@ export class Filter {
     return true
   }
 
+  /** Until resume(). */
+  get isResuming(): boolean {
+    return this.#waiting !== undefined
+  }
+
   /** The feed brings this update. False when what was delivered at resume() is not part of the feed: the filter would leave out changes. */
   follow(update: ChainUpdate): boolean {
     if (this.#waiting !== undefined) return this.#waiting.updates.push(update) > 0

@@ -104,6 +104,8 @@ export class Filters {
   /** The process that keeps the filter has ended, or is one of another machine. */
   async #requestLost(request: FilterRequest, lost: string, fetch: Fetch, attemptsLeft = 2): Promise<FilterAnswer | Failure | undefined> {
     const { id, account, action } = request
+    // Another call has had it resumed here.
+    if (this.#byId.has(id)) return this.#answer(request)
     const found = await this.#stored.find(id, account)
     if (found === undefined) return undefined
     const { filter, owner } = found
@@ -126,18 +128,24 @@ export class Filters {
     const topic = topicOf(stored)
     if (topic === undefined) return undefined
     const filter = new Filter({ ...stored, topic, resumed: stored, usedAt: this.#options.clock.monotonic(), onResize: this.#onResize })
-    const [isStarted] = await Promise.all([this.#start(filter), this.#stored.claim(stored)])
+    return this.#stored.claim(stored, () => this.#resumeClaimed(filter, stored, fetch))
+  }
+
+  async #resumeClaimed(filter: Filter, stored: StoredFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
+    const { kind } = filter.topic
+    const isStarted = await this.#start(filter)
     // What was published before the filter has started must be among what is fetched.
-    const publishedHeight = this.#options.tipOf(topic.kind)?.number ?? 0
+    const publishedHeight = this.#options.tipOf(kind)?.number ?? 0
     const fetched = isStarted ? await fetchMissedChanges(stored, fetch) : 'unavailable'
     const missed = typeof fetched === 'object' && fetched.position.number < publishedHeight ? 'unavailable' : fetched
-    if (typeof missed === 'object' && this.#byId.has(filter.id) && filter.resume(missed.changes, missed.position)) {
-      const answer = filter.take(undefined)
+    const isRemoved = isStarted && !this.#byId.has(filter.id)
+    if (typeof missed === 'object' && !isRemoved && filter.resume(missed.changes, missed.position)) {
+      const answer = filter.take(this.#options.tipOf(kind))
       this.#stored.record(filter)
       return answer
     }
     this.#remove(filter)
-    if (missed === 'unavailable') await this.#stored.putBack(stored)
+    if (this.#isClosed || (missed === 'unavailable' && !isRemoved)) await this.#stored.putBack(stored)
     else await this.#stored.take(stored.id)
     return missed === 'unavailable' ? feedUnavailable : undefined
   }
@@ -168,7 +176,7 @@ export class Filters {
       return { isRemoved: true }
     }
     const answer = action === 'changes' ? filter.take(this.#options.tipOf(filter.topic.kind)) : criteriaOf(filter)
-    this.#stored.record(filter)
+    if (!filter.isResuming) this.#stored.record(filter)
     return answer
   }
 

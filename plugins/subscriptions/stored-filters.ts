@@ -42,6 +42,8 @@ export class StoredFilters {
   readonly #written = new WeakSet<Filter>()
   /** To be written, or to be removed. */
   readonly #pending = new Map<Filter, 'put' | 'remove'>()
+  /** Filters that are being resumed. */
+  #claimCount = 0
   #timer: Timer | undefined
   #ownerWrittenAt = -Infinity
 
@@ -54,7 +56,7 @@ export class StoredFilters {
     if (filter.position === undefined) return
     this.#kept.add(filter)
     this.#pending.set(filter, 'put')
-    this.#timer ??= this.#options.clock.every(writeIntervalMs, () => void this.#write())
+    this.#startTimer()
   }
 
   remove(filter: Filter): void {
@@ -78,9 +80,16 @@ export class StoredFilters {
     return (await this.#options.filterRecords.take('filter', id).catch(() => undefined)) !== undefined
   }
 
-  /** Other workers find the filter here from now on. */
-  async claim(filter: StoredFilter): Promise<void> {
-    await Promise.all([this.#writeOwner(), this.#put(filter, this.#options.owner)]).catch(() => undefined)
+  /** Other workers find the filter here from now on. While `run` lasts, this process is not taken for dead. */
+  async claim<T>(filter: StoredFilter, run: () => Promise<T>): Promise<T> {
+    this.#claimCount += 1
+    this.#startTimer()
+    try {
+      await Promise.all([this.#writeOwner(), this.#put(filter, this.#options.owner)]).catch(() => undefined)
+      return await run()
+    } finally {
+      this.#claimCount -= 1
+    }
   }
 
   /** It belongs to whoever takes it next. */
@@ -121,14 +130,18 @@ export class StoredFilters {
     if (this.#ownerWrittenAt > -Infinity) await filterRecords.take('filter-owner', owner).catch(() => undefined)
   }
 
+  #startTimer(): void {
+    this.#timer ??= this.#options.clock.every(writeIntervalMs, () => void this.#write())
+  }
+
   readonly #write = singleFlight(async (): Promise<void> => {
     try {
-      if (this.#kept.size > 0) await this.#writeOwner()
+      if (this.#kept.size + this.#claimCount > 0) await this.#writeOwner()
       for (const filter of [...this.#pending.keys()].slice(0, maxWrites)) await this.#writeOne(filter)
     } catch {
       return // tried again with the next write; the store reports its failures itself
     }
-    if (this.#kept.size > 0 || this.#pending.size > 0) return
+    if (this.#kept.size + this.#claimCount + this.#pending.size > 0) return
     this.#timer?.cancel()
     this.#timer = undefined
   })

@@ -76,6 +76,8 @@ const openWorkers = (count: number) => {
     }
   }
   const disconnect = (i: number) => handlers.delete(String(i).repeat(16))
+  /** As in a gateway of one process. */
+  const withoutPeers = () => handlers.clear()
   return {
     clock,
     workers,
@@ -84,6 +86,7 @@ const openWorkers = (count: number) => {
     publish,
     stopped,
     disconnect,
+    withoutPeers,
     kill: (i: number) => stopped.add(i) && disconnect(i),
     writtenFilters: () => writtenFilters,
   }
@@ -344,6 +347,55 @@ t.test('a filter whose process has ended', async t => {
     publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
     t.match(await poll(clock, other, id, fetchFrom(1)), { error: { code: -32002 } }, 'they are behind what has been published')
     t.ok(await poll(clock, other, id, fetchFrom(2)))
+  })
+
+  t.test('is polled by several callers at once while it is resumed', async t => {
+    const { workers, clock, withoutPeers } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    await owner.close()
+    withoutPeers()
+    let answerFirst = (): void => undefined
+    const isAsked = new Promise<void>(resolve => (answerFirst = resolve))
+    const fetchLater: Fetch = (...args) => isAsked.then(() => fetchFrom(3)(...args))
+    const polled = [poll(clock, other, id, fetchLater), poll(clock, other, id, fetchLater)]
+    await settle(clock, 20_000)
+    t.same(textOf(await polled[1]), [], 'it is not lost for the second caller')
+    answerFirst()
+    t.same(textOf(await polled[0]), [hashAt(2), hashAt(3)])
+  })
+
+  t.test('is uninstalled for good while it is resumed, and stays when the upstreams fail then', async t => {
+    for (const action of ['uninstall', 'changes'] as const) {
+      const { workers, clock } = openWorkers(2)
+      const [owner, other] = workers as [Filters, Filters]
+      const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+      await owner.close()
+      let fail = (): void => undefined
+      const failed = new Promise<undefined>(resolve => (fail = () => resolve(undefined)))
+      const polled = poll(clock, other, id, () => failed)
+      await settle(clock, 1_000)
+      t.ok(await request(other, action, id))
+      fail()
+      await polled
+      await settle(clock, 2_000)
+      t.equal((await poll(clock, other, id, fetchFrom(2))) !== undefined, action === 'changes')
+    }
+  })
+
+  t.test('does not repeat what came while it was resumed, when that process ends too', async t => {
+    const { workers, clock, publish } = openWorkers(3)
+    const [owner, other, third] = workers as [Filters, Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    await owner.close()
+    const fetch: Fetch = async (method, params) => {
+      if (other.of('newHeads').size > 0 && params[0] === 'latest') publish({ removed: [], added: [{ ...idAt(4), json: '' }] })
+      return fetchFrom(3)(method, params)
+    }
+    publish({ removed: [], added: [{ ...idAt(3), json: '' }] })
+    t.same(textOf(await poll(clock, other, id, fetch)), [hashAt(2), hashAt(3), hashAt(4)])
+    await other.close()
+    t.same(textOf(await poll(clock, third, id, fetchFrom(5))), [hashAt(5)])
   })
 
   t.test('is given up by a process that was stopped for long, if another has it', async t => {
