@@ -150,6 +150,7 @@ const exchange = async (port: number, parts: readonly (string | Buffer)[]): Prom
     .on('error', () => undefined)
     .setNoDelay()
     .setEncoding('latin1')
+  const closed = new Promise(resolve => socket.once('close', resolve)) // once() of node:events would reject when the connection is reset
   let received = ''
   socket.on('data', text => {
     received += text
@@ -158,7 +159,7 @@ const exchange = async (port: number, parts: readonly (string | Buffer)[]): Prom
     socket.write(part)
     await new Promise(resolve => setTimeout(resolve, 5))
   }
-  if (!socket.closed) await once(socket, 'close')
+  await closed
   return received
 }
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
@@ -52,6 +53,8 @@ export class Deliverer {
   constructor(options: DelivererOptions) {
     this.#options = options
     this.#isAllowed = webhookAddressRule(options.allowedSubnets)
+    // Each delivery in flight listens.
+    setMaxListeners(Infinity, this.#stopping.signal)
   }
 
   /** Aborts requests in flight; their deliveries stay pending. */
