@@ -9,6 +9,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
+import { AddressSet } from '../util/address-set.ts'
 import { unitsPerConnection } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import { httpConnectionOf } from './request-tracking.ts'
@@ -82,12 +83,14 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
   }
 }
 
+type ConnectionLimits = Pick<SocketLimits, 'maxConnections' | 'recordRefused'>
+
 /** The open connections of a server. With TLS they are those below, from before the handshake on, which Node's closeAllConnections() leaves. */
 export class OpenConnections {
   readonly #open = new Set<Socket>()
 
   /** With limits, connections above them are closed at once. */
-  constructor(server: Server, sockets?: SocketLimits) {
+  constructor(server: Server, sockets?: ConnectionLimits) {
     if (sockets !== undefined) server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
     server.prependListener('connection', (socket: Socket) => this.#add(socket, sockets))
   }
@@ -100,7 +103,7 @@ export class OpenConnections {
     for (const socket of this.#open) socket.destroy()
   }
 
-  #add(socket: Socket, sockets: SocketLimits | undefined): void {
+  #add(socket: Socket, sockets: ConnectionLimits | undefined): void {
     if (this.#open.has(socket)) return // its upgrade was ignored, and the server got it back
     if (sockets !== undefined && this.#open.size >= sockets.maxConnections) {
       sockets.recordRefused('caller', 'limits.connections')
@@ -115,9 +118,12 @@ export class OpenConnections {
 /**
  * While an address opens more connections than its share of the time allows, they are read in turn. Only for plain HTTP without the PROXY
  * protocol: elsewhere the first request may have been read with the TLS handshake or with the header of the proxy, and cannot be held back.
+ * Connections of trusted proxies are those of many callers, and do not wait for each other.
  */
-export const paceConnections = (server: Server, scheduler: FairScheduler): void => {
+export const paceConnections = (server: Server, scheduler: FairScheduler, trustedProxies: readonly string[]): void => {
+  const trusted = new AddressSet(trustedProxies)
   server.on('connection', (socket: Socket) => {
+    if (socket.destroyed || trusted.has(socket.remoteAddress ?? '')) return // destroyed: above the limit of connections
     const turn = scheduler.enter(socket.remoteAddress ?? '', unitsPerConnection)
     if (turn !== undefined) httpConnectionOf(socket).pauseUntil(turn)
   })

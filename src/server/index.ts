@@ -102,7 +102,7 @@ export const openRpcListener = async ({
   }
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback(), tls)
-  if (tls === undefined && proxyProtocol === undefined) paceConnections(server, services.scheduler)
+  if (tls === undefined && proxyProtocol === undefined) paceConnections(server, services.scheduler, trustedProxies)
   proxyProtocol?.attach(server)
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)

@@ -7,7 +7,7 @@ import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { createRpcServer, paceConnections } from '../../src/server/http-server.ts'
+import { OpenConnections, createRpcServer, paceConnections } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
@@ -78,7 +78,7 @@ host.middleware.unshift(({ req }, next) => {
   return next()
 })
 const server = createRpcServer(services, host.callback()).listen(0, '127.0.0.1')
-paceConnections(server, scheduler)
+paceConnections(server, scheduler, ['127.0.0.2'])
 await once(server, 'listening')
 wsConnections.start()
 t.teardown(() => {
@@ -366,4 +366,22 @@ t.test('a new connection of an address that has used its share of the time is re
   t.same(entered, [], 'nothing has been read')
   scheduler.release()
   t.match(await response, /^HTTP\/1.1 200 /)
+})
+
+t.test('a new connection of a trusted proxy does not wait for its turn, nor does one above the limit of connections', async t => {
+  const address = server.address() as AddressInfo
+  scheduler.hold()
+  const proxy = connect({ port: address.port, host: '127.0.0.1', localAddress: '127.0.0.2' })
+  proxy.write(call('bad'))
+  t.match(String((await once(proxy, 'data'))[0]), /^HTTP\/1.1 401 /)
+  const refused: string[] = []
+  new OpenConnections(server, { maxConnections: 0, recordRefused: side => void refused.push(side) })
+  await once(
+    connect(address.port, '127.0.0.1').on('error', () => undefined),
+    'close',
+  )
+  t.same(refused, ['caller'])
+  t.same(scheduler.waiting, [])
+  scheduler.release()
+  proxy.destroy()
 })
