@@ -6,8 +6,9 @@ import type { ProxyProtocol } from './proxy-protocol.ts'
 export type ReadClientAddress = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
 
 /**
- * The address of the connection, or what the PROXY protocol says in its place, or, when that is the address of a trusted proxy, the rightmost address in X-Forwarded-For or
- * Forwarded that is not one: each proxy adds the address of its own peer, and what stands further left was sent by the caller.
+ * The address of the connection, or what the PROXY protocol says in its place. When that is the address of a trusted proxy, it is the
+ * rightmost address in X-Forwarded-For or Forwarded that is not one: each proxy adds the address of its own peer, and what stands further
+ * left was sent by the caller.
  */
 export const createClientAddressReader = (
   trustedProxies: readonly string[],

@@ -3,7 +3,7 @@ import { parseAddressText } from '../util/address-set.ts'
 
 /** What the bytes at the begin of a connection are, as a header of the PROXY protocol (HAProxy's specification, versions 1 and 2). */
 export type ProxyHeader =
-  /** `address` is that of the caller; undefined for a connection of the proxy itself, such as a health check, and where the proxy does not know it. */
+  /** `address` is that of the caller, empty where the proxy does not say it; undefined for a connection of the proxy itself, such as a health check. */
   | { readonly kind: 'header'; readonly byteLength: number; readonly address: string | undefined }
   | { readonly kind: 'incomplete' | 'missing' | 'malformed' }
 
@@ -39,7 +39,7 @@ const parseV1 = (bytes: Buffer): ProxyHeader => {
   if (match === null) return malformed
   const [, version, source = '', destination = '', ...ports] = match
   const byteLength = end + 2
-  if (version === undefined) return { kind: 'header', byteLength, address: undefined }
+  if (version === undefined) return { kind: 'header', byteLength, address: '' }
   const areAddresses = [source, destination].every(text => isIP(text) === Number(version))
   return areAddresses && ports.every(port => Number(port) <= maxPort)
     ? { kind: 'header', byteLength, address: parseAddressText(source) }
@@ -58,7 +58,7 @@ const parseV2 = (bytes: Buffer): ProxyHeader => {
   if (command === localCommand) return { kind: 'header', byteLength, address: undefined }
   if (family === tcp4) return body.length < 12 ? malformed : { kind: 'header', byteLength, address: formatIpv4(body) }
   if (family === tcp6) return body.length < 36 ? malformed : { kind: 'header', byteLength, address: formatIpv6(body) }
-  return { kind: 'header', byteLength, address: undefined }
+  return { kind: 'header', byteLength, address: '' }
 }
 
 const [localCommand, proxyCommand, tcp4, tcp6] = [0x20, 0x21, 0x11, 0x21]

@@ -31,7 +31,7 @@ export class ProxyProtocol {
   readonly #options: ProxyProtocolOptions
   /** Connections that the server has got. */
   readonly #accepted = new WeakSet<Socket>()
-  /** By the proxy's end of the connection, which a TLS socket shows as the socket below it does. */
+  /** By both ends of the connection, which a TLS socket shows as the socket below it does. */
   readonly #addresses = new Map<string, { readonly address: string }>()
   #lastLoggedAt = -Infinity
 
@@ -57,9 +57,9 @@ export class ProxyProtocol {
     })
   }
 
-  /** The address of the caller; undefined where the connection is not that of another. */
-  addressOf(socket: Pick<Socket, 'remoteAddress' | 'remotePort'>): string | undefined {
-    return this.#addresses.get(endpointOf(socket))?.address
+  /** The address of the caller, empty where it is not known; undefined where the connection is not that of another. */
+  addressOf(socket: SocketEnds): string | undefined {
+    return this.#addresses.get(endsOf(socket))?.address
   }
 
   #readHeader(socket: Socket, accept: () => void): void {
@@ -99,10 +99,10 @@ export class ProxyProtocol {
   }
 
   #setAddress(socket: Socket, address: string): void {
-    const [endpoint, entry] = [endpointOf(socket), { address }]
-    this.#addresses.set(endpoint, entry)
+    const [ends, entry] = [endsOf(socket), { address }]
+    this.#addresses.set(ends, entry)
     socket.once('close', () => {
-      if (this.#addresses.get(endpoint) === entry) this.#addresses.delete(endpoint)
+      if (this.#addresses.get(ends) === entry) this.#addresses.delete(ends)
     })
   }
 
@@ -122,6 +122,9 @@ const explanations: Readonly<Record<Refusal, string>> = {
   untrusted: 'connection closed: it began with a header of the PROXY protocol, and listen.trustedProxies does not name the address',
 }
 
-const endpointOf = ({ remoteAddress, remotePort }: Pick<Socket, 'remoteAddress' | 'remotePort'>): string => `${remoteAddress} ${remotePort}`
+type SocketEnds = Pick<Socket, 'remoteAddress' | 'remotePort' | 'localAddress'>
+
+/** A proxy may use one port for connections to several addresses of this machine. */
+const endsOf = ({ remoteAddress, remotePort, localAddress }: SocketEnds): string => `${remoteAddress} ${remotePort} ${localAddress}`
 
 const ignore = (): void => undefined

@@ -33,15 +33,15 @@ t.test('a header of version 1 or 2 has the address of the caller', async t => {
     ['PROXY TCP4 203.0.113.7 10.0.0.1 12345 443\r\n', '203.0.113.7'],
     ['PROXY TCP6 2001:db8::7 ::1 12345 443\r\n', '2001:db8::7'],
     ['PROXY TCP6 ::ffff:203.0.113.7 ::1 1 443\r\n', '203.0.113.7'],
-    ['PROXY UNKNOWN\r\n', undefined],
-    ['PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n', undefined],
+    ['PROXY UNKNOWN\r\n', ''],
+    ['PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n', ''],
     [v2(0x21, 0x11, tcp4), '203.0.113.7'],
     [v2(0x21, 0x21, tcp6('20010db8000000000000000000000007')), '2001:db8::7'],
     [v2(0x21, 0x21, tcp6('00000000000000000000ffffcb007107')), '203.0.113.7'],
     [v2(0x21, 0x11, `${tcp4}030004aabbccdd`), '203.0.113.7'],
     [v2(0x20, 0x00, ''), undefined],
-    [v2(0x21, 0x00, '0102'), undefined],
-    [v2(0x21, 0x31, '00'.repeat(216)), undefined],
+    [v2(0x21, 0x00, '0102'), ''],
+    [v2(0x21, 0x31, '00'.repeat(216)), ''],
   ] as const) {
     const header = Buffer.from(bytes as string, 'latin1')
     t.same(
@@ -86,7 +86,7 @@ const startServer = async (t: Test, { isSecure = false, trustedProxies = ['127.0
   const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
   const server = createRpcServer(services, (req, res) => void res.end(readClientAddress(req)), tls)
   proxyProtocol.attach(server)
-  server.listen(0, '127.0.0.1')
+  server.listen(0, '0.0.0.0')
   await once(server, 'listening')
   const open = new OpenConnections(server)
   t.teardown(() => {
@@ -126,6 +126,7 @@ for (const isSecure of [false, true]) {
     for (const [header, address] of [
       ['PROXY TCP4 203.0.113.7 10.0.0.1 12345 443\r\n', '203.0.113.7'],
       [v2(0x21, 0x21, tcp6('20010db8000000000000000000000007')), '2001:db8::7'],
+      ['PROXY UNKNOWN\r\n', ''],
       [v2(0x20, 0x00, ''), '127.0.0.1'],
     ] as const) {
       const agent = new Agent({ connections: 1, connect: { ca: readFileSync(pem), rejectUnauthorized: false } })
@@ -143,6 +144,26 @@ for (const isSecure of [false, true]) {
     t.same(refusals(), [])
   })
 }
+
+t.test('connections from one port of a proxy to two addresses of the gateway have an address each', async t => {
+  const { port } = await startServer(t)
+  const connectTo = async (host: string, address: string, localPort?: number) => {
+    const socket = connect({ port, host, localAddress: '127.0.0.1', ...(localPort !== undefined && { localPort }) })
+    t.teardown(() => socket.destroy())
+    await once(socket, 'connect')
+    socket.write(`PROXY TCP4 ${address} 10.0.0.1 1 2\r\n`)
+    return socket
+  }
+  const addressOf = async (socket: Socket) => {
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    return /[\d.]+$/.exec(String((await once(socket, 'data'))[0]))?.[0]
+  }
+  const first = await connectTo('127.0.0.1', '203.0.113.7')
+  t.equal(await addressOf(first), '203.0.113.7')
+  const second = await connectTo('127.0.0.2', '203.0.113.8', first.localPort)
+  t.equal(await addressOf(second), '203.0.113.8')
+  t.equal(await addressOf(first), '203.0.113.7')
+})
 
 /** Sends the bytes one after the other; resolves with what is received until the connection is closed. */
 const exchange = async (port: number, parts: readonly (string | Buffer)[]): Promise<string> => {
