@@ -64,12 +64,16 @@ const missingKeyProblem = ({ source, namePath, owner, schema }: OptionsLocation,
 const wrongValueProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path): Problem => {
   const path = [...namePath, ...inside]
   const wanted = schemaAt(schema, inside) ?? {}
-  // A URL may hold a provider's key or a password.
-  const isSecret = wanted.type === 'string' && ['url', 'redis', 'secret'].includes(wanted.format ?? '')
-  const found = isSecret ? '' : `, not ${source.describeValueAt(path)}`
+  const found = holdsSecret(wanted) ? '' : `, not ${source.describeValueAt(path)}`
   const message = `${formatOptionPath(owner, inside) || 'the file'} must be ${describeSchema(wanted)}${found}`
   return source.problemAt(path, message, suggestFix(source, path, wanted))
 }
+
+/** A URL may hold a provider's key or a password. */
+const holdsSecret = (wanted: Schema): boolean =>
+  wanted.type === 'object'
+    ? typeof wanted.additionalProperties === 'object' && holdsSecret(wanted.additionalProperties)
+    : wanted.type === 'string' && ['url', 'redis', 'secret'].includes(wanted.format ?? '')
 
 /** What was probably meant by a value that is not accepted. */
 const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | undefined => {

@@ -1,18 +1,30 @@
-import { isMap, isScalar, visit } from 'yaml'
+import { isAlias, isScalar, visit } from 'yaml'
 import type { Document } from 'yaml'
 
 /** Where the text of a file holds a secret: offsets of its beginning and of its end. */
 export type SecretRange = readonly [start: number, end: number]
 
-/** The texts of all maps under a key `headers`: the headers of requests to nodes may hold keys. */
-export const findSecretRanges = (document: Pick<Document.Parsed, 'contents'>): readonly SecretRange[] => {
+/** All texts and numbers under a key `headers`, also those that aliases refer to: the headers of requests to nodes may hold keys. */
+export const findSecretRanges = (document: Document.Parsed): readonly SecretRange[] => {
   const ranges: SecretRange[] = []
+  const found = new Set<unknown>()
+  const Collection = (_: unknown, __: unknown, { length }: { readonly length: number }) => (length > maxDepth ? visit.SKIP : undefined)
+  const findTexts = (node: unknown): void => {
+    if (found.has(node)) return
+    found.add(node)
+    if (isAlias(node)) return findTexts(node.resolve(document))
+    visit(node as Document.Parsed['contents'], {
+      Collection,
+      Alias: (_, alias) => findTexts(alias),
+      Scalar(position, { value, range }) {
+        if (position !== 'key' && ['string', 'number'].includes(typeof value) && range) ranges.push([range[0], range[1]])
+      },
+    })
+  }
   visit(document.contents, {
-    Collection: (_, __, ancestors) => (ancestors.length > maxDepth ? visit.SKIP : undefined),
+    Collection,
     Pair(_, { key, value }) {
-      if (!isScalar(key) || key.value !== 'headers' || !isMap(value)) return
-      for (const { value: header } of value.items)
-        if (isScalar(header) && typeof header.value === 'string' && header.range) ranges.push([header.range[0], header.range[1]])
+      if (isScalar(key) && key.value === 'headers') findTexts(value)
     },
   })
   return ranges

@@ -265,7 +265,12 @@ t.test('--online asks the WebSockets of upstreams too: a wrong chain fails, one 
     dead.err.join('\n'),
     /^warning: .*the WebSocket of own announces no blocks, so it is polled: connection refused \(ECONNREFUSED\)/m,
   )
-  t.notMatch(JSON.stringify([good, alone, wrong, polled, dead]), 'SECRETKEY')
+  const noMap = await runBuiltInCheck(t, {
+    'methods/ethereum.yaml': table,
+    'networks/real-net.yaml': shipped({ failover: '{ upstreams: [{ name: own, url: "http://a.test", headers: "X-Api-Key SECRETKEY" }] }' }),
+  })
+  t.match(noMap.err.join('\n'), /upstreams\[0\]\.headers must be a map$/m)
+  t.notMatch(JSON.stringify([good, alone, wrong, polled, dead, noMap]), 'SECRETKEY')
 })
 
 t.test('--format github prints problems and warnings as annotations, on one line each', async t => {

@@ -164,6 +164,18 @@ t.test('a URL in a line of the report shows only scheme, host and port', t => {
   t.end()
 })
 
+t.test('a line of the report shows nothing that stands under `headers`, itself or by an alias', t => {
+  const shown = (...lines: readonly string[]) => parseYamlFile(`${lines.join('\n')}\n`, 'a.yaml').problemAt(['a'], '').sourceLine
+  t.equal(shown('a: { headers: { X-Key: KEY, X-Mode: true } }'), 'a: { headers: { X-Key: ***, X-Mode: true } }')
+  t.equal(shown('a: { headers: [KEY, { X: 12 }] }'), 'a: { headers: [***, { X: ** }] }')
+  t.equal(shown('a: { headers: "X-Key KEY" }'), 'a: { headers: "***** ***" }')
+  for (const headers of ['*h', '{ <<: *h }', '{ X: *h }', '[*h]'])
+    t.equal(shown('a: &h { X-Key: "${PREFIX}KEY" }', `b: { headers: ${headers} }`), 'a: &h { X-Key: "${PREFIX}***" }', headers)
+  t.equal(shown('a: &k KEY', 'b: &h { X: *k }', 'c: { headers: *h }'), 'a: &k ***')
+  t.equal(shown('a: &h { headers: { X: *h, Y: *none, Z: KEY } }'), 'a: &h { headers: { X: *h, Y: *none, Z: *** } }')
+  t.end()
+})
+
 t.test('without an environment, `$` is a character like any other', t => {
   t.same(parseYamlFile('a: ["${X}", $$, "${"]\n', 'a.yaml').value, { a: ['${X}', '$$', '${'] })
   t.end()
