@@ -172,6 +172,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.reload()
     t.equal(await page.textContent('[role=alert]'), error.message)
     await page.unroute('**/api/v1/**')
+    await page.route('**/api/v1/**', route => route.fulfill({ status: 503, contentType: 'text/html', body: '<h1>no gateway</h1>' }))
+    await page.reload()
+    t.match(await page.textContent('[role=alert]'), /^The gateway cannot be reached/, 'as when a proxy answers')
+    await page.unroute('**/api/v1/**')
     await page.waitForSelector('nav')
   })
 

@@ -24,16 +24,19 @@ export const onSignedOut = (listener: () => void): void => void signedOutListene
 type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T> => {
+  const failToConnect = (): never => {
+    isConnected.value = false
+    throw new RequestError(0, texts.notConnected)
+  }
   const response = await fetch(url, {
     method: verb,
     ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
-  }).catch(() => {
-    isConnected.value = false
-    throw new RequestError(0, texts.notConnected)
-  })
+  }).catch(failToConnect)
+  const isEmpty = response.status === 204 // the routes without a response
+  // What is not JSON comes from a proxy that does not reach the gateway.
+  const json = isEmpty ? undefined : await response.json().catch(failToConnect)
   isConnected.value = true
-  if (response.status === 204) return undefined as T // the routes without a response
-  const json = await response.json()
+  if (isEmpty) return undefined as T
   if (response.ok) return json
   if (response.status === 401) for (const listener of signedOutListeners) listener()
   throw new RequestError(response.status, json.error.message, json.error.field)

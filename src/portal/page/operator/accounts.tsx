@@ -32,7 +32,7 @@ export const Accounts = () => {
       </form>
       <Notice text={page.error.value} />
       {found === undefined ? (
-        <p>{texts.loading}</p>
+        page.error.value === undefined && <p>{texts.loading}</p>
       ) : found.accounts.length === 0 ? (
         <p>{text.none}</p>
       ) : (

@@ -18,12 +18,13 @@ const OwnerAlerts = () => {
   const alerts = useRequest<AlertsOfAccount>('/alerts')
   const options = useRequest<{ readonly email: boolean }>('/sign-in-options')
   const found = alerts.data.value
+  const error = alerts.error.value ?? options.error.value
   return (
     <>
       <p>{text.how}</p>
-      <Notice text={alerts.error.value} />
+      <Notice text={error} />
       {found === undefined || options.data.value === undefined ? (
-        <p>{texts.loading}</p>
+        error === undefined && <p>{texts.loading}</p>
       ) : (
         <>
           <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.reload} />
@@ -94,6 +95,10 @@ const CurrentWebhook = ({ url, onChanged }: { readonly url: string; onChanged():
       ({ isDelivered, status }) => (outcome.value = `${isDelivered ? text.testDelivered : text.testFailed} ${status}`),
       (reason: Error) => (outcome.value = reason.message),
     )
+  const remove = () =>
+    request('DELETE', '/alerts/webhook').then(onChanged, (reason: Error) => {
+      outcome.value = reason.message
+    })
   return (
     <>
       <p>
@@ -103,7 +108,7 @@ const CurrentWebhook = ({ url, onChanged }: { readonly url: string; onChanged():
         <button type="button" class="quiet" onClick={() => void test()}>
           {text.test}
         </button>{' '}
-        <button type="button" class="quiet" onClick={() => void request('DELETE', '/alerts/webhook').then(onChanged)}>
+        <button type="button" class="quiet" onClick={() => void remove()}>
           {text.removeWebhook}
         </button>
       </p>
