@@ -131,6 +131,9 @@ const formatWelcome = ({ networks, unserved, gateway }: ValidConfig, urls: Welco
     `  WebSocket  ${urls.rpc.replace('http', 'ws')}/ws${path}`,
     ...(urls.portalLink === undefined ? [] : [`  Dashboard  ${urls.portalLink}`]),
     ...(urls.admin === undefined ? [] : [`  Admin      ${urls.admin}/readyz  ${urls.admin}/metrics`]),
+    ...(urls.admin === undefined || gateway.admin.token === undefined
+      ? []
+      : [`  Operator   ${(gateway.admin.url ?? urls.admin).replace(/\/$/, '')}/operator (sign in with admin.token)`]),
     ...(anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil; stops with the gateway)`]),
     `  Key        stored in ${key.displayPath}`,
     `  Networks   ${networks.map(network => network.name).join(', ')}`,

@@ -49,7 +49,10 @@ t.test('tollgate dev', async t => {
   const pipeline = (network['pipeline'] as object[]).map(step =>
     'failover' in step ? { failover: { upstreams: [{ name: 'anvil', url: '${DEVNET_URL}', ws: '${DEVNET_WS_URL}' }] } } : step,
   )
-  const deployment = createDeployment({ networks: { devnet: { ...network, optional: true, pipeline } } })
+  const deployment = createDeployment({
+    gateway: { admin: { token: 'canary-admin-token' } },
+    networks: { devnet: { ...network, optional: true, pipeline } },
+  })
   t.teardown(() => deployment.remove())
 
   await t.test('prints a working curl command, starts a real node, and stops both', async t => {
@@ -58,6 +61,9 @@ t.test('tollgate dev', async t => {
     t.match((await post(url, body)).json(), { jsonrpc: '2.0', id: 1, result: '0x0' })
     const [, readiness = ''] = firstRun.lines.map(line => /^ *Admin +(\S+)/.exec(line)).find(match => match !== null) ?? []
     await waitUntil(async () => (await (await fetch(`${readiness}?verbose`)).text()).includes('"subscribed":true'))
+    const [, operatorPage = ''] = firstRun.lines.map(line => /^ *Operator +(\S+)/.exec(line)).find(match => match !== null) ?? []
+    t.match(await (await fetch(operatorPage)).text(), /<html/)
+    t.notMatch(firstRun.lines.join(), 'canary-admin-token')
     t.equal(await firstRun.stop(), 0)
   })
 
