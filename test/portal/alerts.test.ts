@@ -302,6 +302,22 @@ t.test('owners with an address get mail, once; others do not', async t => {
   t.notMatch(JSON.stringify(log.lines), /olga@example|mail-canary/)
 })
 
+t.test('a gateway stops within 2 s while the mail server hangs; the mail stays pending', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const { store, clock } = scenario
+  await setEmail(store, await addPerson(store, { account: 'acc_1', name: 'olga', role: 'owner' }), 'olga@example.org')
+  await changeAlerts(scenario.services, 'acc_1', { email: true, monthly: [] })
+  await scenario.spend(800)
+  let mails = 0
+  const gateway = scenario.gateway({ sendMail: () => new Promise(() => void (mails += 1)) })
+  await gateway.run()
+  await waitUntil(() => mails === 1)
+  const stopped = gateway.stop()
+  clock.advance(2_000)
+  t.equal(await withTimeoutOr(systemClock, 5_000, stopped, () => 'still running'), undefined)
+  t.match(await scenario.deliveries(), [{ channel: 'email', state: 'pending', attempts: 0 }])
+})
+
 t.test('webhooks reach no private address', async t => {
   const receiver = await receiverFor(t)
   const { port } = receiver
@@ -542,6 +558,7 @@ t.test(
       t.match(await shown(), { webhook: { url: receiver.url }, deliveries: [{ lastStatus: 'HTTP 204' }, { lastStatus: 'HTTP 204' }] })
       const metrics = await (await fetch(`${other.admin}/metrics`)).text()
       t.match(metrics, /tollgate_alert_deliveries_total\{channel="webhook",result="delivered"\} [12]/)
+      t.match(metrics, /tollgate_alert_deliveries_total\{channel="email",result="failed"\} 0/, 'from 0 on')
       const traces = JSON.stringify([receiver.received, one.log, other.log, await shown()])
       for (const canary of [key, adminToken, 'canary-portal-secret', webhook.secret]) t.notOk(traces.includes(canary))
     })

@@ -1,3 +1,4 @@
+import { deliveryChannels } from './delivery.ts'
 import { count, flag, listOf, object, text, textOrNull, time, timeOrNull } from '../json-schemas.ts'
 
 const delivery = object({
@@ -5,7 +6,7 @@ const delivery = object({
   period: { type: 'string', enum: ['day', 'month'] },
   date: text,
   threshold: count,
-  channel: { type: 'string', enum: ['webhook', 'email'] },
+  channel: { type: 'string', enum: deliveryChannels },
   person: textOrNull,
   state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
   attempts: count,

@@ -12,8 +12,8 @@ import { findPerson } from '../people.ts'
 import { readSigningKeys } from '../signing-key.ts'
 import { alertMail } from './alert-mail.ts'
 import type { AlertSettings, Webhook } from './alert-settings.ts'
-import { findDelivery, messageId, replaceDelivery } from './delivery.ts'
-import type { Delivery } from './delivery.ts'
+import { deliveryChannels, findDelivery, messageId, replaceDelivery } from './delivery.ts'
+import type { Delivery, DeliveryChannel } from './delivery.ts'
 import { resolveHost, webhookAddressRule } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 import { postWebhook } from './webhook-request.ts'
@@ -39,6 +39,8 @@ export interface DelivererOptions {
 /** A gateway that ends while it sends leaves the delivery to others after this time. Longer than any attempt. */
 const lockTtlMs = 120_000
 const mailTimeoutMs = 60_000
+/** A gateway that stops gives the mail server so long to accept mail: its leases and the use of credits are stored after that. */
+const mailStopTimeoutMs = 2_000
 
 /** From one attempt to the next. */
 const retryDelays = { minMs: 30_000, maxMs: hourMs }
@@ -55,9 +57,11 @@ export class Deliverer {
     this.#isAllowed = webhookAddressRule(options.allowedSubnets)
     // Each delivery in flight listens.
     setMaxListeners(Infinity, this.#stopping.signal)
+    // From 0 on: increase() of Prometheus does not count what a counter begins with.
+    for (const channel of deliveryChannels) this.#attempts(channel, 'failed')
   }
 
-  /** Aborts requests in flight; their deliveries stay pending. */
+  /** Aborts requests in flight, and mail soon after; their deliveries stay pending. */
   stop(): void {
     this.#stopping.abort()
   }
@@ -104,21 +108,42 @@ export class Deliverer {
     const email = (await findPerson(store, delivery.person ?? ''))?.email
     if (email === undefined || sendMail === undefined)
       return { isDelivered: false, status: 'there is no address or no mail server any more' }
-    const isDelivered = await withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, portalUrl)), () => false)
+    const sent = withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, portalUrl)), () => false)
+    const isDelivered = await this.#untilStopped(sent)
     return { isDelivered, status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server' }
+  }
+
+  /** False when the gateway stops before the mail server has answered. */
+  async #untilStopped(sent: Promise<boolean>): Promise<boolean> {
+    const { signal } = this.#stopping
+    let giveUp = (): void => undefined
+    const stopped = new Promise<boolean>(resolve => {
+      giveUp = () => void this.#options.clock.after(mailStopTimeoutMs, () => resolve(false))
+    })
+    signal.addEventListener('abort', giveUp, { once: true })
+    if (signal.aborted) giveUp()
+    try {
+      return await Promise.race([sent, stopped])
+    } finally {
+      signal.removeEventListener('abort', giveUp)
+    }
+  }
+
+  #attempts(channel: DeliveryChannel, result: 'delivered' | 'retried' | 'failed') {
+    return this.#options.metrics.counter(metricDefinitions.alertDeliveries, { channel, result })
   }
 
   /** The delivery after this attempt. */
   #record(delivery: Delivery, { isDelivered, status }: DeliveryOutcome): Delivery {
-    const { clock, metrics, log } = this.#options
+    const { clock, log } = this.#options
     const now = clock.now()
     const attempts = delivery.attempts + 1
     const nextAttempt = now + backoffDelayMs(retryDelays, attempts)
     const hasFailed = !isDelivered && nextAttempt > delivery.created + maxDeliveryAgeMs
     const state = isDelivered ? 'delivered' : hasFailed ? 'failed' : 'pending'
     const result = state === 'pending' ? 'retried' : state
-    metrics.counter(metricDefinitions.alertDeliveries, { channel: delivery.channel, result }).add()
     const { account, channel } = delivery
+    this.#attempts(channel, result).add()
     if (hasFailed)
       log.warn({ event: 'alert-undelivered', account, channel, attempts, status, since: isoTime(delivery.created) }, undelivered)
     return { ...delivery, state, attempts, nextAttempt, lastAttempt: now, lastStatus: status }

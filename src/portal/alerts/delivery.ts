@@ -2,7 +2,9 @@ import { hash } from 'node:crypto'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import type { Json } from '../../util/json.ts'
 
-export type DeliveryChannel = 'webhook' | 'email'
+export const deliveryChannels = ['webhook', 'email'] as const
+
+export type DeliveryChannel = (typeof deliveryChannels)[number]
 
 /** One message to one receiver. There is never a second one with its id, so that an alert is sent once. */
 export interface Delivery {
