@@ -87,8 +87,8 @@ export const findPersonByEmail = async (store: RecordStore, email: string): Prom
   return person?.email === email ? person : undefined
 }
 
-/** As people write it. */
-export const emailPattern = '^[^\\s@<>"(),:;\\[\\]\\\\]{1,64}@([a-zA-Z0-9-]{1,63}\\.)+[a-zA-Z]{2,63}$'
+/** As people write it; 254 characters at most (RFC 5321). */
+export const emailPattern = '^(?=.{1,254}$)[^\\s@<>"(),:;\\[\\]\\\\]{1,64}@([a-zA-Z0-9-]{1,63}\\.)+[a-zA-Z]{2,63}$'
 
 const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   if (record === undefined || !isJsonObject(record.value)) return undefined

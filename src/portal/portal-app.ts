@@ -14,7 +14,7 @@ import { findPerson, hasRole } from './people.ts'
 import type { Person, Role } from './people.ts'
 import { portalCookieName, portalOpenApi } from './portal-openapi.ts'
 import type { PortalServices } from './portal-services.ts'
-import { checkInput } from './route.ts'
+import { checkInput, checkParams } from './route.ts'
 import type { AnyRoute, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
 import { alertRoutes } from './routes/alerts.ts'
@@ -107,7 +107,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
   const session: SessionControl = { start: who => signIn(ctx, who, services.clock), end: () => signOut(ctx) }
   const request = {
     callerNetwork: callerNetworkOf(ctx),
-    params: ctx.params as Readonly<Record<string, string>>,
+    params: checkParams(ctx.params as Readonly<Record<string, string>>),
     query: route.query && checkInput('query', route.query, { ...ctx.query }),
     body: route.body && checkInput('body', route.body, ctx.request.body),
     session,

@@ -70,6 +70,16 @@ export const defineRoute = <const Query extends ObjectSchema, const Body extends
 
 export const definePublicRoute = <const Body extends ObjectSchema>(route: PublicRoute<Body>): PublicRoute => route as unknown as PublicRoute
 
+/** No id and no name is longer, and the keys of stores have a limit. */
+const maxParamChars = 256
+
+/** The parameters of a path. Throws ApiError where one cannot be an id or a name. */
+export const checkParams = (params: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+  const [tooLong] = Object.entries(params).find(([, value]) => value.length > maxParamChars) ?? []
+  if (tooLong !== undefined) throw new ApiError(404, 'not-found', `${tooLong} is longer than ${maxParamChars} characters`)
+  return params
+}
+
 const ajvOptions = { strict: true, allErrors: false, useDefaults: true, meta: false, validateSchema: false } as const
 
 const bodyAjv = new Ajv(ajvOptions)

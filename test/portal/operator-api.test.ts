@@ -136,6 +136,7 @@ t.test("the operator's API", async t => {
     t.equal((await operator.get('/accounts/nobody')).status, 404)
     t.equal((await operator.post('/keys/key_none/revoke')).status, 404)
     t.match(await operator.get('/nothing'), { status: 404, json: { error: { code: 'not-found' } } })
+    t.match(await operator.get(`/accounts/${'x'.repeat(10_000)}`), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await operator.post('/accounts', '{'), { status: 400, json: { error: { code: 'malformed' } } })
   })
 

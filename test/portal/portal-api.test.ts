@@ -259,6 +259,7 @@ t.test('portal', async t => {
       for (const id of Object.values(idsOfAlice)) t.notOk(text.includes(id), path)
     }
     t.match((await alice.get('/keys')).json.at(-1), { id: key.id, revoked: null })
+    t.match(await bob.request('DELETE', `/people/${'x'.repeat(10_000)}`), { status: 404 }, 'nor fails an id that no store can look for')
   })
 
   t.test('a role may do what it says, and no more', async t => {

@@ -59,6 +59,14 @@ t.test('sign-in links by e-mail', async t => {
     t.match(await signIn(token), { status: 401, json: { error: { code: 'link-invalid' } } }, 'a link works once')
   })
 
+  t.test('an address has 254 characters at most', async t => {
+    const local = 'a'.repeat(64)
+    const domain = `${'b'.repeat(61)}.`.repeat(3)
+    t.match(await requestLink(`${local}@${domain}test`), { status: 400, json: { error: { field: 'email' } } }, '255')
+    t.match(await requestLink(`a@${'b.'.repeat(30_000)}test`), { status: 400, json: { error: { field: 'email' } } })
+    t.match(await requestLink(`${local.slice(1)}@${domain}test`), { status: 202 }, '254')
+  })
+
   t.test('an address with a person gets links to the account it has', async t => {
     await requestLink('new.dev+1@example.org')
     const token = await mail.tokenInMail(2)

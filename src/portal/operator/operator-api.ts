@@ -3,7 +3,7 @@ import type { RouterContext } from '@koa/router'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { notFound } from '../api-error.ts'
-import { checkInput } from '../route.ts'
+import { checkInput, checkParams } from '../route.ts'
 import type { JsonSchema } from '../../config/schema.ts'
 import { openApiDocument } from '../openapi.ts'
 import { sessionCookieName } from '../sessions.ts'
@@ -76,7 +76,7 @@ const runRoute = async (
   services: OperatorServices,
 ): Promise<void> => {
   const request = {
-    params: ctx.params as Readonly<Record<string, string>>,
+    params: checkParams(ctx.params as Readonly<Record<string, string>>),
     query: query && checkInput('query', query, { ...ctx.query }),
     body: body && checkInput('body', body, ctx.request.body),
   }
