@@ -65,7 +65,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   reload = () => void gateway.reloader?.reload()
-  reopen = () => gateway.accessLog.reopen()
+  reopen = () => void (async () => gateway.accessLog.reopen())().catch(() => undefined) // the process that cannot has logged it
   fileWatch?.start(reload)
   logListening(config, gateway.urls)
   const signal = await stopRequested

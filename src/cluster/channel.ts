@@ -24,7 +24,7 @@ export type WorkerMessage =
   | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly ReloadProblem[] }
   /** Answers `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
-  /** Answers `accessLog`; with a problem nothing has changed. */
+  /** Answers `accessLog` and `reopenAccessLog`; with a problem nothing has changed. */
   | { readonly kind: 'accessLogSet'; readonly id: number; readonly problem?: string }
   /** It sends calls to these upstreams, and needs their heads. */
   | { readonly kind: 'track'; readonly network: string; readonly upstreams: TrackedUpstreams }
@@ -78,8 +78,8 @@ export type PrimaryMessage =
   /** Still serves for `graceMs`, as Gateway.stop() does. */
   | { readonly kind: 'stop'; readonly graceMs: number }
   | WorkerSetting
-  /** The access log is to be opened anew under its name. */
-  | { readonly kind: 'reopenAccessLog' }
+  /** The access log is to be opened anew under its name; to be answered with `accessLogSet`. */
+  | { readonly kind: 'reopenAccessLog'; readonly id: number }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
   /** What was reported of `safe` and `finalized`. */

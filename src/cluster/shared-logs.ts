@@ -3,6 +3,7 @@ import { accessLogSettingsOf, fileOf } from '../services/access-log.ts'
 import type { AccessLogConfig, AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import { LogFileError } from '../services/log.ts'
 import type { LogLevel, RootLog } from '../services/log.ts'
+import type { PrimaryMessage } from './channel.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** The log level of the primary and of its workers. */
@@ -16,16 +17,18 @@ export const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'set'>): Pic
   },
 })
 
+type AccessLogRequest = Extract<PrimaryMessage, { readonly kind: 'accessLog' | 'reopenAccessLog' }>
+
 /** A worker opens a file at once. */
 const changeTimeoutMs = 5_000
 
 /** The access logs of the workers: the primary has no calls. */
 export class SharedAccessLog implements AccessLogControl {
-  readonly #pool: Pick<WorkerPool, 'set' | 'send' | 'newId' | 'requestAll'>
+  readonly #pool: Pick<WorkerPool, 'set' | 'newId' | 'requestAll'>
   #config: AccessLogConfig
   #settings: AccessLogSettings
 
-  constructor(config: AccessLogConfig, pool: Pick<WorkerPool, 'set' | 'send' | 'newId' | 'requestAll'>) {
+  constructor(config: AccessLogConfig, pool: Pick<WorkerPool, 'set' | 'newId' | 'requestAll'>) {
     this.#pool = pool
     this.#config = config
     this.#settings = accessLogSettingsOf(config)
@@ -41,10 +44,7 @@ export class SharedAccessLog implements AccessLogControl {
 
   /** Rejects with LogFileError when a worker cannot; then all workers have the settings from before. */
   async change(settings: AccessLogSettings): Promise<void> {
-    const message = { kind: 'accessLog', id: this.#pool.newId(), settings } as const
-    const replies = await this.#pool.requestAll(message, 'accessLogSet', changeTimeoutMs)
-    const problems = replies.flatMap(({ reply }) => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))
-    const [problem] = problems
+    const problem = await this.#request({ kind: 'accessLog', id: this.#pool.newId(), settings })
     if (problem === undefined) this.#settings = settings
     // For workers that start meanwhile or later; and for those that could, where another could not.
     this.#pool.set({ kind: 'accessLog', id: this.#pool.newId(), settings: this.#settings })
@@ -59,8 +59,17 @@ export class SharedAccessLog implements AccessLogControl {
     this.#pool.set({ kind: 'accessLog', id: this.#pool.newId(), settings: this.#settings })
   }
 
-  reopen(): void {
-    this.#pool.send({ kind: 'reopenAccessLog' })
+  /** Rejects with LogFileError when a worker cannot; that worker goes on with the file from before. */
+  async reopen(): Promise<void> {
+    const problem = await this.#request({ kind: 'reopenAccessLog', id: this.#pool.newId() })
+    if (problem !== undefined) throw new LogFileError(problem)
+  }
+
+  /** The problem of the first worker that has one. */
+  async #request(message: AccessLogRequest): Promise<string | undefined> {
+    const replies = await this.#pool.requestAll(message, 'accessLogSet', changeTimeoutMs)
+    const problems = replies.flatMap(({ reply }) => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))
+    return problems[0]
   }
 }
 

@@ -4,7 +4,7 @@ import { withTimeoutOr } from '../util/async.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
 
 /** A message that a worker answers. */
-export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: 'metrics' | 'prepareReload' | 'accessLog' }>
+export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: 'metrics' | 'prepareReload' | 'accessLog' | 'reopenAccessLog' }>
 
 /** The kinds of the answers. */
 export type ReplyKind = 'metrics' | 'reloadPrepared' | 'accessLogSet'

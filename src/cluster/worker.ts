@@ -65,7 +65,8 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
           if (message.kind === 'stop') resolve(message.graceMs)
           else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
           else if (message.kind === 'accessLog') void setAccessLog(accessLog, message, log).then(reply => channel.send(reply))
-          else if (message.kind === 'reopenAccessLog') accessLog.reopen()
+          else if (message.kind === 'reopenAccessLog')
+            void answerOf(message.id, async () => accessLog.reopen()).then(reply => channel.send(reply))
           else if (message.kind === 'prepareReload') void reload.prepare(message)
           else if (message.kind === 'endReload') reload.end(message)
         })
@@ -74,16 +75,25 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   }
 }
 
-const setAccessLog = async (
+const setAccessLog = (
   accessLog: AccessLogControl,
   { id, settings }: Extract<WorkerSetting, { readonly kind: 'accessLog' }>,
   log: RootLog,
-): Promise<WorkerMessage> => {
+): Promise<WorkerMessage> =>
+  answerOf(id, async () => {
+    try {
+      await accessLog.change(settings)
+    } catch (error) {
+      log.error({ event: 'access-log-failed', err: error }, 'access log cannot be opened')
+      throw error
+    }
+  })
+
+const answerOf = async (id: number, change: () => Promise<void>): Promise<WorkerMessage> => {
   try {
-    await accessLog.change(settings)
+    await change()
     return { kind: 'accessLogSet', id }
   } catch (error) {
-    log.error({ event: 'access-log-failed', err: error }, 'access log cannot be opened')
     return { kind: 'accessLogSet', id, problem: error instanceof Error ? error.message : String(error) }
   }
 }

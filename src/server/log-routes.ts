@@ -3,6 +3,7 @@ import { accessLogRules } from '../services/access-log.ts'
 import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import { LogFileError, isLogLevel, logLevels } from '../services/log.ts'
 import type { Log, RootLog } from '../services/log.ts'
+import type { MaybePromise } from '../util/async.ts'
 import { isJsonObject } from '../util/json.ts'
 
 /** The logs of all processes of the gateway, which may be changed while it runs. */
@@ -39,19 +40,25 @@ export const setAccessLog = async (ctx: Koa.Context, { accessLog, log }: LogCont
   if (problem !== undefined) return respondError(ctx, 400, problem)
   const from = accessLog.settings
   const to = { ...from, ...(ctx.request.body as Partial<AccessLogSettings>) } // findProblem() has checked it
-  try {
-    await accessLog.change(to)
-  } catch (error) {
-    if (!(error instanceof LogFileError)) throw error
-    return respondError(ctx, 409, error.message)
-  }
+  if (!(await usesLogFile(ctx, () => accessLog.change(to)))) return
   log.warn({ event: 'access-log', from, to }, 'access log changed')
   respondAccessLog(ctx, { accessLog })
 }
 
-export const reopenAccessLog = (ctx: Koa.Context, { accessLog }: Pick<LogControls, 'accessLog'>): void => {
-  accessLog.reopen()
-  respondAccessLog(ctx, { accessLog })
+export const reopenAccessLog = async (ctx: Koa.Context, { accessLog }: Pick<LogControls, 'accessLog'>): Promise<void> => {
+  if (await usesLogFile(ctx, () => accessLog.reopen())) respondAccessLog(ctx, { accessLog })
+}
+
+/** False, and 409 with the reason, when a file cannot be opened. */
+const usesLogFile = async (ctx: Koa.Context, change: () => MaybePromise<void>): Promise<boolean> => {
+  try {
+    await change()
+    return true
+  } catch (error) {
+    if (!(error instanceof LogFileError)) throw error
+    respondError(ctx, 409, error.message)
+    return false
+  }
 }
 
 const respondError = (ctx: Koa.Context, status: number, error: string): void => {

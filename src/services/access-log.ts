@@ -48,8 +48,8 @@ export interface AccessLogControl {
   readonly hasFile: boolean
   /** Throws LogFileError, or rejects with it, when the file cannot be opened; then nothing is changed. */
   change(settings: AccessLogSettings): MaybePromise<void>
-  /** Opens the file anew under its name, after logrotate has renamed it. */
-  reopen(): void
+  /** Opens the file anew under its name, after logrotate has renamed it. Throws LogFileError, or rejects with it, as change() does. */
+  reopen(): MaybePromise<void>
 }
 
 /** The access log of a configuration that is being reloaded. One of the two must be called. */

@@ -69,7 +69,7 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
 /** Writes lines of ASCII; buffered, so that a line costs no system call. */
 export interface LineWriter {
   write(line: string): void
-  /** Opens the file anew under its name. */
+  /** Opens the file anew under its name. Throws LogFileError when that fails; the log says so too, and lines go on to the file from before. */
   reopen(): void
   /** Resolves when what is buffered has been written, or cannot be. */
   close(): Promise<void>
@@ -126,6 +126,7 @@ export const openLineWriter = (file: string | 'stdout', clock: Clock, log: Log):
         previous.end()
       } catch (error) {
         report(error instanceof Error ? error.message : String(error))
+        throw error
       }
     },
     async close() {

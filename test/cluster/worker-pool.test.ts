@@ -174,7 +174,7 @@ t.test('the ends of two reloads that wait in a full pipe both arrive', async t =
   ])
 })
 
-t.test('an access log that one worker cannot open is changed in none', async t => {
+t.test('an access log that one worker cannot open is changed in none, and the primary says that it could not be opened anew', async t => {
   const set: WorkerSetting[] = []
   const worker = {} as Worker // only its reply is read
   const pool = {
@@ -185,11 +185,11 @@ t.test('an access log that one worker cannot open is changed in none', async t =
         reply: { kind: 'accessLogSet', id: 1, ...(problem !== undefined && { problem }) } as const,
       })),
     set: (setting: WorkerSetting) => void set.push(setting),
-    send: () => undefined,
   } as unknown as WorkerPool // the reply is of the kind that was asked for
   const accessLog = new SharedAccessLog({ sample: 1, always: [], slow: 1000, file: '/access.log' }, pool)
   const before = accessLog.settings
   await t.rejects(accessLog.change({ ...before, target: 'none' }), { message: 'cannot open the log file: EMFILE' })
   t.equal(accessLog.settings, before)
   t.match(set, [{ kind: 'accessLog', settings: before }])
+  await t.rejects(accessLog.reopen(), { message: 'cannot open the log file: EMFILE' })
 })

@@ -4,6 +4,7 @@ import { networkInterfaces } from 'node:os'
 import t from 'tap'
 import { Secret } from '../../src/plugin/secret.ts'
 import { openAdminListener } from '../../src/server/index.ts'
+import { LogFileError } from '../../src/services/log.ts'
 import type { LogLevel } from '../../src/services/log.ts'
 import { logLevels } from '../../src/services/log.ts'
 import type { MetricFamily } from '../../src/services/metrics.ts'
@@ -275,6 +276,14 @@ t.test('the access log', async t => {
       t.same([status, JSON.parse(text)], [400, { error }])
     }
     t.equal(accessLog.settings, before)
+  })
+
+  t.test('gets 409 where its file cannot be opened anew', async t => {
+    accessLog.reopen = () => {
+      throw new LogFileError('cannot open the log file: ENOENT')
+    }
+    const { status, text } = await send('POST', undefined, '/reopen')
+    t.same([status, JSON.parse(text)], [409, { error: 'cannot open the log file: ENOENT' }])
   })
 
   t.test('is not shown without the token', async t => {

@@ -124,7 +124,7 @@ t.test('when the file cannot be opened anew, the log says so, and lines go on to
   await waitUntil(() => existsSync(file))
   renameSync(file, join(dir, 'old.log'))
   rmSync(join(dir, 'logs'), { recursive: true })
-  accessLog.reopen()
+  t.throws(() => accessLog.reopen(), { message: /^cannot open the log file: ENOENT/ })
   await waitUntil(() => log.lines.length > 0)
   t.match(log.lines, [{ level: 'error', fields: { event: 'access-log-failed', cause: /ENOENT/ } }])
   accessLog.record(entry)
