@@ -87,7 +87,7 @@ export class MemberSearch {
   /** Searches for names that begin before `limit`; both offsets are those in the whole text. */
   #search(text: Uint8Array, offset: number, limit: number): void {
     const bytes = new ByteView(text)
-    if (this.#foundCount === 0) this.#members.sort((a, b) => bytes.bytes.indexOf(a.name) - bytes.bytes.indexOf(b.name))
+    if (this.#foundCount === 0) this.#members.sort((a, b) => positionIn(bytes, a.name) - positionIn(bytes, b.name))
     for (let at = 0; !this.#isOver; ) {
       const expected = this.#members[this.#foundCount % this.#members.length]!
       const { name, pattern, member } = expected
@@ -102,6 +102,12 @@ export class MemberSearch {
       at = value
     }
   }
+}
+
+/** A name that has not come yet stands behind those that have. */
+const positionIn = ({ bytes, length }: ByteView, name: string): number => {
+  const position = bytes.indexOf(name)
+  return position < 0 ? length : position
 }
 
 /** Most bytes of a name and a value that is looked at: a block hash. */

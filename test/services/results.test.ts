@@ -59,7 +59,8 @@ test('the members of an object are found without reading on behind them', async 
 })
 
 test('a search finds the members of all objects, however the text comes in chunks', async t => {
-  const logs = Array.from({ length: 12 }, (_, i) => ({ data: '0x'.padEnd(i * 31, 'f'), blockNumber: `0x${i}`, address: `0xAB${i % 2}` }))
+  const dataOf = (i: number) => '0x'.padEnd((11 - i) * 41, 'f')
+  const logs = Array.from({ length: 12 }, (_, i) => ({ address: `0xAB${i % 2}`, data: dataOf(i), blockNumber: `0x${i}` }))
   const members = [memberIsOneOf('address', ['0xab0', '0xab1']), memberIsWithin('blockNumber', 0, 0x11)]
   const spaces = fc.constantFrom(undefined, 1)
   fc.assert(
