@@ -1,5 +1,5 @@
-import { refuse, sleep } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Reply, Request, Target, UpstreamRate } from '../../src/plugin/plugin.ts'
+import { onAbort, refuse } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, Reply, Request, Signal, Target, UpstreamRate } from '../../src/plugin/plugin.ts'
 import type { RequestLimits } from './split-logs/index.ts'
 
 type SendRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
@@ -18,11 +18,25 @@ export const withinRate = (sendRequest: SendRequest, rate: UpstreamRate, target:
       const waitMs = await rate.take()
       const timeoutMs = limits.timeoutMs - (clock.monotonic() - startedAt)
       if (waitMs === 0) return sendRequest(request, { ...limits, timeoutMs })
-      if (!mayWait || waitMs >= timeoutMs || limits.signal.aborted) return rateSpent(target, waitMs)
-      await sleep(clock, waitMs)
+      if (!mayWait || waitMs >= timeoutMs) return rateSpent(target, waitMs)
+      await sleepUnlessAborted(clock, waitMs, limits.signal)
+      if (limits.signal.aborted) return rateSpent(target, waitMs)
     }
   }
 }
+
+/** A caller who has left takes no more requests, and a call whose other chunk has failed goes to another node at once. */
+const sleepUnlessAborted = (clock: Clock, ms: number, signal: Signal): Promise<void> =>
+  new Promise(resolve => {
+    const timer = clock.after(ms, () => {
+      stopListening()
+      resolve()
+    })
+    const stopListening = onAbort(signal, () => {
+      timer.cancel()
+      resolve()
+    })
+  })
 
 /** As a rate limit of the node, but no sign of its health. */
 const rateSpent = ({ name: upstream }: Target, waitMs: number): Failure =>

@@ -25,7 +25,7 @@ export {
 } from '../util/json.ts'
 export type { JsonObject, Path } from '../util/json.ts'
 export { AddressSet, networkOf } from '../util/address-set.ts'
-export { Backoff, thenMaybe, singleFlight, sleep } from '../util/async.ts'
+export { Backoff, thenMaybe, singleFlight } from '../util/async.ts'
 export type { MaybePromise } from '../util/async.ts'
 
 export { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'

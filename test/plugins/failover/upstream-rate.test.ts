@@ -1,5 +1,6 @@
 import t from 'tap'
 import { harness } from '../../../src/testing/index.ts'
+import type { FakeUpstream } from '../../../src/testing/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 
 const pipelineOf = (failover: Json) => JSON.stringify([{ failover }, { upstream: {} }])
@@ -9,8 +10,8 @@ const partner = { name: 'partner', url: 'http://partner.test' }
 const upstream = { eth_getBalance: { result: '0x1' }, eth_getLogs: { result: [] } }
 
 /** A different call each time. */
-const open = async (failover: Json, plan: object = {}) => {
-  const gateway = await harness({ pipeline: pipelineOf(failover), upstream, plans: { core: plan } })
+const open = async (failover: Json, plan: object = {}, upstreams: Readonly<Record<string, FakeUpstream>> = {}) => {
+  const gateway = await harness({ pipeline: pipelineOf(failover), upstream, upstreams, plans: { core: plan } })
   let count = 0
   const call = () => gateway.call('eth_getBalance', [`0x${(count += 1).toString(16).padStart(40, '0')}`, '0x1'])
   const upstreamsOf = async (calls: number) => {
@@ -52,6 +53,13 @@ t.test('a spent rate is an outage, in which the partner is asked; its own rate h
   const gateway = await open(failover, { forwarding: true })
   t.same(await gateway.upstreamsOf(2), ['own', 'partner'])
   t.match(await gateway.callOnce(), { status: 503, error: { code: -32002 }, retryAfter: 1 })
+})
+
+t.test('when a chunk fails, the call does not wait for those that wait for the rate', async t => {
+  const gateway = await open({ upstreams: [{ ...own, rate: '20/m', maxRange: 10 }, second] }, {}, { own: { eth_getLogs: { status: 500 } } })
+  const startedAt = gateway.clock.monotonic()
+  t.match(await gateway.call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x32' }]), { result: [], upstream: 'second' })
+  t.ok(gateway.clock.monotonic() - startedAt < 1000, 'the next request to the first upstream is allowed after 3 s')
 })
 
 t.test('the chunks of one eth_getLogs wait for the rate', async t => {
