@@ -318,6 +318,24 @@ t.test('a gateway stops within 2 s while the mail server hangs; the mail stays p
   t.match(await scenario.deliveries(), [{ channel: 'email', state: 'pending', attempts: 0 }])
 })
 
+t.test('a receiver is told of 10 thresholds a day at most, however often they are changed', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await scenario.spend(900)
+  const gateway = scenario.gateway()
+  for (const first of [1, 11, 21]) {
+    await changeAlerts(scenario.services, 'acc_1', { daily: Array.from({ length: 7 }, (_, i) => first + i), monthly: [] })
+    await scenario.round(gateway)
+  }
+  t.equal((await scenario.deliveries()).length, 10)
+  t.equal(receiver.received.length, 10)
+  scenario.clock.advance(dayMs)
+  await scenario.spend(900)
+  await scenario.round(gateway)
+  t.equal((await scenario.deliveries()).length, 17, 'another day')
+})
+
 t.test('webhooks reach no private address', async t => {
   const receiver = await receiverFor(t)
   const { port } = receiver

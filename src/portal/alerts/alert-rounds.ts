@@ -3,7 +3,7 @@ import type { RecordStore } from '../../store/record-store.ts'
 import type { Store } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { listPeople } from '../people.ts'
-import { alertBuckets, listAlertSettings } from './alert-settings.ts'
+import { alertBuckets, listAlertSettings, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './deliverer.ts'
 import type { DelivererOptions } from './deliverer.ts'
@@ -22,6 +22,12 @@ export const roundIntervalMs = 5_000
 
 /** A receiver that does not answer takes one of these for 10 s; what is due beyond waits, in the store, for the next round. */
 const maxConcurrentDeliveries = 64
+
+/**
+ * Checked together: their requests to Redis wait together, and LMDB commits what they write at once. The first round of 600 accounts on
+ * LMDB takes 0.8 s of CPU and 1.6 s in all; one account at a time it took 1.7 s and 6 s.
+ */
+const accountsPerTurn = 16
 
 /** How long owners see what was sent. */
 const deliveryRetentionMs = 7 * dayMs
@@ -46,9 +52,10 @@ export class AlertRounds {
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
     for (const bucket of [...alertBuckets.slice(start), ...alertBuckets.slice(0, start)]) {
-      for (const settings of await listAlertSettings(store, bucket)) {
+      const accounts = await listAlertSettings(store, bucket)
+      for (let from = 0; from < accounts.length; from += accountsPerTurn) {
         if (this.#isStopped) return
-        await this.#check(settings)
+        await Promise.all(accounts.slice(from, from + accountsPerTurn).map(settings => this.#check(settings)))
         // LMDB is read without a pause: calls get their turn.
         await setImmediate()
       }
@@ -87,19 +94,18 @@ export class AlertRounds {
     const { store, clock, sendMail } = this.#options
     if (reached.length === 0) return []
     const people = email && sendMail !== undefined ? await ownersWithEmail(store, account) : []
-    const receivers = [
+    const receivers: readonly Receiver[] = [
       ...(webhook === undefined ? [] : [{ channel: 'webhook' as const }]),
       ...people.map(({ id }) => ({ channel: 'email' as const, person: id })),
     ]
     const now = clock.now()
-    return reached.flatMap(({ message: data, endsAt }) =>
-      receivers.flatMap(receiver => {
-        const id = [account, data.date, data.threshold, receiver.channel, ...('person' in receiver ? [receiver.person] : [])].join(' ')
-        const message = { type: 'credits.threshold' as const, timestamp: isoTime(now), data }
-        const times = { created: now, nextAttempt: now, lastAttempt: undefined, expires: endsAt + deliveryRetentionMs }
-        return known.has(id)
-          ? []
-          : [{ id, account, ...receiver, message, state: 'pending' as const, attempts: 0, lastStatus: undefined, ...times }]
+    return receivers.flatMap(receiver =>
+      periods.flatMap(period => {
+        const ofPeriod = reached.filter(({ message }) => message.period === period)
+        const date = ofPeriod[0]?.message.date
+        const told = [...known.values()].filter(each => isFor(receiver, each) && each.message.data.date === date).length
+        const deliveries = ofPeriod.map(threshold => newDelivery(account, receiver, threshold, now)).filter(({ id }) => !known.has(id))
+        return deliveries.slice(0, Math.max(0, maxThresholds - told))
       }),
     )
   }
@@ -115,5 +121,19 @@ export class AlertRounds {
   }
 }
 
+const periods = ['day', 'month'] as const
+
+type Receiver = Pick<Delivery, 'channel' | 'person'>
+
+const isFor = ({ channel, person }: Receiver, delivery: Delivery): boolean => delivery.channel === channel && delivery.person === person
+
 export const ownersWithEmail = async (store: RecordStore, account: string) =>
   (await listPeople(store, account)).filter(({ role, email }) => role === 'owner' && email !== undefined)
+
+const newDelivery = (account: string, receiver: Receiver, { message: data, endsAt }: ReachedThreshold, now: number): Delivery => {
+  const { channel, person } = receiver
+  const id = [account, data.date, data.threshold, channel, ...(person === undefined ? [] : [person])].join(' ')
+  const message = { type: 'credits.threshold' as const, timestamp: isoTime(now), data }
+  const times = { created: now, nextAttempt: now, lastAttempt: undefined, expires: endsAt + deliveryRetentionMs }
+  return { id, account, ...receiver, message, state: 'pending', attempts: 0, lastStatus: undefined, ...times }
+}

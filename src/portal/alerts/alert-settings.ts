@@ -25,6 +25,9 @@ export interface Webhook {
 
 export const defaultThresholds = [75, 85, 100] as const
 
+/** Of a day, and of a month. Nobody is told of more, however often thresholds are changed: owners choose whom mail goes to. */
+export const maxThresholds = 10
+
 const bucketCount = 64
 
 /** The settings of all accounts are stored in so many groups: to read them all at once would hold up calls. */

@@ -5,14 +5,12 @@ import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-error.ts'
 import { findPerson } from '../people.ts'
 import { readSigningKeys } from '../signing-key.ts'
-import { newWebhook, readAlertSettings, writeAlertSettings } from './alert-settings.ts'
+import { maxThresholds, newWebhook, readAlertSettings, writeAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { listDeliveries } from './delivery.ts'
 import type { Delivery } from './delivery.ts'
 import { isWebhookUrl } from './webhook-request.ts'
 import { webhookSecret } from './webhook-signature.ts'
-
-const maxThresholds = 10
 
 const thresholdList = (description: string) =>
   ({ type: 'array', items: { type: 'integer', minimum: 1, maximum: 100 }, maxItems: maxThresholds, description }) as const
