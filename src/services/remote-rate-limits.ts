@@ -66,21 +66,24 @@ export class RemoteRateLimits implements RateLimits {
   }
 
   async #takeFromOwner(requests: readonly TokenRequest[]): Promise<TooFewTokens | undefined> {
-    const taken: TokenRequest[] = []
+    const [taken, unanswered]: [TokenRequest[], TokenRequest[]] = [[], []]
+    let tooFew: TooFewTokens | undefined
     for (const request of requests) {
       const result = await this.#takeOne(request)
-      if (result === 'passed') continue
       if (result === 'taken') taken.push(request)
+      else if (result === 'unanswered') unanswered.push(request)
       else {
-        for (const { bucket, tokens } of taken) this.#add(bucket, tokens)
-        return { refused: request, waitMs: result }
+        tooFew = { refused: request, waitMs: result }
+        break
       }
     }
-    return undefined
+    tooFew ??= this.#fallback?.take(unanswered)
+    if (tooFew !== undefined) for (const { bucket, tokens } of taken) this.#add(bucket, tokens)
+    return tooFew
   }
 
-  /** `taken` of this process's tokens, `passed` without the owner, or the ms until there are enough. */
-  async #takeOne(request: TokenRequest): Promise<'taken' | 'passed' | number> {
+  /** `taken` of this process's tokens, `unanswered` by the owner, or the ms until there are enough. */
+  async #takeOne(request: TokenRequest): Promise<'taken' | 'unanswered' | number> {
     const { bucket, tokens } = request
     for (;;) {
       const [local, now] = [this.#bucketOf(bucket), this.#clock.monotonic()]
@@ -92,7 +95,7 @@ export class RemoteRateLimits implements RateLimits {
       // Calls that come meanwhile wait for the same tokens.
       const refill = getOrCreate(this.#refills, bucket, () => this.#refill(request).finally(() => this.#refills.delete(bucket)))
       this.#isOwnerAway = !(await refill)
-      if (this.#isOwnerAway) return this.#fallback?.take([request])?.waitMs ?? 'passed'
+      if (this.#isOwnerAway) return 'unanswered'
     }
   }
 

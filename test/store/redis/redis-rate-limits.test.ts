@@ -93,6 +93,11 @@ t.test('rate limits over Redis', { skip: skipWithoutRedis }, async t => {
         t.ok(performance.now() - startedAt < 2_000)
         t.match(gateway.stateOf(request.bucket, request.rate), { remaining: 0 })
       }
+      const [gateway] = gateways
+      const [first, second] = [requestOf('calls account e', 0.01, 2), requestOf('calls key e', 0.01, 1)]
+      t.equal(await gateway?.take([first, second]), undefined)
+      t.match(await gateway?.take([first, second]), { refused: second })
+      t.equal(await gateway?.take([first]), undefined, 'what a refused call has taken of other buckets is given back')
       await logged(/^shared rate limits are not in use: Redis does not answer/)
     } finally {
       redis.resume()
