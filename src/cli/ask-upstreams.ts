@@ -7,6 +7,7 @@ import type { Path } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import { Secret } from '../plugin/secret.ts'
+import { lacksChainId } from '../services/chain-heads/chain-id-check.ts'
 import { openUpstreamRequester, parseQuantityReply } from '../services/chain-heads/upstream-requests.ts'
 import type { UpstreamRequester } from '../services/chain-heads/upstream-requests.ts'
 import { systemClock } from '../services/clock.ts'
@@ -113,15 +114,16 @@ type Answer = Pick<UpstreamReport, 'chainId' | 'head' | 'latencyMs' | 'archive'>
 const askUpstream = async (request: UpstreamRequester): Promise<Answer> => {
   const chainReply = await request('eth_chainId')
   const chainId = parseQuantityReply(chainReply)
-  if (chainId === undefined) return { failure: describeFailure('eth_chainId', chainReply) }
+  if (chainId === undefined && !lacksChainId(chainReply)) return { failure: describeFailure('eth_chainId', chainReply) }
+  const chain = chainId === undefined ? {} : { chainId }
   // The connection is open now: this is what a call takes.
   const startMs = systemClock.monotonic()
   const headReply = await request('eth_blockNumber')
   const latencyMs = Math.round(systemClock.monotonic() - startMs)
   const head = parseQuantityReply(headReply)
-  if (head === undefined) return { chainId, failure: describeFailure('eth_blockNumber', headReply) }
+  if (head === undefined) return { ...chain, failure: describeFailure('eth_blockNumber', headReply) }
   const archive = hasState(await request('eth_getBalance', zeroAddress, '0x1'))
-  return { chainId, head, latencyMs, ...(archive !== undefined && { archive }) }
+  return { ...chain, head, latencyMs, ...(archive !== undefined && { archive }) }
 }
 
 interface SubscriptionAnswer {
@@ -161,7 +163,7 @@ const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
     const judgedSubscription = judgeSubscription(upstream, subscription)
     const { chainId, head } = answer
     const isWrongChain = chainId !== undefined && chainId !== network.chainId
-    const lag = head === undefined || isWrongChain ? undefined : headOf(network) - head
+    const lag = head === undefined || chainId !== network.chainId ? undefined : headOf(network) - head
     const { defaultMaxLagBlocks } = headTimingFor(network.blockTime)
     const name = target.name
     const problem = isWrongChain
@@ -169,12 +171,7 @@ const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
       : failure !== undefined && isDown(network)
         ? `${name} does not answer, and no other upstream of the network does: ${failure}`
         : undefined
-    const warning =
-      failure !== undefined
-        ? `${name} does not answer: ${failure}`
-        : lag !== undefined && lag > defaultMaxLagBlocks
-          ? `${name} lags ${lag} blocks`
-          : undefined
+    const warning = describeWarning(name, { chainId, failure, lag, maxLag: defaultMaxLagBlocks })
     return {
       report: { network: network.name, name, ...answer, ...(lag !== undefined && { lag }), ...judgedSubscription.report },
       problems: [...(problem === undefined ? [] : [problemAtUrl(problem)]), ...judgedSubscription.problems],
@@ -186,6 +183,19 @@ const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
     problems: judged.flatMap(({ problems }) => problems),
     warnings: judged.flatMap(({ warnings }) => warnings),
   }
+}
+
+interface JudgedAnswer {
+  readonly chainId: number | undefined
+  readonly failure: string | undefined
+  readonly lag: number | undefined
+  readonly maxLag: number
+}
+
+const describeWarning = (name: string, { chainId, failure, lag = 0, maxLag }: JudgedAnswer): string | undefined => {
+  if (failure !== undefined) return `${name} does not answer: ${failure}`
+  if (chainId === undefined) return `${name} has no chain ID: it gets calls, and its chain is not checked`
+  return lag > maxLag ? `${name} lags ${lag} blocks` : undefined
 }
 
 /** Without blocks from its WebSocket an upstream is polled: that is a warning. */

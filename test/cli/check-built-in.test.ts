@@ -223,6 +223,18 @@ t.test(
         { name: 'other', chainId: 5 },
       ],
     })
+    const unnamed = await startFakeNode({
+      eth_chainId: { error: { code: -32601, message: 'no method' } },
+      eth_blockNumber: { result: '0x3e8' },
+    })
+    t.teardown(() => unnamed.stop())
+    const unchecked = await check({ unnamed: unnamed.url }, '--format', 'json')
+    t.equal(unchecked.code, exitCodes.ok, unchecked.out.join())
+    t.match(JSON.parse(unchecked.out.join('')), {
+      problems: [],
+      warnings: [{ message: 'failover: unnamed has no chain ID: it gets calls, and its chain is not checked' }],
+      upstreams: [{ name: 'unnamed', head: 1000 }],
+    })
     const down = await check({ dead }, '--format', 'github')
     t.equal(down.code, exitCodes.failed)
     t.match(down.out, [

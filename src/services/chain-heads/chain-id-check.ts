@@ -119,7 +119,8 @@ export class ChainIdCheck {
 }
 
 /** A node may be without the method, or answer it with anything. Another error may be over soon. */
-const lacksChainId = (reply: Reply): boolean => !isFailure(reply) || (reply.kind === 'node' && reply.error.code === methodNotFoundCode)
+export const lacksChainId = (reply: Reply): boolean =>
+  !isFailure(reply) || (reply.kind === 'node' && reply.error.code === methodNotFoundCode)
 
 /** JSON-RPC 2.0. */
 const methodNotFoundCode = -32601
