@@ -13,7 +13,7 @@ import { AddressSet } from '../util/address-set.ts'
 import { unitsPerConnection } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import { httpConnectionOf } from './request-tracking.ts'
-import { UpgradeResponse, sendRawResponse } from './response.ts'
+import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
 import { nextRequestId } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 
@@ -154,7 +154,8 @@ export const createRpcServer = (
   const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade, tls })
   const currentResponse = trackResponses(server)
   const serveUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
-    stream.on('error', () => stream.destroy())
+    // A connection may have many upgrades that are ignored.
+    if (stream.listenerCount('error', destroyStream) === 0) stream.on('error', destroyStream)
     const run = (): void =>
       request.method === 'CONNECT' || isWebSocketUpgrade(request)
         ? serve(request, new UpgradeResponse(request, stream, head))

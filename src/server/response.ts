@@ -133,7 +133,7 @@ export const sendRawResponse = (
   recordResponse(services, origin, response, response.status)
 }
 
-function destroyStream(this: Duplex): void {
+export function destroyStream(this: Duplex): void {
   this.destroy()
 }
 
