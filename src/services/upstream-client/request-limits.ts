@@ -99,8 +99,8 @@ export class RequestDeadline implements Waiter {
   }
 
   /**
-   * Why the request was canceled, if it was. A caller who leaves before the node got the request has caused no work. A response that begins late, or is long, is due to the query; a short response
-   * that begins and does not end is due to the node.
+   * Why the request was canceled, if it was. A caller who leaves before the node got the request has caused no work. A response
+   * that begins late, or is long, is due to the query; a short response that begins and does not end is due to the node.
    */
   toFailure({ source, name: upstream }: Target): Failure | undefined {
     switch (this.#reason) {
