@@ -93,7 +93,8 @@ export class ProxyProtocol {
       if (rest.length > 0) socket.unshift(rest)
       accept()
     }
-    const timer = this.#options.clock.after(headerTimeoutMs, () => refuse('timeout'))
+    // A caller that connects and is silent is no fault of a proxy.
+    const timer = this.#options.clock.after(headerTimeoutMs, () => (isTrusted ? refuse('timeout') : socket.destroy()))
     socket.once('close', () => timer.cancel())
     socket.on('error', ignore).on('end', endEarly).on('readable', read)
   }

@@ -231,9 +231,14 @@ t.test('a connection that is reset at once is nobody’s, and not counted as unt
 })
 
 t.test('from elsewhere there must be no header; a connection without one is that of a caller', async t => {
-  const { port, refusals } = await startServer(t, { trustedProxies: ['192.0.2.1'] })
+  const { port, clock, open, refusals } = await startServer(t, { trustedProxies: ['192.0.2.1'] })
   t.match(await exchange(port, [get]), /127\.0\.0\.1$/)
   t.equal(await exchange(port, [`PROXY TCP4 203.0.113.7 10.0.0.1 1 2\r\n${get}`]), '')
   t.equal(await exchange(port, [v2(0x21, 0x11, tcp4)]), '')
+  await waitUntil(() => open.count === 0)
+  const silent = exchange(port, [])
+  await waitUntil(() => open.count === 1)
+  clock.advance(5_000)
+  t.equal(await silent, '')
   t.same(refusals(), [['untrusted', 2]])
 })
