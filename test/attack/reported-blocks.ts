@@ -82,7 +82,7 @@ export const runReportedBlocks = async ({
 const workersOf = ({ workers = 1 }: ReportedBlocksRow): number => workers
 
 /** Rounds of each row in the short run. */
-const shortRounds = 10
+const shortRounds = 20
 
 export const reportedBlocks: Attack = {
   name: 'reported-blocks',
