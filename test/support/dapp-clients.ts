@@ -75,7 +75,7 @@ export const openViem = (url: string, { batch = false } = {}): DappClient => {
     rpcUrls: { default: { http: [url] } },
     nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 },
   })
-  const socket = url.startsWith('ws') ? webSocket(url, { reconnect: false }) : undefined
+  const socket = url.startsWith('ws') ? webSocket(url, { reconnect: false, keepAlive: false }) : undefined
   const transport = socket ?? http(url, { batch })
   const client = createPublicClient({ chain, transport, pollingInterval: pollingIntervalMs })
   const wallet = createWalletClient({ chain, transport, account: privateKeyToAccount(privateKeys.viem) })
