@@ -1,7 +1,7 @@
 import { describeMissingNetworks, loadConfig } from '../config/load.ts'
 import { countNoun } from '../config/problem.ts'
 import type { Problem } from '../config/problem.ts'
-import { limitsRates, missingRateLimit } from '../config/rate-warnings.ts'
+import { limitsRates, missingRateLimit } from '../config/warnings.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'

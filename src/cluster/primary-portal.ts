@@ -1,12 +1,39 @@
 import { describeNetworks } from '../core/dry-run.ts'
 import type { ValidConfig } from '../core/gateway.ts'
 import { version } from '../core/version.ts'
-import { openPortal } from '../portal/index.ts'
+import { openPortal, openOperatorApp } from '../portal/index.ts'
 import type { PortalOptions } from '../portal/index.ts'
 import type { Listener } from '../server/index.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
 import { openStore } from '../store/open-store.ts'
+import type { GatewayConfig } from '../config/types.ts'
+import type { OperatorAppOptions } from '../portal/operator/operator-app.ts'
+import type { Store } from '../store/store.ts'
+
+type PrimaryOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url'>
+
+/** The operator's application of a gateway with workers: the primary serves it, with a connection to the store that is opened when it is needed. */
+export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url } }: GatewayConfig, options: PrimaryOptions) => {
+  let opening: Promise<Store> | undefined
+  const openOnce = (): Promise<Store> =>
+    (opening ??= openStore(storeAddress, systemClock).catch((error: unknown) => {
+      // The next request tries again.
+      opening = undefined
+      throw error
+    }))
+  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url })
+  return {
+    serve: app.serve,
+    async close(): Promise<void> {
+      await app.close()
+      await opening?.then(
+        store => store.close(),
+        () => undefined,
+      )
+    },
+  }
+}
 
 export interface PrimaryPortal extends Listener {
   reload(config: Pick<ValidConfig, 'gateway' | 'networks'>): void

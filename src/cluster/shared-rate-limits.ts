@@ -1,6 +1,10 @@
 import type { Clock } from '../services/clock.ts'
+import type { TokenRequest } from '../services/rate-limits.ts'
+import { RemoteRateLimits } from '../services/remote-rate-limits.ts'
+import type { TokenGrant } from '../services/remote-rate-limits.ts'
+import { withTimeoutOr } from '../util/async.ts'
+import type { PrimaryMessage, WorkerMessage, WorkerChannel } from './channel.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
-import type { WorkerChannel, WorkerMessage } from './channel.ts'
 
 type TakeTokens = Extract<WorkerMessage, { readonly kind: 'takeTokens' }>
 
@@ -21,5 +25,52 @@ export class SharedRateLimits {
     const more = Math.min(most - request.tokens, Math.floor(remaining / (2 * this.#workerCount)))
     const granted = waitMs > 0 ? 0 : request.tokens + this.#buckets.takeMore(request, more)
     worker.send({ kind: 'tokens', id, granted, waitMs, state: this.#buckets.stateOf(request.bucket, request.rate) })
+  }
+}
+
+/** When the primary does not answer in time, a call is let through. */
+const primaryTimeoutMs = 50
+
+type Reply = Extract<PrimaryMessage, { readonly kind: 'tokens' }>
+
+/** The buckets of a worker: the primary has those of the gateway. */
+export class WorkerRateLimits extends RemoteRateLimits {
+  readonly #primary: PrimaryTokens
+
+  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
+    const primary = new PrimaryTokens(clock, send)
+    super(clock, primary.request)
+    this.#primary = primary
+  }
+
+  /** From the primary. */
+  handleMessage(reply: Reply): void {
+    this.#primary.handleMessage(reply)
+  }
+}
+
+/** Requests to the primary that wait for their replies. */
+class PrimaryTokens {
+  readonly #clock: Clock
+  readonly #send: (message: WorkerMessage) => void
+  readonly #pending = new Map<number, (reply: Reply) => void>()
+  #lastId = 0
+
+  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
+    this.#clock = clock
+    this.#send = send
+  }
+
+  readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {
+    const id = (this.#lastId += 1)
+    const reply = new Promise<Reply>(resolve => this.#pending.set(id, resolve))
+    this.#send({ kind: 'takeTokens', id, request, most })
+    const received = await withTimeoutOr(this.#clock, primaryTimeoutMs, reply, () => undefined)
+    this.#pending.delete(id)
+    return received
+  }
+
+  handleMessage(reply: Reply): void {
+    this.#pending.get(reply.id)?.(reply)
   }
 }

@@ -5,7 +5,7 @@ import { getOrCreate } from '../util/memoize.ts'
 import type { NetworkMessage, WorkerMessage } from './channel.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import type { WorkerHeadsOptions } from './worker-heads.ts'
-import { WorkerPeers } from './worker-peers.ts'
+import { WorkerPeers } from './peer-relay.ts'
 
 /** Longer than the primary asks nodes that do not answer. Without news of them from the primary a worker still starts: until it comes, no node gets calls. */
 const chainCheckTimeoutMs = 5000

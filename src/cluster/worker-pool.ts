@@ -9,10 +9,8 @@ import { Backoff } from '../util/async.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { PreparedReload, ReloadProblem } from '../core/reloader.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from './channel.ts'
-import { openWorkerChannel, spawnWorker, whenExited, whenReady } from './worker-process.ts'
-import type { WorkerExit } from './worker-process.ts'
-import { requestReply } from './worker-request.ts'
-import type { PrimaryRequest, ReplyKind, WorkerReply } from './worker-request.ts'
+import { openWorkerChannel, spawnWorker, whenExited, whenReady, requestReply } from './worker-process.ts'
+import type { WorkerExit, PrimaryRequest, ReplyKind, WorkerReply } from './worker-process.ts'
 
 export { WorkerExitError, WorkerSpawnError } from './worker-process.ts'
 

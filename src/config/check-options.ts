@@ -1,20 +1,20 @@
 import { dirname } from 'node:path'
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
-import type { Infer, ObjectSchema, Schema } from '../plugin/options-schema.ts'
+import type { Infer, ObjectSchema, Schema, UsualRange } from '../plugin/options-schema.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { jsonPointer, mapItems } from '../util/json-path.ts'
 import { maskSecrets } from './effective-file.ts'
-import { formats } from './formats.ts'
+import { formats, parseDuration, parseSize } from './formats.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { childSchema, toJsonSchema } from './schema.ts'
-import { problemsOfAjvErrors } from './ajv-errors.ts'
+import { problemsOfAjvErrors, formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
-import { findUnevenItems } from './uneven-lists.ts'
-import { findUnusualValues, usualRangeError } from './usual-range.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
+import type { Path } from '../plugin/plugin.ts'
+import { isJsonObject } from '../util/json.ts'
 
 /** The result for one map of options. */
 export interface CheckedOptions<Options> {
@@ -122,4 +122,76 @@ const convertFormats = (value: unknown, schema: Schema | undefined, directory: s
   const format = schema?.type === 'string' ? schema.format : undefined
   if (typeof value === 'string') return format ? formats[format].convert(value, directory) : value
   return mapItems(value, (item, part) => convertFormats(item, childSchema(schema, part), directory))
+}
+
+/** A warning for each item of a list that lacks an option which another item has, where the schema says that this matters. */
+const findUnevenItems = ({ source, namePath, owner, schema }: OptionsLocation): readonly Problem[] => {
+  const visitItems = (items: readonly unknown[], schema: Schema | undefined, inside: Path): readonly Problem[] => {
+    const properties = schema?.type === 'object' ? Object.entries(schema.properties ?? {}) : []
+    return properties.flatMap(([key, { whenOthersHaveIt }]) => {
+      const without = [...items.entries()].filter(([, item]) => isJsonObject(item) && !Object.hasOwn(item, key))
+      if (whenOthersHaveIt === undefined || without.length === items.length) return []
+      return without.map(([index]) => {
+        const itemPath = [...inside, index]
+        const message = `${formatOptionPath(owner, itemPath)} has no \`${key}\`, but another item has: ${whenOthersHaveIt}`
+        return source.problemAt([...namePath, ...itemPath], message, `add \`${key}\``)
+      })
+    })
+  }
+  const visit = (value: unknown, schema: Schema | undefined, inside: Path): readonly Problem[] => {
+    if (Array.isArray(value)) {
+      const items = value.flatMap((item, i) => visit(item, childSchema(schema, i), [...inside, i]))
+      return [...items, ...visitItems(value, childSchema(schema, 0), inside)]
+    }
+    return isJsonObject(value)
+      ? Object.entries(value).flatMap(([key, item]) => visit(item, childSchema(schema, key), [...inside, key]))
+      : []
+  }
+  return visit(source.valueAt(namePath), schema, [])
+}
+
+/** A warning for each duration or size below the location that is outside its usual range. */
+export const findUnusualValues = ({ source, namePath, owner, schema }: OptionsLocation): readonly Problem[] => {
+  const visit = (value: unknown, schema: Schema | undefined, inside: Path): readonly Problem[] => {
+    if (Array.isArray(value)) return value.flatMap((item, i) => visit(item, childSchema(schema, i), [...inside, i]))
+    if (isJsonObject(value)) return Object.entries(value).flatMap(([key, item]) => visit(item, childSchema(schema, key), [...inside, key]))
+    const path = [...namePath, ...inside]
+    const text = source.textAt(path)
+    if (schema?.type !== 'string' || schema.usual === undefined || text === undefined || isUsual(text, schema.usual)) return []
+    const { min, max } = schema.usual
+    const message = `${formatOptionPath(owner, inside)} is usually ${min} to ${max}, not ${source.describeValueAt(path)}`
+    return [source.problemAt(path, message, schema.description)]
+  }
+  return visit(source.valueAt(namePath), schema, [])
+}
+
+/** A text that is no quantity is a problem of its own. */
+const isUsual = (text: string, { min, max }: UsualRange): boolean => {
+  const value = parseQuantity(text)
+  return value === undefined || value === 0 || (value >= (parseQuantity(min) ?? 0) && value <= (parseQuantity(max) ?? Infinity))
+}
+
+/** The units of durations and of sizes differ. */
+const parseQuantity = (text: string): number | undefined => parseDuration(text) ?? parseSize(text)
+
+/** What is wrong with the usual ranges of a schema; undefined when nothing is. */
+const usualRangeError = (schema: Schema, path: Path = []): string | undefined => {
+  if (schema.type === 'array') return usualRangeError(schema.items, path)
+  if (schema.type === 'object') {
+    const children = [
+      ...Object.entries(schema.properties ?? {}),
+      ...(schema.additionalProperties ? [['NAME', schema.additionalProperties] as const] : []),
+    ]
+    return children.map(([name, child]) => usualRangeError(child, [...path, name])).find(error => error !== undefined)
+  }
+  if (schema.type !== 'string' || schema.usual === undefined) return undefined
+  const parse =
+    schema.format === 'duration' || schema.format === 'auto-duration'
+      ? parseDuration
+      : schema.format === 'size'
+        ? parseSize
+        : () => undefined
+  const [min, max] = [parse(schema.usual.min), parse(schema.usual.max)]
+  if (min !== undefined && max !== undefined && min < max) return undefined
+  return `usual of ${formatOptionPath('', path)} must be { min, max } of a duration or a size`
 }

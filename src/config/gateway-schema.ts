@@ -4,7 +4,7 @@ import { rateLimitProperties } from '../services/rate-limits.ts'
 import { accessLogSchema } from './access-log-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
 import { browserUrlPattern, portalSchema } from './portal-schema.ts'
-import { tlsSchema } from './tls-schema.ts'
+import { tlsSchema } from './tls-options.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 

@@ -6,7 +6,6 @@ import type { Handler, Next, Stage } from '../plugin/plugin.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
-import { readTraceparent } from './trace-context.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
@@ -15,6 +14,15 @@ import type { Counter, Metrics } from '../services/metrics.ts'
 import type { InFlight } from '../util/in-flight.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { methodNameOf } from '../util/json.ts'
+
+/** W3C Trace Context, version 00: neither id is all zeros. */
+const traceparentPattern = /^00-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/
+
+/** The trace that a caller has sent; undefined where there is none, or it is not well-formed. */
+const readTraceparent = ({ headers }: Pick<Origin, 'headers'>): string | undefined => {
+  const { traceparent } = headers
+  return typeof traceparent === 'string' && traceparentPattern.test(traceparent) ? traceparent : undefined
+}
 
 /** A stage whose context the loader has checked; the types of contexts end here. */
 export type AnyStage = Stage<never, never>

@@ -1,5 +1,5 @@
 import type * as OpenTelemetry from '@opentelemetry/api'
-import type { Context, Span, Tracer, TracerProvider } from '@opentelemetry/api'
+import type { Context, Span, Tracer, TracerProvider, Attributes, SpanStatusCode } from '@opentelemetry/api'
 import type { Origin } from '../plugin/call.ts'
 import type { Handler, Next } from '../plugin/plugin.ts'
 import type { Reply } from '../plugin/reply.ts'
@@ -8,8 +8,8 @@ import type { SpanReference, UpstreamClient } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
-import { otherMethod, recordBug, recordReply, rpcAttributes } from './span-attributes.ts'
 import { version } from './version.ts'
+import { isFailure } from '../plugin/reply.ts'
 
 /**
  * The spans of a process whose operator has registered an SDK of OpenTelemetry before the start; undefined without one: then nothing
@@ -158,3 +158,35 @@ const formatTraceparent = (span: Span): string => {
   const { traceId, spanId, traceFlags } = span.spanContext()
   return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`
 }
+
+/** What spans call a method that the network does not offer, by the semantic conventions for RPC. */
+const otherMethod = '_OTHER'
+
+/** By the semantic conventions for JSON-RPC; until version 1.37 of them, `rpc.system.name` was `rpc.system`, which some backends expect. */
+const rpcAttributes = (method: string): Attributes => ({
+  'rpc.system.name': 'jsonrpc',
+  'rpc.system': 'jsonrpc',
+  'rpc.method': method,
+  'jsonrpc.protocol.version': '2.0',
+})
+
+/** Messages and data of errors are not recorded: nodes and callers write them. */
+export const recordReply = (span: Span, reply: Reply): void => {
+  const { source, upstream, cache, credits } = reply
+  span.setAttribute('tollgate.source', source)
+  if (upstream !== undefined) span.setAttribute('tollgate.upstream', upstream)
+  if (cache !== undefined) span.setAttribute('tollgate.cache', cache)
+  if (credits !== undefined) span.setAttribute('tollgate.credits', credits)
+  if (!isFailure(reply)) return
+  const { error, kind, fault, cause } = reply
+  span.setAttributes({ 'rpc.response.status_code': String(error.code), 'error.type': kind, 'tollgate.fault': fault })
+  span.setStatus({ code: errorStatus, ...(cause !== undefined && { message: cause }) })
+}
+
+const recordBug = (span: Span): void => {
+  span.setAttribute('error.type', 'internal')
+  span.setStatus({ code: errorStatus })
+}
+
+/** SpanStatusCode.ERROR: the API is not loaded for one number. */
+const errorStatus: SpanStatusCode.ERROR = 2

@@ -7,7 +7,7 @@ import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.
 import type { WorkerPool } from '../../src/cluster/worker-pool.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from '../../src/cluster/channel.ts'
-import { WorkerReload } from '../../src/cluster/worker-reload.ts'
+import { WorkerReload } from '../../src/cluster/worker.ts'
 import { configId } from '../../src/core/config-changes.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'

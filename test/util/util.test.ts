@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
-import { QuantileSketch } from '../../src/util/quantile-sketch.ts'
+import { QuantileSketch } from '../../src/services/upstream-client/latency-tracker.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
   let times = 0

@@ -8,10 +8,10 @@ import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
 import { isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, readDayRecords, toUsageCount } from './lmdb-ledger.ts'
-import { lmdbRecordStore } from './lmdb-records.ts'
-import { openMetaTable, openTables } from './lmdb-tables.ts'
+import { openMetaTable, openTables, maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { toStoreError, Transactions } from './transactions.ts'
+import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
 /**
  * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on
@@ -110,3 +110,57 @@ const copyableLmdb = (tables: LmdbTables, transactions: Transactions, clock: Clo
     for (const { key, value } of tables.usage.getRange(range)) yield toUsageCount(key, value)
   },
 })
+
+const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: Clock): RecordStore => {
+  const { records, recordsByAccount, recordsByExpiry } = tables
+  const find = (kind: RecordKind, id: string): StoredRecord | undefined => {
+    const found = records.get([kind, id])
+    return found !== undefined && found.expires > clock.now() ? found : undefined
+  }
+  const remove = (kind: RecordKind, { id, account, expires }: StoredRecord): void => {
+    records.remove([kind, id])
+    recordsByAccount.remove([kind, account, id])
+    recordsByExpiry.remove([expires, kind, id])
+  }
+  const put = (kind: RecordKind, record: StoredRecord): void => {
+    const replaced = records.get([kind, record.id])
+    const expired = expiredKeys(tables, clock.now())
+    if (replaced !== undefined) remove(kind, replaced)
+    for (const [, kindOfExpired, id] of expired) {
+      const row = records.get([kindOfExpired, id])
+      if (row !== undefined && id !== record.id) remove(kindOfExpired, row)
+    }
+    records.put([kind, record.id], record)
+    recordsByAccount.put([kind, record.account, record.id], true)
+    recordsByExpiry.put([record.expires, kind, record.id], true)
+  }
+
+  return {
+    putRecord: (kind, record) => transactions.run(() => put(kind, record)),
+    addRecord: (kind, record) =>
+      transactions.run(() => {
+        if (find(kind, record.id) !== undefined) return false
+        put(kind, record)
+        return true
+      }),
+    findRecord: find,
+    takeRecord: (kind, id) =>
+      transactions.run(() => {
+        const found = records.get([kind, id])
+        if (found === undefined) return undefined
+        remove(kind, found)
+        return found.expires > clock.now() ? found : undefined
+      }),
+    records: (kind, account) =>
+      [...recordsByAccount.getKeys({ start: [kind, account, ''], end: [kind, account, maxKeySuffix] })].flatMap(
+        ([, , id]) => find(kind, id) ?? [],
+      ),
+  }
+}
+
+/** Dropped with each write in one transaction, during which other processes cannot write. */
+const maxExpiredPerWrite = 50
+
+const expiredKeys = ({ recordsByExpiry }: LmdbTables, now: number) => [
+  ...recordsByExpiry.getKeys({ end: [now] as never, limit: maxExpiredPerWrite }),
+]

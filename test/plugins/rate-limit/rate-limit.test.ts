@@ -1,7 +1,6 @@
 import t from 'tap'
 import rateLimit from '../../../plugins/rate-limit/index.ts'
-import { SharedRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
-import { WorkerRateLimits } from '../../../src/cluster/worker-rate-limits.ts'
+import { SharedRateLimits, WorkerRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
 import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/channel.ts'
 import type { CountedCall, MethodTable } from '../../../src/services/index.ts'
 import { TokenBuckets } from '../../../src/services/rate-limits.ts'
