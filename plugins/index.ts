@@ -6,7 +6,7 @@ import failover from './failover/index.ts'
 import keyAuth from './key-auth.ts'
 import networkAccess from './network-access.ts'
 import params from './params.ts'
-import rateLimit from './rate-limit/index.ts'
+import rateLimit from './rate-limit.ts'
 import subscriptions from './subscriptions/index.ts'
 import upstream from './upstream/index.ts'
 

@@ -1,4 +1,13 @@
-import { assertKnownMethods, copyReply, definePlugin, isFailure, memoizeFrozen, stringifyJson } from '../../src/plugin/plugin.ts'
+import {
+  assertKnownMethods,
+  copyReply,
+  definePlugin,
+  isFailure,
+  memoizeFrozen,
+  stringifyJson,
+  getOrCreate,
+  metricDefinitions,
+} from '../../src/plugin/plugin.ts'
 import type {
   CachePolicy,
   Call,
@@ -10,12 +19,11 @@ import type {
   Next,
   Reply,
   Services,
+  Counter,
 } from '../../src/plugin/plugin.ts'
 import { CallsInFlight } from './calls-in-flight.ts'
-import { LookupCounters } from './lookup-counters.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './finality.ts'
-import { explainPolicy } from './explain-policy.ts'
 import { MemoryCache } from './memory-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
@@ -66,60 +74,21 @@ export default definePlugin({
   shares: true,
   withoutHeads: 'results outlive new blocks by up to one poll interval, and none is cached for longer, however old its block',
   create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...redisLimits }, services) {
-    const { methods, heads, clock, log } = services
+    const { methods } = services
     assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
       methods,
     )
     const methodCaches = new Map(methods.names.map(name => [name, createMethodCache(name, methods.get(name), overrides[name])]))
-    const lookups = new LookupCounters(services.metrics)
     let stopMeasuring = () => {}
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
-    const callsInFlight = new CallsInFlight(services)
-
-    const handle: Handler<'request'> = async (call, next) => {
-      const { request } = call.context
-      const methodCache = methodCaches.get(request.method)
-      if (methodCache === undefined) return next(call)
-      if (methodCache.sends) return send(call, next, heads)
-      const requestKey = methodCache.keyOf(request.params)
-      if (requestKey === undefined) return next(call)
-      const variant = services.vary(call)
-      const key = variant + requestKey
-      let isInStep = !heads.mayLag
-      let hit = memoryCache.get(key, heads.snapshot, isInStep)
-      if (hit === undefined && !isInStep) {
-        isInStep = await heads.sync()
-        hit = memoryCache.get(key, heads.snapshot, isInStep)
-      }
-      if (hit !== undefined) {
-        lookups.record(request.method, 'memory')
-        heads.recordActivity() // the head is followed, so that a reorg ends the hit
-        return hit
-      }
-      const snapshot = heads.snapshot
-      const callInFlight = isInStep ? callsInFlight.find(key) : undefined
-      if (callInFlight !== undefined) {
-        lookups.record(request.method, 'joined')
-        callInFlight.span?.linkFromCurrent()
-        log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
-        return copyReply(await callInFlight.join(call), { cache: 'hit' })
-      }
-      const { transactionVersion } = heads
-      const miss = { key, policy: methodCache.policy, request, snapshot, transactionVersion, requestedAt: clock.monotonic() }
-      const below = secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss)
-      const reply = await callsInFlight.begin(key, call, variant, below).join(call)
-      memoryCache.store(miss, reply)
-      lookups.record(request.method, reply.source === 'cache' ? 'redis' : 'miss')
-      return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
-    }
     const explain = ({ method }: ExplainedCall): Explanation => {
       const methodCache = methodCaches.get(method)
       return { text: [explainPolicy(methodCache === undefined || methodCache.sends ? 'never' : methodCache.policy)] }
     }
     return {
-      handle,
+      handle: createHandler({ methodCaches, memoryCache, secondLevelCache }, services),
       explain,
       async start() {
         stopMeasuring = memoryCache.measure(services.metrics)
@@ -129,6 +98,55 @@ export default definePlugin({
     }
   },
 })
+
+interface CacheLevels {
+  readonly methodCaches: ReadonlyMap<string, MethodCache>
+  readonly memoryCache: MemoryCache
+  readonly secondLevelCache: SecondLevelCache | undefined
+}
+
+/** Answers from the first level that has the answer; otherwise calls that ask the same at the same time share one request. */
+const createHandler = ({ methodCaches, memoryCache, secondLevelCache }: CacheLevels, services: Services): Handler<'request'> => {
+  const { heads, clock, log } = services
+  const lookups = new LookupCounters(services.metrics)
+  const callsInFlight = new CallsInFlight(services)
+  return async (call, next) => {
+    const { request } = call.context
+    const methodCache = methodCaches.get(request.method)
+    if (methodCache === undefined) return next(call)
+    if (methodCache.sends) return send(call, next, heads)
+    const requestKey = methodCache.keyOf(request.params)
+    if (requestKey === undefined) return next(call)
+    const variant = services.vary(call)
+    const key = variant + requestKey
+    let isInStep = !heads.mayLag
+    let hit = memoryCache.get(key, heads.snapshot, isInStep)
+    if (hit === undefined && !isInStep) {
+      isInStep = await heads.sync()
+      hit = memoryCache.get(key, heads.snapshot, isInStep)
+    }
+    if (hit !== undefined) {
+      lookups.record(request.method, 'memory')
+      heads.recordActivity() // the head is followed, so that a reorg ends the hit
+      return hit
+    }
+    const snapshot = heads.snapshot
+    const callInFlight = isInStep ? callsInFlight.find(key) : undefined
+    if (callInFlight !== undefined) {
+      lookups.record(request.method, 'joined')
+      callInFlight.span?.linkFromCurrent()
+      log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
+      return copyReply(await callInFlight.join(call), { cache: 'hit' })
+    }
+    const { transactionVersion } = heads
+    const miss = { key, policy: methodCache.policy, request, snapshot, transactionVersion, requestedAt: clock.monotonic() }
+    const below = secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss)
+    const reply = await callsInFlight.begin(key, call, variant, below).join(call)
+    memoryCache.store(miss, reply)
+    lookups.record(request.method, reply.source === 'cache' ? 'redis' : 'miss')
+    return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
+  }
+}
 
 /** What a call needs to know of its method. */
 interface MethodCache {
@@ -175,3 +193,35 @@ const lookUpBefore =
   (next: Next<'request'>, secondLevelCache: SecondLevelCache, query: CacheQuery): Next<'request'> =>
   async call =>
     (await secondLevelCache.get(query)) ?? next(call)
+
+/** What `tollgate explain` says of a cache policy. */
+const explainPolicy = (policy: CachePolicy): string =>
+  policy === 'never' ? explanations.never : `${explanations[policy]}; identical calls in flight share one upstream call`
+
+const explanations: Readonly<Record<CachePolicy, string>> = {
+  never: 'not cached: each call reaches a node',
+  latest: 'cached until there is a newer block',
+  block: 'cached as long as the block that the parameters name: until there is a newer block, and for good once it is final',
+  mined: 'cached as long as the block that the result names, and for good once it is final; `null` is not cached',
+}
+
+/** What has answered a call. */
+type LookupResult = 'memory' | 'redis' | 'joined' | 'miss'
+
+/** Counts look-ups by method and result; a series begins with its first count. */
+class LookupCounters {
+  readonly #metrics: Services['metrics']
+  readonly #countersByMethod = new Map<string, Partial<Record<LookupResult, Counter>>>()
+
+  constructor(metrics: Services['metrics']) {
+    this.#metrics = metrics
+  }
+
+  record(method: string, result: LookupResult): void {
+    const counters = getOrCreate(this.#countersByMethod, method, newCounters)
+    const counter = (counters[result] ??= this.#metrics.counter(metricDefinitions.cacheLookups, { method, result }))
+    counter.add()
+  }
+}
+
+const newCounters = (): Partial<Record<LookupResult, Counter>> => ({})

@@ -1,5 +1,5 @@
 import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
-import type { Clock, Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
+import type { Clock, Reply, Signal, Timer, Failure } from '../../src/plugin/plugin.ts'
 
 /** A request to one node, which ends early when the signal aborts. */
 export type Attempt = (signal: Signal) => Promise<Reply>
@@ -101,3 +101,14 @@ export const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: 
     stopListening()
   }
 }
+
+/** The first failure that is about the request rather than about its node. */
+export const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
+  one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
+
+export const betterReply = (one: Reply, other: Reply): Reply =>
+  !isFailure(one) ? one : isFailure(other) ? betterFailure(one, other) : other
+
+/** True when no other node can have a better reply. */
+export const isFinalReply = (reply: Reply): boolean =>
+  isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true

@@ -1,9 +1,8 @@
 import { isFailure, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
-import { attemptWithin, hedge } from './attempts.ts'
+import { attemptWithin, betterFailure, betterReply, hedge, isFinalReply } from './attempts.ts'
 import type { Attempt } from './attempts.ts'
 import type { NodeSelection } from './node-selection.ts'
-import { betterFailure, betterReply, isFinalReply } from './reply-order.ts'
 import { resolveDuplicateTransaction } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 

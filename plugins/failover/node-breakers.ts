@@ -1,5 +1,5 @@
-import { CircuitBreaker, getOrCreate, metricDefinitions } from '../../src/plugin/plugin.ts'
-import type { CircuitBreakerOptions, Services } from '../../src/plugin/plugin.ts'
+import { CircuitBreaker, getOrCreate, metricDefinitions, isFailure } from '../../src/plugin/plugin.ts'
+import type { CircuitBreakerOptions, Services, CallOutcome, Failure, Reply } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** The class of the breaker that stops calls of every class. */
@@ -63,3 +63,19 @@ export class NodeBreakers {
     })
   }
 }
+
+/**
+ * Ignored are replies that are no evidence of the health of the node: rate limits, the gateway's own limits, a query that
+ * takes too long, a caller who left, errors that callers can cause. If breakers counted those, one caller could open them
+ * for everybody.
+ */
+export const outcomeOf = (reply: Reply): CallOutcome => {
+  if (!isFailure(reply)) return reply.unexpectedType === true ? 'ignored' : 'success'
+  if (reply.retryElsewhere === true) return 'ignored'
+  if (reply.fault === 'upstream') return reply.source === 'gateway' || isRateLimited(reply) ? 'ignored' : 'failure'
+  return reply.fault === 'caller' && (reply.kind === 'node' || reply.kind === 'tooMany') ? 'success' : 'ignored'
+}
+
+/** By the node itself. */
+export const isRateLimited = (reply: Reply): reply is Failure =>
+  isFailure(reply) && reply.category === 'rateLimited' && reply.source !== 'gateway'

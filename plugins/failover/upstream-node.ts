@@ -12,11 +12,10 @@ import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTrac
 import type { Next, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
 import { AttemptInFlight, late, unresponsive } from './attempt-in-flight.ts'
 import type { MovableCall } from './attempt-in-flight.ts'
-import { isRateLimited, outcomeOf } from './call-outcome.ts'
+import { NodeBreakers, allClasses, isRateLimited, outcomeOf } from './node-breakers.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { hungSince, isKnown, lateAfterMs } from './hedging.ts'
-import { allClasses, NodeBreakers } from './node-breakers.ts'
 import { NodeTraffic } from './node-traffic.ts'
 
 /** A call as failover gets it, and the plugins below failover. */

@@ -4,15 +4,17 @@ import { effectivePlan } from '../services/accounts/index.ts'
 import { groupUsage, groupings, readBalance, totalUsage } from '../services/account-reports.ts'
 import type { UsageTotals, Grouping } from '../services/account-reports.ts'
 import type { AccountRow, UsageCount } from '../store/store.ts'
-import { getAccount, removedPlanLabel, withStoreContext } from './store-context.ts'
+import { getAccount, removedPlanLabel, withStoreContext, CommandError } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { UsageError } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatFields, formatTable } from './text-table.ts'
-import { formatAlternatives, formatHint, readArguments, storeOptions } from './args.ts'
+import { formatAlternatives, formatHint, readArguments, storeOptions, configOption } from './args.ts'
 import { quoteCsvField } from './csv.ts'
-import { exportOptions, runUsageExport } from './usage-export.ts'
+import { systemClock } from '../services/clock.ts'
+import { exportUsage, parseMonth } from '../services/usage-export.ts'
+import type { Month, UsageExportRow } from '../services/usage-export.ts'
 
 /** More days than any retention keeps; a bound for the query. */
 const maxDays = 3_660
@@ -26,6 +28,11 @@ const accountOptions = {
   },
   csv: { type: 'boolean', description: 'With --by: prints CSV.' },
   ...storeOptions,
+} as const
+
+const exportOptions = {
+  month: { type: 'string', placeholder: 'YYYY-MM', description: 'With export: the month (UTC).' },
+  format: { type: 'string', placeholder: 'FORMAT', description: 'With export: csv or json; csv if absent.' },
 } as const
 
 const exportKeyword = 'export'
@@ -118,3 +125,59 @@ const formatters: Readonly<Record<CountsQuery['format'], (report: CountsReport) 
 }
 
 const toCells = ({ name, calls, forwarded, credits }: UsageTotals): readonly string[] => [name, ...[calls, forwarded, credits].map(String)]
+
+/** A row with the name of its account; empty when the account no longer exists. */
+interface NamedRow extends UsageExportRow {
+  readonly account: string
+}
+
+const columns = ['id', 'day', 'account', 'accountId', 'key', 'network', 'method', 'outcome', 'forwarded', 'calls', 'credits'] as const
+
+/** Prints the calls of all accounts of one month, for a billing system. */
+const runUsageExport = (args: readonly string[], terminal: Terminal): Promise<number> => {
+  const {
+    values: { config, month: monthText = '', format = 'csv' },
+  } = readArguments(args, [], { ...exportOptions, config: configOption })
+  const month = parseMonth(monthText)
+  if (month === undefined) throw new UsageError('--month must be a month such as 2026-01')
+  if (format !== 'csv' && format !== 'json') throw new UsageError(`--format must be csv or json, not "${format}"`)
+  return withStoreContext(config, terminal, async ({ store, usageRetentionMs }) => {
+    checkMonth(monthText, month, usageRetentionMs, terminal)
+    const names = new Map((await store.accounts()).map(({ id, name }) => [id, name]))
+    const print = format === 'csv' ? printCsv : printJson
+    await print(nameRows(exportUsage(store, month), names), terminal)
+  })
+}
+
+const checkMonth = (text: string, { from, to }: Month, retentionMs: number, { err }: Terminal): void => {
+  const now = systemClock.now()
+  if (from > now) throw new CommandError(`the month ${text} has not begun`)
+  if (from < now - retentionMs) {
+    const kept = isoDate(now - retentionMs)
+    throw new CommandError(
+      `usage of ${text} is not complete: counts before ${kept} may have been dropped, as \`usage.retention\` is ${retentionMs / dayMs}d`,
+    )
+  }
+  if (to > now) err(`warning: the month ${text} is not over: export it again later`)
+}
+
+const nameRows = async function* (rows: AsyncIterable<UsageExportRow>, names: ReadonlyMap<string, string>): AsyncGenerator<NamedRow> {
+  for await (const row of rows) yield { ...row, account: names.get(row.accountId) ?? '' }
+}
+
+const printCsv = async (rows: AsyncIterable<NamedRow>, { out }: Terminal): Promise<void> => {
+  out(columns.join(','))
+  for await (const row of rows) out(columns.map(column => quoteCsvField(String(row[column]))).join(','))
+}
+
+/** An array, one row a line. */
+const printJson = async (rows: AsyncIterable<NamedRow>, { out }: Terminal): Promise<void> => {
+  let previous: string | undefined
+  out('[')
+  for await (const row of rows) {
+    if (previous !== undefined) out(`${previous},`)
+    previous = JSON.stringify(Object.fromEntries(columns.map(column => [column, row[column]])))
+  }
+  if (previous !== undefined) out(previous)
+  out(']')
+}

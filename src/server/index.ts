@@ -26,7 +26,6 @@ import {
   urlOf,
 } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
-import { measureLoad } from './load-metrics.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
@@ -35,6 +34,7 @@ import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsConnections } from './websocket.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
 
 export type { AdminOptions } from './admin.ts'
 
@@ -185,4 +185,28 @@ interface DrainOptions {
   readonly wsConnections: WsConnections
   readonly clock: Clock
   readonly timeoutMs: number
+}
+
+interface CallerConnections {
+  readonly connections: Pick<OpenConnections, 'count'>
+  readonly wsConnections: Pick<WsConnections, 'count'>
+}
+
+/** What callers take of the RPC listener, measured when metrics are read. */
+const measureLoad = (
+  metrics: Metrics,
+  { scheduler, memoryBudget }: Pick<RpcServices, 'scheduler' | 'memoryBudget'>,
+  { connections, wsConnections }: CallerConnections,
+): void => {
+  const connectionCount = metrics.gauge(metricDefinitions.connections, {})
+  const websocketCount = metrics.gauge(metricDefinitions.websockets, {})
+  const waitingMessages = metrics.gauge(metricDefinitions.waitingMessages, {})
+  const inFlightBytes = metrics.gauge(metricDefinitions.inFlightBytes, {})
+  metrics.gauge(metricDefinitions.inFlightMaxBytes, {}).set(memoryBudget.maxBytes)
+  metrics.collect(() => {
+    connectionCount.set(connections.count)
+    websocketCount.set(wsConnections.count)
+    waitingMessages.set(scheduler.waitingCount)
+    inFlightBytes.set(memoryBudget.reservedBytes)
+  })
 }

@@ -11,8 +11,7 @@ import type { RawHeaders } from './response-headers.ts'
 import { logAborted, recordResponse } from './response-records.ts'
 import type { ResponseOrigin } from './response-records.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { sendCompressed, shouldCompress } from './response-compression.ts'
-import { reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
+import { sendCompressed, shouldCompress, reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 

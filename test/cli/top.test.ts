@@ -5,8 +5,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createTopCommand } from '../../src/cli/top.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
-import { formatMetrics } from '../../src/services/metrics-format.ts'
-import { createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
+import { formatMetrics, createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
 import { TestClock } from '../support/fakes.ts'
 
 /** A gateway's metrics, on a listener; and `tollgate top` with an interval of 10 s of its own clock. */

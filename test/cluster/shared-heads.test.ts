@@ -1,5 +1,5 @@
 import t from 'tap'
-import { formatMetrics } from '../../src/services/metrics-format.ts'
+import { formatMetrics } from '../../src/services/metrics.ts'
 import { ancestorAt } from '../support/model-chain.ts'
 import type { WorkerChannel } from '../../src/cluster/channel.ts'
 import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'

@@ -12,8 +12,7 @@ import type { AnyPlugin, Call, Origin, Path, Stage } from '../../src/plugin/plug
 import { refuse } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
-import { formatMetrics } from '../../src/services/metrics-format.ts'
-import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
 import {

@@ -3,8 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
-import { formatMetrics } from '../../src/services/metrics-format.ts'
-import { withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'
+import { formatMetrics, withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { MetricDefinition } from '../../src/services/metrics.ts'
 
 const requests = { name: 'tollgate_a_total', type: 'counter', help: 'Counts.', labels: ['network', 'text'] } as const

@@ -2,11 +2,11 @@ import { toHexQuantity } from '../../util/json.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
-import { HeaderCache } from './header-cache.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 import type { HeadSelection } from './head-selection.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
+import { LRUCache } from 'lru-cache'
 
 export interface CanonicalChainOptions {
   readonly log: Log
@@ -192,5 +192,35 @@ class HeadAncestry {
     const isFirst = this.recentBlocks.highestNumber < 0
     this.recentBlocks.reset(blocks)
     return { kind: isFirst ? 'extended' : 'disconnected' }
+  }
+}
+
+/** An upstream that returns blocks by their hash. */
+interface BlockSource {
+  fetchBlock(hash: string): Promise<BlockHeader | undefined>
+}
+
+/** Headers of 2 KB each. */
+const maxHeaders = 512
+
+/** Blocks by hash, so that each is requested once, whoever needs it. */
+class HeaderCache {
+  readonly #headers = new LRUCache<string, BlockHeader>({ max: maxHeaders })
+
+  add(block: BlockHeader): void {
+    this.#headers.set(block.hash, block)
+  }
+
+  /** From the first of the upstreams that returns it. */
+  async fetch(hash: string, upstreams: readonly BlockSource[]): Promise<BlockHeader | undefined> {
+    const cached = this.#headers.get(hash)
+    if (cached !== undefined) return cached
+    for (const upstream of upstreams) {
+      const block = await upstream.fetchBlock(hash)
+      if (block?.hash !== hash) continue
+      this.add(block)
+      return block
+    }
+    return undefined
   }
 }

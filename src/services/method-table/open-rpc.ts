@@ -1,7 +1,7 @@
-import { jsonSchemaOf } from './json-schema.ts'
-import type { JsonSchema } from './json-schema.ts'
 import type { MethodDescription, ResultKind } from './index.ts'
-import type { CompiledMethod, NetworkIdentity, ResolvedPosition } from './table-types.ts'
+import type { CompiledMethod, NetworkIdentity, ResolvedPosition, JsonType, Rule } from './table-types.ts'
+import type { Json } from '../../plugin/call.ts'
+import { parseHexFormat } from './rule-keywords.ts'
 
 const openRpcVersion = '1.3.2'
 
@@ -48,3 +48,71 @@ const resultSchemas: Readonly<Record<ResultKind, JsonSchema>> = {
 
 /** Any value for a result that the table does not describe. */
 const resultSchema = (kind: ResultKind | undefined): JsonSchema => (kind === undefined ? {} : resultSchemas[kind])
+
+/** A JSON Schema of draft 7. */
+export type JsonSchema = { readonly [keyword: string]: Json }
+
+/**
+ * The JSON Schema of what callers should send: every value that it accepts passes the rule. The rule accepts more: other
+ * spellings of the same value, and `null` for a missing member. What JSON Schema cannot express is in the description.
+ */
+const jsonSchemaOf = (rule: Rule): JsonSchema => {
+  const alternatives = [rule.type ?? []].flat().flatMap(type => schemasOfType(type, rule))
+  const [only] = alternatives
+  const schema = only !== undefined && alternatives.length === 1 ? only : { anyOf: alternatives }
+  const description = describeLimits(rule)
+  return {
+    ...(rule.label !== undefined && { title: rule.label }),
+    ...(description !== '' && { description }),
+    ...schema,
+    ...(rule.default !== undefined && { default: rule.default }),
+  }
+}
+
+const schemasOfType = (type: JsonType, rule: Rule): readonly JsonSchema[] => {
+  switch (type) {
+    case 'string':
+      return stringSchemas(rule)
+    case 'array':
+      return [{ type, ...pick(rule, ['minItems', 'maxItems']), ...(rule.items && { items: jsonSchemaOf(rule.items) }) }]
+    case 'object':
+      return [objectSchema(rule)]
+    case 'integer':
+    case 'number':
+      return [{ type, ...pick(rule, ['minimum', 'maximum']) }]
+    default:
+      return [{ type }]
+  }
+}
+
+/** One schema for each format, and one for the block tags. */
+const stringSchemas = ({ hex, tags, ...rule }: Rule): readonly JsonSchema[] => {
+  if (hex === undefined) return [{ type: 'string', ...pick(rule, ['enum', 'minLength', 'maxLength']) }]
+  const formats = [hex].flat().map(format => ({ type: 'string', pattern: parseHexFormat(format).pattern }))
+  return tags === undefined || tags.length === 0 ? formats : [...formats, { type: 'string', enum: tags }]
+}
+
+const objectSchema = (rule: Rule): JsonSchema => {
+  const { properties = {}, additionalProperties, exactlyOne = [], excludes = {} } = rule
+  const conflicts = Object.entries(excludes).flatMap(([name, others]) => others.map(other => ({ not: { required: [name, other] } })))
+  const members = Object.fromEntries(Object.entries(properties).map(([name, member]) => [name, jsonSchemaOf(member)]))
+  return {
+    type: 'object',
+    ...pick(rule, ['required', 'maxProperties']),
+    ...(rule.properties && { properties: members }),
+    ...(additionalProperties !== undefined && {
+      additionalProperties: typeof additionalProperties === 'boolean' ? additionalProperties : jsonSchemaOf(additionalProperties),
+    }),
+    ...(exactlyOne.length > 0 && { oneOf: exactlyOne.map(name => ({ required: [name] })) }),
+    ...(conflicts.length > 0 && { allOf: conflicts }),
+  }
+}
+
+const describeLimits = ({ ordered = {}, maxTotal }: Rule): string =>
+  [
+    ...Object.entries(ordered).map(([low, high]) => `The number ${low} must not exceed the number ${high}.`),
+    ...(maxTotal === undefined ? [] : [`At most ${maxTotal.limit} values in ${maxTotal.of.join(' and ')} together.`]),
+  ].join(' ')
+
+const pick = (rule: Rule, keywords: readonly (keyof Rule)[]): JsonSchema =>
+  Object.fromEntries(Object.entries(rule).filter(([keyword]) => keywords.includes(keyword as keyof Rule))) // names of its own

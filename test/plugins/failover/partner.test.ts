@@ -4,7 +4,7 @@ import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
-import { formatMetrics } from '../../../src/services/metrics-format.ts'
+import { formatMetrics } from '../../../src/services/metrics.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import rateLimit from '../../../plugins/rate-limit/index.ts'
+import rateLimit from '../../../plugins/rate-limit.ts'
 import { SharedRateLimits, WorkerRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
 import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/channel.ts'
 import type { CountedCall, MethodTable } from '../../../src/services/index.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Json } from '../../../src/plugin/call.ts'
-import { formatMetrics } from '../../../src/services/metrics-format.ts'
+import { formatMetrics } from '../../../src/services/metrics.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads } from './model-heads.ts'
 

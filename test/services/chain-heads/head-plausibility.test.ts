@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Json } from '../../../src/plugin/call.ts'
-import { formatMetrics } from '../../../src/services/metrics-format.ts'
+import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads, targetOf } from './model-heads.ts'
 

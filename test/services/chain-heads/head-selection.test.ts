@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { Heads } from '../../../src/services/index.ts'
-import { formatMetrics } from '../../../src/services/metrics-format.ts'
+import { formatMetrics } from '../../../src/services/metrics.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads, targetOf } from './model-heads.ts'
 
