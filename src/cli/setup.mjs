@@ -1,7 +1,6 @@
 // Installs the packages and compiles where that is needed. npm runs it before `start`, `test`, `bench` and the like.
 // Plain JavaScript without dependencies: it runs before any package is installed.
 //
-//   --tests       prepares tap too
 //   --packages    installs the packages only
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -19,23 +18,19 @@ const pageFolder = 'src/portal/page'
 const pageStamp = 'dist/.page'
 const wasmConfig = 'src/json/wasm/asconfig.json'
 const tablesStamp = 'dist/.tables'
-const tapStamp = 'node_modules/.tap-build'
 
 /** How long a process waits before it looks at the lock again. */
 const lockRetryMs = 100
 
-/** What npm, tsc or tap may print; a compiler that fails on every file prints a lot. */
+/** What npm or tsc may print; a compiler that fails on every file prints a lot. */
 const maxOutputBytes = 64 << 20
 
 const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
 const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
 const tablesStep = { title: 'parsing the method tables', isDone: areTablesParsed, run: parseTables }
 const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage }
-const tapStep = { title: 'preparing tap', isDone: isTapBuilt, run: buildTap }
 
-const steps = process.argv.includes('--packages')
-  ? [installStep]
-  : [installStep, compileStep, tablesStep, pageStep, ...(process.argv.includes('--tests') ? [tapStep] : [])]
+const steps = process.argv.includes('--packages') ? [installStep] : [installStep, compileStep, tablesStep, pageStep]
 
 checkNode()
 if (!steps.every(step => step.isDone())) withLock(() => steps.forEach(runStep))
@@ -155,20 +150,6 @@ function buildPage() {
 
 function pageFingerprint() {
   return fingerprint([...filesIn('.', [pageFolder]).filter(file => !statSync(file).isDirectory()), lockFile])
-}
-
-function isTapBuilt() {
-  return readIfExists(tapStamp) === tapFingerprint()
-}
-
-/** tap is compiled for its list of plugins, with absolute paths; a run of tests that finds tap uncompiled fails. */
-function buildTap() {
-  runNode('node_modules/tap/dist/esm/run.mjs', ['build'])
-  writeFileSync(tapStamp, tapFingerprint())
-}
-
-function tapFingerprint() {
-  return `${root} ${fingerprint(['.taprc', lockFile])}`
 }
 
 function fingerprint(files) {

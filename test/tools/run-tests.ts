@@ -2,11 +2,11 @@ import { spawnSync } from 'node:child_process'
 import { join, relative, resolve } from 'node:path'
 import { rootDir } from './source-files.ts'
 
-/** Installs, compiles and prepares tap where needed; false when that failed, which it has printed. */
-export const setUp = (): boolean => runNode('src/cli/setup.mjs', ['--tests'])
+/** Installs and compiles where needed; false when that failed, which it has printed. */
+export const setUp = (): boolean => runNode('src/cli/setup.mjs', [])
 
 /** Runs these test files, given as TypeScript or as compiled files; false when one failed. */
-export const runTests = (files: readonly string[]): boolean => runNode('node_modules/tap/dist/esm/run.mjs', files.map(compiledTestOf))
+export const runTests = (files: readonly string[]): boolean => runNode('dist/test/tools/tap-runner.js', files.map(compiledTestOf))
 
 const runNode = (script: string, args: readonly string[]): boolean =>
   spawnSync(process.execPath, [join(rootDir, script), ...args], { cwd: rootDir, stdio: 'inherit' }).status === 0
