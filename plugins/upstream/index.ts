@@ -83,37 +83,10 @@ export default definePlugin({
   reads: ['request', 'target'],
   terminal: true,
   create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
-    const { upstreamClient, clock, heads, log, methods, results } = services
+    const { clock, heads, methods, results } = services
     const sendTagged = createTagSender(services)
     const paramLimited = new Set<string>()
-    const requestOnce =
-      (call: Call<'request' | 'target'>, method: Method | undefined) =>
-      async (request: Request, { timeoutMs, maxBytes, signal }: RequestLimits): Promise<Reply> => {
-        const { target } = call.context
-        const activity = activityOf(target)
-        // requestLogs() requests blocks too.
-        const requested = request.method === call.context.request.method ? method : methods.get(request.method)
-        const logs = requested?.result === 'logs' ? expectLogs(request) : undefined
-        const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
-        const reply = await upstreamClient.request(target, request, {
-          timeoutMs,
-          maxBytes,
-          signal,
-          livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
-          idempotent: method?.idempotent ?? false,
-          observer: logs?.search,
-          origin: call.origin,
-          traceparent: services.traceparent(call),
-        })
-        if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
-        if (isFailure(reply)) return normalizeError(reply, request, methods)
-        if (requested === undefined) return reply
-        if (requested.result === 'blockNumber') return withReportedHeight(reply, target.name, heads)
-        const checked = await checkResult(reply, { method: requested, request, logs }, results)
-        if (isFailure(checked) && checked.kind === 'unavailable')
-          log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
-        return checked
-      }
+    const requestOnce = createRequester(probeAfter, services)
     const handle: Handler<'request' | 'target'> = async call => {
       const { request, target } = call.context
       const method = methods.get(request.method)
@@ -133,6 +106,38 @@ export default definePlugin({
     return { handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) }
   },
 })
+
+/** Sends one request of a call to its node, and checks the answer. */
+const createRequester = (probeAfter: number | 'auto', services: Services) => {
+  const { upstreamClient, heads, log, methods, results } = services
+  return (call: Call<'request' | 'target'>, method: Method | undefined) =>
+    async (request: Request, { timeoutMs, maxBytes, signal }: RequestLimits): Promise<Reply> => {
+      const { target } = call.context
+      const activity = activityOf(target)
+      // requestLogs() requests blocks too.
+      const requested = request.method === call.context.request.method ? method : methods.get(request.method)
+      const logs = requested?.result === 'logs' ? expectLogs(request) : undefined
+      const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
+      const reply = await upstreamClient.request(target, request, {
+        timeoutMs,
+        maxBytes,
+        signal,
+        livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
+        idempotent: method?.idempotent ?? false,
+        observer: logs?.search,
+        origin: call.origin,
+        traceparent: services.traceparent(call),
+      })
+      if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
+      if (isFailure(reply)) return normalizeError(reply, request, methods)
+      if (requested === undefined) return reply
+      if (requested.result === 'blockNumber') return withReportedHeight(reply, target.name, heads)
+      const checked = await checkResult(reply, { method: requested, request, logs }, results)
+      if (isFailure(checked) && checked.kind === 'unavailable')
+        log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
+      return checked
+    }
+}
 
 const explainLimits = (
   method: Method | undefined,

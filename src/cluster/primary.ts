@@ -7,6 +7,7 @@ import { version } from '../core/version.ts'
 import { Reloader } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { openAdminListener } from '../server/index.ts'
+import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/http-server.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -26,13 +27,20 @@ import type { SharedHeadsOptions } from './shared-heads.ts'
 import { SharedAccessLog, sharedLogLevel } from './shared-logs.ts'
 import { SharedRateLimits } from './shared-rate-limits.ts'
 import { openWorkerPool } from './worker-pool.ts'
-import type { WorkerPoolOptions } from './worker-pool.ts'
+import type { WorkerPool, WorkerPoolOptions } from './worker-pool.ts'
 
 export interface PrimaryOptions {
   /** The directory of the configuration. */
   readonly dir: string
   readonly log: RootLog
   readonly readConfig: ReadConfig
+}
+
+/** gateway.yaml and the networks in force, which a reload replaces. */
+interface CurrentConfig {
+  gateway: GatewayConfig
+  networks: ValidConfig['networks']
+  portal: PrimaryPortal | undefined
 }
 
 /**
@@ -43,90 +51,120 @@ export const openPrimary = async (
   config: ValidConfig,
   { dir, log, readConfig }: PrimaryOptions,
 ): Promise<Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>> => {
-  let { gateway, networks } = config
-  const rpc = await resolvePort(gateway.listen.rpc)
-  const env = { [rpcPortVariable]: String(rpc.port) }
-  const metrics = createMetricsRegistry()
-  collectProcessMetrics(metrics, version, systemClock)
-  const isServed = (network: string) => networks.some(({ name }) => name === network)
-  const { sharedHeads, close } = await openSharedHeads(gateway, { log, metrics, isServed })
-  const stopTimeoutMs = () => gateway.drain.timeout + stopMarginMs
-  const poolOptions = poolOptionsOf(config, { dir, env, metrics, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
-  const pool = await openWorkerPool(poolOptions, systemClock, log).catch(async (error: unknown) => {
+  const current: CurrentConfig = { gateway: config.gateway, networks: config.networks, portal: undefined }
+  const stopTimeoutMs = () => current.gateway.drain.timeout + stopMarginMs
+  /** Called in this order: what answers operators is closed after the workers. */
+  const closers: ((graceMs?: number) => Promise<unknown>)[] = []
+  const close = async (graceMs?: number) => {
+    for (const closer of closers.splice(0)) await closer(graceMs)
+  }
+  try {
+    const rpc = await resolvePort(config.gateway.listen.rpc)
+    const metrics = createMetricsRegistry()
+    collectProcessMetrics(metrics, version, systemClock)
+    const isServed = (network: string) => current.networks.some(({ name }) => name === network)
+    const heads = await openSharedHeads(config.gateway, { log, metrics, isServed })
+    closers.push(() => heads.close())
+    const { sharedHeads } = heads
+    const env = { [rpcPortVariable]: String(rpc.port) }
+    const poolOptions = poolOptionsOf(config, { dir, env, metrics, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
+    const pool = await openWorkerPool(poolOptions, systemClock, log)
+    closers.unshift(graceMs => pool.stop(graceMs, stopTimeoutMs()))
+    const accessLog = new SharedAccessLog(config.gateway.accessLog, pool)
+    const logLevel = sharedLogLevel(log, pool)
+    const prepareReload = reloadWorkers(current, { pool, accessLog, logLevel })
+    const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
+    let isDraining = false
+    const isReady = () => !isDraining && pool.readyCount > 0
+    const urls = await openListeners(config, current, {
+      ...{ isReady, rpc, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log },
+      closers,
+    })
+    const stop = async (graceMs = current.gateway.drain.grace) => {
+      isDraining = true
+      reloader.stop()
+      await close(graceMs)
+    }
+    return { urls, accessLog, reloader, stop }
+  } catch (error) {
     await close()
     throw error
-  })
-  const accessLog = new SharedAccessLog(gateway.accessLog, pool)
-  const logLevel = sharedLogLevel(log, pool)
-  let isDraining = false
-  const prepareReload = async (next: ValidConfig): Promise<PreparedReload> => {
+  }
+}
+
+interface ReloadTargets {
+  readonly pool: WorkerPool
+  readonly accessLog: SharedAccessLog
+  readonly logLevel: Pick<RootLog, 'level'>
+}
+
+/** All workers prepare before one of them commits. */
+const reloadWorkers =
+  (current: CurrentConfig, { pool, accessLog, logLevel }: ReloadTargets) =>
+  async (next: ValidConfig): Promise<PreparedReload> => {
     const prepared = await pool.prepareReload(configId(next))
     return {
       ...prepared,
       commit() {
         prepared.commit()
-        if (next.gateway.log !== gateway.log) logLevel.level = next.gateway.log
+        if (next.gateway.log !== current.gateway.log) logLevel.level = next.gateway.log
         accessLog.reload(next.gateway.accessLog)
-        gateway = reloadGatewayConfig(gateway, next.gateway)
-        networks = next.networks
-        portal?.reload({ gateway, networks })
+        current.gateway = reloadGatewayConfig(current.gateway, next.gateway)
+        current.networks = next.networks
+        current.portal?.reload(current)
       },
     }
   }
-  const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
-  let portal: PrimaryPortal | undefined
-  const headsStatus = () => networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
-  const adminBase = {
-    isReady: () => !isDraining && pool.readyCount > 0,
-    async networks() {
-      await sharedHeads.refresh()
-      return headsStatus()
-    },
-    metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
-    logLevel,
-    accessLog,
-    reloader,
-    token: gateway.admin.token,
-    hosts: gateway.admin.hosts,
-    trustedProxies: gateway.listen.trustedProxies,
-    clock: systemClock,
-    log,
-  }
-  const operatorApp = openPrimaryOperatorApp(gateway, {
-    plans: () => gateway.plans,
-    networks: adminBase.networks,
-    metrics: adminBase.metrics,
-    dashboardUrl: () => gateway.portal.url ?? portal?.url,
-    secrets: gateway.portal.secrets,
+
+interface ListenerContext extends ReloadTargets {
+  readonly isReady: AdminOptions['isReady']
+  readonly rpc: Address
+  readonly sharedHeads: SharedHeads
+  readonly metrics: MetricsRegistry
+  readonly reloader: Reloader
+  readonly log: RootLog
+  readonly closers: (() => Promise<unknown>)[]
+}
+
+/** The admin listener and the portal; each is added to `closers`. */
+const openListeners = async (config: ValidConfig, current: CurrentConfig, context: ListenerContext): Promise<Gateway['urls']> => {
+  const { rpc, sharedHeads, metrics, log, closers } = context
+  const { listen, portal: portalConfig, admin: adminConfig } = config.gateway
+  const headsStatus = () => current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
+  const options = adminOptionsOf(adminConfig, listen, context, headsStatus)
+  const operatorApp = openPrimaryOperatorApp(config.gateway, {
+    plans: () => current.gateway.plans,
+    networks: options.networks,
+    metrics: options.metrics,
+    dashboardUrl: () => current.gateway.portal.url ?? current.portal?.url,
+    secrets: portalConfig.secrets,
     ...{ version, clock: systemClock, log },
   })
-  const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
-  const closeAll = async (error: unknown): Promise<never> => {
-    await pool.stop()
-    await close()
-    throw error
-  }
-  const admin = gateway.listen.admin && (await openAdminListener(gateway.listen.admin, adminOptions).catch(closeAll))
-  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen, 'rpc'))
-  portal = await openPrimaryPortal(config, { rpcUrl, headsStatus, log, metrics }).catch(async (error: unknown) => {
-    await admin?.stop()
-    return closeAll(error)
-  })
-  return {
-    urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
-    accessLog,
-    reloader,
-    async stop(graceMs = gateway.drain.grace) {
-      isDraining = true
-      reloader.stop()
-      await pool.stop(graceMs, stopTimeoutMs())
-      await close()
-      await admin?.stop()
-      await operatorApp.close()
-      await portal?.stop()
-    },
-  }
+  const admin = listen.admin && (await openAdminListener(listen.admin, { ...options, operatorApp: operatorApp.serve }))
+  if (admin !== undefined) closers.push(() => admin.stop())
+  closers.push(() => operatorApp.close())
+  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(listen, 'rpc'))
+  const portal = await openPrimaryPortal(config, { rpcUrl, headsStatus, log, metrics })
+  if (portal !== undefined) closers.push(() => portal.stop())
+  current.portal = portal
+  return { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) }
 }
+
+const adminOptionsOf = (
+  { token, hosts }: GatewayConfig['admin'],
+  { trustedProxies }: GatewayConfig['listen'],
+  { isReady, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log }: ListenerContext,
+  headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
+): Omit<AdminOptions, 'operatorApp'> => ({
+  isReady,
+  async networks() {
+    await sharedHeads.refresh()
+    return headsStatus()
+  },
+  metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+  clock: systemClock,
+  ...{ logLevel, accessLog, reloader, token, hosts, trustedProxies, log },
+})
 
 interface PoolContext {
   readonly dir: string

@@ -4,8 +4,10 @@ import type { AnyPlugin } from '../plugin/plugin.ts'
 import { fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { missingDirectoryHint, readGatewayConfig } from './gateway-config.ts'
+import type { GatewayReadResult } from './gateway-config.ts'
 import { openMethodTables } from './method-tables.ts'
 import { duplicateHosts, readNetworkConfig } from './network-config.ts'
+import type { NetworkReadResult } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
 import { rateWarnings } from './warnings.ts'
@@ -38,24 +40,6 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     // The problem of a misnamed file already says why no network is configured.
     ...(names.length + misnamed.length === 0 ? [noNetworksProblem(root)] : []),
   ]
-  const { certificate } = gateway
-  const warnings = [
-    ...gateway.warnings,
-    ...networks.flatMap(network => network.warnings),
-    ...(certificate === undefined
-      ? []
-      : hostsWithoutCertificate(
-          certificate,
-          networks.flatMap(network => network.hosts),
-        )),
-    ...(gateway.config === undefined || gateway.effective === undefined
-      ? []
-      : rateWarnings(
-          gateway.effective.source,
-          gateway.config,
-          networks.flatMap(({ config }) => config ?? []),
-        )),
-  ]
   return {
     gateway: gateway.config,
     networks: networks.flatMap(({ config }) => config ?? []),
@@ -63,8 +47,21 @@ export const loadConfig = async (dir: string, plugins: readonly AnyPlugin[], env
     effective: [gateway, ...networks].flatMap(({ effective }) => effective ?? []),
     problems: sortProblems(problems),
     // What is a problem already needs no warning.
-    warnings: sortProblems(warnings.filter(warning => !problems.some(problem => isSamePlace(problem, warning)))),
+    warnings: sortProblems(warningsOf(gateway, networks).filter(warning => !problems.some(problem => isSamePlace(problem, warning)))),
   }
+}
+
+/** What is valid in each file, but probably not meant, or does not fit the other files. */
+const warningsOf = (gateway: GatewayReadResult, networks: readonly NetworkReadResult[]): readonly Problem[] => {
+  const { certificate, config, effective } = gateway
+  const hosts = networks.flatMap(network => network.hosts)
+  const served = networks.flatMap(network => network.config ?? [])
+  return [
+    ...gateway.warnings,
+    ...networks.flatMap(network => network.warnings),
+    ...(certificate === undefined ? [] : hostsWithoutCertificate(certificate, hosts)),
+    ...(config === undefined || effective === undefined ? [] : rateWarnings(effective.source, config, served)),
+  ]
 }
 
 /** The networks that a configuration directory has files for, sorted. */

@@ -58,17 +58,8 @@ export const openListeners = async (
   portal =
     portalAddress &&
     (await openPortal({
-      ...config.portal,
-      address: portalAddress,
-      tls: tlsOf('portal'),
-      trustedProxies: config.listen.trustedProxies,
-      storeAddress: config.store,
-      rpcUrl: rpc.url,
-      networks: networkConfigs,
-      describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
-      plans: config.plans,
-      usageRetentionMs: config.usage.retention,
-      ...{ store, headsStatus, clock, log, metrics: context.metrics, version },
+      ...portalOptionsOf(config, networkConfigs, context),
+      ...{ address: portalAddress, tls: tlsOf('portal'), rpcUrl: rpc.url, headsStatus },
     }))
   if (portal !== undefined) closers.splice(-1, 0, portal.stop)
   return {
@@ -81,6 +72,18 @@ export const openListeners = async (
     },
   }
 }
+
+const portalOptionsOf = (
+  { portal, listen, plans, store: storeAddress, usage }: GatewayConfig,
+  networks: readonly NetworkConfig[],
+  { running, store, clock, log, metrics, version }: ListenerContext,
+): Omit<PortalOptions, 'address' | 'tls' | 'rpcUrl' | 'headsStatus'> => ({
+  ...portal,
+  trustedProxies: listen.trustedProxies,
+  usageRetentionMs: usage.retention,
+  describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
+  ...{ storeAddress, store, networks, plans, clock, log, metrics, version },
+})
 
 const adminOptionsOf = (
   { admin: { token, hosts }, listen: { trustedProxies } }: GatewayConfig,

@@ -1,5 +1,8 @@
 import { ascii } from './grammar.ts'
 
+/** Most members of an item, unless ScanLimits.maxMembers is given. */
+export const defaultMaxMembers = 32
+
 /** The top-level value, or one element of a top-level array. Offsets are bytes of the whole text, ends excluded. */
 export interface IndexedItem {
   readonly start: number

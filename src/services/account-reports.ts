@@ -1,4 +1,5 @@
-import type { BalanceStore, Store, UsageCount } from '../store/store.ts'
+import type { BalanceStore, Store } from '../store/store.ts'
+import type { UsageCount } from '../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */

@@ -112,41 +112,38 @@ export const createMetricsRegistry = (): MetricsRegistry => {
         else series.splice(0, series.length, ...kept)
       }
     },
-    counter(metric, labels) {
-      const { values } = seriesOf(metric, labels)
-      return {
-        add(by = 1) {
-          values[0]! += by
-        },
-      }
-    },
-    gauge(metric, labels) {
-      const { values } = seriesOf(metric, labels)
-      return {
-        set(value) {
-          values[0] = value
-        },
-        add(by) {
-          values[0]! += by
-        },
-      }
-    },
-    histogram(metric, labels) {
-      const { values, exemplars } = seriesOf(metric, labels)
-      return {
-        observe(seconds, requestId) {
-          let bucket = 0
-          while (bucket < bucketBoundsSeconds.length && seconds > bucketBoundsSeconds[bucket]!) bucket++
-          values[bucket]! += 1
-          values[bucketBoundsSeconds.length + 1]! += seconds
-          if (requestId === undefined || exemplars === undefined) return
-          exemplars.requestIds[bucket] = requestId
-          exemplars.seconds[bucket] = seconds
-        },
-      }
-    },
+    counter: (metric, labels) => counterOf(seriesOf(metric, labels)),
+    gauge: (metric, labels) => gaugeOf(seriesOf(metric, labels)),
+    histogram: (metric, labels) => histogramOf(seriesOf(metric, labels)),
   }
 }
+
+const counterOf = ({ values }: Series): Counter => ({
+  add(by = 1) {
+    values[0]! += by
+  },
+})
+
+const gaugeOf = ({ values }: Series): Gauge => ({
+  set(value) {
+    values[0] = value
+  },
+  add(by) {
+    values[0]! += by
+  },
+})
+
+const histogramOf = ({ values, exemplars }: Series): Histogram => ({
+  observe(seconds, requestId) {
+    let bucket = 0
+    while (bucket < bucketBoundsSeconds.length && seconds > bucketBoundsSeconds[bucket]!) bucket++
+    values[bucket]! += 1
+    values[bucketBoundsSeconds.length + 1]! += seconds
+    if (requestId === undefined || exemplars === undefined) return
+    exemplars.requestIds[bucket] = requestId
+    exemplars.seconds[bucket] = seconds
+  },
+})
 
 const newHistogramSeries = (labels: Labels): Series => {
   const bucketCount = bucketBoundsSeconds.length + 1

@@ -3,8 +3,10 @@ import { isDeepStrictEqual } from 'node:util'
 import { changeMonths } from '../services/accounts/change-log.ts'
 import { dayMs, hoursPerDay } from '../util/dates.ts'
 import type { RecordKind } from './record-store.ts'
-import { StoreError, usageGroupKey } from './store.ts'
-import type { AccountRow, HashedKey, KeyRow, Store, UsageCount } from './store.ts'
+import { StoreError } from './store.ts'
+import { usageGroupKey } from './usage-store.ts'
+import type { AccountRow, HashedKey, KeyRow, Store } from './store.ts'
+import type { UsageCount } from './usage-store.ts'
 
 /** How much was copied. The members are those of `store copy --json`. */
 export interface CopySummary {

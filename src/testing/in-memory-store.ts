@@ -5,17 +5,8 @@ import type { LeaseRequest, LeaseRecord } from '../store/lease-accounting.ts'
 import type { StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
-import type {
-  LeaseResponse,
-  LedgerStore,
-  StoreDay,
-  HeartbeatResponse,
-  HourTotal,
-  DayTotals,
-  UsageCount,
-  UsageReport,
-  UsageStore,
-} from '../store/store.ts'
+import type { LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
+import type { HourTotal, UsageCount, UsageReport, UsageStore } from '../store/usage-store.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
 

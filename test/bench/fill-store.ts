@@ -1,6 +1,7 @@
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import type { Store, UsageCount } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { UsageCount } from '../../src/store/usage-store.ts'
 import { hourMs, hoursPerDay } from '../../src/util/dates.ts'
 
 const accountCount = 10_000

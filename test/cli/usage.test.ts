@@ -6,7 +6,7 @@ import { usageCommand } from '../../src/cli/usage.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import type { UsageCount } from '../../src/store/store.ts'
+import type { UsageCount } from '../../src/store/usage-store.ts'
 import { TestLog } from '../support/fakes.ts'
 import { createTestConfigs } from './run-command.ts'
 

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
-import type { Store, UsageCount, UsageReport, UsageStore } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { UsageCount, UsageReport, UsageStore } from '../../src/store/usage-store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 

@@ -1,4 +1,5 @@
-import type { AccountRow, Store, UsageCount } from '../../store/store.ts'
+import type { AccountRow, Store } from '../../store/store.ts'
+import type { UsageCount } from '../../store/usage-store.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
 import type { Plans } from '../../services/accounts/index.ts'
 import type { Clock } from '../../services/clock.ts'

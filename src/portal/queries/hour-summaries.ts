@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { setImmediate } from 'node:timers/promises'
-import type { UsageCount, UsageStore } from '../../store/store.ts'
+import type { UsageCount, UsageStore } from '../../store/usage-store.ts'
 import { hourMs } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 

@@ -1,5 +1,5 @@
 import type { Secret } from '../../plugin/secret.ts'
-import { applyChange } from '../../store/row-change.ts'
+import { applyChange } from '../../store/store.ts'
 import type { AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
 import { generateApiKey, generateKeyId, hashApiKey, keyHint } from './api-key.ts'

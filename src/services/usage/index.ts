@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { storeTimeoutMs } from '../../store/store.ts'
-import type { UsageReport, UsageStore } from '../../store/store.ts'
+import type { UsageReport, UsageStore } from '../../store/usage-store.ts'
 import { hourMs } from '../../util/dates.ts'
 import { singleFlight, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'

@@ -1,4 +1,4 @@
-import type { UsageCount, UsageGroup } from '../../store/store.ts'
+import type { UsageCount, UsageGroup } from '../../store/usage-store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { hourMs, hoursPerDay } from '../../util/dates.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
-import { applyChange } from '../row-change.ts'
+import { applyChange } from '../store.ts'
 import type { AccountStore, HashedKey, KeyRow, StoreContents } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
 import { openAccountsTable, openKeysTable } from './lmdb-tables.ts'

@@ -6,7 +6,8 @@ import type { CountedCalls, DayRecords, LeaseRecord, ReportedUse } from '../leas
 import { StoreClock } from '../store-clock.ts'
 import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
-import type { BalanceStore, ClockRepair, DayBalance, LedgerStore, StoreDay, UsageCount, UsageStore } from '../store.ts'
+import type { BalanceStore, ClockRepair, DayBalance, LedgerStore, StoreDay } from '../store.ts'
+import type { UsageCount, UsageStore } from '../usage-store.ts'
 import { maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables, ProcessHeartbeat, UsageRowKey, UsageRowValue } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
@@ -18,8 +19,7 @@ export const lmdbLedgerStore = (
   clock: Clock,
   { advanceDay, currentDay }: LmdbDayClock,
 ): LedgerStore & BalanceStore & ClockRepair => {
-  const { meta, leased, leaseRecords, reportedUse, heartbeats } = tables
-
+  const { meta, leased, leaseRecords, heartbeats } = tables
   return {
     horizonMs: 1_000,
     requestLease: request =>
@@ -56,19 +56,20 @@ export const lmdbLedgerStore = (
       const counts = readCounts(tables, account, balance.day * hoursPerDay, (balance.day + 1) * hoursPerDay)
       return { today, endsInMs, ...balance, counted: counts.reduce((sum, { credits }) => sum + credits, 0) }
     },
-    resetDay: () =>
-      transactions.run(() => {
-        const from = currentDay().today
-        const to = Math.floor(clock.now() / dayMs)
-        const later = { start: [to + 1] as never }
-        for (const key of [...leased.getKeys(later)]) leased.remove(key)
-        for (const table of [leaseRecords, reportedUse]) for (const key of [...table.getKeys(later)]) table.remove(key)
-        for (const key of [...heartbeats.getKeys()]) heartbeats.remove(key)
-        meta.put('day', to)
-        meta.put('time', clock.now())
-        return { from, to }
-      }),
+    resetDay: () => transactions.run(() => resetDay(tables, currentDay().today, clock.now())),
   }
+}
+
+/** As ClockRepair.resetDay(), inside a transaction. */
+const resetDay = ({ meta, leased, leaseRecords, reportedUse, heartbeats }: LmdbTables, from: number, now: number) => {
+  const to = Math.floor(now / dayMs)
+  const later = { start: [to + 1] as never }
+  for (const key of [...leased.getKeys(later)]) leased.remove(key)
+  for (const table of [leaseRecords, reportedUse]) for (const key of [...table.getKeys(later)]) table.remove(key)
+  for (const key of [...heartbeats.getKeys()]) heartbeats.remove(key)
+  meta.put('day', to)
+  meta.put('time', now)
+  return { from, to }
 }
 
 export interface LmdbDayClock {

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { applyChange } from '../row-change.ts'
+import { applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { changesChannel, redisKeys } from './redis-layout.ts'

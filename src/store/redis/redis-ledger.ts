@@ -1,22 +1,14 @@
 import { creditsByDay, sumDay, totalsByHour } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest, ReportedUse } from '../lease-accounting.ts'
-import { ledgerRetentionDays, usageGroupKey } from '../store.ts'
-import type {
-  BalanceStore,
-  ClockRepair,
-  DayTotals,
-  KeyRow,
-  LeaseResponse,
-  LedgerStore,
-  StoreDay,
-  UsageCount,
-  UsageStore,
-} from '../store.ts'
+import { ledgerRetentionDays } from '../store.ts'
+import type { BalanceStore, ClockRepair, DayTotals, KeyRow, LeaseResponse, LedgerStore, StoreDay } from '../store.ts'
+import { usageGroupKey } from '../usage-store.ts'
+import type { UsageCount, UsageStore } from '../usage-store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
-import * as scripts from './redis-scripts.ts'
-import type { RedisDayClock } from './redis-scripts.ts'
+import * as scripts from './redis-ledger-scripts.ts'
+import type { RedisDayClock } from './redis-ledger-scripts.ts'
 import { dayMs, hoursPerDay } from '../../util/dates.ts'
 
 export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore & BalanceStore & ClockRepair => ({

@@ -14,8 +14,9 @@ import {
   restoreReportedUse,
   redisUsageStore,
 } from './redis-ledger.ts'
-import { openDayClock, putRecord, takeRecord } from './redis-scripts.ts'
-import type { RedisDayClock, TestTime } from './redis-scripts.ts'
+import { putRecord, takeRecord } from './redis-scripts.ts'
+import { openDayClock } from './redis-ledger-scripts.ts'
+import type { RedisDayClock, TestTime } from './redis-ledger-scripts.ts'
 import { neverExpires } from '../record-store.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 

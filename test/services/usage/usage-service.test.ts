@@ -1,7 +1,7 @@
 import t from 'tap'
 import { openUsage } from '../../../src/services/usage/index.ts'
 import type { CountedCall } from '../../../src/services/usage/index.ts'
-import type { UsageCount, UsageReport, UsageStore } from '../../../src/store/store.ts'
+import type { UsageCount, UsageReport, UsageStore } from '../../../src/store/usage-store.ts'
 import { InMemoryUsageStore } from '../../../src/testing/in-memory-store.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { drainEventLoop } from '../ledger/ledger-test-cluster.ts'

@@ -14,12 +14,12 @@ const text = texts.operator.audit
 const changesPerPage = 100
 
 /** Changes are kept for 400 days. */
-const shownMonths = 13
+const maxShownMonths = 13
 
 /** YYYY-MM, the current month first. */
 const monthsBefore = (time: number): readonly string[] => {
   const today = new Date(time)
-  return Array.from({ length: shownMonths }, (_, i) =>
+  return Array.from({ length: maxShownMonths }, (_, i) =>
     new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - i, 1)).toISOString().slice(0, 7),
   )
 }

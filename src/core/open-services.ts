@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto'
+import type { GatewayConfig } from '../config/types.ts'
+import { openAccessLog } from '../services/access-log.ts'
+import type { AccessLog } from '../services/access-log.ts'
+import { openAccountRemoval } from '../services/accounts/account-deletion.ts'
+import { openAccounts } from '../services/accounts/index.ts'
+import type { ReloadableAccounts } from '../services/accounts/index.ts'
+import { openHeadsSource } from '../services/chain-heads/index.ts'
+import type { HeadsSource } from '../services/chain-heads/index.ts'
+import type { Clock } from '../services/clock.ts'
+import { openFilterRecords } from '../services/filter-records.ts'
+import { openLedger } from '../services/ledger/index.ts'
+import type { RootLog } from '../services/log.ts'
+import { MemoryBudget } from '../services/memory-budget.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import { createMetricsRegistry } from '../services/metrics.ts'
+import type { MetricsRegistry } from '../services/metrics.ts'
+import { collectProcessMetrics } from '../services/process-metrics.ts'
+import type { RateLimits } from '../services/rate-limits.ts'
+import { results } from '../services/results.ts'
+import { openSharedCaches } from '../services/shared-cache/index.ts'
+import { SocketLimits } from '../services/socket-limits.ts'
+import { openUpstreamClient } from '../services/upstream-client/index.ts'
+import { openUsage } from '../services/usage/index.ts'
+import { openHeightBroadcasts, openSharedRateLimits, openStore } from '../store/open-store.ts'
+import { withStoreMetrics } from '../store/store-metrics.ts'
+import type { Store } from '../store/store.ts'
+import { ownerOf } from './pipeline.ts'
+import { openSingletons } from './singletons.ts'
+import type { HostServices } from './stage-services.ts'
+import { version } from './version.ts'
+
+/** What closes a gateway: what was opened last is closed first. */
+export type Closers = (() => Promise<void>)[]
+
+/** The heads of a gateway without workers, which polls its upstreams itself. */
+export const openOwnHeadsSource = async ({ store }: GatewayConfig, clock: Clock, closers: Closers): Promise<HeadsSource> => {
+  const heights = await openHeightBroadcasts(store, clock)
+  closers.push(() => heights.close())
+  return openHeadsSource(heights.heightBroadcastsOf)
+}
+
+/** What services and listeners share. */
+export interface BaseServices {
+  readonly store: Store
+  readonly memoryBudget: MemoryBudget
+  readonly metrics: MetricsRegistry
+  readonly accessLog: AccessLog
+  readonly sockets: SocketLimits
+  readonly clock: Clock
+  readonly log: RootLog
+}
+
+/** The store, the logs, and what measures the process and bounds its memory and sockets. */
+export const openBase = async (
+  { store: storeAddress, limits, workers, accessLog: accessLogConfig }: GatewayConfig,
+  clock: Clock,
+  log: RootLog,
+  closers: Closers,
+): Promise<BaseServices> => {
+  const memoryBudget = new MemoryBudget(Math.floor(limits.inFlight / workers))
+  const metrics = createMetricsRegistry()
+  const stopMeasuring = collectProcessMetrics(metrics, version, clock)
+  closers.push(async () => stopMeasuring())
+  const store = withStoreMetrics(await openStore(storeAddress, clock), metrics, clock)
+  closers.push(() => store.close())
+  for (const warning of store.warnings) log.warn({}, warning)
+  closers.push(openAccountRemoval({ store, clock, log }).stop)
+  const accessLog = openAccessLog(accessLogConfig, clock, log)
+  closers.push(() => accessLog.close())
+  const sockets = new SocketLimits({ connections: Math.ceil(limits.connections / workers), clock, log, metrics })
+  return { store, memoryBudget, metrics, accessLog, sockets, clock, log }
+}
+
+/** The rate limits that gateways share by their store; undefined where they cannot. */
+export const openRateLimits = async (
+  { store }: GatewayConfig,
+  { clock, log }: BaseServices,
+  closers: Closers,
+): Promise<RateLimits | undefined> => {
+  const shared = await openSharedRateLimits(store, clock, log)
+  if (shared !== undefined) closers.push(() => shared.close())
+  return shared
+}
+
+/** What plugins use, opened in the order in which one needs the other. */
+export const openServices = async (
+  config: GatewayConfig,
+  { store, memoryBudget, metrics, sockets, clock, log }: BaseServices,
+  closers: Closers,
+): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'rateLimits'> & { readonly accounts: ReloadableAccounts }> => {
+  const process = randomBytes(8).toString('hex')
+  const newProcessName = () => process
+  // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
+  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, newProcessName })
+  closers.push(() => usage.stop())
+  const ledger = openLedger(store, clock, { log, newProcessName })
+  const leases = metrics.gauge(metricDefinitions.leases, {})
+  metrics.collect(() => leases.set(ledger.leaseCount))
+  closers.push(() => ledger.stop())
+  await usage.start()
+  await ledger.start()
+  const upstreamClient = openUpstreamClient(clock, memoryBudget, sockets)
+  const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`), ownerOf)
+  closers.push(() => upstreamClient.close())
+  const sharedCaches = openSharedCaches({ clock, log, metrics })
+  closers.push(() => sharedCaches.close())
+  return {
+    clock,
+    log,
+    upstreamClientOf,
+    sharedCaches,
+    filterRecords: openFilterRecords(store),
+    ledger,
+    usage,
+    metrics,
+    results,
+    version,
+    accounts: openAccounts(store, config.plans, clock),
+    singletons: openSingletons(),
+  }
+}
