@@ -18,6 +18,11 @@ const maxWaitingUnitsPerTurn = 32
 const minWaitingUnitsPerTurn = 4
 /** A call that is not answered from memory takes several turns, so its caller waits several times so long. */
 const maxTurnMs = 5
+/**
+ * Turns in a row that begin no waiting call because they accept a connection. libuv accepts one connection in a turn (since 1.45), so that with
+ * hundreds of new connections, that of another caller would wait for as many turns of waiting calls: measured 370 ms of CPU time, and 50 ms so.
+ */
+const maxAcceptTurns = 32
 /** Turns for which an account that has called counts as another. */
 const maxTurnsSinceOther = 2_000
 /** Calls after which the end of a turn is marked: to mark it costs a microsecond. */
@@ -30,8 +35,8 @@ const bytesPerUnit = 512
 /** The units of a message; 1 MiB takes 10 ms and more to parse. */
 export const unitsOfMessage = (bytes: number): number => 1 + Math.floor(bytes / bytesPerUnit)
 
-/** The units of a new connection: up to 64 KiB are read from it before it can be paused. */
-export const unitsPerConnection = 8
+/** The units of a new connection, besides those of what is read from it. Callers behind one address wait for each other's connections. */
+export const unitsPerConnection = 2
 
 /**
  * Shares out the time of the event loop: an account that calls more than a turn has room for waits behind the calls of others,
@@ -46,6 +51,8 @@ export class FairScheduler {
   #callsSinceMark = 0
   #isTurnEnding = false
   #latestLane: Lane | undefined
+  #hasAccepted = false
+  #acceptTurns = 0
   #waitingUnitsPerTurn = maxWaitingUnitsPerTurn
   /** When the last turn ended, if calls were waiting then: the event loop has not been idle since. */
   #turnStartMs: number | undefined
@@ -68,6 +75,11 @@ export class FairScheduler {
       if (lane.waiting.push({ units, run }) === 1) this.#queue.push(lane)
       this.#endTurnLater()
     })
+  }
+
+  /** A connection has been accepted; more may wait to be. */
+  recordConnection(): void {
+    this.#hasAccepted = true
   }
 
   /** Messages that wait. */
@@ -120,6 +132,7 @@ export class FairScheduler {
     this.#callsSinceMark = 0
     this.#turn += 1
     if (this.#queue.length === 0) return void (this.#turnStartMs = undefined)
+    if (this.#isAccepting()) return this.#endTurnLater()
     this.#adaptToTurn()
     let [units, skippedLanes] = [0, 0]
     while (this.#queue.length > skippedLanes && units < this.#waitingUnitsPerTurn) {
@@ -133,6 +146,14 @@ export class FairScheduler {
     }
     if (this.#queue.length > 0) this.#endTurnLater()
     else this.#turnStartMs = undefined
+  }
+
+  /** True where waiting calls should wait for the next turn, which may accept a connection too. */
+  #isAccepting(): boolean {
+    const isAccepting = this.#hasAccepted && this.#acceptTurns < maxAcceptTurns
+    this.#hasAccepted = false
+    this.#acceptTurns = isAccepting ? this.#acceptTurns + 1 : 0
+    return isAccepting
   }
 
   /** What a unit takes depends on the call, on the nodes and on the machine. */

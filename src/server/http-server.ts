@@ -9,7 +9,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
-import { AddressSet } from '../util/address-set.ts'
+import { AddressSet, networkOf, parseAddressText } from '../util/address-set.ts'
 import { unitsPerConnection } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import { httpConnectionOf } from './request-tracking.ts'
@@ -116,15 +116,17 @@ export class OpenConnections {
 }
 
 /**
- * While an address opens more connections than its share of the time allows, they are read in turn. Only for plain HTTP without the PROXY
+ * While an address (a /64 of IPv6) opens more connections than its share of the time allows, they are read in turn. Only for plain HTTP without the PROXY
  * protocol: elsewhere the first request may have been read with the TLS handshake or with the header of the proxy, and cannot be held back.
  * Connections of trusted proxies are those of many callers, and do not wait for each other.
  */
 export const paceConnections = (server: Server, scheduler: FairScheduler, trustedProxies: readonly string[]): void => {
   const trusted = new AddressSet(trustedProxies)
   server.on('connection', (socket: Socket) => {
-    if (socket.destroyed || trusted.has(socket.remoteAddress ?? '')) return // destroyed: above the limit of connections
-    const turn = scheduler.enter(socket.remoteAddress ?? '', unitsPerConnection)
+    scheduler.recordConnection()
+    const { remoteAddress = '' } = socket
+    if (socket.destroyed || trusted.has(remoteAddress)) return // destroyed: above the limit of connections
+    const turn = scheduler.enter(networkOf(parseAddressText(remoteAddress) ?? ''), unitsPerConnection)
     if (turn !== undefined) httpConnectionOf(socket).pauseUntil(turn)
   })
 }

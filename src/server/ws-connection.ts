@@ -162,9 +162,9 @@ export class WsConnection {
     this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
 
-  /** What has arrived of a message does not fit the memory budget: nothing can be answered without the rest. */
+  /** Where what has arrived of a message does not fit the memory budget, nothing can be answered without the rest. */
   #onData(byteLength: number): void {
-    if (this.#arrivingMessage.push(byteLength)) return
+    if (this.#arrivingMessage.push(byteLength)) return this.#turns.recordBytes(byteLength)
     // ws still reports the messages that this chunk completes.
     this.#isClosing = true
     this.#socket.close(1013, 'too many bytes are in flight')

@@ -10,6 +10,9 @@ const maxRefusalsPerTurn = 1_024
 /** Pings or pongs that take as long as a call. */
 const controlFramesPerUnit = 32
 
+/** Bytes that take as long to read and to unmask as a call takes to handle: messages take 200 ms of CPU time when 128 MiB of them have arrived. */
+const bytesPerUnit = 65_536
+
 interface WsTurnsOptions extends Pick<RpcServices, 'scheduler'> {
   readonly memory: CallerMemory
   /** Called when the WebSocket begins to wait, or need no longer wait. */
@@ -22,6 +25,8 @@ export class WsTurns {
   #waitingCount = 0
   #refusalCount = 0
   #controlFrameCount = 0
+  /** Since the last unit of them. */
+  #arrivedBytes = 0
 
   constructor(options: WsTurnsOptions) {
     this.#options = options
@@ -48,6 +53,15 @@ export class WsTurns {
       this.#refusalCount = 0
     })
     return true
+  }
+
+  /** Bytes have arrived, of messages that are complete or not. */
+  recordBytes(byteLength: number): void {
+    this.#arrivedBytes += byteLength
+    if (this.#arrivedBytes < bytesPerUnit) return
+    const units = Math.floor(this.#arrivedBytes / bytesPerUnit)
+    this.#arrivedBytes -= units * bytesPerUnit
+    void this.enter(units)
   }
 
   /** A ping or a pong: they come thousands at once too. */

@@ -49,6 +49,25 @@ t.test('accounts that wait are served in turn, and every call begins', async t =
   t.equal(begun.filter(owner => owner === 'a').length, 300)
 })
 
+t.test('waiting calls wait while connections are accepted, one in a turn, but for 32 turns at most', async t => {
+  const [scheduler, begun] = [await openMixed(), [] as string[]]
+  enter(scheduler, begun, 'a', 1_000)
+  const acceptIn = async (turns: number): Promise<number> => {
+    const before = begun.length
+    for (let i = 0; i < turns; i += 1) {
+      scheduler.recordConnection()
+      await nextTurn()
+    }
+    return begun.length - before
+  }
+  t.equal(await acceptIn(32), 0)
+  t.ok((await acceptIn(1)) > 0, 'a flood of connections does not keep the calls waiting')
+  t.equal(await acceptIn(5), 0)
+  const before = begun.length
+  await nextTurn()
+  t.ok(begun.length > before, 'calls go on in the first turn without a connection')
+})
+
 t.test('a long message counts as many calls', async t => {
   const [scheduler, begun] = [await openMixed(), [] as string[]]
   t.equal(scheduler.enter('a', unitsOfMessage(1 << 20)), undefined)

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { createServer } from 'node:http'
+import { Socket, connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
@@ -368,9 +369,23 @@ t.test('a new connection of an address that has used its share of the time is re
   t.match(await response, /^HTTP\/1.1 200 /)
 })
 
+t.test('the addresses of one /64 of IPv6 share their turns', async t => {
+  const [listener, held] = [createServer(), new HeldScheduler()]
+  paceConnections(listener, held, [])
+  held.hold()
+  const addresses = ['2001:db8:0:7::1', '2001:db8:0:7:ffff::2', '2001:db8:0:8::1', '::ffff:192.0.2.7']
+  for (const remoteAddress of addresses)
+    listener.emit('connection', Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress }))
+  t.same(
+    held.waiting.map(({ owner }) => owner),
+    ['2001:db8:0:7::/64', '2001:db8:0:7::/64', '2001:db8:0:8::/64', '192.0.2.7'],
+  )
+})
+
 t.test('a new connection of a trusted proxy does not wait for its turn, nor does one above the limit of connections', async t => {
   const address = server.address() as AddressInfo
   scheduler.hold()
+  const connectionCount = scheduler.connectionCount
   const proxy = connect({ port: address.port, host: '127.0.0.1', localAddress: '127.0.0.2' })
   proxy.write(call('bad'))
   t.match(String((await once(proxy, 'data'))[0]), /^HTTP\/1.1 401 /)
@@ -381,6 +396,7 @@ t.test('a new connection of a trusted proxy does not wait for its turn, nor does
     'close',
   )
   t.same(refused, ['caller'])
+  t.equal(scheduler.connectionCount - connectionCount, 2, 'both have been accepted')
   t.same(scheduler.waiting, [])
   scheduler.release()
   proxy.destroy()

@@ -550,6 +550,19 @@ t.test('while the account of a caller has used its share of the time', async t =
     t.equal((await closed)[0], 1013)
   })
 
+  t.test('parts of a message that is not complete wait too: each 64 KiB count as a call', async t => {
+    const { caller, socket, stream, scheduler } = await openHeld(t)
+    const isIn = (units: number) => scheduler.waiting.reduce((sum, waiting) => sum + waiting.units, 0) === units
+    caller.send(Buffer.alloc(60_000, '"'), { fin: false, binary: false })
+    await waitUntil(() => stream.bytesRead >= 60_000)
+    t.ok(isIn(0))
+    t.notOk(socket.isPaused)
+    caller.send(Buffer.alloc(80_000, '"'), { fin: false, binary: false })
+    await waitUntil(() => socket.isPaused && isIn(1))
+    scheduler.release()
+    await waitUntil(() => !socket.isPaused)
+  })
+
   t.test('thousands of pings wait too', async t => {
     const { caller, socket, scheduler } = await openHeld(t)
     sendMany(caller, 31, () => caller.ping())

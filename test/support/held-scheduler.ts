@@ -7,6 +7,7 @@ export class HeldScheduler extends FairScheduler {
   #release = (): void => undefined
   /** What is waiting. */
   readonly waiting: { readonly owner: string; readonly units: number }[] = []
+  connectionCount = 0
 
   constructor() {
     super(new TestClock())
@@ -22,6 +23,10 @@ export class HeldScheduler extends FairScheduler {
     this.#turn = undefined
     this.waiting.length = 0
     this.#release()
+  }
+
+  override recordConnection(): void {
+    this.connectionCount += 1
   }
 
   override enter(owner: string, units: number): Promise<void> | undefined {
