@@ -11,8 +11,8 @@ import { formatAlternatives, configOption, readArguments } from './args.ts'
 import { askUpstreams, listUpstreams } from './ask-upstreams.ts'
 import type { UpstreamReports, UpstreamReport } from './ask-upstreams.ts'
 import { UsageError, exitCodes } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
+import { commandSummaries } from './command-summaries.ts'
 import { formatTable } from './text-table.ts'
 
 const options = {

@@ -1,10 +1,10 @@
 import type { Clock } from '../services/clock.ts'
+import { TokenBuckets } from '../services/rate-limits.ts'
 import type { TokenRequest } from '../services/rate-limits.ts'
 import { RemoteRateLimits } from '../services/remote-rate-limits.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import type { PrimaryMessage, WorkerMessage, WorkerChannel } from './channel.ts'
-import { TokenBuckets } from '../services/rate-limits.ts'
 
 type TakeTokens = Extract<WorkerMessage, { readonly kind: 'takeTokens' }>
 

@@ -2,6 +2,7 @@ import type * as OpenTelemetry from '@opentelemetry/api'
 import type { Context, Span, Tracer, TracerProvider, Attributes, SpanStatusCode } from '@opentelemetry/api'
 import type { Origin } from '../plugin/call.ts'
 import type { Handler, Next } from '../plugin/plugin.ts'
+import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { SpanReference, UpstreamClient } from '../services/index.ts'
@@ -9,7 +10,6 @@ import type { Log } from '../services/log.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
 import { version } from './version.ts'
-import { isFailure } from '../plugin/reply.ts'
 
 /**
  * The spans of a process whose operator has registered an SDK of OpenTelemetry before the start; undefined without one: then nothing

@@ -5,10 +5,10 @@ import type { RawJson } from '../json/chunked-bytes.ts'
 import { ascii } from '../json/grammar.ts'
 import { parseExactly, maxParsedValues } from '../json/parse-exactly.ts'
 import { Scanner } from '../json/scanner.ts'
-import { defaultMaxMembers } from '../json/top-level-index.ts'
-import { ExactNumber, stringifyJson } from '../util/json.ts'
-import type { IndexedMember } from '../json/top-level-index.ts'
 import type { ScanError } from '../json/scanner.ts'
+import { defaultMaxMembers } from '../json/top-level-index.ts'
+import type { IndexedMember } from '../json/top-level-index.ts'
+import { ExactNumber, stringifyJson } from '../util/json.ts'
 
 /** The request to a node, serialized from the checked method and params: other members of the caller's request never get there. */
 export const serializeRequest = (id: number, { method, params }: Request): string =>

@@ -1,8 +1,8 @@
 import { ascii, canEndNumber, isSpace, keepsDigits, minDataViewBytes, nextState, skipPlainBytes, state } from './grammar.ts'
 import type { State } from './grammar.ts'
 import { TopLevelIndex, defaultMaxMembers } from './top-level-index.ts'
-import { getWasmScanner, maxWasmDepth } from './wasm-scanner.ts'
 import type { IndexedItem, IndexedMember } from './top-level-index.ts'
+import { getWasmScanner, maxWasmDepth } from './wasm-scanner.ts'
 
 /** Why a text is refused: it is not JSON, or it exceeds one of the limits. */
 export type ScanError = 'syntax' | 'depth' | 'members' | 'elements' | 'values'

@@ -1,11 +1,11 @@
 import type { Server } from 'node:http'
+import { isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Metrics } from '../services/metrics.ts'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
-import { isIP } from 'node:net'
 
 /** A proxy sends its header as soon as it has connected. */
 const headerTimeoutMs = 5_000

@@ -1,4 +1,8 @@
 import type { ServerResponse } from 'node:http'
+import { Readable, pipeline } from 'node:stream'
+import { createGzip } from 'node:zlib'
+import { systemClock } from '../services/clock.ts'
+import type { Clock } from '../services/clock.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
@@ -7,8 +11,6 @@ import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import { minReadBytes, refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { Readable, pipeline } from 'node:stream'
-import { createGzip } from 'node:zlib'
 import { isFailure } from '../plugin/reply.ts'
 
 /**
@@ -38,6 +40,7 @@ export const setSendTimeout = (
   { log, sendTimeoutMs = 30_000 }: Pick<RpcServices, 'log' | 'sendTimeoutMs'>,
   res: ServerResponse,
   requestId: string,
+  clock: Pick<Clock, 'every'> = systemClock,
 ): void => {
   // The first and the last of these checks are so far apart.
   const minBytes = minReadBytes((sendTimeoutMs * (checksPerSendTimeout - 1)) / checksPerSendTimeout)
@@ -50,8 +53,8 @@ export const setSendTimeout = (
     log.info({ event: 'slow-client', requestId }, 'client timed out reading the response; closing the connection')
     res.destroy()
   }
-  const timer = setInterval(check, sendTimeoutMs / checksPerSendTimeout)
-  res.once('close', () => clearInterval(timer))
+  const timer = clock.every(sendTimeoutMs / checksPerSendTimeout, check)
+  res.once('close', () => timer.cancel())
 }
 
 /** The caller is disconnected at the last check before the timeout. Node's own socket timeout begins anew after the first bytes. */

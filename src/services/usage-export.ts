@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { usageGroupKey } from '../store/usage-store.ts'
-import type { Copyable } from '../store/store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
+import type { Copyable } from '../store/store.ts'
 import { dayMs, hourMs, hoursPerDay, isoDate } from '../util/dates.ts'
 
 /** The calls of one group on one day, as a billing system reads them. The members are those of `usage export --format json`. */

@@ -4,8 +4,8 @@ import { changeMonths } from '../services/accounts/change-log.ts'
 import { dayMs, hoursPerDay } from '../util/dates.ts'
 import type { RecordKind } from './record-store.ts'
 import { StoreError } from './store.ts'
-import { usageGroupKey } from './usage-store.ts'
 import type { AccountRow, HashedKey, KeyRow, Store } from './store.ts'
+import { usageGroupKey } from './usage-store.ts'
 import type { UsageCount } from './usage-store.ts'
 
 /** How much was copied. The members are those of `store copy --json`. */

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
+import type AxeCore from 'axe-core'
 import { chromium } from 'playwright-core'
 import type { Browser, Page } from 'playwright-core'
 
@@ -23,10 +24,9 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/
 export const findAccessibilityViolations = async (page: Page, rules?: readonly string[]): Promise<readonly string[]> => {
   await page.evaluate(axeSource)
   return page.evaluate(async runOnly => {
-    // biome-ignore lint/suspicious/noExplicitAny: axe-core, as it was just loaded into the page
-    const { violations } = await (globalThis as any).axe.run(runOnly === undefined ? {} : { runOnly })
-    return violations.map(
-      ({ id, nodes }: { id: string; nodes: { target: string[] }[] }) => `${id}: ${nodes.map(({ target }) => target).join(', ')}`,
-    )
+    // In the page, into which it was just loaded.
+    const { axe } = globalThis as unknown as { readonly axe: typeof AxeCore }
+    const { violations } = await axe.run(runOnly === undefined ? {} : { runOnly: [...runOnly] })
+    return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target)).join(', ')}`)
   }, rules)
 }

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache'
 import { setImmediate } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import type { UsageCount, UsageStore } from '../../store/usage-store.ts'
 import { hourMs } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { toHexQuantity } from '../../util/json.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
@@ -6,7 +7,6 @@ import type { BlockHeader } from './upstream-requests.ts'
 import type { HeadSelection } from './head-selection.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
-import { LRUCache } from 'lru-cache'
 
 export interface CanonicalChainOptions {
   readonly log: Log

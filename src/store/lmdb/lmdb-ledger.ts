@@ -1,5 +1,5 @@
-import type { Database, Key } from 'lmdb'
 import { kill, pid } from 'node:process'
+import type { Database, Key } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
 import { applyLeaseRequest, creditsByDay, emptyLeaseRecord, sumDay, totalsByHour } from '../lease-accounting.ts'
 import type { CountedCalls, DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
