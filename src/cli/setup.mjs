@@ -144,6 +144,7 @@ function isPageBuilt() {
 
 function buildPage() {
   rmSync(pageStamp, { force: true })
+  rmSync('dist/page', { recursive: true, force: true })
   runNode('node_modules/vite/bin/vite.js', ['build', '--config', `${pageFolder}/vite.config.ts`, '--logLevel', 'warn'])
   writeFileSync(pageStamp, pageFingerprint())
 }

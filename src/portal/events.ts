@@ -1,5 +1,7 @@
-import { PassThrough } from 'node:stream'
 import type Koa from 'koa'
+import { LRUCache } from 'lru-cache'
+import { openEventStream } from '../server/event-stream.ts'
+import type { EventStream } from '../server/event-stream.ts'
 import type { Person } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 import { readAccountReport } from './routes/account.ts'
@@ -7,41 +9,89 @@ import { readAccountReport } from './routes/account.ts'
 /** How often the figures are read, and sent if they have changed. */
 const updateIntervalMs = 1_000
 
+/** Streams of one account share figures of this age: a page is open in many tabs. */
+const sharedReportTtlMs = 500
+const maxSharedReports = 1_000
+
 /** Proxies close connections that are silent for a minute. */
 const keepAliveIntervalMs = 20_000
 
-/**
- * Server-sent events: `account` with what GET /account returns, each time that it has changed. The stream ends when
- * `authenticate` rejects: the session or the token has ended, or the store is unreachable.
- */
-export const streamAccount = (ctx: Koa.Context, authenticate: () => Promise<Person>, services: PortalServices): void => {
-  const stream = new PassThrough()
-  let lastSent = ''
-  let isReading = false
-  const update = async (): Promise<void> => {
-    if (isReading) return
-    isReading = true
-    try {
-      const { account } = await authenticate()
-      const { now, ...report } = await readAccountReport(services, account)
-      const text = JSON.stringify(report)
-      if (text !== lastSent) stream.write(`event: account\ndata: ${JSON.stringify({ ...report, now })}\n\n`)
-      lastSent = text
-    } catch {
-      // The page connects again, and is told what is wrong.
-      stream.end()
-    } finally {
-      isReading = false
-    }
+/** The figures as a server-sent event. */
+interface AccountEvent {
+  readonly event: string
+  /** The figures without the time, which changes each time. */
+  readonly figures: string
+}
+
+interface SharedEvent {
+  readonly readAt: number
+  readonly event: Promise<AccountEvent>
+}
+
+type StreamServices = Pick<PortalServices, 'store' | 'plans' | 'clock' | 'startQueries'>
+
+/** Server-sent events: `account` with what GET /account returns, each time that it has changed. */
+export class AccountStreams {
+  readonly #services: StreamServices
+  /** By account. */
+  readonly #shared = new LRUCache<string, SharedEvent>({ max: maxSharedReports })
+
+  constructor(services: StreamServices) {
+    this.#services = services
   }
-  const updates = services.clock.every(updateIntervalMs, () => void update())
-  const keepAlives = services.clock.every(keepAliveIntervalMs, () => stream.write(': keep-alive\n\n'))
-  stream.once('close', () => {
-    updates.cancel()
-    keepAlives.cancel()
-  })
-  // The other pages have queries; the process of queries must not slow down the first figures.
-  void update().then(services.startQueries)
-  ctx.type = 'text/event-stream'
-  ctx.body = stream
+
+  /**
+   * Reads the first figures; an error is the response. The stream ends when `authenticate` rejects: the session or the token has ended, or
+   * the store is unreachable.
+   */
+  async open(ctx: Koa.Context, { account }: Person, authenticate: () => Promise<Person>): Promise<void> {
+    const first = await this.#read(account)
+    openEventStream(ctx, stream => this.#stream(stream, first, authenticate))
+  }
+
+  #stream(stream: EventStream, first: AccountEvent, authenticate: () => Promise<Person>): void {
+    let lastFigures = ''
+    let isReading = false
+    const send = ({ event, figures }: AccountEvent): void => {
+      if (figures !== lastFigures) stream.write(event)
+      lastFigures = figures
+    }
+    const update = async (): Promise<void> => {
+      if (isReading || !stream.isWritable) return
+      isReading = true
+      try {
+        const { account } = await authenticate()
+        send(await this.#read(account))
+      } catch {
+        // The page connects again, and is told what is wrong.
+        stream.end()
+      } finally {
+        isReading = false
+      }
+    }
+    const { clock, startQueries } = this.#services
+    const updates = clock.every(updateIntervalMs, () => void update())
+    const keepAlives = clock.every(keepAliveIntervalMs, () => stream.isWritable && stream.write(': keep-alive\n\n'))
+    stream.onClose(() => {
+      updates.cancel()
+      keepAlives.cancel()
+    })
+    send(first)
+    // The other pages have queries; the process of queries must not slow down the first figures.
+    startQueries()
+  }
+
+  #read(account: string): Promise<AccountEvent> {
+    const now = this.#services.clock.monotonic()
+    const shared = this.#shared.get(account)
+    if (shared !== undefined && now - shared.readAt < sharedReportTtlMs) return shared.event
+    const event = this.#readAnew(account)
+    this.#shared.set(account, { readAt: now, event })
+    return event
+  }
+
+  async #readAnew(account: string): Promise<AccountEvent> {
+    const { now, ...report } = await readAccountReport(this.#services, account)
+    return { event: `event: account\ndata: ${JSON.stringify({ ...report, now })}\n\n`, figures: JSON.stringify(report) }
+  }
 }

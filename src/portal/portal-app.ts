@@ -3,12 +3,13 @@ import Koa from 'koa'
 import type { RouterContext } from '@koa/router'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
+import { respondWithEventStream } from '../server/event-stream.ts'
 import { parseJsonBody } from '../server/json-body.ts'
 import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
 import { ApiError } from './api-error.ts'
 import { respondWithErrors } from './error-responses.ts'
-import { streamAccount } from './events.ts'
+import { AccountStreams } from './events.ts'
 import { servePage } from './page-files.ts'
 import { findPerson, hasRole } from './people.ts'
 import type { Person, Role } from './people.ts'
@@ -60,9 +61,10 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(respondWithErrors(services.log))
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
-  app.use(servePage('index.html', path => !path.startsWith('/api/')))
+  app.use(servePage('developer', path => !path.startsWith('/api/')))
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
+  app.use(respondWithEventStream)
   app.use(
     sessionMiddleware(app, {
       ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', url },
@@ -89,12 +91,13 @@ const callerNetworkOf = (ctx: Koa.Context): string => String(ctx.state['callerNe
 const apiRouter = (services: PortalServices): Router => {
   const router = new Router({ prefix: '/api/v1' })
   const document = portalOpenApi(routes, services)
+  const streams = new AccountStreams(services)
   router.get('/openapi.json', ctx => {
     ctx.body = document
   })
   router.get('/events', async ctx => {
-    await personOf(ctx, services)
-    streamAccount(ctx, async () => ((await hasEnded(ctx, services.store)) ? throwNotSignedIn() : personOf(ctx, services)), services)
+    const authenticate = async () => ((await hasEnded(ctx, services.store)) ? throwNotSignedIn() : personOf(ctx, services))
+    await streams.open(ctx, await personOf(ctx, services), authenticate)
   })
   for (const route of routes) {
     router[route.method](route.path.replaceAll(/\{(\w+)\}/g, ':$1'), ctx => runRoute(route, ctx, services))

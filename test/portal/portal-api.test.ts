@@ -76,6 +76,12 @@ t.test('portal', async t => {
       t.equal(response.status, 200)
       return [response.text()]
     }
+    const page = new AbortController()
+    const closed = await fetch(`${portalUrl}/api/v1/events`, { headers: { cookie: alice.cookies() }, signal: page.signal })
+    t.match(Buffer.from((await closed.body?.getReader().read())?.value ?? []).toString(), /^event: account\ndata: \{"account":/)
+    page.abort()
+    const { status, headers } = await fetch(`${portalUrl}/api/v1/events`, { method: 'HEAD', headers: { cookie: alice.cookies() } })
+    t.same([status, headers.get('content-type')], [200, 'text/event-stream'], 'HEAD has no stream')
     const leaving = await signInToPortal(deployment, gateway, 'alice', '--person', 'leo')
     const [ofSession] = await stream(leaving)
     t.equal((await leaving.delete('/session')).status, 204)
@@ -87,6 +93,8 @@ t.test('portal', async t => {
     t.equal((await alice.delete(`/people/${id}`)).status, 204)
     t.match(await ofPerson, /^event: account/)
     t.equal((await fetch(`${portalUrl}/api/v1/events`)).status, 401)
+    const aborted = gateway.log.filter(({ msg }) => /aborted/.test(String(msg)))
+    t.same(aborted, [], 'a page that is closed is nothing to report')
   })
 
   t.test('a session id that was planted before is not the one that is signed in', async t => {

@@ -49,7 +49,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   app.use(closeOnUnreadBody)
   app.use(securityHeaders([]))
   app.use(openAtPage)
-  app.use(servePage('operator.html', path => path === pagePath || path.startsWith(`${pagePath}/`)))
+  app.use(servePage('operator', path => path === pagePath || path.startsWith(`${pagePath}/`)))
   app.use(refuseCrossSite)
   app.use(
     sessionMiddleware(app, {

@@ -7,9 +7,10 @@ import { get, isConnected } from './request.ts'
 /** The credits now; undefined until they have arrived. */
 export const account = signal<Account | undefined>(undefined)
 
-/** While somebody is signed in, the gateway sends the credits each time that they change. */
-effect(() => {
-  if (session.value === null || session.value === undefined) return
+/** An EventSource connects again by itself, except after a response that is no stream: of a gateway without its store, or of a proxy without a gateway. */
+const reconnectMs = 3_000
+
+const connect = (): EventSource => {
   const events = new EventSource('/api/v1/events')
   events.addEventListener('open', () => {
     isConnected.value = true
@@ -24,5 +25,18 @@ effect(() => {
     account.value = received
     clockOffsetMs.value = Date.parse(received.now) - Date.now()
   })
-  return () => events.close()
+  return events
+}
+
+/** While somebody is signed in, the gateway sends the credits each time that they change. */
+effect(() => {
+  if (session.value === null || session.value === undefined) return
+  let events = connect()
+  const timer = setInterval(() => {
+    if (events.readyState === EventSource.CLOSED) events = connect()
+  }, reconnectMs)
+  return () => {
+    clearInterval(timer)
+    events.close()
+  }
 })

@@ -1,16 +1,44 @@
 import { defineConfig } from 'vite'
 
-// The page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin.
+/** The folders of the pages, and what each is for. */
+const descriptions: Readonly<Record<string, string>> = {
+  developer: 'Keys, credits and usage of your account',
+  operator: 'Accounts, traffic, nodes and changes of this gateway',
+}
+
+const pages = Object.keys(descriptions)
+
+// A page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin. Pages are built
+// apart: what they have in common would else be a file of its own, and one more request of each.
 export default defineConfig({
   root: import.meta.dirname,
   base: '/',
-  build: {
-    outDir: '../../../dist/page',
-    emptyOutDir: true,
-    assetsInlineLimit: 0,
-    modulePreload: { polyfill: false },
-    // One page for developers, on the listener `portal`; one for the operator, on the admin listener.
-    rolldownOptions: { input: ['index.html', 'operator.html'].map(file => `${import.meta.dirname}/${file}`) },
+  build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  environments: Object.fromEntries(
+    pages.map(page => [
+      page,
+      { consumer: 'client', build: { outDir: `../../../dist/page/${page}`, rolldownOptions: { input: 'index.html' } } },
+    ]),
+  ),
+  builder: {
+    async buildApp(builder) {
+      for (const page of pages) {
+        const environment = builder.environments[page]
+        if (environment !== undefined) await builder.build(environment)
+      }
+    },
   },
+  plugins: [
+    {
+      name: 'name-page',
+      transformIndexHtml: {
+        order: 'pre',
+        handler(html) {
+          const { name } = this.environment
+          return html.replace('%PAGE%', name).replace('%DESCRIPTION%', descriptions[name] ?? '')
+        },
+      },
+    },
+  ],
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
 })

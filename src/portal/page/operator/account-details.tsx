@@ -11,8 +11,9 @@ import { useRequest } from '../use-request.ts'
 import { useSubmit } from '../use-submit.ts'
 import { session } from './operator-api.ts'
 import type { AccountKey, AccountWithBalance, Plan } from './operator-api.ts'
+import { operatorTexts } from './operator-texts.ts'
 
-const text = texts.operator.accounts
+const text = operatorTexts.accounts
 
 /** One account: its credits, what can be changed, its keys. */
 export const AccountDetails = ({ name }: { readonly name: string }) => {

@@ -8,8 +8,9 @@ import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 import { useSubmit } from '../use-submit.ts'
 import type { AccountPage, AccountRow, Plan } from './operator-api.ts'
+import { operatorTexts } from './operator-texts.ts'
 
-const text = texts.operator.accounts
+const text = operatorTexts.accounts
 
 /** Names need no escapes. */
 const pathOf = ({ name }: Pick<AccountRow, 'name'>): string => `/operator/accounts/${name}`
@@ -57,7 +58,7 @@ export const Accounts = () => {
 
 const AccountTable = ({ accounts }: { readonly accounts: readonly AccountRow[] }) => (
   <Table
-    caption={texts.operator.pages.accounts}
+    caption={operatorTexts.pages.accounts}
     keyOf={account => account.id}
     rows={accounts}
     columns={[

@@ -8,8 +8,9 @@ import { formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 import type { Change } from './operator-api.ts'
+import { operatorTexts } from './operator-texts.ts'
 
-const text = texts.operator.audit
+const text = operatorTexts.audit
 
 const changesPerPage = 100
 
@@ -100,7 +101,7 @@ const Downloads = ({ month, changes }: { readonly month: string; readonly change
 
 const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
   <Table
-    caption={texts.operator.pages.audit}
+    caption={operatorTexts.pages.audit}
     keyOf={change => cellsOf(change).join(' ')}
     rows={changes}
     columns={[

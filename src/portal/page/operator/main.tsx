@@ -14,8 +14,9 @@ import { Nodes } from './nodes.tsx'
 import { session } from './operator-api.ts'
 import type { OperatorSession } from './operator-api.ts'
 import { Traffic } from './traffic.tsx'
+import { operatorTexts } from './operator-texts.ts'
 
-const text = texts.operator
+const text = operatorTexts
 
 const pages = [
   { path: '/operator', title: text.pages.accounts, Page: Accounts },

@@ -4,8 +4,9 @@ import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 import type { Nodes as NodesReport, Upstream } from './operator-api.ts'
+import { operatorTexts } from './operator-texts.ts'
 
-const text = texts.operator.nodes
+const text = operatorTexts.nodes
 
 const numberOr = (value: number | null): string => (value === null ? '–' : formatNumber(value))
 
@@ -47,7 +48,7 @@ const Network = ({ network: { name, head, finalized, calls, upstreams } }: { rea
       <p>{text.none}</p>
     ) : (
       <Table
-        caption={`${texts.operator.pages.nodes} ${name}`}
+        caption={`${operatorTexts.pages.nodes} ${name}`}
         keyOf={upstream => upstream.name}
         rows={upstreams}
         columns={[

@@ -7,8 +7,9 @@ import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 import type { TrafficGroup, Traffic as TrafficReport } from './operator-api.ts'
+import { operatorTexts } from './operator-texts.ts'
 
-const text = texts.operator.traffic
+const text = operatorTexts.traffic
 
 const { method, network, key, outcome } = texts.usage
 const dimensions = Object.entries({ account: text.account, method, network, key, outcome }).map(([value, label]) => ({ value, label }))
@@ -66,7 +67,7 @@ const Downloads = ({ report }: { readonly report: TrafficReport }) => {
 
 const TrafficTable = ({ report: { by, groups } }: { readonly report: TrafficReport }) => (
   <Table
-    caption={texts.operator.pages.traffic}
+    caption={operatorTexts.pages.traffic}
     keyOf={group => group.name}
     rows={groups}
     columns={[
