@@ -21,7 +21,7 @@ const maxLookupAgeMs = 400
 export default definePlugin({
   name: 'key-auth',
   summary:
-    'Finds the account of the API key in the path or in a header; refuses missing, malformed, unknown, revoked, suspended and expired keys, and those of suspended accounts.',
+    'Finds the account of the API key, or of the token (JWT), in the path or in a header; refuses missing, malformed, unknown, revoked, suspended and expired keys, those of suspended accounts, and tokens that are not valid.',
   options: { type: 'object', properties: {} },
   writes: ['key', 'account'],
   create(_options, { accounts, clock }) {
@@ -76,9 +76,16 @@ const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Fa
   suspended: refuse('key', { message: 'the API key is suspended' }),
   accountSuspended: refuse('key', { message: 'the account of this API key is suspended' }),
   expired: refuse('key', { message: 'the API key has expired' }),
+  tokenInvalid: refuse('key', { message: 'the token is not valid: it has expired, or it is not accepted here' }),
   planNotFound: refuse('key', { message: 'the plan of this account no longer exists' }),
   storeUnavailable: refuse('unavailable', {
     message: 'API keys cannot be verified now',
+    source: 'gateway',
+    fault: 'gateway',
+    retryAfter: 2,
+  }),
+  tokenUnverifiable: refuse('unavailable', {
+    message: 'tokens cannot be verified now',
     source: 'gateway',
     fault: 'gateway',
     retryAfter: 2,

@@ -5,6 +5,7 @@ import { limitsRates, missingRateLimit } from '../config/warnings.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
+import { findKeySetFailure } from '../services/jwt/fetch-key-set.ts'
 import { inspectStore, openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import { formatAlternatives, configOption, readArguments } from './args.ts'
@@ -17,7 +18,11 @@ import { formatTable } from './text-table.ts'
 
 const options = {
   config: configOption,
-  online: { type: 'boolean', default: false, description: 'Asks every upstream, and connects to a store on Redis.' },
+  online: {
+    type: 'boolean',
+    default: false,
+    description: 'Asks every upstream, connects to a store on Redis, and fetches the keys of tokens (jwt.jwks).',
+  },
   strict: { type: 'boolean', default: false, description: 'Warnings are problems: exit code 78.' },
   format: {
     type: 'string',
@@ -82,20 +87,25 @@ interface OnlineAnswers {
 
 const nothingAsked: OnlineAnswers = { failures: [] }
 
-/** Asks the store and all upstreams at the same time; a terminal shows how many have answered. */
+/** Asks the store, all upstreams and the issuer of tokens at the same time; a terminal shows how many have answered. */
 const askOnline = async (config: Config, { status }: Terminal): Promise<OnlineAnswers> => {
   const listed = listUpstreams(config)
   let answered = 0
-  const showProgress = () =>
-    status?.(`asking ${countNoun(listed.length, 'upstream')} and the store: ${answered} of ${listed.length + 1} answered`)
+  const others = config.gateway?.jwt?.jwks === undefined ? 'the store' : 'the store and the issuer of tokens'
+  const count = listed.length + (others === 'the store' ? 1 : 2)
+  const showProgress = () => status?.(`asking ${countNoun(listed.length, 'upstream')} and ${others}: ${answered} of ${count} answered`)
   const onAnswer = () => {
     answered += 1
     showProgress()
   }
   showProgress()
-  const [failures, upstreams] = await Promise.all([findStoreFailures(config).finally(onAnswer), askUpstreams(listed, onAnswer)])
+  const [storeFailures, jwtFailures, upstreams] = await Promise.all([
+    findStoreFailures(config).finally(onAnswer),
+    findJwtFailures(config, onAnswer),
+    askUpstreams(listed, onAnswer),
+  ])
   status?.('')
-  return { failures, upstreams }
+  return { failures: [...storeFailures, ...jwtFailures], upstreams }
 }
 
 /** Why `start` could not use the store. An embedded store is not opened, as that would create it. */
@@ -108,6 +118,14 @@ const findStoreFailures = async ({ gateway }: Config): Promise<readonly string[]
     if (!(error instanceof StoreError)) throw error
     return [error.message]
   }
+}
+
+/** Why `start` could not fetch the keys of tokens. */
+const findJwtFailures = async ({ gateway }: Config, onAnswer: () => void): Promise<readonly string[]> => {
+  const jwks = gateway?.jwt?.jwks
+  if (jwks === undefined) return []
+  const failure = await findKeySetFailure(jwks).finally(onAnswer)
+  return failure === undefined ? [] : [`gateway.yaml: jwt.jwks: ${failure}`]
 }
 
 /** What is wrong in the store. An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */

@@ -7,6 +7,9 @@ import { Secret } from '../plugin/secret.ts'
 import { readBalance } from '../services/account-reports.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import { systemClock } from '../services/clock.ts'
+import { openJwtVerifier } from '../services/jwt/index.ts'
+import { openLog } from '../services/log.ts'
+import { createMetricsRegistry } from '../services/metrics.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
@@ -21,7 +24,7 @@ const options = {
   key: {
     type: 'string',
     placeholder: 'KEY',
-    description: 'An API key, to see whether it would pass and whether its account has the credits.',
+    description: 'An API key or a token (JWT), to see whether it would pass and whether its account has the credits.',
   },
   json: jsonOption,
   config: configOption,
@@ -73,14 +76,17 @@ type Caller = Pick<ExplainedCall, 'lookup' | 'creditsLeft'>
 const noCaller: Caller = { lookup: undefined, creditsLeft: undefined }
 
 /** The key as the gateway would look it up, and what its account has left: credits that a gateway has leased are left, too. */
-const readCaller = async ({ store: address, plans }: GatewayConfig, key: string): Promise<Caller> => {
+const readCaller = async ({ store: address, plans, jwt: jwtOptions }: GatewayConfig, key: string): Promise<Caller> => {
   const store = await openStore(address, systemClock)
+  const verifier =
+    jwtOptions && (await openJwtVerifier(jwtOptions, { clock: systemClock, log: openLog('silent'), metrics: createMetricsRegistry() }))
   try {
-    const lookup = await openAccounts(store, plans, systemClock).find(new Secret(key))
+    const lookup = await openAccounts(store, plans, systemClock, { verifier }).find(new Secret(key))
     if (lookup.kind !== 'granted') return { lookup, creditsLeft: undefined }
     const { left, held } = await readBalance(store, lookup.account.id, lookup.account.plan.dailyCredits)
     return { lookup, creditsLeft: (left ?? 0) + held }
   } finally {
+    verifier?.close()
     await store.close()
   }
 }

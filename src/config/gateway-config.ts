@@ -1,14 +1,16 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
-import { isSubnet } from '../util/address-set.ts'
 import { isJsonObject } from '../util/json.ts'
-import { isHostPort, isReusePortSupported, parseAddress, parseStoreAddress } from './addresses.ts'
+import { parseAddress, parseStoreAddress } from './addresses.ts'
 import { checkOptions } from './check-options.ts'
 import { isDirectory } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { isKebabCase, parseDuration, parseSize } from './formats.ts'
-import { defaultRpcAddress, gatewaySchema } from './gateway-schema.ts'
+import { gatewaySchema } from './gateway-schema.ts'
+import { jwtProblems, withAlgorithms } from './jwt-rules.ts'
+import { listenRules } from './listen-rules.ts'
+import type { GatewayRule } from './listen-rules.ts'
 import { readHosts } from './network-config.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import { browserUrlProblems, portalProblems } from './portal-rules.ts'
@@ -49,6 +51,7 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
     admin,
     accessLog: { file, ...accessLog },
     portal: { secret, previousSecret, ...portalOptions },
+    jwt,
     ...rest
   } = options
   const config: GatewayConfig = {
@@ -62,6 +65,7 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
     admin: { ...admin, hosts: adminHosts(source, admin.url) },
     accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
     portal: { ...portalOptions, secrets: [secret, previousSecret].filter(each => each !== undefined) },
+    ...(jwt && { jwt: withAlgorithms(jwt) }),
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
@@ -80,52 +84,6 @@ const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] =
   return existsSync(path) ? problems : problems.map(problem => ({ ...problem, hint }))
 }
 
-/**
- * A rule of gateway.yaml that its schema cannot express. It reads the file itself, not the checked options, so that all
- * problems show in one run; where a value has the wrong type, the schema has reported it already.
- */
-type GatewayRule = (source: YamlFile) => readonly Problem[]
-
-const distinctAddresses: GatewayRule = source => {
-  const listen = source.valueAt(['listen'])
-  const listenerByAddress = new Map<unknown, string>()
-  return Object.entries({ rpc: defaultRpcAddress, ...(isJsonObject(listen) && listen) }).flatMap(([listener, text]) => {
-    const other = listenerByAddress.get(text)
-    listenerByAddress.set(text, listener)
-    if (other === undefined || typeof text !== 'string' || !isHostPort(text) || parseAddress(text).port === 0) return []
-    return [source.problemAt(['listen', listener], `listen.${listener} has the same address as listen.${other}`)]
-  })
-}
-
-const supportedReusePort: GatewayRule = source => {
-  const path = ['listen', 'reusePort']
-  if (String(source.valueAt(path)) !== 'true' || isReusePortSupported()) return []
-  return [
-    source.problemAt(
-      path,
-      'listen.reusePort requires Linux and Node.js 22.12 or 23.1',
-      'remove it: the primary then hands connections to workers',
-    ),
-  ]
-}
-
-/** Options of a listener that does not exist. */
-const optionsNeedListener: GatewayRule = source =>
-  Object.entries({
-    admin: ['token', 'hosts', 'url'],
-    portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'webhooks', 'usageWebhook', 'signUp'],
-  }).flatMap(([listener, options]) =>
-    options
-      .filter(option => source.valueAt([listener, option]) !== undefined && source.valueAt(['listen', listener]) === undefined)
-      .map(option =>
-        source.problemAtKey(
-          [listener, option],
-          `${listener}.${option} has no effect without listen.${listener}`,
-          `add listen.${listener}, for example ${listener === 'admin' ? '127.0.0.1:8082' : '127.0.0.1:8081'}`,
-        ),
-      ),
-  )
-
 /** Hosts that requests to the admin listener may name. */
 const adminHosts = (source: YamlFile, url: string | undefined): readonly string[] => [
   ...readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host),
@@ -136,24 +94,6 @@ const validAdminHosts: GatewayRule = source => [
   ...readHosts(source, ['admin', 'hosts']).problems,
   ...browserUrlProblems(source, ['admin', 'url']),
 ]
-
-const validTrustedProxies: GatewayRule = source => {
-  const path = ['listen', 'trustedProxies']
-  const list = source.valueAt(path)
-  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
-    const text = source.textAt([...path, index])
-    if (text === undefined || isSubnet(text)) return []
-    const message = `a trusted proxy must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
-    return [source.problemAt([...path, index], message, 'for example 10.0.0.7, 10.0.0.0/8 or 2001:db8::/32')]
-  })
-}
-
-const proxyProtocolNeedsProxies: GatewayRule = source => {
-  const path = ['listen', 'proxyProtocol']
-  const proxies = source.valueAt(['listen', 'trustedProxies'])
-  if (String(source.valueAt(path)) !== 'true' || (Array.isArray(proxies) && proxies.length > 0)) return []
-  return [source.problemAt(path, 'listen.proxyProtocol requires listen.trustedProxies', 'name the proxies, for example [10.0.0.0/8]')]
-}
 
 const supportedStore: GatewayRule = source => {
   const text = source.textAt(['store'])
@@ -227,12 +167,8 @@ const minUsageRetention: GatewayRule = source => {
 const minUsageRetentionMs = 86_400_000
 
 const gatewayRules: readonly GatewayRule[] = [
-  distinctAddresses,
-  supportedReusePort,
-  optionsNeedListener,
+  ...listenRules,
   validAdminHosts,
-  validTrustedProxies,
-  proxyProtocolNeedsProxies,
   supportedStore,
   storePathIsDirectory,
   validWorkerCount,
@@ -241,4 +177,5 @@ const gatewayRules: readonly GatewayRule[] = [
   positiveSizes,
   minUsageRetention,
   portalProblems,
+  jwtProblems,
 ]

@@ -2,6 +2,7 @@ import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { logLevels } from '../services/log.ts'
 import { rateLimitProperties } from '../services/rate-limits.ts'
 import { accessLogSchema } from './access-log-schema.ts'
+import { jwtSchema } from './jwt-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
 import { browserUrlPattern, portalSchema } from './portal-schema.ts'
 import { tlsSchema } from './tls-options.ts'
@@ -165,6 +166,7 @@ export const gatewaySchema = {
         required: ['dailyCredits'],
       },
     },
+    jwt: jwtSchema,
     limits: limitsSchema,
     usage: {
       type: 'object',

@@ -65,8 +65,11 @@ const oidcProblems = (source: YamlFile): readonly Problem[] => {
   ]
 }
 
-const isSecureIssuer = (text: string): boolean => {
-  if (!URL.canParse(text) || text.includes('/.well-known/')) return false
+const isSecureIssuer = (text: string): boolean => !text.includes('/.well-known/') && isSecureUrl(text)
+
+/** HTTPS, or on this machine. */
+export const isSecureUrl = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
   const { protocol, hostname } = new URL(text)
   return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
 }

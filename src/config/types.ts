@@ -1,5 +1,6 @@
 import type { Plan } from '../plugin/call.ts'
 import type { AccessLogConfig } from '../services/access-log.ts'
+import type { JwtOptions } from '../services/jwt/index.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
@@ -60,6 +61,8 @@ export interface GatewayConfig {
   /** Whether a change of the files reloads the configuration. */
   readonly watch: boolean
   readonly plans: Readonly<Record<string, Plan>>
+  /** Tokens in place of API keys. */
+  readonly jwt?: JwtOptions
   /** Bytes of all caches together. */
   readonly memory: number
   readonly limits: GatewayLimits

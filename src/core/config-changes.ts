@@ -25,12 +25,14 @@ const reloadableKeys = [
   'accessLog',
   'metrics',
   'drain',
+  'jwt',
 ] as const satisfies readonly (keyof GatewayConfig)[]
 
 /** What runs after a reload: what needs a restart stays as it was. */
 export const reloadGatewayConfig = (running: GatewayConfig, read: GatewayConfig): GatewayConfig => {
-  const { plans, headers, memory, log, accessLog, metrics, drain }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
-  return { ...running, plans, headers, memory, log, accessLog, metrics, drain }
+  const { plans, headers, memory, log, accessLog, metrics, drain, jwt }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
+  const { jwt: _, ...kept } = running
+  return { ...kept, plans, headers, memory, log, accessLog, metrics, drain, ...(jwt && { jwt }) }
 }
 
 /** What differs in effect, defaults included: what a reload from one configuration to the other would change. */

@@ -127,24 +127,45 @@ class CurrentConfig implements Reloadable {
   async prepareReload(read: ValidConfig): Promise<PreparedReload> {
     const { base, accounts, running } = this.#parts
     const next = { ...read, gateway: reloadGatewayConfig(this.gateway, read.gateway) }
-    const preparedLog = prepareAccessLog(base.accessLog, this.gateway.accessLog, next.gateway.accessLog)
+    const preparedBase = await this.#prepareBase(next.gateway)
     const prepared = await this.prepareNetworks(next).catch(async (error: unknown) => {
-      await preparedLog?.abandon()
+      await preparedBase.abandon()
       throw error
     })
     return {
       abandon: async () => {
         await running.abandon(prepared)
-        await preparedLog?.abandon()
+        await preparedBase.abandon()
       },
       commit: () => {
-        preparedLog?.commit()
+        preparedBase.commit()
         if (next.gateway.log !== this.gateway.log) base.log.level = next.gateway.log
         this.gateway = next.gateway
         accounts.setPlans(this.gateway.plans)
         running.commit(prepared, base, this.gateway.drain.timeout)
         this.listeners?.reload(this.gateway, next.networks)
       },
+    }
+  }
+
+  async #prepareBase({ accessLog, jwt }: GatewayConfig): Promise<PreparedReload> {
+    const { base } = this.#parts
+    const preparedJwt = await base.jwt.prepare(jwt)
+    try {
+      const preparedLog = prepareAccessLog(base.accessLog, this.gateway.accessLog, accessLog)
+      return {
+        abandon: async () => {
+          preparedJwt.abandon()
+          await preparedLog?.abandon()
+        },
+        commit: () => {
+          preparedLog?.commit()
+          preparedJwt.commit()
+        },
+      }
+    } catch (error) {
+      preparedJwt.abandon()
+      throw error
     }
   }
 }

@@ -9,6 +9,7 @@ import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { openFilterRecords } from '../services/filter-records.ts'
+import { ReloadableJwt } from '../services/jwt/index.ts'
 import { openLedger } from '../services/ledger/index.ts'
 import type { RootLog } from '../services/log.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -46,14 +47,15 @@ export interface BaseServices {
   readonly memoryBudget: MemoryBudget
   readonly metrics: MetricsRegistry
   readonly accessLog: AccessLog
+  readonly jwt: ReloadableJwt
   readonly sockets: SocketLimits
   readonly clock: Clock
   readonly log: RootLog
 }
 
-/** The store, the logs, and what measures the process and bounds its memory and sockets. */
+/** The store, the logs, the verifier of tokens, and what measures the process and bounds its memory and sockets. */
 export const openBase = async (
-  { store: storeAddress, limits, workers, accessLog: accessLogConfig }: GatewayConfig,
+  { store: storeAddress, limits, workers, accessLog: accessLogConfig, jwt: jwtOptions }: GatewayConfig,
   clock: Clock,
   log: RootLog,
   closers: Closers,
@@ -68,8 +70,11 @@ export const openBase = async (
   closers.push(openAccountRemoval({ store, clock, log }).stop)
   const accessLog = openAccessLog(accessLogConfig, clock, log)
   closers.push(() => accessLog.close())
+  const jwt = new ReloadableJwt({ clock, log, metrics })
+  closers.push(async () => jwt.close())
+  ;(await jwt.prepare(jwtOptions)).commit()
   const sockets = new SocketLimits({ connections: Math.ceil(limits.connections / workers), clock, log, metrics })
-  return { store, memoryBudget, metrics, accessLog, sockets, clock, log }
+  return { store, memoryBudget, metrics, accessLog, jwt, sockets, clock, log }
 }
 
 /** The rate limits that gateways share by their store; undefined where they cannot. */
@@ -86,7 +91,7 @@ export const openRateLimits = async (
 /** What plugins use, opened in the order in which one needs the other. */
 export const openServices = async (
   config: GatewayConfig,
-  { store, memoryBudget, metrics, sockets, clock, log }: BaseServices,
+  { store, jwt, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
 ): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'rateLimits'> & { readonly accounts: ReloadableAccounts }> => {
   const process = randomBytes(8).toString('hex')
@@ -116,7 +121,7 @@ export const openServices = async (
     metrics,
     results,
     version,
-    accounts: openAccounts(store, config.plans, clock),
+    accounts: openAccounts(store, config.plans, clock, jwt),
     singletons: openSingletons(),
   }
 }

@@ -35,6 +35,19 @@ export const systemMetricDefinitions = {
     labels: [],
     help: 'TLS handshakes that failed: the client refused the certificate, spoke no TLS, or only versions before 1.2. Absent without `listen.tls`.',
   },
+  tokens: {
+    name: 'tollgate_tokens_total',
+    type: 'counter',
+    labels: ['result'],
+    help: 'Tokens (JWT) of callers that were verified or refused. The result is "accepted", counted once for a token until it expires; "keysUnavailable" while the keys of the issuer are not known; or why it was refused, for each time. Absent without `jwt`.',
+  },
+  jwtKeysReloadSuccessful: {
+    name: 'tollgate_jwt_keys_reload_successful',
+    type: 'gauge',
+    labels: [],
+    help: '1 when the keys of `jwt` could be read the last time, 0 when not: then the keys from before stay valid. Absent without `jwt`, and with `jwt.secret`.',
+    aggregation: 'min',
+  },
   proxyHeadersRefused: {
     name: 'tollgate_proxy_headers_refused_total',
     type: 'counter',

@@ -1,6 +1,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import { describeReadError } from '../util/file-errors.ts'
 
 /** The paths of two PEM files. */
 export interface TlsFiles {
@@ -63,16 +64,8 @@ const readPem = (option: keyof TlsFiles, file: string): string | TlsFileProblem 
   try {
     return readFileSync(file, 'latin1')
   } catch (error) {
-    const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-    return { option, message: readErrorMessages[code] ?? `the file cannot be read: ${code}` }
+    return { option, message: describeReadError(error) }
   }
-}
-
-const readErrorMessages: Readonly<Record<string, string>> = {
-  ENOENT: 'no such file',
-  ENOTDIR: 'no such file',
-  EISDIR: 'this is a directory, not a file',
-  EACCES: 'the file cannot be read: permission denied',
 }
 
 const mismatchOf = ({ chain }: TlsKeyPair, key: KeyObject): TlsFileProblem | undefined => {

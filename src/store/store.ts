@@ -94,6 +94,7 @@ export interface AccountStore {
   /** In the order of their creation. */
   keys(account: string): MaybePromise<readonly KeyRow[]>
   findKey(hash: string): MaybePromise<KeyWithAccount | undefined>
+  findKeyById(id: string): MaybePromise<KeyWithAccount | undefined>
   /** Differs after each change of accounts or keys, by whichever process. */
   changeCount(): MaybePromise<number>
   /** Calls `onChange` after accounts or keys changed, as far as this process is notified. Returns the unsubscribe function. */

@@ -43,6 +43,7 @@ export class InMemoryKeys implements KeyStore {
   }
 
   findKey = (hash: string): KeyWithAccount | undefined => this.#rows.get(hash)
+  findKeyById = (id: string): KeyWithAccount | undefined => [...this.#rows.values()].find(({ key }) => key.id === id)
   changeCount = (): number => 0
   subscribe = (): (() => void) => () => undefined
 }

@@ -56,6 +56,14 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     t.equal(await store.findKey('other'), undefined)
   })
 
+  t.test('a key is found by its id, together with its account; not by its hash', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    await store.addKey('hash', key('key_1'))
+    t.same(await store.findKeyById('key_1'), { key: key('key_1'), account: alice })
+    for (const other of ['hash', 'key_2', 'acc_1', '']) t.equal(await store.findKeyById(other), undefined, other)
+  })
+
   t.test('members that only a later version of Tollgate knows outlive changes by this one', async t => {
     const store = await open(t, new TestClock())
     const later = { region: 'eu', limits: { tier: 3 } }

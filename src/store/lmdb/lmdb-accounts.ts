@@ -61,6 +61,11 @@ const keyRows = (tables: LmdbTables, change: Change) => {
       return edited
     })
 
+  const findKey = (hash: string) => {
+    const key = keys.get(hash)
+    const account = key && accounts.get(key.account)
+    return key && account && { key, account }
+  }
   return {
     addKey: (hash, row) =>
       change(() => {
@@ -71,10 +76,10 @@ const keyRows = (tables: LmdbTables, change: Change) => {
     changeKey: (id, keyChange) => editKey(id, row => applyChange(row, keyChange)),
     revokeKey: (id, time) => editKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
     keys: id => hashedKeys(tables, id).map(({ key }) => key),
-    findKey(hash) {
-      const key = keys.get(hash)
-      const account = key && accounts.get(key.account)
-      return key && account && { key, account }
+    findKey,
+    findKeyById(id) {
+      const hash = keyHashesById.get(id)
+      return hash === undefined ? undefined : findKey(hash)
     },
   } satisfies Partial<AccountStore>
 }

@@ -73,6 +73,12 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     const hash = await rowAt(redisKeys.keyIds, id)
     return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, edit)
   }
+  const findKey = async (hash: string): Promise<KeyWithAccount | undefined> => {
+    const [key, account] = (
+      (await redis.runScript(scripts.findKey, [redisKeys.keys, redisKeys.accounts], [hash])) as (string | null)[]
+    ).map(parseRow)
+    return key && account ? ({ key, account } as KeyWithAccount) : undefined
+  }
   return {
     async addKey(hash, row) {
       const scriptKeys = [redisKeys.keys, redisKeys.keyIds, redisKeys.keysOfAccount(row.account)]
@@ -84,11 +90,10 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
       const rows = (await hashedKeys(redis, account)).map(({ key }) => key)
       return rows.sort((a, b) => a.created - b.created || (a.id < b.id ? -1 : 1))
     },
-    async findKey(hash) {
-      const [key, account] = (
-        (await redis.runScript(scripts.findKey, [redisKeys.keys, redisKeys.accounts], [hash])) as (string | null)[]
-      ).map(parseRow)
-      return key && account ? ({ key, account } as KeyWithAccount) : undefined
+    findKey,
+    async findKeyById(id) {
+      const hash = await rowAt(redisKeys.keyIds, id)
+      return hash === null ? undefined : findKey(hash)
     },
   } satisfies Partial<AccountStore>
 }

@@ -1,0 +1,79 @@
+import { isDeepStrictEqual } from 'node:util'
+import { revealSecrets } from '../../plugin/secret.ts'
+import type { Json } from '../../util/json.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import { FileKeySet } from './file-key-set.ts'
+import { secretKeySet } from './key-set.ts'
+import type { KeySet, KeySetServices } from './key-set.ts'
+import { RemoteKeySet } from './remote-key-set.ts'
+import { TokenVerifier } from './token-verifier.ts'
+import type { JwtOptions, JwtVerifier } from './token-verifier.ts'
+
+export type { JwtOptions, JwtVerifier, VerifiedToken } from './token-verifier.ts'
+
+type Services = Omit<KeySetServices, 'jose'>
+
+const compactPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
+
+/** Is this the form of a token, as opposed to an API key: three parts in base64url (RFC 7515, 7.1)? */
+export const isJwt = (text: string): boolean => compactPattern.test(text)
+
+/** The verifier of the tokens that are accepted now; undefined when none are. */
+export interface RunningJwt {
+  readonly verifier: JwtVerifier | undefined
+}
+
+interface PreparedJwt {
+  commit(): void
+  abandon(): void
+}
+
+/** The verifier of a gateway, which a reload replaces. */
+export class ReloadableJwt implements RunningJwt {
+  readonly #services: Services
+  #options: Json = null
+  #verifier: JwtVerifier | undefined
+
+  constructor(services: Services) {
+    this.#services = services
+  }
+
+  get verifier(): JwtVerifier | undefined {
+    return this.#verifier
+  }
+
+  /** What was verified stays verified where the options have not changed. Does not wait for the keys. */
+  async prepare(next: JwtOptions | undefined): Promise<PreparedJwt> {
+    const options = revealSecrets(next)
+    if (isDeepStrictEqual(options, this.#options)) return { commit() {}, abandon() {} }
+    const verifier = next && (await openJwtVerifier(next, this.#services))
+    return {
+      commit: () => {
+        this.close()
+        this.#options = options
+        this.#verifier = verifier
+        const { metrics } = this.#services
+        if (next === undefined) metrics.removeSeries({}, [metricDefinitions.tokens])
+        if (next === undefined || next.secret !== undefined) metrics.removeSeries({}, [metricDefinitions.jwtKeysReloadSuccessful])
+      },
+      abandon: () => verifier?.close(),
+    }
+  }
+
+  close(): void {
+    this.#verifier?.close()
+  }
+}
+
+/** Loads jose, and begins to fetch the keys; does not wait for them. */
+export const openJwtVerifier = async (options: JwtOptions, services: Services): Promise<JwtVerifier> => {
+  const jose = await import('jose')
+  return new TokenVerifier(options, openKeySet(options, { ...services, jose }), { ...services, jose })
+}
+
+const openKeySet = ({ jwks, keyFile, secret }: JwtOptions, services: KeySetServices): KeySet => {
+  if (jwks !== undefined) return new RemoteKeySet(new URL(jwks), services)
+  if (keyFile !== undefined) return new FileKeySet(keyFile, services)
+  if (secret !== undefined) return secretKeySet(secret)
+  throw new Error('jwt has no keys')
+}
