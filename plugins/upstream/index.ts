@@ -101,7 +101,7 @@ export default definePlugin({
         return requestLogs(query, { clock, results, heads, maxChunks }, paramLimited)
       }
       const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
-      return reportBlock(reply, call.context, method, services)
+      return reportResult(reply, call.context, method, services)
     }
     return { handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) }
   },
@@ -151,14 +151,16 @@ const explainLimits = (
   }
 }
 
-/** Before the answer is given to the caller, every worker has the block. */
-const reportBlock = (
+/** Before the answer is given to the caller, every worker has the block, or knows that the node has gone back to an earlier one. */
+const reportResult = (
   reply: Reply,
   { request, target }: Pick<CallContext, 'request' | 'target'>,
   method: Method | undefined,
   { heads, results }: Pick<Services, 'heads' | 'results'>,
 ): MaybePromise<Reply> => {
-  if (method?.reports === undefined || isFailure(reply)) return reply
+  if (isFailure(reply)) return reply
+  if (method?.rewinds === true) return thenMaybe(heads.recordRewind(), () => reply)
+  if (method?.reports === undefined) return reply
   const block = reportedBlockOf(reply, request, method, results)
   return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
 }

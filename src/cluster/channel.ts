@@ -43,8 +43,8 @@ export type WorkerMessage =
   | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
   /** Answers `height`: its callers are given no lower height any more. */
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
-  /** A node may have accepted a transaction from one of its callers. */
-  | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
+  /** A node may have accepted a transaction from one of its callers, or has gone back to an earlier block. */
+  | { readonly kind: 'transaction'; readonly network: string; readonly id: number; readonly isRewind?: boolean }
   /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered with `feedStarted`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }

@@ -115,6 +115,8 @@ class SharedNetworkHeads {
   #areChainIdsChecked = false
   #state: ChainState | undefined
   #lastPublished = ''
+  /** Resolves when the upstreams have been polled after the last rewind. */
+  #lastRewind: Promise<void> = Promise.resolve()
 
   constructor(network: string, upstreams: TrackedUpstreams, { heightBroadcastsOf, ...options }: SharedHeadsOptions) {
     const { chainId, blockTime, maxLag, targets } = upstreams
@@ -184,6 +186,8 @@ class SharedNetworkHeads {
         return this.heads.tags.report(message.upstream, message.tag, message.block)
       case 'untrack':
         return this.removeWorker(worker)
+      case 'transaction':
+        return void this.#shareTransaction(worker, message)
       default:
         this.#heightBroadcast.handleMessage(worker, message)
         this.#transactionBroadcast.handleMessage(worker, message)
@@ -197,6 +201,13 @@ class SharedNetworkHeads {
     this.#stop()
     this.#feedBroadcast.stop()
     for (const worker of this.workers) this.removeWorker(worker)
+  }
+
+  async #shareTransaction(sender: WorkerChannel, { id, isRewind = false }: Extract<WorkerMessage, { kind: 'transaction' }>): Promise<void> {
+    // The workers are sent the lower height first. Senders are informed in order, so later ones wait too.
+    if (isRewind) this.#lastRewind = this.heads.recordRewind()
+    await this.#lastRewind
+    await this.#transactionBroadcast.share(sender, id)
   }
 
   #broadcastTags(state: TagState): void {

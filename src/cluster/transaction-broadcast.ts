@@ -29,12 +29,12 @@ export class TransactionBroadcast {
   }
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    if (message.kind === 'transaction') void this.#share(worker, message.id)
-    else if (message.kind === 'sync') this.#acknowledgments.setResponsive(worker)
+    if (message.kind === 'sync') this.#acknowledgments.setResponsive(worker)
     else if (message.kind === 'transactionAck') this.#acknowledgments.record(worker, message.count)
   }
 
-  async #share(sender: WorkerChannel, id: number): Promise<void> {
+  /** Resolves when every worker knows; the sender is told so. */
+  async share(sender: WorkerChannel, id: number): Promise<void> {
     const count = (this.#transactionCount += 1)
     for (const worker of this.#acknowledgments.workers) worker.send({ kind: 'transaction', network: this.#network, count })
     await this.#acknowledgments.whenAcknowledged(count)

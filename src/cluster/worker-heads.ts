@@ -7,6 +7,7 @@ import {
   TrackingStack,
   fetchBlock,
   headTimingFor,
+  maxRefreshMs,
   maxRecentBlocks,
   openUpstreamRequester,
 } from '../services/chain-heads/index.ts'
@@ -139,6 +140,11 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     if (this.targets.length > 0) return this.#shareTransaction()
   }
 
+  recordRewind(): MaybePromise<void> {
+    this.#transactionVersion += 1
+    if (this.targets.length > 0) return this.#shareTransaction(true)
+  }
+
   pollLagging(): void {
     this.#options.send({ kind: 'pollLagging', network: this.#options.network })
   }
@@ -219,12 +225,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return granted
   }
 
-  async #shareTransaction(): Promise<void> {
+  async #shareTransaction(isRewind = false): Promise<void> {
     const { network, clock, send } = this.#options
     const id = (this.#lastRequestId += 1)
     const shared = new Promise<void>(resolve => this.#pendingTransactions.set(id, resolve))
-    send({ kind: 'transaction', network, id })
-    await withTimeoutOr(clock, primaryTimeoutMs, shared, () => undefined)
+    send({ kind: 'transaction', network, id, ...(isRewind && { isRewind }) })
+    await withTimeoutOr(clock, isRewind ? maxRefreshMs : primaryTimeoutMs, shared, () => undefined)
     this.#pendingTransactions.delete(id)
   }
 

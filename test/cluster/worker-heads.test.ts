@@ -47,6 +47,24 @@ t.test('a transaction that callers of one worker sent', async t => {
   })
 })
 
+t.test('a call that took the nodes back is answered when every worker has the lower height, and later transactions after it', async t => {
+  const { addWorker, deliverAll, nodeOf, chain } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  one.heads.recordActivity()
+  await deliverAll()
+  for (const name of ['a', 'b']) nodeOf(name).head = ancestorAt(chain.tip, 80) ?? chain.tip
+  const answered: string[] = []
+  two.down.isPaused = true
+  void Promise.resolve(one.heads.recordRewind()).then(() => answered.push('rewind'))
+  void Promise.resolve(one.heads.recordTransaction()).then(() => answered.push('transaction'))
+  await deliverAll()
+  t.same(answered, [])
+  two.down.isPaused = false
+  await deliverAll()
+  t.same(answered, ['rewind', 'transaction'])
+  t.same([one.heads.snapshot.reportedHeight, two.heads.snapshot.reportedHeight], [80, 80])
+})
+
 t.test('the reported height of several workers', async t => {
   t.test('is given to no caller before every worker has it', async t => {
     const { addWorker, deliverAll, pipes } = openCluster()

@@ -124,6 +124,11 @@ export interface Heads {
   /** A node may have accepted a transaction. Resolves, and soon, once every worker knows. */
   recordTransaction(): MaybePromise<void>
   /**
+   * A node has gone back to an earlier block, as a caller has asked. Resolves, and soon, once the upstreams have been asked for their
+   * heads, with which the reported height goes back, and every worker knows.
+   */
+  recordRewind(): MaybePromise<void>
+  /**
    * Does the upstream have the block; without a number, the reported height? True for every upstream as long as nothing is known
    * of any, and for blocks above the reported height, about which each upstream may answer.
    */

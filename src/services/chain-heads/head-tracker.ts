@@ -8,7 +8,7 @@ import { ChainFeeds } from './chain-feeds.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection, UpstreamExclusions, upstreamStateOf } from './head-selection.ts'
-import { PollSchedule, headTimingFor } from './poll-schedule.ts'
+import { PollSchedule, headTimingFor, maxRefreshMs } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
 import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId } from './recent-blocks.ts'
@@ -17,9 +17,6 @@ import { TagTracker } from './reported-tags.ts'
 import { TrackedUpstreams } from './tracked-upstreams.ts'
 import { TrackingStack } from './tracking-stack.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
-
-/** An operator waits no longer for upstreams. */
-const maxRefreshMs = 1000
 
 /**
  * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the
@@ -54,7 +51,10 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #tracked = new TrackedUpstreams((target, signal) => this.#createTracker(target, signal))
   readonly #trackings = new TrackingStack<Tracking>(
     tracking => this.#follow(tracking),
-    () => this.#stop(),
+    () => {
+      this.#tracked.replace([])
+      this.#schedule.stop()
+    },
   )
 
   constructor(options: HeadsOptions) {
@@ -105,6 +105,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   recordTransaction(): void {
     this.transactionVersion += 1
+  }
+
+  recordRewind(): Promise<void> {
+    for (const upstream of this.#upstreams) upstream.recordRewind()
+    return this.refresh(true)
   }
 
   protected get targets(): readonly Target[] {
@@ -161,11 +166,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#evaluate()
     for (const upstream of added) void upstream.chain.verifyNow()
     if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
-  }
-
-  #stop(): void {
-    this.#tracked.replace([])
-    this.#schedule.stop()
   }
 
   #createTracker(target: Target, signal: Signal): UpstreamTracker {

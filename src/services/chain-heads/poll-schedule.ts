@@ -17,6 +17,12 @@ const defaultMaxLagMs = 10_000
 /** Polls in a row that must agree before an upstream is excluded, or the reported height goes back. */
 export const minAgreeingPolls = 3
 
+/** An operator, or a caller who has taken a node back, waits no longer for the polls of all upstreams. */
+export const maxRefreshMs = 1000
+
+/** For so long after a caller has taken a node back, notifications may be about blocks that it no longer has. */
+export const rewindSkewMs = 1000
+
 /** Replicas of a provider behind one URL are at most this far apart, and any of them may answer a poll. */
 export const maxReplicaSkewMs = 3_000
 

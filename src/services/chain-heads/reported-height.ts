@@ -31,6 +31,8 @@ export interface HeightVote {
   readonly height: number | undefined
   /** Answered polls in a row below the reported height. */
   readonly lowPolls: number
+  /** It is below the reported height because a caller has taken it back. */
+  readonly isRewound: boolean
   /** It has not answered for so long that it has no vote. */
   readonly isSilent: boolean
 }
@@ -57,7 +59,7 @@ export interface ReportedHeightOptions {
  *   Gateways on other machines are informed, and not waited for.
  * - It goes back when every upstream that answers has been below it for `minLowPolls` polls in a row, as when a development
  *   chain was reset. A height that another gateway has reported within `peerHeightTtlMs` is one more vote against that.
- * - It goes back at once when it has become implausible.
+ * - It goes back at once when it has become implausible, and when a caller has taken every upstream back to an earlier block.
  * - It stays while no upstream answers.
  */
 export class ReportedHeight {
@@ -109,7 +111,7 @@ export class ReportedHeight {
       return this.#lowerTo(reporters)
     }
     const votes = [...reporters, ...this.#peerVotes()].filter(vote => !vote.isSilent)
-    const isAgreed = votes.length > 0 && votes.every(({ lowPolls }) => lowPolls >= minLowPolls)
+    const isAgreed = votes.length > 0 && votes.every(({ lowPolls, isRewound }) => isRewound || lowPolls >= minLowPolls)
     if (isAgreed) this.#lowerTo(votes)
   }
 
@@ -125,13 +127,17 @@ export class ReportedHeight {
     this.#height = votes.reduce((highest, { height = 0 }) => Math.max(highest, height), 0)
     if (this.#height >= previousHeight) return
     this.#reverts.add()
-    this.#options.log.warn({ height: this.#height, previousHeight }, 'reported height went back: the chain is shorter')
-    for (const broadcast of this.#options.heightBroadcasts) broadcast.lower(this.#height)
+    const isRewound = votes.some(vote => vote.isRewound)
+    const { log, heightBroadcasts } = this.#options
+    const fields = { height: this.#height, previousHeight }
+    if (isRewound) log.info(fields, 'reported height went back: a caller has taken the node back')
+    else log.warn(fields, 'reported height went back: the chain is shorter')
+    for (const broadcast of heightBroadcasts) broadcast.lower(this.#height)
   }
 
   #peerVotes(): readonly HeightVote[] {
     const { clock, peerHeightTtlMs } = this.#options
     if (this.#peerHeight === undefined || clock.monotonic() - this.#peerHeight.receivedAt >= peerHeightTtlMs) return []
-    return [{ height: this.#peerHeight.height, lowPolls: 0, isSilent: false }]
+    return [{ height: this.#peerHeight.height, lowPolls: 0, isRewound: false, isSilent: false }]
   }
 }

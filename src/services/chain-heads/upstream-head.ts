@@ -55,6 +55,11 @@ export class UpstreamHead {
     return this.#lowPolls.count
   }
 
+  /** Is it below the reported height because a caller has taken it back? */
+  get isRewound(): boolean {
+    return this.#lowPolls.isRewound
+  }
+
   /** Has it no vote on the reported height? */
   get isSilent(): boolean {
     return this.#failedPolls >= maxFailedPolls && this.#options.clock.monotonic() - this.#failingSince >= maxReplicaSkewMs
@@ -74,6 +79,12 @@ export class UpstreamHead {
     this.#lowPolls.record(block.number < this.#options.reportedHeight(), isNotification)
     this.#head = { number: block.number, hash: block.hash, ...(block.timestampMs !== undefined && { timestampMs: block.timestampMs }) }
     this.#latestBlock = block
+  }
+
+  /** A caller may have taken the node back to an earlier block. */
+  recordRewind(): void {
+    this.#observedHeight = 0
+    this.#lowPolls.recordRewind()
   }
 
   /** A poll has returned no block. */
@@ -100,6 +111,7 @@ class LowPollCounter {
   readonly #pollIntervalMs: number
   #count = 0
   #lastLowAt = -Infinity
+  #mayBeRewound = false
 
   constructor(clock: Clock, pollIntervalMs: number) {
     this.#clock = clock
@@ -110,7 +122,19 @@ class LowPollCounter {
     return this.#count
   }
 
+  /** A poll since the rewind has returned a block below the reported height, and none has returned another. */
+  get isRewound(): boolean {
+    return this.#mayBeRewound && this.#count > 0
+  }
+
+  recordRewind(): void {
+    this.#mayBeRewound = true
+    this.#count = 0
+    this.#lastLowAt = -Infinity
+  }
+
   record(isLow: boolean, isNotification: boolean): void {
+    if (!isLow) this.#mayBeRewound = false
     const now = this.#clock.monotonic()
     if (isLow && isNotification && now - this.#lastLowAt < this.#pollIntervalMs) return
     this.#count = isLow ? this.#count + 1 : 0

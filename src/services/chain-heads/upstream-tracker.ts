@@ -7,6 +7,7 @@ import type { Head } from './chain-state.ts'
 import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
+import { rewindSkewMs } from './poll-schedule.ts'
 import { UpstreamChain } from './upstream-chain.ts'
 import { UpstreamHead } from './upstream-head.ts'
 import { UpstreamHealth } from './upstream-health.ts'
@@ -50,11 +51,13 @@ export class UpstreamTracker {
   readonly #subscription: NewHeadsSubscription | undefined
   #finalized: BlockHeader | undefined
   #isPolling = false
+  #lastRewind = { at: -Infinity }
   #finalizedDueAt = 0
   #finalityResets = 0
 
   constructor(options: UpstreamTrackerOptions) {
-    const { target, chainId, upstreamClient, clock, log, metrics, signal, slowPollIntervalMs, isAgePlausible } = options
+    const { target, chainId, upstreamClient, clock, log, metrics, signal } = options
+    const { slowPollIntervalMs: intervalMs, isAgePlausible, onChange } = options
     this.#options = options
     this.name = target.name
     this.ws = target.ws
@@ -62,16 +65,14 @@ export class UpstreamTracker {
     this.health = new UpstreamHealth(target.name, log, metrics)
     this.request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
     this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
-    const { onChange } = options
     const request = () => this.request('eth_chainId')
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
-    const intervalMs = slowPollIntervalMs
     this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, onUncheckable, intervalMs, request })
     this.#head = new UpstreamHead(options)
     this.#ancestorCheck = new AncestorCheck({
       clock,
-      intervalMs: slowPollIntervalMs,
+      intervalMs,
       isAgePlausible,
       requestBlock: number => this.request('eth_getBlockByNumber', number, false),
     })
@@ -121,6 +122,11 @@ export class UpstreamTracker {
     return this.#head.lowPolls
   }
 
+  /** Is it below the reported height because a caller has taken it back? */
+  get isRewound(): boolean {
+    return this.#head.isRewound
+  }
+
   /** Has the upstream no vote on the reported height? */
   get isSilent(): boolean {
     return !this.chain.isExpectedChain || this.#head.isSilent
@@ -129,6 +135,13 @@ export class UpstreamTracker {
   /** An answer to a caller contained this height. */
   observeHeight(number: number): void {
     this.#head.observeHeight(number)
+  }
+
+  /** A caller may have taken the node back to an earlier block: a poll in flight may return a block that it no longer has. */
+  recordRewind(): void {
+    this.#lastRewind = { at: this.#options.clock.monotonic() }
+    this.#isPolling = false
+    this.#head.recordRewind()
   }
 
   /** The finalized block was reverted, or is implausible: it is requested again with the next poll. */
@@ -153,12 +166,13 @@ export class UpstreamTracker {
   async poll(isCatchUp: boolean): Promise<void> {
     if (this.#isPolling) return
     this.#isPolling = true
+    const lastRewind = this.#lastRewind
     try {
       await this.chain.verify()
       if (this.chain.isWrongChain) this.closeSubscription()
       if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
     } finally {
-      this.#isPolling = false
+      if (lastRewind === this.#lastRewind) this.#isPolling = false
     }
   }
 
@@ -193,7 +207,9 @@ export class UpstreamTracker {
 
   async #pollHead(isCatchUp: boolean): Promise<void> {
     this.#head.beginPoll()
+    const lastRewind = this.#lastRewind
     const reply = await this.request('eth_getBlockByNumber', 'latest', false)
+    if (lastRewind !== this.#lastRewind) return
     const block = parseBlockReply(reply)
     if (block === undefined) {
       if (mayBeReplaced(reply)) this.chain.invalidate()
@@ -203,9 +219,17 @@ export class UpstreamTracker {
     this.#head.update(block, isCatchUp || this.isSubscribed)
   }
 
+  /** Soon after a rewind it may be about a block that the node no longer has. */
+  async #handleNotification(block: BlockHeader): Promise<void> {
+    const isRewoundNow = this.#options.clock.monotonic() - this.#lastRewind.at < rewindSkewMs
+    if (isRewoundNow && (await this.fetchBlock(block.hash)) === undefined) return
+    this.#head.beginPoll()
+    this.#head.update(block, true)
+    this.#options.onChange()
+  }
+
   #createSubscription(url: Secret): NewHeadsSubscription {
-    const { chainId, clock, staleAfterMs, random, log, onChange } = this.#options
-    const upstream = this.name
+    const { chainId, clock, staleAfterMs, random, log } = this.#options
     return new NewHeadsSubscription({
       url,
       headers: this.headers,
@@ -213,18 +237,14 @@ export class UpstreamTracker {
       clock,
       staleAfterMs,
       random,
-      onHead: block => {
-        this.#head.beginPoll()
-        this.#head.update(block, true)
-        onChange()
-      },
+      onHead: block => void this.#handleNotification(block),
       onSubscribed: isResubscription => {
-        log.info({ upstream }, 'newHeads subscription established')
+        log.info({ upstream: this.name }, 'newHeads subscription established')
         if (!isResubscription) return
         this.chain.invalidate()
         void this.chain.verifyNow()
       },
-      onFailure: cause => log.warn({ upstream, cause }, 'newHeads subscription failed: heads are polled'),
+      onFailure: cause => log.warn({ upstream: this.name, cause }, 'newHeads subscription failed: heads are polled'),
     })
   }
 }

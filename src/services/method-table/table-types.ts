@@ -56,6 +56,7 @@ export interface MethodEntry {
   readonly maxTime?: string
   readonly result?: ResultKind
   readonly reports?: BlockReport
+  readonly rewinds?: boolean
   readonly blockParam?: number
   readonly splittable?: boolean
   readonly stateful?: boolean

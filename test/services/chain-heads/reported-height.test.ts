@@ -53,6 +53,43 @@ t.test('the reported height', async t => {
     t.ok(logLines().includes('warn reported height went back: the chain is shorter'))
   })
 
+  t.test('goes back at once when a caller has taken every node back, not before, and not for longer', async t => {
+    const { heads, nodeOf, chain, moveHeads, recordCall, advance, logLines } = openModelHeads()
+    await recordCall()
+    nodeOf('a').head = ancestorAt(chain.tip, 80) ?? chain.tip
+    await heads.recordRewind()
+    t.equal(heads.reportHeight('a', 80), 100, 'another node has the block')
+    moveHeads(80)
+    await heads.recordRewind()
+    t.equal(heads.reportHeight('a', 80), 80)
+    t.same(
+      logLines().filter(line => line.includes('went back')),
+      ['info reported height went back: a caller has taken the node back'],
+    )
+    t.equal(heads.reportHeight('b', 90), 90)
+    await advance(500)
+    t.equal(heads.reportHeight('a', 80), 90, 'what is told afterwards is not taken back')
+  })
+
+  t.test('goes back with the node though a poll was in flight, whose answer is older', async t => {
+    const { heads, nodeOf, responseOverrides, moveHeads, recordCall, clock, settle } = openModelHeads(['a'])
+    await recordCall()
+    const before = nodeOf('a').answer('eth_getBlockByNumber', ['latest', false])
+    let answer = () => {}
+    responseOverrides.set('a', () => new Promise(resolve => (answer = () => resolve(before))))
+    clock.advance(500)
+    await settle()
+    responseOverrides.delete('a')
+    moveHeads(80)
+    await heads.recordRewind()
+    answer()
+    await settle()
+    t.equal(heads.reportHeight('a', 80), 80)
+    clock.advance(500)
+    await settle()
+    t.equal(heads.status.head, 80, 'polls go on')
+  })
+
   t.test('does not wait for an upstream that has been silent for 3 s, and three polls: no upstream has the block', async t => {
     const { heads, responseOverrides, moveHeads, recordCall, advance, metrics } = openModelHeads()
     await recordCall()

@@ -24,10 +24,12 @@ t.test('heads by subscription', async t => {
     const log = new TestLog()
     const requests: string[] = []
     let polledHead = 100
+    let droppedHash = ''
     const upstreamClient: UpstreamClient = {
       disconnects: () => 0,
       async request(_target, { method, params }) {
         requests.push(params[0] === 'latest' ? 'head' : method)
+        if (params[0] === droppedHash) return fakeResult(null)
         return fakeResult(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : blockJson(polledHead))
       },
     }
@@ -67,6 +69,9 @@ t.test('heads by subscription', async t => {
       isSubscribed,
       requests,
       stop,
+      setDropped: (hash: string) => {
+        droppedHash = hash
+      },
       setPolledHead: (number: number) => {
         polledHead = number
       },
@@ -106,6 +111,21 @@ t.test('heads by subscription', async t => {
       await waitUntil(() => heads.status.head === number)
     }
     t.equal(heads.reportHeight('a', 55), 55)
+  })
+
+  t.test('of blocks that the node has no more since a caller took it back do not raise the reported height again', async t => {
+    const { node, heads, subscribe, setPolledHead, setDropped } = await openSubscribed(t)
+    await subscribe()
+    node.publishHead(blockJson(105))
+    await waitUntil(() => heads.status.head === 105)
+    setPolledHead(100)
+    setDropped(blockJson(106).hash)
+    await heads.recordRewind()
+    t.equal(heads.reportHeight('a', 100), 100)
+    node.publishHead(blockJson(106))
+    node.publishHead(blockJson(101))
+    await waitUntil(() => heads.status.head === 101)
+    t.equal(heads.reportHeight('a', 101), 101)
   })
 
   t.test('are polled while the subscription is stale', async t => {
