@@ -1,10 +1,11 @@
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
 import type { BlockId, Call, Json, Next, Reply } from '../../src/plugin/plugin.ts'
 import type { FilterTopic } from './filter.ts'
-import type { FilterRequest, Filters } from './filters.ts'
+import type { Filters } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
 import { fetchHead } from './missed-changes.ts'
 import type { Fetch } from './missed-changes.ts'
+import type { FilterRequest } from './remote-filters.ts'
 
 type ContextKeys = 'request' | 'key' | 'account'
 

@@ -27,6 +27,15 @@ export interface FilterOptions {
   onResize(filter: Filter, change: number): void
 }
 
+/** What has come while no process kept a filter. */
+export interface ResumedChanges {
+  readonly changes: readonly string[]
+  /** The changes are those up to this block. */
+  readonly position: BlockId
+  /** See Filter. A reorg may have gone below it. */
+  readonly firstBlock: number
+}
+
 /** One filter of an account: the changes since it was last polled. */
 export class Filter {
   readonly id: string
@@ -62,13 +71,14 @@ export class Filter {
   }
 
   /**
-   * Of a filter that another process has kept: these changes have come up to the block `head`, and those that the feed has brought meanwhile
+   * Of a filter that another process has kept: these changes have come up to the position, and those that the feed has brought meanwhile
    * follow. False when they do not follow.
    */
-  resume(changes: readonly string[], head: BlockId): boolean {
+  resume({ changes, position, firstBlock }: ResumedChanges): boolean {
     const waiting = this.#waiting
     this.#waiting = undefined
-    this.#resumedAt = this.position = head
+    this.#resumedAt = this.position = position
+    this.firstBlock = firstBlock
     this.append(changes)
     if (waiting?.updates.every(update => this.follow(update)) === false) return false
     for (const { texts, block } of waiting?.changes ?? []) this.append(texts, block)
@@ -85,7 +95,7 @@ export class Filter {
     if (this.#waiting !== undefined) return this.#waiting.updates.push(update) > 0
     const { removed, added } = update
     const [resumedAt, [first]] = [this.#resumedAt, added]
-    if (this.position === undefined && !this.#isFollowing && first !== undefined) this.firstBlock = first.number - 1
+    if (first !== undefined && this.#isBeforeFilter(first)) this.firstBlock = first.number - 1
     if (resumedAt !== undefined) {
       if (removed.some(block => !this.#isNew(block))) return false
       if (added.some(({ number, hash }) => number === resumedAt.number && hash !== resumedAt.hash)) return false
@@ -93,6 +103,12 @@ export class Filter {
     }
     this.#isFollowing ||= added.some(block => this.#isNew(block))
     return true
+  }
+
+  /** The filter gets the changes of this block, though it is not above the block at which the filter began. */
+  #isBeforeFilter(block: BlockId): boolean {
+    if (this.position === undefined && !this.#isFollowing) return true
+    return block.number <= this.firstBlock && this.#isNew(block)
   }
 
   #isNew({ number }: BlockId): boolean {

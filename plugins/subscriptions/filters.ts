@@ -1,8 +1,7 @@
-import { LRUCache } from 'lru-cache'
-import { isJsonObject, metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
-import type { BlockId, ChainUpdate, Failure, Gauge, Json, Services, Timer } from '../../src/plugin/plugin.ts'
+import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
+import type { BlockId, ChainUpdate, Failure, Gauge, Services, Timer } from '../../src/plugin/plugin.ts'
 import type { FeedConsumer } from './feed-consumer.ts'
-import { Filter, newFilterId, ownerOf } from './filter.ts'
+import { Filter, newFilterId } from './filter.ts'
 import type { FilterTopic } from './filter.ts'
 import { FilterMemory } from './filter-memory.ts'
 import { maxValuesPerAccount } from './filter-values.ts'
@@ -10,6 +9,8 @@ import type { FilterValues } from './filter-values.ts'
 import { parseLogFilter } from './log-filter.ts'
 import { fetchMissedChanges } from './missed-changes.ts'
 import type { Fetch } from './missed-changes.ts'
+import { RemoteFilters, feedUnavailable, missingFilter } from './remote-filters.ts'
+import type { FilterAnswer, FilterRequest } from './remote-filters.ts'
 import { StoredFilters } from './stored-filters.ts'
 import type { StoredFilter } from './stored-filters.ts'
 import { mapKinds } from './subscription.ts'
@@ -18,17 +19,6 @@ import type { SubscriptionKind } from './subscription.ts'
 /** A filter that is not used for so long is removed. */
 const maxUnusedMs = 300_000
 const sweepIntervalMs = 10_000
-const maxNewOwners = 10_000
-
-/** What a caller wants of a filter. It goes to the process that keeps the filter. */
-export interface FilterRequest {
-  readonly action: 'changes' | 'criteria' | 'uninstall'
-  readonly id: string
-  readonly account: string
-}
-
-/** The text of a JSON array; or, for `criteria`, the filter object. */
-export type FilterAnswer = { readonly text: string; readonly count: number } | { readonly criteria: Json } | { readonly isRemoved: true }
 
 export interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network' | 'peers'> {
   readonly filterValues: FilterValues
@@ -37,7 +27,7 @@ export interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords'
   feedOf(kind: SubscriptionKind): Pick<FeedConsumer, 'retain' | 'release'>
 }
 
-/** The filters of one network that this process keeps, and the way to those that other workers keep. */
+/** The filters of one network that this process keeps. */
 export class Filters {
   readonly #options: FiltersOptions
   readonly #gauge: Gauge
@@ -46,8 +36,8 @@ export class Filters {
   readonly #memory = new FilterMemory(filter => this.#remove(filter))
   readonly #onResize = (filter: Filter, change: number): void => this.#memory.resize(filter, change)
   readonly #stored: StoredFilters
-  /** By filter: the worker that keeps it since the process of its id has ended. */
-  readonly #newOwners = new LRUCache<string, string>({ max: maxNewOwners })
+  readonly #remote: RemoteFilters
+  readonly #endServing: () => void
   #sweepTimer: Timer | undefined
   #isClosed = false
 
@@ -60,10 +50,18 @@ export class Filters {
       maxUnusedMs,
       onTaken: filter => this.#remove(filter),
     })
-    // Another worker's request().
-    options.peers.serve(async request =>
-      this.#isClosed ? undefined : (this.#answer(request as unknown as FilterRequest) ?? { isMissing: true }),
-    )
+    this.#remote = new RemoteFilters({
+      peers: options.peers,
+      stored: this.#stored,
+      has: id => this.#byId.has(id),
+      answer: request => this.#answer(request),
+      resume: (filter, fetch) => this.#resume(filter, fetch),
+    })
+    this.#endServing = options.peers.serve({
+      // Of another process: a FilterRequest.
+      answer: async request => (this.#isClosed ? undefined : (this.#answer(request as unknown as FilterRequest) ?? missingFilter)),
+      onUnsent: request => this.#removeUndelivered(request as unknown as FilterRequest),
+    })
   }
 
   of(kind: SubscriptionKind): ReadonlySet<Filter> {
@@ -87,40 +85,7 @@ export class Filters {
 
   /** Undefined when the account has no such filter. */
   async request(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
-    const { peers } = this.#options
-    const owner = this.#newOwners.get(request.id) ?? ownerOf(request.id)
-    if (owner === undefined) return undefined
-    if (owner === peers.name || this.#byId.has(request.id)) return this.#answer(request)
-    const answer = await this.#requestPeer(owner, request)
-    return answer === undefined ? this.#requestLost(request, owner, fetch) : 'isMissing' in answer ? undefined : answer
-  }
-
-  /** Undefined when the process does not answer. */
-  async #requestPeer(owner: string, request: FilterRequest): Promise<FilterAnswer | { readonly isMissing: true } | undefined> {
-    const answer = await this.#options.peers.request(owner, { ...request })
-    return isJsonObject(answer) ? (answer as FilterAnswer) : undefined // from #answer() of another worker
-  }
-
-  /** The process that keeps the filter has ended, or is one of another machine. */
-  async #requestLost(request: FilterRequest, lost: string, fetch: Fetch, attemptsLeft = 2): Promise<FilterAnswer | Failure | undefined> {
-    const { id, account, action } = request
-    // Another call has had it resumed here.
-    if (this.#byId.has(id)) return this.#answer(request)
-    const found = await this.#stored.find(id, account)
-    if (found === undefined) return undefined
-    const { filter, owner } = found
-    if (owner !== lost && owner !== '') {
-      // Another worker has taken it over.
-      const answer = await this.#requestPeer(owner, request)
-      if (answer !== undefined) this.#newOwners.set(id, owner)
-      if (answer !== undefined) return 'isMissing' in answer ? undefined : answer
-    }
-    if (action === 'criteria') return filter.kind === 'logs' ? { criteria: filter.request } : undefined
-    if (!(await this.#stored.isDead(owner))) return undefined
-    if (await this.#stored.take(id)) return action === 'uninstall' ? { isRemoved: true } : this.#resume(filter, fetch)
-    // Another process has been faster.
-    await this.#stored.wait()
-    return attemptsLeft > 0 ? this.#requestLost(request, lost, fetch, attemptsLeft - 1) : undefined
+    return this.#byId.has(request.id) ? this.#answer(request) : this.#remote.request(request, fetch)
   }
 
   /** It collects what comes while what was missed is fetched. */
@@ -139,20 +104,25 @@ export class Filters {
     const fetched = isStarted ? await fetchMissedChanges(stored, fetch) : 'unavailable'
     const missed = typeof fetched === 'object' && fetched.position.number < publishedHeight ? 'unavailable' : fetched
     const isRemoved = isStarted && !this.#byId.has(filter.id)
-    if (typeof missed === 'object' && !isRemoved && filter.resume(missed.changes, missed.position)) {
+    if (typeof missed === 'object' && !isRemoved && filter.resume(missed)) {
       const answer = filter.take(this.#options.tipOf(kind))
       this.#stored.record(filter)
       return answer
     }
     this.#remove(filter)
-    if (this.#isClosed || (missed === 'unavailable' && !isRemoved)) await this.#stored.putBack(stored)
+    if (this.#isClosed || (missed !== 'unknown' && !isRemoved)) await this.#stored.putBack(stored)
     else await this.#stored.take(stored.id)
-    return missed === 'unavailable' ? feedUnavailable : undefined
+    return missed === 'unknown' || isRemoved ? undefined : feedUnavailable
   }
 
   /** The feed of these filters brings an update. */
   observe(kind: SubscriptionKind, update: ChainUpdate): void {
-    for (const filter of this.#byKind[kind]) if (!filter.follow(update)) this.#remove(filter)
+    for (const filter of this.#byKind[kind]) {
+      if (filter.follow(update)) continue
+      // The upstreams are asked what has changed since the last block that was delivered.
+      this.#stored.release(filter)
+      this.#remove(filter)
+    }
   }
 
   removeAll(kind: SubscriptionKind): void {
@@ -162,6 +132,7 @@ export class Filters {
   /** Other processes go on with the filters. */
   async close(): Promise<void> {
     this.#isClosed = true
+    this.#endServing()
     await this.#stored.close()
     for (const filter of this.#byId.values()) this.#remove(filter)
   }
@@ -178,6 +149,12 @@ export class Filters {
     const answer = action === 'changes' ? filter.take(this.#options.tipOf(filter.topic.kind)) : criteriaOf(filter)
     if (!filter.isResuming) this.#stored.record(filter)
     return answer
+  }
+
+  /** The caller has not got what the filter does not hold any more. */
+  #removeUndelivered({ action, id }: FilterRequest): void {
+    const filter = this.#byId.get(id)
+    if (action === 'changes' && filter !== undefined) this.#remove(filter)
   }
 
   /** False when the feed does not start, or the filter has been removed meanwhile. */
@@ -219,8 +196,6 @@ export class Filters {
     for (const filter of this.#byId.values()) if (now - filter.usedAt >= maxUnusedMs) this.#remove(filter)
   }
 }
-
-const feedUnavailable = refuse('unavailable', { retryAfter: 1, source: 'gateway' })
 
 const criteriaOf = ({ topic }: Filter): FilterAnswer | undefined => (topic.kind === 'logs' ? { criteria: topic.request } : undefined)
 

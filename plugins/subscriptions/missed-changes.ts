@@ -1,31 +1,43 @@
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { BlockId, Json } from '../../src/plugin/plugin.ts'
+import type { ResumedChanges } from './filter.ts'
 import type { StoredFilter } from './stored-filters.ts'
 
 /** The result of a call; undefined when the upstreams fail, null when the call cannot succeed. */
 export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>
 
 /** `unknown`: they cannot be told any more. `unavailable`: they cannot be told now. */
-export type MissedChanges = { readonly changes: readonly string[]; readonly position: BlockId } | 'unknown' | 'unavailable'
+export type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
 
 /** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */
 const maxRemovedBlocks = 64
 const maxNewBlocks = 512
+/** A reorg while the changes are fetched makes them wrong. */
+const maxAttempts = 3
 
 /** What a filter has missed since its position: what was removed, the newest block first; then what has come, up to the head. */
 export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
   try {
-    const head = await fetchBlock(fetch, 'latest')
-    const { removed, base } = await findFork(filter.position, fetch)
-    const ranges = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, to: head.number }
-    if (head.number - base.number > maxNewBlocks) return 'unknown'
-    const changes = filter.kind === 'logs' ? await fetchLogChanges(filter.request, ranges, fetch) : await fetchHashes(ranges, fetch)
-    const confirmed = await fetchBlock(fetch, toHexQuantity(head.number))
-    return confirmed.hash === head.hash ? { changes, position: { number: head.number, hash: head.hash } } : 'unavailable'
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
+      const head = await fetchBlock(fetch, 'latest')
+      const changes = await fetchChangesUpTo(head, filter, fetch)
+      const confirmed = await fetchBlock(fetch, toHexQuantity(head.number))
+      if (confirmed.hash === head.hash) return changes
+    }
+    return 'unavailable'
   } catch (error) {
     if (error instanceof NoAnswer) return error.reason
     throw error
   }
+}
+
+const fetchChangesUpTo = async (head: Block, filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
+  const { removed, base } = await findFork(filter.position, head, fetch)
+  const ranges = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, to: head.number }
+  if (head.number - base.number > maxNewBlocks) return 'unknown'
+  const changes = filter.kind === 'logs' ? await fetchLogChanges(filter.request, ranges, fetch) : await fetchHashes(ranges, fetch)
+  const position = { number: head.number, hash: head.hash }
+  return { changes, position, firstBlock: Math.min(filter.firstBlock, base.number) }
 }
 
 /** The newest block; undefined when the upstreams do not return it. */
@@ -52,25 +64,32 @@ interface Block extends BlockId {
   readonly parentHash: string
 }
 
-const fetchBlock = async (fetch: Fetch, block: string): Promise<Block> => {
+/** `missing`: what it means that no upstream has the block. */
+const fetchBlock = async (fetch: Fetch, block: string, missing: NoAnswer['reason'] = 'unknown'): Promise<Block> => {
   const result = await fetch(block.length === hashChars ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', [block, false])
   if (result === undefined) throw new NoAnswer('unavailable')
   const { number, hash, parentHash } = isJsonObject(result) ? result : {}
   const height = parseHexQuantity(number)
-  if (height === undefined || typeof hash !== 'string' || typeof parentHash !== 'string') throw new NoAnswer('unknown')
+  if (height === undefined || typeof hash !== 'string' || typeof parentHash !== 'string') throw new NoAnswer(missing)
   return { number: height, hash: hash.toLowerCase(), parentHash: parentHash.toLowerCase() }
 }
 
 /** `0x` and 32 bytes in hex. */
 const hashChars = 66
 
+interface Fork {
+  readonly removed: readonly BlockId[]
+  readonly base: BlockId
+}
+
 /** The newest block at or below the position that is on the chain, and those above it that are not, the newest first. */
-const findFork = async (position: BlockId, fetch: Fetch): Promise<{ readonly removed: readonly BlockId[]; readonly base: BlockId }> => {
+const findFork = async (position: BlockId, head: BlockId, fetch: Fetch): Promise<Fork> => {
   const removed: BlockId[] = []
   let base = position
   while (!(await isOnChain(base, fetch))) {
     if (removed.length === maxRemovedBlocks || base.number === 0) throw new NoAnswer('unknown')
-    const { parentHash } = await fetchBlock(fetch, base.hash)
+    // Upstreams that are behind do not know it yet.
+    const { parentHash } = await fetchBlock(fetch, base.hash, base.number > head.number ? 'unavailable' : 'unknown')
     removed.push(base)
     base = { number: base.number - 1, hash: parentHash }
   }

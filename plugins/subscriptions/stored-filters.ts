@@ -24,6 +24,14 @@ export interface StoredFiltersOptions extends Pick<Services, 'clock' | 'filterRe
   onTaken(filter: Filter): void
 }
 
+interface FoundFilter {
+  readonly filter: StoredFilter
+  /** Empty when it belongs to whoever takes it. */
+  readonly owner: string
+}
+
+type StoredRecord = NonNullable<Awaited<ReturnType<Services['filterRecords']['find']>>>
+
 const writeIntervalMs = 1_000
 /** Filters that are written at once: those that are polled more often than that are written less often. */
 const maxWrites = 100
@@ -42,6 +50,8 @@ export class StoredFilters {
   readonly #written = new WeakSet<Filter>()
   /** To be written, or to be removed. */
   readonly #pending = new Map<Filter, 'put' | 'remove'>()
+  /** By filter: it is being removed from the store, or given back to it. */
+  readonly #ended = new Map<string, 'removed' | Promise<void>>()
   /** Filters that are being resumed. */
   #claimCount = 0
   #timer: Timer | undefined
@@ -62,22 +72,45 @@ export class StoredFilters {
   remove(filter: Filter): void {
     if (!this.#kept.delete(filter)) return
     this.#pending.set(filter, 'remove')
+    this.#ended.set(filter.id, 'removed')
   }
 
-  /** The filter and its owner; undefined when the account has no such filter, or the store does not answer. */
-  async find(id: string, account: string): Promise<{ readonly filter: StoredFilter; readonly owner: string } | undefined> {
-    const record = await this.#options.filterRecords.find('filter', id).catch(() => undefined)
-    if (record?.account !== account || !isJsonObject(record.value)) return undefined
-    const { network, owner, ...filter } = record.value
+  /** Whoever is asked for the filter next goes on from the last block that was delivered. */
+  release(filter: Filter): void {
+    const stored = toStored(filter)
+    if (stored === undefined) return
+    this.#kept.delete(filter)
+    this.#pending.delete(filter)
+    const released = this.putBack(stored).then(() => void this.#ended.delete(filter.id))
+    this.#ended.set(filter.id, released)
+  }
+
+  /** The filter and its owner; undefined when the account has no such filter. */
+  async find(id: string, account: string): Promise<FoundFilter | 'unavailable' | undefined> {
+    const ended = this.#ended.get(id)
+    if (ended === 'removed') return undefined
+    await ended
+    try {
+      const record = await this.#options.filterRecords.find('filter', id)
+      return record?.account === account ? this.#read(record) : undefined
+    } catch {
+      return 'unavailable' // the store reports its failures itself
+    }
+  }
+
+  /** As it was written last; undefined when it belongs to somebody else by now. */
+  async take(id: string): Promise<StoredFilter | undefined> {
+    const record = await this.#options.filterRecords.take('filter', id).catch(() => undefined)
+    return record && this.#read(record)?.filter
+  }
+
+  /** Undefined for a filter of another network. */
+  #read({ id, account, value }: StoredRecord): FoundFilter | undefined {
+    const { network, owner, ...filter } = isJsonObject(value) ? value : {}
     // Written by this class.
     return network === this.#options.network.name
       ? { filter: { ...filter, id, account } as unknown as StoredFilter, owner: String(owner) }
       : undefined
-  }
-
-  /** True when the filter belongs to nobody else any more. */
-  async take(id: string): Promise<boolean> {
-    return (await this.#options.filterRecords.take('filter', id).catch(() => undefined)) !== undefined
   }
 
   /** Other workers find the filter here from now on. While `run` lasts, this process is not taken for dead. */
@@ -165,16 +198,18 @@ export class StoredFilters {
   async #writeOne(filter: Filter): Promise<void> {
     const change = this.#pending.get(filter)
     this.#pending.delete(filter)
-    const { id, account, topic, firstBlock, position } = filter
+    const stored = toStored(filter)
     try {
-      if (change === 'remove') await this.#options.filterRecords.take('filter', id)
-      else if (change === 'put' && position !== undefined && (topic.kind === 'newHeads' || topic.kind === 'logs')) {
-        const request = topic.kind === 'logs' ? topic.request : null
-        await this.#put({ id, account, kind: topic.kind, request, firstBlock, position }, this.#options.owner)
+      if (change === 'remove') {
+        await this.#options.filterRecords.take('filter', filter.id)
+        this.#ended.delete(filter.id)
+      } else if (change === 'put' && stored !== undefined) {
+        await this.#put(stored, this.#options.owner)
         this.#written.add(filter)
       }
     } catch (error) {
-      if (change !== undefined && !this.#pending.has(filter)) this.#pending.set(filter, change)
+      const isWanted = change === 'remove' || this.#kept.has(filter)
+      if (change !== undefined && isWanted && !this.#pending.has(filter)) this.#pending.set(filter, change)
       throw error
     }
   }
@@ -184,4 +219,10 @@ export class StoredFilters {
     const value = { ...filter, position: { ...filter.position }, network: network.name, owner }
     return filterRecords.put('filter', { id, account, value, expires: clock.now() + maxUnusedMs })
   }
+}
+
+/** Undefined for a filter that ends with its process. */
+const toStored = ({ id, account, topic, firstBlock, position }: Filter): StoredFilter | undefined => {
+  if (position === undefined || (topic.kind !== 'newHeads' && topic.kind !== 'logs')) return undefined
+  return { id, account, kind: topic.kind, request: topic.kind === 'logs' ? topic.request : null, firstBlock, position }
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../services/clock.ts'
 import { newPeerName } from '../services/peers.ts'
-import type { PeerHandler, Peers } from '../services/peers.ts'
+import type { PeerHandler, PeerReply, Peers } from '../services/peers.ts'
 import type { Json } from '../util/json.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import type { NetworkMessage, WorkerMessage, WorkerChannel } from './channel.ts'
@@ -64,8 +64,8 @@ export interface WorkerPeersOptions {
 export class WorkerPeers implements Peers {
   readonly name = newPeerName()
   readonly #options: WorkerPeersOptions
-  readonly #pending = new Map<number, (payload: Json | undefined) => void>()
-  #handler: PeerHandler = async () => undefined
+  readonly #pending = new Map<number, (reply: PeerReply) => void>()
+  #handler: PeerHandler | undefined
   #lastId = 0
 
   constructor(options: WorkerPeersOptions) {
@@ -73,16 +73,19 @@ export class WorkerPeers implements Peers {
     options.send({ kind: 'joinPeers', network: options.network, peer: this.name })
   }
 
-  serve(handler: PeerHandler): void {
+  serve(handler: PeerHandler): () => void {
     this.#handler = handler
+    return () => {
+      if (this.#handler === handler) this.#handler = undefined
+    }
   }
 
-  async request(peer: string, payload: Json): Promise<Json | undefined> {
+  async request(peer: string, payload: Json): Promise<PeerReply> {
     const { network, clock, send } = this.#options
     const id = (this.#lastId += 1)
-    const reply = new Promise<Json | undefined>(resolve => this.#pending.set(id, resolve))
+    const reply = new Promise<PeerReply>(resolve => this.#pending.set(id, resolve))
     send({ kind: 'peerRequest', network, peer, id, payload })
-    const answered = await withTimeoutOr(clock, requestTimeoutMs, reply, () => undefined)
+    const answered = await withTimeoutOr(clock, requestTimeoutMs, reply, () => 'late' as const)
     this.#pending.delete(id)
     return answered
   }
@@ -90,12 +93,14 @@ export class WorkerPeers implements Peers {
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
     if (message.kind === 'peerRequest') void this.#answer(message.id, message.payload)
-    else if (message.kind === 'peerReply') this.#pending.get(message.id)?.(message.payload)
+    else if (message.kind === 'peerReply') this.#pending.get(message.id)?.(replyOf(message))
   }
 
   async #answer(id: number, payload: Json): Promise<void> {
     const { network, send } = this.#options
-    const answer = await this.#handler(payload)
+    const answer = await this.#handler?.answer(payload)
     send({ kind: 'peerReply', network, id, ...(answer !== undefined && { payload: answer }) })
   }
 }
+
+const replyOf = ({ payload }: { readonly payload?: Json }): PeerReply => (payload === undefined ? 'absent' : { payload })

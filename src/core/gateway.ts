@@ -14,7 +14,7 @@ import type { RateLimits } from '../services/rate-limits.ts'
 import { reloadGatewayConfig } from './config-changes.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
-import { openBase, openOwnHeadsSource, openRateLimits, openServices } from './open-services.ts'
+import { openBase, openOwnHeadsSource, openPeers, openRateLimits, openServices } from './open-services.ts'
 import type { BaseServices, Closers } from './open-services.ts'
 import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
@@ -55,7 +55,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, peersOf = openOnlyPeer, rateLimits: givenRateLimits, readConfig }: GatewayOptions = {},
+  { headsSource: givenHeads, peersOf: localPeersOf = openOnlyPeer, rateLimits: givenRateLimits, readConfig }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -71,6 +71,7 @@ export const openGateway = async (
     const base = await openBase(config.gateway, clock, log, closers)
     const { accounts, ...opened } = await openServices(config.gateway, base, closers)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
+    const peersOf = await openPeers(config.gateway, base, localPeersOf, closers)
     const services = { ...opened, tracing, headsSource, peersOf, rateLimits, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())

@@ -42,7 +42,7 @@ export type {
   MethodOverride,
 } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
-export type { Peers, PeerHandler } from './peers.ts'
+export type { Peers, PeerHandler, PeerReply } from './peers.ts'
 export type { ExpectedMember } from './member-search.ts'
 export type { ResultObject, Results } from './results.ts'
 export type { BucketState, Rate, RateLimitOptions, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
@@ -76,7 +76,7 @@ export interface Services {
   /** Token buckets that all networks and workers share. */
   readonly rateLimits: RateLimits
   readonly results: Results
-  /** The other workers that serve this network. */
+  /** The other processes that serve this network. */
   readonly peers: Peers
   /** For the plugin `subscriptions`. */
   readonly filterRecords: FilterRecords

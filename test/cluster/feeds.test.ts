@@ -230,23 +230,25 @@ t.test('a request of a worker to another', async t => {
   t.test('is answered by the worker of that name', async t => {
     const { workers } = openCluster(2)
     const [asking, answering] = workers
-    answering.peers.serve(async payload => ({ echo: payload }))
-    t.same(await asking.peers.request(answering.peers.name, { question: 1 }), { echo: { question: 1 } })
-    t.same(await answering.peers.request(asking.peers.name, 1), undefined, 'it answers nothing')
+    const end = answering.peers.serve({ answer: async payload => ({ echo: payload }), onUnsent: () => undefined })
+    t.same(await asking.peers.request(answering.peers.name, { question: 1 }), { payload: { echo: { question: 1 } } })
+    t.equal(await answering.peers.request(asking.peers.name, 1), 'absent', 'it answers nothing')
+    end()
+    t.equal(await asking.peers.request(answering.peers.name, 1), 'absent')
   })
 
   t.test('has no answer when there is no such worker, or it exits, or it does not answer in time', async t => {
     const { clock, workers } = openCluster(2)
     const [asking, answering] = workers
-    t.equal(await asking.peers.request('0'.repeat(16), 1), undefined)
-    answering.peers.serve(() => new Promise(() => undefined))
+    t.equal(await asking.peers.request('0'.repeat(16), 1), 'absent')
+    answering.peers.serve({ answer: () => new Promise(() => undefined), onUnsent: () => undefined })
     const late = asking.peers.request(answering.peers.name, 1)
     await settle()
     for (let i = 0; i < 10; i++) clock.advance(500)
-    t.equal(await late, undefined)
+    t.equal(await late, 'late')
     const lost = asking.peers.request(answering.peers.name, 2)
     await settle()
     answering.exit()
-    t.equal(await lost, undefined)
+    t.equal(await lost, 'absent')
   })
 })

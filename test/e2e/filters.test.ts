@@ -2,6 +2,8 @@ import t from 'tap'
 import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
 import { networkFile } from '../support/deployment.ts'
+import type { GatewayProcess } from '../support/deployment.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -12,6 +14,8 @@ t.setTimeout(90_000)
 
 const chain = await startAnvilChain()
 t.teardown(() => chain.stop())
+
+const offer = ['newPendingTransactions', 'syncing']
 
 t.test('a filter outlives its process, whether that ends in order or is killed', async t => {
   const { deployment, running, alice } = await startSubscriptionGateway(t, chain, {})
@@ -42,7 +46,83 @@ t.test('a filter outlives its process, whether that ends in order or is killed',
   t.same((await changesOf<Log>(third, logs)).slice(-1), last, 'what was delivered in the last second may come again')
 })
 
-const offer = ['newPendingTransactions', 'syncing']
+/** The number of the last block that was delivered, as it is stored. */
+const positionOf = (record: unknown): number =>
+  (JSON.parse(String(record)) as { value: { position: { number: number } } }).value.position.number
+
+t.test('filters are polled through any gateway of one Redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const network = networkFile('devnet', [chain.url], { subscriptions: { offer } })
+  const { deployment, running, alice } = await startSubscriptionGateway(t, chain, { store: redis.url }, network)
+  const gateways = [running, await deployment.start()] as const
+  const request = async <T>(gateway: GatewayProcess, method: string, ...params: readonly unknown[]): Promise<T> => {
+    const { result, error } = await call(gateway.http(alice.key), method, params)
+    if (error !== undefined) throw new Error(error.message)
+    return result as T
+  }
+  const emitter = await deployEmitter(chain)
+  const filters = await Promise.all(
+    gateways.map(async gateway => ({
+      logs: await request<string>(gateway, 'eth_newFilter', { address: emitter.address, fromBlock: 'earliest' }),
+      pending: await request<string>(gateway, 'eth_newPendingTransactionFilter'),
+      seen: [] as Log[],
+      hashes: [] as string[],
+    })),
+  )
+  const emitted = () => chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+  let polls = 0
+  const pollAll = async () => {
+    for (const { logs, pending, seen, hashes } of filters) {
+      const gateway = gateways[polls % 2] ?? running
+      seen.push(...(await request<Log[]>(gateway, 'eth_getFilterChanges', logs)))
+      hashes.push(...(await request<string[]>(gateway, 'eth_getFilterChanges', pending)))
+      polls += 1
+    }
+    polls += 1
+  }
+  const followsChain = async (): Promise<boolean> => {
+    await pollAll()
+    const wanted = JSON.stringify(await emitted())
+    return filters.every(({ seen }) => JSON.stringify(replay(seen)) === wanted)
+  }
+  const sent: string[] = []
+  for (const count of [1, 2, 3]) {
+    sent.push((await emitter.emitLogs(count)).transactionHash)
+    await waitUntil(followsChain)
+  }
+  await chain.request('anvil_reorg', 2, [])
+  await waitUntil(followsChain)
+  sent.push((await emitter.emitLogs(2)).transactionHash)
+  await waitUntil(followsChain)
+  for (const { seen, hashes } of filters) {
+    t.ok(
+      seen.some(({ removed }) => removed),
+      'logs were taken back',
+    )
+    t.equal(new Set(seen.map(log => JSON.stringify(log))).size, seen.length, 'none is repeated')
+    await waitUntil(async () => {
+      await pollAll()
+      return hashes.length >= sent.length
+    })
+    t.same(hashes, sent)
+  }
+
+  const [first, second] = filters
+  if (first === undefined || second === undefined) throw new Error('two gateways, two filters')
+  t.same(await request(gateways[1], 'eth_getFilterLogs', first.logs), await emitted())
+  t.equal(await request(gateways[0], 'eth_uninstallFilter', second.logs), true)
+  t.equal(await request(gateways[1], 'eth_uninstallFilter', second.logs), false)
+  // What is delivered is written each second.
+  const head = await chain.request('eth_blockNumber')
+  await waitUntil(async () => positionOf(await redis.send('GET', `tollgate:{portal}:filter:${first.logs}`)) === Number(head))
+  await emitter.emitLogs(1)
+  await gateways[0].kill()
+  first.seen.push(...(await request<Log[]>(gateways[1], 'eth_getFilterChanges', first.logs)))
+  t.same(replay(first.seen), await emitted(), 'the other gateway goes on with the filters of one that was killed')
+  await t.rejects(request(gateways[1], 'eth_getFilterChanges', first.pending), { message: 'filter not found' })
+})
+
 const upstreamWith = (options: object) => ({ failover: { upstreams: [{ name: 'node', url: chain.url, ...options }] } })
 const pendingNetworks = {
   'polled from the node': networkFile('devnet', [chain.url], { subscriptions: { offer } }),

@@ -98,8 +98,12 @@ export class RedisConnection {
    * Resolves when the subscription is in force, which the client renews after each reconnect, or when it failed. The same
    * `onMessage` is never called twice for one message.
    */
-  async subscribe(channel: string, onMessage: (message: string) => void): Promise<void> {
+  async subscribe(channel: string, onMessage: (message: string, channel: string) => void): Promise<void> {
     await this.#client.subscribe(channel, onMessage).catch(noop)
+  }
+
+  async unsubscribe(channel: string): Promise<void> {
+    await this.#client.unsubscribe(channel).catch(noop)
   }
 
   /**

@@ -53,6 +53,9 @@ export const redisKeys = {
   record: (kind: string, id: string): string => `tollgate:{portal}:${kind}:${id}`,
   /** Sorted set: the ids of the records of one kind and account, by the time at which they expire, ms since 1970. */
   recordsOfAccount: (kind: string, account: string): string => `tollgate:{portal}:${kind}s-of:${account}`,
+
+  /** String: the answer to a request between processes; expires after 10 s. */
+  peerReply: (request: string): string => `tollgate:{peers}:reply:${request}`,
 } as const
 
 /** Channel of changes of accounts and keys; the message is the publisher's random id. */
@@ -60,6 +63,9 @@ export const changesChannel = 'tollgate:news'
 
 /** Reported heights are published here: `<height> <sender> <network>`. */
 export const heightsChannel = 'tollgate:heights'
+
+/** Before the name of a process: messages to it, `<request> <process that asks> <payload>`, or `<request>` once that is answered. */
+export const peerChannelPrefix = 'tollgate:peer:'
 
 /** Incremented when an older Tollgate would misread keys or rows. */
 export const layoutVersion = 1

@@ -71,6 +71,12 @@ if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then redis.call
 return 0
 `)
 
+/** Stores the answer to a request between processes, and announces it. KEYS: peerReply. ARGV: answer, time to live in ms, channel, request. */
+export const putPeerReply = script(`
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return redis.call('PUBLISH', ARGV[3], ARGV[4])
+`)
+
 /** KEYS: record, recordsOfAccount. ARGV: id, record, time to live in ms or 0 for none, `add` or `replace`, the time. `add` returns 0 where there is a record. */
 export const putRecord = script(`
 local known = ARGV[4] == 'add' and redis.call('GET', KEYS[1])
@@ -81,7 +87,7 @@ redis.call('ZADD', KEYS[2], cjson.decode(ARGV[2]).expires, ARGV[1])
 return 1
 `)
 
-/** Removes a record, and returns it. KEYS: record. */
+/** Removes a record, or the answer of a process, and returns it. KEYS: record. */
 export const takeRecord = script(`
 local record = redis.call('GET', KEYS[1])
 redis.call('DEL', KEYS[1])

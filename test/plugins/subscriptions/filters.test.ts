@@ -2,9 +2,9 @@ import t from 'tap'
 import { FilterValues } from '../../../plugins/subscriptions/filter-values.ts'
 import type { FilterTopic } from '../../../plugins/subscriptions/filter.ts'
 import { Filters } from '../../../plugins/subscriptions/filters.ts'
-import type { FilterRequest } from '../../../plugins/subscriptions/filters.ts'
 import type { Fetch } from '../../../plugins/subscriptions/missed-changes.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
+import type { FilterRequest } from '../../../plugins/subscriptions/remote-filters.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { BlockId, ChainUpdate, FilterRecords } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
@@ -22,6 +22,8 @@ const openWorkers = (count: number) => {
   const records = openInMemoryFilterRecords(clock)
   /** Workers that do not reach the store. */
   const stopped = new Set<number>()
+  /** Workers whose answers do not arrive. */
+  const late = new Set<number>()
   let writtenFilters = 0
   const recordsOf = (i: number): FilterRecords => {
     const reach = () => (stopped.has(i) ? Promise.reject(new Error('no store')) : Promise.resolve())
@@ -39,10 +41,14 @@ const openWorkers = (count: number) => {
     const name = String(i).repeat(16)
     const peers: Peers = {
       name,
-      serve: handler => void handlers.set(name, handler),
+      serve: handler => {
+        handlers.set(name, handler)
+        return () => handlers.delete(name)
+      },
       request: async (peer, payload) => {
-        const answer = await handlers.get(peer)?.(JSON.parse(JSON.stringify(payload)) as Json)
-        return answer === undefined ? undefined : (JSON.parse(JSON.stringify(answer)) as Json)
+        const answer = await handlers.get(peer)?.answer(JSON.parse(JSON.stringify(payload)) as Json)
+        if (answer !== undefined && late.has(Number(peer[0]))) return 'late'
+        return answer === undefined ? 'absent' : { payload: JSON.parse(JSON.stringify(answer)) as Json }
       },
     }
     const feedOf = (kind: 'newHeads' | 'logs') => ({
@@ -85,6 +91,8 @@ const openWorkers = (count: number) => {
     stopFeed,
     publish,
     stopped,
+    late,
+    handlers,
     disconnect,
     withoutPeers,
     kill: (i: number) => stopped.add(i) && disconnect(i),
@@ -203,6 +211,28 @@ t.test('a filter', async t => {
     t.match(await request(filters, 'changes', victim, 'victim'), { count: 1 })
   })
 
+  t.test('ends when what it has delivered did not arrive', async t => {
+    const { workers, clock, late, handlers } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const [first, second] = [await owner.create({ kind: 'newHeads' }, 'alice', 10, idAt(1)), await create(owner)]
+    for (let i = 0; i < 8; i++) {
+      clock.advance(250)
+      await new Promise(setImmediate)
+    }
+    late.add(0)
+    const polled = request(other, 'changes', String(first))
+    for (let i = 0; i < 40; i++) {
+      clock.advance(250)
+      await new Promise(setImmediate)
+    }
+    t.equal(await polled, undefined)
+    t.equal(await request(owner, 'changes', String(first)), undefined)
+    handlers.get('0'.repeat(16))?.onUnsent({ action: 'criteria', id: second, account: 'alice' })
+    t.ok(await request(owner, 'changes', second), 'nothing of it is lost')
+    handlers.get('0'.repeat(16))?.onUnsent({ action: 'changes', id: second, account: 'alice' })
+    t.equal(await request(owner, 'changes', second), undefined)
+  })
+
   t.test('is not created above the limit of the account, nor without its feed', async t => {
     const { workers, feedUsers, stopFeed } = openWorkers(1)
     const [filters] = workers as [Filters]
@@ -298,19 +328,20 @@ t.test('a filter whose process has ended', async t => {
     )
   })
 
-  t.test('ends when the feed leaves the branch on which it went on', async t => {
-    for (const update of [
-      { removed: [idAt(4)], added: [] },
-      { removed: [], added: [{ ...idAt(4, 'b'), json: '' }] },
-      { removed: [], added: [{ ...idAt(6), json: '' }] },
-    ]) {
+  t.test('goes on from the last block that was delivered when the feed leaves the branch on which it went on', async t => {
+    for (const [update, head, branch, wanted] of [
+      [{ removed: [idAt(3)], added: [] }, 3, 'b', [hashAt(3, 'b')]],
+      [{ removed: [], added: [{ ...idAt(3, 'b'), json: '' }] }, 4, 'b', [hashAt(3, 'b'), hashAt(4, 'b')]],
+      [{ removed: [], added: [{ ...idAt(6), json: '' }] }, 6, 'a', [hashAt(4), hashAt(5), hashAt(6)]],
+    ] as const) {
       const { workers, clock } = openWorkers(2)
       const [owner, other] = workers as [Filters, Filters]
       const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
       await owner.close()
-      t.ok(await poll(clock, other, id, fetchFrom(4)))
+      t.same(textOf(await poll(clock, other, id, fetchFrom(3))), [hashAt(3)])
       other.observe('newHeads', update)
-      t.equal(await request(other, 'changes', id), undefined)
+      t.equal(other.of('newHeads').size, 0)
+      t.same(textOf(await poll(clock, other, id, fetchFrom(head, branch))), wanted)
     }
   })
 
@@ -396,6 +427,30 @@ t.test('a filter whose process has ended', async t => {
     t.same(textOf(await poll(clock, other, id, fetch)), [hashAt(2), hashAt(3), hashAt(4)])
     await other.close()
     t.same(textOf(await poll(clock, third, id, fetchFrom(5))), [hashAt(5)])
+  })
+
+  t.test('goes on from what its process wrote last, also after others have begun to look for it', async t => {
+    const { workers, clock, publish, disconnect } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    await settle(clock, 1_000)
+    disconnect(0)
+    const polled = poll(clock, other, id, fetchFrom(3))
+    publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
+    t.same(textOf(await request(owner, 'changes', id)), [hashAt(2)])
+    await owner.close()
+    t.same(textOf(await polled), [hashAt(3)])
+  })
+
+  t.test('waits for a store that does not answer', async t => {
+    const { workers, clock, stopped } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    await owner.close()
+    stopped.add(1)
+    t.match(await poll(clock, other, id, fetchFrom(2)), { error: { code: -32002 } })
+    stopped.clear()
+    t.ok(await poll(clock, other, id, fetchFrom(2)))
   })
 
   t.test('is given up by a process that was stopped for long, if another has it', async t => {

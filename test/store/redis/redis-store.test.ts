@@ -2,16 +2,21 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { openOnlyPeer } from '../../../src/services/peers.ts'
+import type { PeerReply } from '../../../src/services/peers.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../../src/store/lease-accounting.ts'
 import { openStore } from '../../../src/store/open-store.ts'
+import { RedisPeers } from '../../../src/store/redis/redis-peers.ts'
 import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import type { RedisServer } from '../../support/redis-server.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 import { accountStoreContract } from '../account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from '../ledger-store-contract.ts'
 import { useContract, usageStoreContract } from '../usage-store-contract.ts'
@@ -150,6 +155,69 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await one.addAccount(alice)
     await notified
     t.match(await two.account('alice'), alice)
+  })
+
+  t.test('passes requests on between processes of several gateways', async t => {
+    const open = (clock: Clock = systemClock) => {
+      const peers = new RedisPeers(redis.address, clock)
+      t.teardown(() => peers.close())
+      return peers.extend(openOnlyPeer())
+    }
+    const clock = new TestClock()
+    const [asking, patient, answering] = [open(clock), open(), open()]
+    const unsent: unknown[] = []
+    const answers = new Map<unknown, () => Promise<Json | undefined>>()
+    const ask = (question: string, answer: () => Promise<Json | undefined>) => {
+      answers.set(question, answer)
+      return asking.request(answering.name, question)
+    }
+    const isReached = async (channel: string) =>
+      await waitUntil(async () => String(await redis.send('PUBSUB', 'CHANNELS')).includes(channel))
+    const handler = (onUnsent: (payload: Json) => unknown) => ({
+      answer: async (payload: Json) => answers.get(payload)?.(),
+      onUnsent: (payload: Json) => void onUnsent(payload),
+    })
+    asking.serve(handler(() => undefined))
+    t.equal(await ask('early', async () => 1), 'absent')
+    const end = answering.serve(handler(payload => unsent.push(payload)))
+    await Promise.all([asking, answering].map(({ name }) => isReached(name)))
+    t.same(await ask('short', async () => ({ echo: 'é' })), { payload: { echo: 'é' } })
+    const long = 'x'.repeat(9 << 20)
+    const all = await Promise.all(Array.from({ length: 4 }, (_, i) => ask(`long ${i}`, async () => long)))
+    t.ok(
+      all.every(reply => typeof reply === 'object' && reply.payload === long),
+      'more than Redis keeps of messages for a process',
+    )
+    t.equal(await ask('nothing', async () => undefined), 'absent')
+
+    /** Redis may not have said yet that the message was received. */
+    const timedOut = async (reply: Promise<PeerReply>): Promise<PeerReply> => {
+      let isSettled = false
+      void reply.finally(() => (isSettled = true))
+      await waitUntil(() => {
+        clock.advance(2_000)
+        return isSettled
+      })
+      return reply
+    }
+    let release = (): void => undefined
+    const asked = new Promise<void>(resolve => answers.set('late', () => (resolve(), new Promise(done => (release = () => done(1))))))
+    const late = asking.request(answering.name, 'late')
+    await asked
+    t.equal(await timedOut(late), 'late')
+    release()
+
+    const closed = ask('closed', async () => (await redis.kill(), 1))
+    await waitUntil(() => unsent.length > 0)
+    t.same(unsent, ['closed'], 'the process that answers knows that its answer is lost')
+    t.equal(await timedOut(closed), 'late')
+    await redis.restart()
+    await isReached(answering.name)
+    // Without serve(): nothing tells this process that the answer is there.
+    answers.set('again', async () => 2)
+    t.same(await patient.request(answering.name, 'again'), { payload: 2 })
+    end()
+    await waitUntil(async () => (await ask('ended', async () => 1)) === 'absent')
   })
 
   t.test('concurrent changes of one row are all kept', async t => {

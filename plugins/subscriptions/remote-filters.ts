@@ -1,0 +1,103 @@
+import { LRUCache } from 'lru-cache'
+import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
+import { ownerOf } from './filter.ts'
+import type { Fetch } from './missed-changes.ts'
+import type { StoredFilter, StoredFilters } from './stored-filters.ts'
+
+/** What a caller wants of a filter. It goes to the process that keeps the filter. */
+export interface FilterRequest {
+  readonly action: 'changes' | 'criteria' | 'uninstall'
+  readonly id: string
+  readonly account: string
+}
+
+/** The text of a JSON array; or, for `criteria`, the filter object. */
+export type FilterAnswer = { readonly text: string; readonly count: number } | { readonly criteria: Json } | { readonly isRemoved: true }
+
+/** What a process answers another that asks for a filter which it does not keep. */
+export const missingFilter = { isMissing: true } as const
+
+export const feedUnavailable = refuse('unavailable', { retryAfter: 1, source: 'gateway' })
+
+const maxOwners = 10_000
+/** A filter may move while it is looked for. */
+const maxAttempts = 3
+
+export interface RemoteFiltersOptions extends Pick<Services, 'peers'> {
+  readonly stored: StoredFilters
+  /** Does this process keep the filter by now? */
+  has(id: string): boolean
+  /** The answer of this process, for a filter that it keeps. */
+  answer(request: FilterRequest): FilterAnswer | undefined
+  /** The filter of a process that has ended belongs to this process now. */
+  resume(filter: StoredFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined>
+}
+
+/**
+ * The way to filters that other processes keep. The process of a filter answers itself as long as it lives, in this gateway or in another
+ * one: it alone knows what it has delivered, and the logs of blocks that were removed, which many nodes forget. A filter of a process
+ * that has ended is taken out of the store.
+ */
+export class RemoteFilters {
+  readonly #options: RemoteFiltersOptions
+  /** By filter: the process that keeps it since the one of its id has ended. */
+  readonly #owners = new LRUCache<string, string>({ max: maxOwners })
+
+  constructor(options: RemoteFiltersOptions) {
+    this.#options = options
+  }
+
+  /** Undefined when the account has no such filter. */
+  async request(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
+    const owner = this.#owners.get(request.id) ?? ownerOf(request.id)
+    return owner === undefined ? undefined : this.#requestFrom(owner, request, fetch, maxAttempts)
+  }
+
+  async #requestFrom(
+    owner: string,
+    request: FilterRequest,
+    fetch: Fetch,
+    attemptsLeft: number,
+  ): Promise<FilterAnswer | Failure | undefined> {
+    const { peers, stored, has, answer, resume } = this.#options
+    const { id, account, action } = request
+    const reply = await this.#ask(owner, request)
+    if (typeof reply === 'object') return reply
+    // Another call has had it resumed here.
+    if (has(id)) return answer(request)
+    const found = await stored.find(id, account)
+    if (found === 'unavailable') return feedUnavailable
+    if (found === undefined) return reply === 'late' ? this.#giveUp(owner, request) : undefined
+    const repeat = async (next: string) => (attemptsLeft > 1 ? this.#requestFrom(next, request, fetch, attemptsLeft - 1) : undefined)
+    const isOwned = found.owner !== ''
+    if (isOwned && found.owner !== owner && found.owner !== peers.name) return repeat(found.owner)
+    if (action === 'criteria') return found.filter.kind === 'logs' ? { criteria: found.filter.request } : undefined
+    if (isOwned && reply === 'missing') {
+      // It has just been removed, or is being resumed.
+      await stored.wait()
+      return repeat(owner)
+    }
+    if (isOwned && !(await stored.isDead(found.owner))) return reply === 'absent' ? repeat(owner) : this.#giveUp(owner, request)
+    const taken = await stored.take(id)
+    if (taken !== undefined) return action === 'uninstall' ? { isRemoved: true } : resume(taken, fetch)
+    // Another process has been faster.
+    await stored.wait()
+    return repeat(owner)
+  }
+
+  /** What the process may have delivered to nobody would be missing in the next answer. */
+  #giveUp(owner: string, request: FilterRequest): undefined {
+    void this.#ask(owner, { ...request, action: 'uninstall' })
+  }
+
+  async #ask(owner: string, request: FilterRequest): Promise<FilterAnswer | 'missing' | 'absent' | 'late'> {
+    const { peers } = this.#options
+    if (owner === peers.name) return 'missing'
+    const reply = await peers.request(owner, { ...request })
+    if (typeof reply === 'string') return reply
+    if (!isJsonObject(reply.payload) || 'isMissing' in reply.payload) return 'missing'
+    if (owner !== ownerOf(request.id)) this.#owners.set(request.id, owner)
+    return reply.payload as FilterAnswer // from Filters of another process
+  }
+}
