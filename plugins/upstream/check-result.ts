@@ -8,7 +8,7 @@ import {
   toBuffer,
 } from '../../src/plugin/plugin.ts'
 import type { ExpectedMember, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
-import { expectedMembersOf, filterOf } from './split-logs/log-filter.ts'
+import { expectedMembersOf, filterOf } from './split-logs/split-filter.ts'
 import { suggestRange } from './split-logs/suggest-range.ts'
 
 /** What a result is the result of. */

@@ -1,6 +1,6 @@
 import { isFailure, parseJsonHexQuantity, refuse, refuseTooManyResults } from '../../../src/plugin/plugin.ts'
 import type { Failure, RawJson, Reply, Result, Results, Target } from '../../../src/plugin/plugin.ts'
-import type { ChunkGroup } from './log-filter.ts'
+import type { ChunkGroup } from './split-filter.ts'
 
 /** A result that is an array. */
 export type LogsResult = Result & { readonly count: number }

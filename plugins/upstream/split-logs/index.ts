@@ -12,8 +12,8 @@ import {
   resolveBlockRange,
   splitByLists,
   splitRange,
-} from './log-filter.ts'
-import type { ChunkGroup, LogFilter, ResolvedBlockRange, SendRequest } from './log-filter.ts'
+} from './split-filter.ts'
+import type { ChunkGroup, LogFilter, ResolvedBlockRange, SendRequest } from './split-filter.ts'
 import { suggestRangeOfChunks } from './suggest-range.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>

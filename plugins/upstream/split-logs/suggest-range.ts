@@ -1,7 +1,7 @@
 import { isJsonObject, toBuffer, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { Failure, Json, RpcError } from '../../../src/plugin/plugin.ts'
-import { parseBlockNumber } from './log-filter.ts'
-import type { ChunkGroup, BlockRange } from './log-filter.ts'
+import { parseBlockNumber } from './split-filter.ts'
+import type { ChunkGroup, BlockRange } from './split-filter.ts'
 import type { LogsOfChunks } from './fetch-chunks.ts'
 
 type SuggestedBlocks = { readonly from: string; readonly to: string; readonly limit: number }
