@@ -35,9 +35,6 @@ const bytesPerUnit = 512
 /** The units of a message; 1 MiB takes 10 ms and more to parse. */
 export const unitsOfMessage = (bytes: number): number => 1 + Math.floor(bytes / bytesPerUnit)
 
-/** The units of a new connection, besides those of what is read from it. Callers behind one address wait for each other's connections. */
-export const unitsPerConnection = 2
-
 /**
  * Shares out the time of the event loop: an account that calls more than a turn has room for waits behind the calls of others,
  * which do not wait for its calls. Accounts that wait are served in turn, a call each. Without load no call waits.

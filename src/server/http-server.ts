@@ -9,9 +9,6 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
-import { AddressSet, networkOf, parseAddressText } from '../util/address-set.ts'
-import { unitsPerConnection } from './fair-scheduler.ts'
-import type { FairScheduler } from './fair-scheduler.ts'
 import { httpConnectionOf } from './request-tracking.ts'
 import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
 import { nextRequestId } from './rpc-request.ts'
@@ -113,22 +110,6 @@ export class OpenConnections {
     this.#open.add(socket)
     socket.once('close', () => this.#open.delete(socket))
   }
-}
-
-/**
- * While an address (a /64 of IPv6) opens more connections than its share of the time allows, they are read in turn. Only for plain HTTP without the PROXY
- * protocol: elsewhere the first request may have been read with the TLS handshake or with the header of the proxy, and cannot be held back.
- * Connections of trusted proxies are those of many callers, and do not wait for each other.
- */
-export const paceConnections = (server: Server, scheduler: FairScheduler, trustedProxies: readonly string[]): void => {
-  const trusted = new AddressSet(trustedProxies)
-  server.on('connection', (socket: Socket) => {
-    scheduler.recordConnection()
-    const { remoteAddress = '' } = socket
-    if (socket.destroyed || trusted.has(remoteAddress)) return // destroyed: above the limit of connections
-    const turn = scheduler.enter(networkOf(parseAddressText(remoteAddress) ?? ''), unitsPerConnection)
-    if (turn !== undefined) httpConnectionOf(socket).pauseUntil(turn)
-  })
 }
 
 /** Loads a listener with its first request. */

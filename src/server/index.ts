@@ -22,12 +22,12 @@ import {
   lazyListener,
   OpenConnections,
   listen,
-  paceConnections,
   urlOf,
 } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
+import { paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
 import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
@@ -102,8 +102,7 @@ export const openRpcListener = async ({
   }
   const wsConnections = new WsConnections(services, clock)
   const server = createRpcServer(services, createRpcHost(services, wsConnections).callback(), tls)
-  if (tls === undefined && proxyProtocol === undefined) paceConnections(server, services.scheduler, trustedProxies)
-  proxyProtocol?.attach(server)
+  paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)
   measureLoad(metrics, services, { connections, wsConnections })

@@ -5,7 +5,6 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { sleep } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { unitsPerConnection } from './fair-scheduler.ts'
 import type { NetworkEndpoint, RoutedRequest } from './rpc-request.ts'
 import { sendResponse } from './response.ts'
 import type { UpgradeResponse } from './response.ts'
@@ -16,6 +15,9 @@ import type { AcceptUpgrade } from './ws-handshake.ts'
 const pingIntervalMs = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
 const keyCheckIntervalMs = 400
+
+/** The units of an upgrade; what is read with it is counted by itself. */
+const unitsPerUpgrade = 2
 
 /** While connections are closed gradually, some are closed this often. */
 const closeIntervalMs = 50
@@ -56,8 +58,7 @@ export class WsConnections {
     const refusal = await endpoint.admit(origin)
     if (refusal !== undefined) return sendResponse(this.#services, res, origin, failureResponse(refusal))
     const acceptUpgrade = await this.#loadHandshake()
-    // The first messages are read with the handshake.
-    const turn = this.#services.scheduler.enter(origin.state.accountId ?? origin.ip, unitsPerConnection)
+    const turn = this.#services.scheduler.enter(origin.state.accountId ?? origin.ip, unitsPerUpgrade)
     if (turn !== undefined) await turn
     acceptUpgrade(request, res.stream, res.head, socket => {
       const connection = new WsConnection(socket, request.socket, routed, this.#services)

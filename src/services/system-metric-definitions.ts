@@ -58,7 +58,7 @@ export const systemMetricDefinitions = {
     name: 'tollgate_waiting_messages',
     type: 'gauge',
     labels: [],
-    help: 'Messages that wait for a turn of the event loop, because their account has sent many.',
+    help: 'Messages and new connections that wait for a turn of the event loop, because their account or address has sent many.',
     aggregation: 'sum',
   },
   inFlightBytes: {

@@ -7,8 +7,9 @@ import t from 'tap'
 import { runFuzzBytes } from '../attack/fuzz-bytes.ts'
 import { openRawConnection } from '../support/rpc-client.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
+import { paceConnections } from '../../src/server/connection-pacing.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
-import { OpenConnections, createRpcServer, paceConnections } from '../../src/server/http-server.ts'
+import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
@@ -79,7 +80,7 @@ host.middleware.unshift(({ req }, next) => {
   return next()
 })
 const server = createRpcServer(services, host.callback()).listen(0, '127.0.0.1')
-paceConnections(server, scheduler, ['127.0.0.2'])
+paceConnections(server, { scheduler, trustedProxies: ['127.0.0.2'], isTls: false })
 await once(server, 'listening')
 wsConnections.start()
 t.teardown(() => {
@@ -371,7 +372,7 @@ t.test('a new connection of an address that has used its share of the time is re
 
 t.test('the addresses of one /64 of IPv6 share their turns', async t => {
   const [listener, held] = [createServer(), new HeldScheduler()]
-  paceConnections(listener, held, [])
+  paceConnections(listener, { scheduler: held, trustedProxies: [], isTls: false })
   held.hold()
   const addresses = ['2001:db8:0:7::1', '2001:db8:0:7:ffff::2', '2001:db8:0:8::1', '::ffff:192.0.2.7']
   for (const remoteAddress of addresses)

@@ -8,12 +8,15 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { Agent, request } from 'undici'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
+import { paceConnections } from '../../src/server/connection-pacing.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
 import { parseProxyHeader, ProxyProtocol } from '../../src/server/proxy-protocol.ts'
 import { TlsCertificate } from '../../src/server/tls-certificate.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
+import { HeldScheduler } from '../support/held-scheduler.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** The body in hex. */
@@ -77,14 +80,17 @@ t.test('what is no header is missing, and what begins like one and is none is ma
 const pem = join(fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url)), 'valid.pem')
 
 /** A server that answers with the address of the caller. */
-const startServer = async (t: Test, { isSecure = false, trustedProxies = ['127.0.0.1'] } = {}) => {
+const startServer = async (
+  t: Test,
+  { isSecure = false, trustedProxies = ['127.0.0.1'], scheduler = new FairScheduler(new TestClock()) } = {},
+) => {
   const [clock, metrics, log] = [new TestClock(), createMetricsRegistry(), new TestLog()]
   const proxyProtocol = new ProxyProtocol({ trustedProxies, clock, log, metrics })
   const readClientAddress = createClientAddressReader(trustedProxies, proxyProtocol)
   const tls = isSecure ? new TlsCertificate({ files: { cert: pem, key: pem }, clock, log, metrics }) : undefined
   const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
   const server = createRpcServer(services, (req, res) => void res.end(readClientAddress(req)), tls)
-  proxyProtocol.attach(server)
+  paceConnections(server, { scheduler, trustedProxies, isTls: isSecure, proxyProtocol })
   server.listen(0, '0.0.0.0')
   await once(server, 'listening')
   const open = new OpenConnections(server)
@@ -143,6 +149,20 @@ for (const isSecure of [false, true]) {
     t.same(refusals(), [])
   })
 }
+
+t.test('behind a proxy, a connection waits for the turn of the address of its header, and not where that has none', async t => {
+  const scheduler = new HeldScheduler()
+  const { port } = await startServer(t, { scheduler })
+  scheduler.hold()
+  const call = async (header: string) =>
+    (await request(`http://127.0.0.1:${await startProxy(t, port, header)}`, { reset: true })).body.text()
+  const response = call('PROXY TCP4 203.0.113.7 10.0.0.1 12345 443\r\n')
+  await waitUntil(() => scheduler.waiting.length === 1)
+  t.match(scheduler.waiting, [{ owner: '203.0.113.7', units: 2 }])
+  t.equal(await call('PROXY UNKNOWN\r\n'), '')
+  scheduler.release()
+  t.equal(await response, '203.0.113.7')
+})
 
 t.test('connections from one port of a proxy to two addresses of the gateway have an address each', async t => {
   const { port } = await startServer(t)

@@ -8,12 +8,15 @@ import type { ConnectionOptions, TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { Test } from 'tap'
+import { paceConnections } from '../../src/server/connection-pacing.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ListenError, OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
 import { TlsCertificate } from '../../src/server/tls-certificate.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { SocketLimits } from '../../src/services/socket-limits.ts'
 import { TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
+import { HeldScheduler } from '../support/held-scheduler.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // A server with TLS by itself; test/e2e/tls.test.ts has the gateway, and how it replaces the certificate.
@@ -21,12 +24,21 @@ import { waitUntil } from '../support/wait-until.ts'
 const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
 const clock = new TestClock()
 
-const startServer = async (t: Test, { connections = 100, handshakeTimeoutMs = 10_000 } = {}) => {
+interface ServerOptions {
+  readonly connections?: number
+  readonly handshakeTimeoutMs?: number
+  readonly scheduler?: FairScheduler
+  readonly trustedProxies?: readonly string[]
+}
+
+const startServer = async (t: Test, options: ServerOptions = {}) => {
+  const { connections = 100, handshakeTimeoutMs = 10_000, scheduler = new FairScheduler(clock), trustedProxies = [] } = options
   const [metrics, log] = [createMetricsRegistry(), new TestLog()]
   const valid = join(certificates, 'valid.pem')
   const tls = new TlsCertificate({ files: { cert: valid, key: valid }, clock, log, metrics, handshakeTimeoutMs })
   const services = { countResponse: (status: number) => t.fail(`a response: ${status}`), accessLog: fakeAccessLog }
   const server = createRpcServer(services, (req, res) => void res.end(`${req.method} ${req.url}`), tls).listen(0, '127.0.0.1')
+  paceConnections(server, { scheduler, trustedProxies, isTls: true })
   await once(server, 'listening')
   const open = new OpenConnections(server, new SocketLimits({ connections, clock, log, metrics }))
   t.teardown(() => {
@@ -106,6 +118,49 @@ t.test('connections above the limit are closed, also before their handshake', as
   silent.destroy()
   await waitUntil(() => open.count === 0)
   const socket = connectTls()
+  await once(socket, 'secureConnect')
+  socket.destroy()
+})
+
+t.test('a handshake waits for the turn of its address, and then for that of all handshakes', async t => {
+  const scheduler = new HeldScheduler()
+  const { connectTls, open } = await startServer(t, { scheduler })
+  scheduler.hold()
+  const socket = connectTls()
+  await waitUntil(() => scheduler.waiting.length === 1)
+  t.match(scheduler.waiting, [{ owner: '127.0.0.1', units: 8 }])
+  scheduler.release()
+  scheduler.hold()
+  await waitUntil(() => scheduler.waiting.length === 1)
+  t.match(scheduler.waiting, [{ owner: 'TLS handshakes', units: 8 }])
+  t.notOk(socket.authorized)
+  scheduler.release()
+  await once(socket, 'secureConnect')
+  socket.destroy()
+  await waitUntil(() => open.count === 0)
+})
+
+t.test('a client that resets its connection while its handshake waits is forgotten', async t => {
+  const scheduler = new HeldScheduler()
+  const { port, open, seriesOf } = await startServer(t, { scheduler })
+  scheduler.hold()
+  const client = connectTcp(port, '127.0.0.1')
+  await waitUntil(() => scheduler.waiting.length === 1)
+  client.resetAndDestroy()
+  await waitUntil(() => open.count === 0)
+  scheduler.release()
+  await new Promise(setImmediate)
+  t.match(seriesOf(metricDefinitions.tlsHandshakesFailed.name)?.[0], { values: [0] })
+})
+
+t.test('handshakes of a trusted proxy wait for the turn of all handshakes alone', async t => {
+  const scheduler = new HeldScheduler()
+  const { connectTls } = await startServer(t, { scheduler, trustedProxies: ['127.0.0.1'] })
+  scheduler.hold()
+  const socket = connectTls()
+  await waitUntil(() => scheduler.waiting.length === 1)
+  t.match(scheduler.waiting, [{ owner: 'TLS handshakes' }])
+  scheduler.release()
   await once(socket, 'secureConnect')
   socket.destroy()
 })

@@ -1,0 +1,80 @@
+import type { Server } from 'node:http'
+import type { Socket } from 'node:net'
+import { AddressSet, networkOf, parseAddressText } from '../util/address-set.ts'
+import type { FairScheduler } from './fair-scheduler.ts'
+import type { ProxyProtocol } from './proxy-protocol.ts'
+import { httpConnectionOf } from './request-tracking.ts'
+
+interface PacingOptions {
+  readonly scheduler: FairScheduler
+  readonly trustedProxies: readonly string[]
+  readonly isTls: boolean
+  readonly proxyProtocol?: ProxyProtocol | undefined
+}
+
+/** The units of a new connection, besides those of what is read from it. Callers behind one address wait for each other's connections. */
+const unitsPerConnection = 2
+
+/** The units of a TLS handshake: 1 ms of CPU time with a key of RSA, which blocks the event loop. */
+const unitsPerHandshake = 8
+
+/** The owner of all TLS handshakes together, beside accounts and addresses: an attacker may have many addresses. */
+const handshakesOwner = 'TLS handshakes'
+
+/**
+ * While an address (a /64 of IPv6) opens more connections than its share of the time allows, they are read in turn, and so are the TLS
+ * handshakes of all addresses. Connections of trusted proxies, and those whose address a proxy does not know, are those of many callers, and
+ * do not wait for each other.
+ */
+export const paceConnections = (server: Server, { scheduler, trustedProxies, isTls, proxyProtocol }: PacingOptions): void => {
+  const trusted = new AddressSet(trustedProxies)
+  const units = isTls ? unitsPerHandshake : unitsPerConnection
+  const enterForAddress = (socket: Socket): Promise<void> | undefined => {
+    const address = proxyProtocol?.addressOf(socket) ?? socket.remoteAddress ?? ''
+    return address === '' || trusted.has(address) ? undefined : scheduler.enter(networkOf(parseAddressText(address) ?? ''), units)
+  }
+  const enterForHandshake = (): Promise<void> | undefined => (isTls ? scheduler.enter(handshakesOwner, units) : undefined)
+  if (isTls || proxyProtocol !== undefined) {
+    holdConnections(server, socket => {
+      const turn = enterForAddress(socket)
+      return turn === undefined ? enterForHandshake() : turn.then(() => (socket.destroyed ? undefined : enterForHandshake()))
+    })
+  } else server.on('connection', (socket: Socket) => pauseConnection(socket, enterForAddress))
+  proxyProtocol?.attach(server)
+  server.on('connection', () => scheduler.recordConnection())
+}
+
+/** Undefined when the connection need not wait. */
+type EnterConnection = (socket: Socket) => Promise<void> | undefined
+
+/** Above the limit of connections, they have been destroyed. */
+const pauseConnection = (socket: Socket, enter: EnterConnection): void => {
+  const turn = socket.destroyed ? undefined : enter(socket)
+  if (turn !== undefined) httpConnectionOf(socket).pauseUntil(turn)
+}
+
+/**
+ * From now on, the server gets a connection when its turn has come. Not with plain HTTP, where the timeouts of the server are to hold for
+ * connections that wait; with TLS, or behind the header of a proxy, the first request may be read at once with what is in front of it.
+ */
+const holdConnections = (server: Server, enter: EnterConnection): void => {
+  const listeners = server.listeners('connection')
+  server.removeAllListeners('connection')
+  const entered = new WeakSet<Socket>()
+  server.on('connection', (socket: Socket) => {
+    const serve = (): void => {
+      for (const listener of listeners) Reflect.apply(listener, server, [socket])
+    }
+    // Its upgrade was ignored, and the server got it back.
+    const turn = socket.destroyed || entered.has(socket) ? undefined : enter(socket)
+    entered.add(socket)
+    if (turn === undefined) return serve()
+    socket.on('error', ignore)
+    void turn.then(() => {
+      socket.off('error', ignore)
+      if (!socket.destroyed) serve()
+    })
+  })
+}
+
+const ignore = (): void => undefined
