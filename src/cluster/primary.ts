@@ -138,6 +138,7 @@ const openListeners = async (config: ValidConfig, current: CurrentConfig, contex
     metrics: options.metrics,
     dashboardUrl: () => current.gateway.portal.url ?? current.portal?.url,
     secrets: portalConfig.secrets,
+    canMail: portalConfig.smtp !== undefined,
     ...{ version, clock: systemClock, log },
   })
   const admin = listen.admin && (await openAdminListener(listen.admin, { ...options, operatorApp: operatorApp.serve }))

@@ -49,6 +49,7 @@ export const openListeners = async (
     metrics: adminBase.metrics,
     dashboardUrl: () => config.portal.url ?? portal?.url,
     secrets: config.portal.secrets,
+    canMail: config.portal.smtp !== undefined,
     ...{ storeAddress: config.store, url: config.admin.url, version, clock, log },
   })
   const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }

@@ -2,7 +2,7 @@ import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { ApiError } from './api-error.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
-import { findPerson, findPersonByEmail, hashToken } from './people.ts'
+import { findPerson, findPersonByEmail, hashToken, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'
 import { domainOf, signUpWithEmail } from './sign-up.ts'
 import type { SignUpServices } from './sign-up.ts'
@@ -19,12 +19,12 @@ export const personOfIdentity = async (
   const { store } = services
   const identity = hashToken(`${issuer} ${subject}`)
   const linked = await findLinkedPerson(store, identity)
-  if (linked !== undefined) return linked
+  if (linked !== undefined) return linked.email !== undefined && linked.email === email ? verifyEmail(store, linked) : linked
   if (email === undefined) {
     throw new ApiError(403, 'email-unverified', `${name} has not verified your e-mail address, or does not tell it`)
   }
   const person = (await findPersonByEmail(store, email)) ?? (await signUpFromDomain(services, domains, email))
-  if (await linkIdentity(store, person, identity)) return person
+  if (await linkIdentity(store, person, identity)) return verifyEmail(store, person)
   throw new ApiError(403, 'other-identity', `${email} signs in here with another identity: another user, or another provider`)
 }
 

@@ -27,7 +27,12 @@ export interface Person {
   readonly role: Role
   /** In lower case. Where links are sent; nobody else has it. */
   readonly email?: string
+  /** Whether the address is known to be theirs: a link that was mailed there was opened, or a provider has verified it. */
+  readonly isEmailVerified?: boolean
 }
+
+/** A person before they have an address. */
+type PersonWithoutEmail = Pick<Person, 'account' | 'name' | 'role'>
 
 export const hasRole = (role: Role, required: Role): boolean => roles.indexOf(role) >= roles.indexOf(required)
 
@@ -38,12 +43,12 @@ export const findPerson = async (store: RecordStore, id: string): Promise<Person
   toPerson(await store.findRecord('person', id))
 
 /** The person of this name; a new one where the account has none. An existing person keeps their role. */
-export const getOrAddPerson = async (store: RecordStore, { account, name, role }: Omit<Person, 'id' | 'email'>): Promise<Person> => {
+export const getOrAddPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {
   const existing = (await listPeople(store, account)).find(person => person.name === name)
   return existing ?? addPerson(store, { account, name, role })
 }
 
-export const addPerson = async (store: RecordStore, { account, name, role }: Omit<Person, 'id' | 'email'>): Promise<Person> => {
+export const addPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {
   const id = `usr_${randomBytes(idBytes).toString('base64url')}`
   await store.putRecord('person', { id, account, value: { name, role }, expires: neverExpires })
   return { id, account, name, role }
@@ -62,20 +67,40 @@ const unlinkIdentity = async (store: RecordStore, id: string): Promise<void> => 
   if (identity !== undefined) await store.takeRecord('identity', String(identity.value))
 }
 
-/** Gives the person an e-mail address, in place of another and of the identity that it was linked to. False when somebody else has it. */
+/**
+ * Gives the person an e-mail address, in place of another and of the identity that it was linked to. False when somebody else has it.
+ * An address that was verified stays so.
+ */
 export const setEmail = async (
   store: RecordStore,
-  { id, account, name, role, email: previous }: Person,
+  { id, account, name, role, email: previous, isEmailVerified: wasVerified = false }: Person,
   email: string,
+  isVerified = false,
 ): Promise<boolean> => {
-  if (previous === email) return true
+  const put = () =>
+    store.putRecord('person', {
+      id,
+      account,
+      value: { name, role, email, ...(isVerified && { isEmailVerified: true }) },
+      expires: neverExpires,
+    })
+  if (previous === email) {
+    if (isVerified && !wasVerified) await put()
+    return true
+  }
   if ((await findPersonByEmail(store, email)) !== undefined) return false
   if (!(await store.addRecord('email', { id: email, account, value: id, expires: neverExpires }))) return false
-  await store.putRecord('person', { id, account, value: { name, role, email }, expires: neverExpires })
+  await put()
   if (previous === undefined) return true
   await store.takeRecord('email', previous)
   await unlinkIdentity(store, id)
   return true
+}
+
+/** The person, whose address is known to be theirs. */
+export const verifyEmail = async (store: RecordStore, person: Person): Promise<Person> => {
+  if (person.email !== undefined) await setEmail(store, person, person.email, true)
+  return { ...person, isEmailVerified: true }
 }
 
 export const findPersonByEmail = async (store: RecordStore, email: string): Promise<Person | undefined> => {
@@ -92,27 +117,33 @@ export const emailPattern = '^(?=.{1,254}$)[^\\s@<>"(),:;\\[\\]\\\\]{1,64}@([a-z
 
 const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   if (record === undefined || !isJsonObject(record.value)) return undefined
-  const { name, role, email } = record.value
+  const { name, role, email, isEmailVerified } = record.value
   const known = roles.find(each => each === role)
   return known === undefined
     ? undefined
-    : { id: record.id, account: record.account, name: String(name), role: known, ...(typeof email === 'string' && { email }) }
+    : {
+        ...{ id: record.id, account: record.account, name: String(name), role: known },
+        ...(typeof email === 'string' && { email, isEmailVerified: isEmailVerified === true }),
+      }
 }
 
 /** How long a sign-in link may be used. */
 export const signInLinkTtlMs = 86_400_000
 
-/** A text that signs the person in once. Only its hash is stored. */
-export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person): Promise<Secret> => {
+/** A text that signs the person in once. Only its hash is stored. Who uses one that was mailed reads the mail of that address. */
+export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person, mailedTo?: string): Promise<Secret> => {
   const token = randomBytes(tokenBytes).toString('base64url')
-  await store.putRecord('sign-in-link', { id: hashToken(token), account, value: id, expires: clock.now() + signInLinkTtlMs })
+  const value = mailedTo === undefined ? id : { person: id, mailedTo }
+  await store.putRecord('sign-in-link', { id: hashToken(token), account, value, expires: clock.now() + signInLinkTtlMs })
   return new Secret(token)
 }
 
 /** The person whom the token signs in. The token cannot be used again. */
 export const useSignInToken = async (store: RecordStore, token: string): Promise<Person | undefined> => {
-  const link = await store.takeRecord('sign-in-link', hashToken(token))
-  return typeof link?.value === 'string' ? findPerson(store, link.value) : undefined
+  const { value } = (await store.takeRecord('sign-in-link', hashToken(token))) ?? {}
+  if (!isJsonObject(value)) return typeof value === 'string' ? findPerson(store, value) : undefined
+  const person = await findPerson(store, String(value['person']))
+  return person === undefined || person.email !== value['mailedTo'] ? person : verifyEmail(store, person)
 }
 
 /** What is stored in place of a token or the id of a session, base64url: 256 random bits need no slow hash. */

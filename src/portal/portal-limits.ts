@@ -16,10 +16,12 @@ export interface PortalLimits {
   readonly failedTokens: PortalLimit
   readonly linkRequests: PortalLimit
   readonly providerSignIns: PortalLimit
-  /** Links to one e-mail address. */
+  /** Mails with links to one e-mail address. */
   readonly links: PortalLimit
   /** By account. Keys, tokens and people. Removed ones stay in the store. */
   readonly creations: PortalLimit
+  /** By account: mails that ask addresses to confirm. Owners choose whom they go to. */
+  readonly confirmations: PortalLimit
   /** By account: messages that try a webhook. */
   readonly webhookTests: PortalLimit
 }
@@ -40,8 +42,9 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     failedTokens: open('requests with an unknown token', { max: 10, windowMs: 60_000 }),
     linkRequests: open('requests for sign-in links', { max: 20, windowMs: hourMs }),
     providerSignIns: open('sign-ins', { max: 60, windowMs: 60_000 }),
-    links: open('sign-in links to this address', { max: 5, windowMs: hourMs }),
+    links: open('mails to this address', { max: 5, windowMs: hourMs }),
     creations: open('new keys, tokens and people in one hour', { max: 200, windowMs: hourMs }),
+    confirmations: open('confirmations of e-mail addresses in one hour', { max: 20, windowMs: hourMs }),
     webhookTests: open('test messages in one hour', { max: 20, windowMs: hourMs }),
   }
 }

@@ -16,7 +16,13 @@ import {
 } from './json-schemas.ts'
 
 const role = { type: 'string', enum: ['viewer', 'developer', 'owner'] }
-const person = object({ id: text, name: text, role, email: textOrNull })
+const person = object({
+  id: text,
+  name: text,
+  role,
+  email: textOrNull,
+  emailVerified: { type: 'boolean', description: 'Whether the person has shown that the address is theirs: alerts go to no other.' },
+})
 
 const key = {
   id: text,

@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-error.ts'
-import { setEmail, addPerson, findPersonByEmail, hashToken, signInLinkTtlMs } from './people.ts'
+import { setEmail, addPerson, findPersonByEmail, hashToken, signInLinkTtlMs, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'
 
 export interface SignUpOptions {
@@ -69,7 +69,7 @@ export const completeSignUp = async (services: SignUpServices, token: string): P
   const email = isJsonObject(record?.value) ? String(record.value['email']) : undefined
   if (email === undefined || signUp === undefined) return undefined
   const existing = await findPersonByEmail(store, email)
-  if (existing !== undefined) return existing
+  if (existing !== undefined) return verifyEmail(store, existing)
   return (await maySignUp(services, email)) ? signUpWithEmail(services, signUp, email) : undefined
 }
 
@@ -97,7 +97,7 @@ const makeAccount = async (services: SignUpServices, { perDay, plan }: SignUpOpt
   const account = await addAccount(services, plan, email)
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
   // An owner may have given the address to somebody in this moment.
-  return (await setEmail(store, person, email)) ? { ...person, email } : findPersonByEmail(store, email)
+  return (await setEmail(store, person, email, true)) ? { ...person, email, isEmailVerified: true } : findPersonByEmail(store, email)
 }
 
 /** Named as the address; with a number where another account has the name. */

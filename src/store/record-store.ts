@@ -13,6 +13,7 @@ export type RecordKind =
   | 'signed-up'
   | 'person'
   | 'email'
+  | 'email-confirmation'
   | 'identity'
   | 'identity-of'
   | 'token'
@@ -32,6 +33,7 @@ export const accountRecordKinds = [
   'sign-in-link',
   'person',
   'email',
+  'email-confirmation',
   'identity',
   'identity-of',
   'token',

@@ -63,7 +63,8 @@ class AlertScenario {
 
   get services() {
     const { store, clock } = this
-    return { store, secrets: [portalSecret], accounts: new RecordedAccounts(store, clock, { kind: 'operator', name: 'test' }) }
+    const accounts = new RecordedAccounts(store, clock, { kind: 'operator', name: 'test' })
+    return { store, secrets: [portalSecret], accounts, canMail: true }
   }
 
   gateway(over: Partial<AlertOptions> = {}): AlertRounds {
@@ -272,7 +273,7 @@ t.test('a gateway that is killed while it sends leaves the message to another', 
   t.equal(receiver.received[0]?.headers['webhook-id'], receiver.received[1]?.headers['webhook-id'])
 })
 
-t.test('owners with an address get mail, once; others do not', async t => {
+t.test('owners with a confirmed address get mail, once; others do not', async t => {
   const scenario = await new AlertScenario(t).open()
   const mail = await startMailServer()
   t.teardown(() => mail.stop())
@@ -281,9 +282,10 @@ t.test('owners with an address get mail, once; others do not', async t => {
     ['olga', 'owner'],
     ['vera', 'viewer'],
   ] as const) {
-    await setEmail(store, await addPerson(store, { account: 'acc_1', name, role }), `${name}@example.org`)
+    await setEmail(store, await addPerson(store, { account: 'acc_1', name, role }), `${name}@example.org`, true)
   }
   await addPerson(store, { account: 'acc_1', name: 'without', role: 'owner' })
+  await setEmail(store, await addPerson(store, { account: 'acc_1', name: 'unconfirmed', role: 'owner' }), 'unconfirmed@example.org')
   await changeAlerts(scenario.services, 'acc_1', { email: true, monthly: [] })
   const sendMail = openMailer({ url: new Secret(mail.url), from: 'Tollgate <no-reply@example.org>' }, log)
   const gateways = [scenario.gateway({ sendMail }), scenario.gateway({ sendMail })]
@@ -305,7 +307,7 @@ t.test('owners with an address get mail, once; others do not', async t => {
 t.test('a gateway stops within 2 s while the mail server hangs; the mail stays pending', async t => {
   const scenario = await new AlertScenario(t).open()
   const { store, clock } = scenario
-  await setEmail(store, await addPerson(store, { account: 'acc_1', name: 'olga', role: 'owner' }), 'olga@example.org')
+  await setEmail(store, await addPerson(store, { account: 'acc_1', name: 'olga', role: 'owner' }), 'olga@example.org', true)
   await changeAlerts(scenario.services, 'acc_1', { email: true, monthly: [] })
   await scenario.spend(800)
   let mails = 0
@@ -521,13 +523,14 @@ t.test(
         email: false,
         daily: [75, 85, 100],
         monthly: [75, 85, 100],
+        mailReceivers: [],
         deliveries: [],
       })
       const cases: readonly (readonly [method: string, path: string, body: object, error: object])[] = [
         ['PATCH', '/alerts', { daily: [0] }, { field: 'daily.0' }],
         ['PATCH', '/alerts', { daily: [101] }, { field: 'daily.0' }],
         ['PATCH', '/alerts', { monthly: Array(11).fill(1) }, { field: 'monthly' }],
-        ['PATCH', '/alerts', { email: true }, { field: 'email', message: /sends no mail/ }],
+        ['PATCH', '/alerts', { email: true }, { field: 'email', message: /this gateway has no mail server/ }],
         ['POST', '/alerts/webhook', { url: 'ftp://example.org/' }, { field: 'url', message: /must be a URL such as/ }],
         ['POST', '/alerts/webhook', { url: 'https://user:password@example.org/' }, { field: 'url' }],
       ]
@@ -540,6 +543,10 @@ t.test(
     t.test('the operator sets alerts too; the log of changes has the host of a webhook and no more of it', async t => {
       const { status, json } = await operator.post('/accounts/alice/alerts/webhook', { url: `${receiver.url}/of-operator` })
       t.match({ status, json }, { status: 201, json: { url: `${receiver.url}/of-operator`, secret: /^whsec_/ } })
+      t.match(await operator.request('PATCH', '/accounts/alice/alerts', { email: true }), {
+        status: 400,
+        json: { error: { field: 'email', message: /this gateway has no mail server/ } },
+      })
       t.match((await operator.request('PATCH', '/accounts/alice/alerts', { daily: [85, 75, 85] })).json, { daily: [75, 85] })
       t.match((await operator.post('/accounts/alice/alerts/webhook/remove')).json, { webhook: null })
       t.match((await operator.get('/accounts/alice/alerts')).json, { daily: [75, 85], monthly: [75, 85, 100] })

@@ -83,7 +83,7 @@ t.test('sign-in links by e-mail', async t => {
     await requestLink('dan@elsewhere.test')
     t.match(await signIn(await mail.tokenInMail(3)), {
       status: 201,
-      json: { person: { name: 'dan', role: 'viewer' }, account: { name: 'alice' } },
+      json: { person: { name: 'dan', role: 'viewer', emailVerified: true }, account: { name: 'alice' } },
     })
     const { code, stderr } = await deployment.run('accounts', 'link', 'alice', '--person', 'eve', '--email', 'dan@elsewhere.test')
     t.match({ code, stderr }, { code: 1, stderr: /somebody else signs in with dan@elsewhere.test/ })
@@ -94,24 +94,46 @@ t.test('sign-in links by e-mail', async t => {
     })
     t.match(await alice.post('/people', { name: 'finn', email: 'no address' }), { status: 400, json: { error: { field: 'email' } } })
     const { json: added } = await alice.post('/people', { name: 'gus', email: 'gus@elsewhere.test' })
+    const tokenOfRemoved = await mail.tokenInMail(4)
     await alice.delete(`/people/${added.person.id}`)
+    t.match(await nobody.post('/email-confirmations', { token: tokenOfRemoved }), { status: 404 })
     t.match(
-      await alice.post('/people', { name: 'hal', email: 'gus@elsewhere.test' }),
-      { status: 201 },
+      await alice.post('/people', { name: 'hal', role: 'owner', email: 'gus@elsewhere.test' }),
+      { status: 201, json: { person: { emailVerified: false } } },
       'a removed person leaves the address free',
     )
+  })
+
+  t.test('an address is confirmed by the link that was mailed there, and by no other', async t => {
+    const token = await mail.tokenInMail(5)
+    t.match(mail.received[4], { to: 'gus@elsewhere.test', message: /Subject: Confirm your e-mail address/ })
+    t.match(await signIn(token), { status: 401 }, 'it signs nobody in')
+    const { client: hal } = await signIn(await printSignInToken(deployment, 'alice', '--person', 'hal'))
+    t.match((await hal.get('/session')).json, { person: { emailVerified: false } }, 'nor does a link that was printed confirm')
+    const { id } = (await hal.get('/session')).json.person
+    const isReceiver = async () => (await hal.get('/alerts')).json.mailReceivers.includes('hal')
+    t.notOk(await isReceiver())
+    t.match(await hal.post(`/people/${id}/email-confirmation`), { status: 202, json: { email: 'gus@elsewhere.test' } })
+    const second = await mail.tokenInMail(6)
+    t.match(await nobody.post('/email-confirmations', { token: second }), { status: 200, json: { email: 'gus@elsewhere.test' } })
+    t.match((await hal.get('/session')).json, { person: { emailVerified: true } })
+    t.ok(await isReceiver())
+    t.match(await nobody.post('/email-confirmations', { token: second }), { status: 404, json: { error: { code: 'link-invalid' } } })
+    t.match(await hal.post(`/people/${id}/email-confirmation`), { status: 409, json: { error: { code: 'verified' } } })
+    const { client: viewer } = await signIn(await printSignInToken(deployment, 'alice', '--person', 'dan'))
+    t.match(await viewer.post(`/people/${id}/email-confirmation`), { status: 403 })
   })
 
   t.test('an address that may not sign up gets the same answer, and no mail', async t => {
     t.match(await requestLink('someone@other.test'), { status: 202, json: { email: 'someone@other.test' } })
     t.match(await requestLink('second@example.org'), { status: 202 })
-    t.match(await signIn(await mail.tokenInMail(4)), { status: 201 })
-    t.equal(mail.received[3]?.to, 'second@example.org')
+    t.match(await signIn(await mail.tokenInMail(7)), { status: 201 })
+    t.equal(mail.received[6]?.to, 'second@example.org')
     t.match(await requestLink('third@example.org'), { status: 202 }, 'two accounts a day')
     await requestLink('second@example.org')
-    await mail.tokenInMail(5)
+    await mail.tokenInMail(8)
     t.same(
-      mail.received.slice(4).map(({ to }) => to),
+      mail.received.slice(7).map(({ to }) => to),
       ['second@example.org'],
     )
   })

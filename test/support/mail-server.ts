@@ -42,7 +42,7 @@ export const startMailServer = async () => {
       await waitUntil(() => received.length >= number)
       // Quoted-printable breaks long lines.
       const message = received[number - 1]?.message.replaceAll('=\r\n', '') ?? ''
-      return /\/sign-in#([\w-]+)/.exec(message)?.[1] ?? ''
+      return /\/(?:sign-in|confirm-email)#([\w-]+)/.exec(message)?.[1] ?? ''
     },
     stop: () => new Promise<void>(resolve => server.close(() => resolve())),
   }

@@ -1,9 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
-import type { RecordStore } from '../../store/record-store.ts'
 import type { Store } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
-import { listPeople } from '../people.ts'
-import { alertBuckets, listAlertSettings, maxThresholds } from './alert-settings.ts'
+import { alertBuckets, listAlertSettings, mailReceivers, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './deliverer.ts'
 import type { DelivererOptions } from './deliverer.ts'
@@ -93,7 +91,7 @@ export class AlertRounds {
   ): Promise<readonly Delivery[]> {
     const { store, clock, sendMail } = this.#options
     if (reached.length === 0) return []
-    const people = email && sendMail !== undefined ? await ownersWithEmail(store, account) : []
+    const people = email && sendMail !== undefined ? await mailReceivers(store, account) : []
     const receivers: readonly Receiver[] = [
       ...(webhook === undefined ? [] : [{ channel: 'webhook' as const }]),
       ...people.map(({ id }) => ({ channel: 'email' as const, person: id })),
@@ -126,9 +124,6 @@ const periods = ['day', 'month'] as const
 type Receiver = Pick<Delivery, 'channel' | 'person'>
 
 const isFor = ({ channel, person }: Receiver, delivery: Delivery): boolean => delivery.channel === channel && delivery.person === person
-
-const ownersWithEmail = async (store: RecordStore, account: string) =>
-  (await listPeople(store, account)).filter(({ role, email }) => role === 'owner' && email !== undefined)
 
 const newDelivery = (account: string, receiver: Receiver, { message: data, endsAt }: ReachedThreshold, now: number): Delivery => {
   const { channel, person } = receiver

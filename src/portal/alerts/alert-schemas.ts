@@ -23,6 +23,7 @@ export const alertSchemas = {
     email: flag,
     daily: listOf(count),
     monthly: listOf(count),
+    mailReceivers: { ...listOf(text), description: 'The owners whom mail goes to, if `email` is true: those with a confirmed address.' },
     deliveries: { ...listOf(delivery), description: 'What was sent in the last days, the newest first.' },
   }),
   NewWebhook: object({ url: text, secret: { type: 'string', description: 'Checks the signatures of messages. It is not shown again.' } }),

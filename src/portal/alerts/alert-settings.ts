@@ -3,13 +3,15 @@ import { neverExpires } from '../../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../../store/record-store.ts'
 import { isJsonObject } from '../../util/json.ts'
 import type { Json } from '../../util/json.ts'
+import { listPeople } from '../people.ts'
+import type { Person } from '../people.ts'
 
 /** Who is told when an account has used a share of its credits. */
 export interface AlertSettings {
   /** Id of the account. */
   readonly account: string
   readonly webhook: Webhook | undefined
-  /** Whether the owners of the account get mail at the addresses that they have. */
+  /** Whether the owners of the account get mail at the addresses that they have confirmed. */
   readonly email: boolean
   /** Percent of the credits of a day, ascending. */
   readonly daily: readonly number[]
@@ -53,6 +55,10 @@ export const writeAlertSettings = (store: RecordStore, { account, webhook, email
   const value: Json = { ...(webhook && { webhook: { url: webhook.url, salt: webhook.salt } }), email, daily, monthly }
   return store.putRecord('alerts', { id: account, account: bucketOf(account), value, expires: neverExpires })
 }
+
+/** Whom alerts are mailed to, where the account wants that: owners who have shown that their address is theirs. */
+export const mailReceivers = async (store: RecordStore, account: string): Promise<readonly Person[]> =>
+  (await listPeople(store, account)).filter(({ role, isEmailVerified = false }) => role === 'owner' && isEmailVerified)
 
 /** The settings of the accounts of one bucket. */
 export const listAlertSettings = async (store: RecordStore, bucket: string): Promise<readonly AlertSettings[]> =>

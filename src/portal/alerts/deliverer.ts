@@ -105,9 +105,9 @@ export class Deliverer {
 
   async #mail(delivery: Delivery): Promise<DeliveryOutcome> {
     const { store, sendMail, portalUrl, clock } = this.#options
-    const email = (await findPerson(store, delivery.person ?? ''))?.email
-    if (email === undefined || sendMail === undefined)
-      return { isDelivered: false, status: 'there is no address or no mail server any more' }
+    const { email, isEmailVerified = false } = (await findPerson(store, delivery.person ?? '')) ?? {}
+    if (email === undefined || !isEmailVerified || sendMail === undefined)
+      return { isDelivered: false, status: 'there is no confirmed address or no mail server any more' }
     const sent = withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, portalUrl)), () => false)
     const isDelivered = await this.#untilStopped(sent)
     return { isDelivered, status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server' }

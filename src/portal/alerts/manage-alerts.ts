@@ -5,7 +5,7 @@ import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-error.ts'
 import { findPerson } from '../people.ts'
 import { readSigningKeys } from '../signing-key.ts'
-import { maxThresholds, newWebhook, readAlertSettings, writeAlertSettings } from './alert-settings.ts'
+import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, writeAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { listDeliveries } from './delivery.ts'
 import type { Delivery } from './delivery.ts'
@@ -17,7 +17,7 @@ const thresholdList = (description: string) =>
 
 /** What owners and operators can say of alerts. */
 export const alertProperties = {
-  email: { type: 'boolean', description: 'Whether the owners of the account who have an e-mail address get mail.' },
+  email: { type: 'boolean', description: 'Whether the owners of the account who have confirmed their e-mail addresses get mail.' },
   daily: thresholdList('Percent of the credits of a day at which an alert is sent, each once a day; none when it is empty.'),
   monthly: thresholdList('Percent of the daily credits of all days of a month at which an alert is sent, each once a month.'),
 } as const
@@ -32,6 +32,8 @@ interface AlertServices {
   readonly store: RecordStore
   readonly accounts: RecordedAccounts
   readonly secrets: readonly Secret[]
+  /** Whether the gateway has a mail server. */
+  readonly canMail: boolean
 }
 
 const maxShownDeliveries = 50
@@ -45,6 +47,7 @@ export const alertsJson = async (store: RecordStore, account: string) => {
     email,
     daily,
     monthly,
+    mailReceivers: (await mailReceivers(store, account)).map(({ name }) => name),
     deliveries: await Promise.all(deliveries.map(delivery => deliveryJson(store, delivery))),
   }
 }
@@ -63,6 +66,8 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
 
 /** Changes the members that are named. */
 export const changeAlerts = async (services: AlertServices, account: string, { email, daily, monthly }: AlertChange): Promise<void> => {
+  if (email === true && !services.canMail)
+    throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
   const before = await readAlertSettings(services.store, account)
   const after = {
     ...before,

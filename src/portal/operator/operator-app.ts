@@ -18,7 +18,7 @@ import { operatorCookieName, operatorLogin } from './operator-login.ts'
 import { RecentTraffic } from './recent-traffic.ts'
 
 export interface OperatorAppOptions
-  extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'secrets' | 'version' | 'clock' | 'log'> {
+  extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'secrets' | 'canMail' | 'version' | 'clock' | 'log'> {
   /** The store, which may have to be opened; rejects with StoreError. */
   openStore(): Promise<Store>
   /** Its address, which the process of queries opens too. */

@@ -30,6 +30,8 @@ export interface OperatorServices {
   dashboardUrl(): string | undefined
   /** Sign webhooks: the first of them is that of new ones. */
   readonly secrets: readonly Secret[]
+  /** Whether the gateway has a mail server. */
+  readonly canMail: boolean
   /** How the operator who asks has signed in. */
   readonly authentication: 'token' | 'session'
   /** Of the gateway. */

@@ -15,6 +15,7 @@ export interface Person {
   readonly name: string
   readonly role: Role
   readonly email: string | null
+  readonly emailVerified: boolean
 }
 
 export interface Account {
@@ -104,6 +105,14 @@ export interface Method {
   readonly params: readonly { readonly title: string; readonly optional: boolean; readonly accepts: string; readonly default?: unknown }[]
 }
 
+export interface SignInOptions {
+  /** Whether the gateway sends mail. */
+  readonly email: boolean
+  readonly signUp: boolean
+  /** The name of the OpenID Connect provider. */
+  readonly provider: string | null
+}
+
 export interface AccessToken {
   readonly id: string
   readonly name: string
@@ -117,6 +126,8 @@ export interface Alerts {
   readonly email: boolean
   readonly daily: readonly number[]
   readonly monthly: readonly number[]
+  /** Names of the owners whom mail goes to. */
+  readonly mailReceivers: readonly string[]
   readonly deliveries: readonly AlertDelivery[]
 }
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { isoTime } from '../../util/dates.ts'
 import { readAlertSettings } from '../alerts/alert-settings.ts'
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
-import { ApiError, invalidField } from '../api-error.ts'
+import { ApiError } from '../api-error.ts'
 import type { Person } from '../people.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -10,7 +10,11 @@ import { defineRoute } from '../route.ts'
 
 const alertsSchema = { $ref: '#/components/schemas/Alerts' }
 
-const as = (services: PortalServices, person: Person) => ({ ...services, accounts: accountsAs(services, person) })
+const as = (services: PortalServices, person: Person) => ({
+  ...services,
+  accounts: accountsAs(services, person),
+  canMail: services.sendMail !== undefined,
+})
 
 export const alertRoutes = [
   defineRoute({
@@ -29,7 +33,6 @@ export const alertRoutes = [
     body: { type: 'object', properties: alertProperties },
     response: alertsSchema,
     async handle({ person, body }, services) {
-      if (body.email === true && services.sendMail === undefined) throw invalidField('email', 'cannot be set: this gateway sends no mail')
       await changeAlerts(as(services, person), person.account, body)
       return alertsJson(services.store, person.account)
     },

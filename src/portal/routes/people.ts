@@ -19,13 +19,13 @@ import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
+import { mailConfirmation } from '../email-verification.ts'
+import { personJson } from './session.ts'
 import { signOutEverywhere } from '../sessions.ts'
 
 const personSchema = { $ref: '#/components/schemas/Person' }
 
 const maxPeople = 100
-
-const personJson = ({ id, name, role, email }: Person) => ({ id, name, role, email: email ?? null })
 
 const findColleague = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<Person> => {
   const found = await findPerson(store, id)
@@ -69,7 +69,9 @@ export const peopleRoutes = [
           type: 'string',
           pattern: emailPattern,
           label: 'an e-mail address',
-          description: 'Where the person can ask for further sign-in links, if the gateway sends mail. Nobody else may have it.',
+          description:
+            'Where the person can ask for further sign-in links, and gets alerts once they have confirmed the address, if the gateway sends ' +
+            'mail. Nobody else may have it.',
         },
       },
       required: ['name'],
@@ -83,19 +85,39 @@ export const peopleRoutes = [
       const people = await listPeople(store, account)
       if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
       if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
+      const address = email?.toLowerCase()
+      if (address !== undefined) checkConfirmation(services, account, address)
       limits.creations.record(account)
       const added = await addPerson(store, { account, name, role })
-      const address = email?.toLowerCase()
       if (address !== undefined && !(await setEmail(store, added, address))) {
         await removePerson(store, added)
         throw new ApiError(409, 'email-taken', 'somebody signs in with this e-mail address already', 'email')
       }
+      if (address !== undefined) startConfirmation(services, added, address)
       const after = { name, role, ...(address !== undefined && { email: address }) }
       await accountsAs(services, person).recordOf(account, { action: 'person-added', target: added.id, after })
       return {
         person: personJson({ ...added, ...(address !== undefined && { email: address }) }),
         link: signInUrl(url, await createSignInToken(store, clock, added)),
       }
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/people/{id}/email-confirmation',
+    summary: 'Mails the person another link to confirm their e-mail address.',
+    role: 'owner',
+    status: 202,
+    response: { type: 'object', properties: { email: { type: 'string' } } },
+    async handle({ person, params: { id } }, services) {
+      if (services.sendMail === undefined) throw new ApiError(404, 'no-mail', 'this gateway sends no mail')
+      const found = await findColleague(services, person, id)
+      const { email, isEmailVerified = false } = found
+      if (email === undefined) throw new ApiError(409, 'no-email', `${found.name} has no e-mail address`)
+      if (isEmailVerified) throw new ApiError(409, 'verified', `${found.name} has confirmed ${email} already`)
+      checkConfirmation(services, person.account, email)
+      startConfirmation(services, found, email)
+      return { email }
     },
   }),
   defineRoute({
@@ -160,3 +182,19 @@ export const peopleRoutes = [
     },
   }),
 ]
+
+/** Throws ApiError where the account, or anybody for this address, has asked for as many mails as are allowed. */
+const checkConfirmation = ({ limits, sendMail }: PortalServices, account: string, email: string): void => {
+  if (sendMail === undefined) return
+  limits.confirmations.check(account)
+  limits.links.check(email)
+}
+
+/** Not awaited: a mail server may take seconds. */
+const startConfirmation = (services: PortalServices, person: Person, email: string): void => {
+  services.limits.confirmations.record(person.account)
+  services.limits.links.record(email)
+  void mailConfirmation(services, person, email).catch((error: unknown) =>
+    services.log.error({ err: error }, 'link to confirm an e-mail address could not be sent'),
+  )
+}

@@ -1,4 +1,5 @@
 import { ApiError } from '../api-error.ts'
+import { confirmEmail } from '../email-verification.ts'
 import { createSignInToken, emailPattern, findPersonByEmail, signInLinkTtlMs, signInUrl, useSignInToken } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'
@@ -8,11 +9,20 @@ import { signOutEverywhere } from '../sessions.ts'
 import { completeSignUp, createSignUpToken, maySignUp } from '../sign-up.ts'
 import { hourMs } from '../../util/dates.ts'
 
+/** A person as the API shows them. */
+export const personJson = ({ id, name, role, email, isEmailVerified = false }: Person) => ({
+  id,
+  name,
+  role,
+  email: email ?? null,
+  emailVerified: isEmailVerified,
+})
+
 export const sessionSchema = { $ref: '#/components/schemas/Session' }
 
-export const sessionJson = async (services: PortalServices, { id, account, name, role, email }: Person) => ({
-  person: { id, name, role, email: email ?? null },
-  account: { id: account, name: (await accountOf(services, account)).name },
+export const sessionJson = async (services: PortalServices, person: Person) => ({
+  person: personJson(person),
+  account: { id: person.account, name: (await accountOf(services, person.account)).name },
 })
 
 /** Sends a link, if the address has a person or may sign up. */
@@ -20,7 +30,7 @@ const mailLink = async (services: PortalServices, email: string, person: Person 
   const { store, clock, url, sendMail } = services
   const isSignUp = person === undefined && (await maySignUp(services, email))
   if (sendMail === undefined || (person === undefined && !isSignUp)) return
-  const token = person === undefined ? await createSignUpToken(services, email) : await createSignInToken(store, clock, person)
+  const token = person === undefined ? await createSignUpToken(services, email) : await createSignInToken(store, clock, person, email)
   const purpose = isSignUp ? 'create your account' : 'sign in'
   await sendMail({
     to: email,
@@ -73,6 +83,25 @@ export const sessionRoutes = [
       const person = await findPersonByEmail(store, email)
       // Not awaited: the time of the response would say whether the address has an account.
       void mailLink(services, email, person).catch((error: unknown) => log.error({ err: error }, 'sign-in link could not be sent'))
+      return { email }
+    },
+  }),
+  definePublicRoute({
+    method: 'post',
+    path: '/email-confirmations',
+    summary: 'Confirms an e-mail address with the token of the link that was mailed there, which is used up by that.',
+    role: 'anyone',
+    body: {
+      type: 'object',
+      properties: { token: { type: 'string', minLength: 1, description: 'What follows # in the link.' } },
+      required: ['token'],
+    },
+    response: { type: 'object', properties: { email: { type: 'string' } } },
+    async handle({ body: { token }, callerNetwork }, { limits: { failedSignIns }, store }) {
+      failedSignIns.check(callerNetwork)
+      const email = await confirmEmail(store, token)
+      if (email === undefined) failedSignIns.record(callerNetwork)
+      if (email === undefined) throw new ApiError(404, 'link-invalid', 'the link is used up or has expired, or the address was changed')
       return { email }
     },
   }),

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { session } from '../api.ts'
-import type { AccessToken, Person, Role } from '../api.ts'
+import type { AccessToken, Person, Role, SignInOptions } from '../api.ts'
 import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -26,6 +26,7 @@ export const Access = () => (
 
 const People = () => {
   const people = useRequest<readonly Person[]>('/people')
+  const canMail = useRequest<SignInOptions>('/sign-in-options').data.value?.email === true
   const isOwner = session.value?.person.role === 'owner'
   return (
     <>
@@ -38,7 +39,7 @@ const People = () => {
         columns={[
           { title: texts.keys.name, cell: person => person.name },
           { title: text.role, cell: person => person.role },
-          { title: text.email, cell: person => person.email ?? '–' },
+          { title: text.email, cell: person => <EmailAddress person={person} canConfirm={isOwner && canMail} /> },
           {
             title: text.remove,
             cell: person =>
@@ -58,6 +59,27 @@ const People = () => {
         ]}
       />
       {isOwner && <AddPerson onAdded={people.reload} />}
+    </>
+  )
+}
+
+const EmailAddress = ({ person: { id, email, emailVerified }, canConfirm }: { readonly person: Person; readonly canConfirm: boolean }) => {
+  const outcome = useSignal('')
+  const send = () =>
+    request('POST', `/people/${id}/email-confirmation`).then(
+      () => (outcome.value = `${text.confirmationSent} ${email}`),
+      (reason: Error) => (outcome.value = reason.message),
+    )
+  if (email === null || emailVerified) return <>{email ?? '–'}</>
+  return (
+    <>
+      {email} ({text.notConfirmed}){' '}
+      {canConfirm && (
+        <button type="button" class="quiet" aria-label={`${text.confirmAgain}: ${email}`} onClick={() => void send()}>
+          {text.confirmAgain}
+        </button>
+      )}
+      <span role="status">{outcome.value}</span>
     </>
   )
 }

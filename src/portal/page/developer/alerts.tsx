@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { session } from '../api.ts'
-import type { AlertDelivery, Alerts as AlertsOfAccount } from '../api.ts'
+import type { AlertDelivery, Alerts as AlertsOfAccount, SignInOptions } from '../api.ts'
 import { Checkbox, CopyText, Notice, TextField } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -16,7 +16,7 @@ export const Alerts = () => (session.value?.person.role === 'owner' ? <OwnerAler
 
 const OwnerAlerts = () => {
   const alerts = useRequest<AlertsOfAccount>('/alerts')
-  const options = useRequest<{ readonly email: boolean }>('/sign-in-options')
+  const options = useRequest<SignInOptions>('/sign-in-options')
   const found = alerts.data.value
   const error = alerts.error.value ?? options.error.value
   return (
@@ -56,6 +56,11 @@ const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
       <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={error.value} />
       <TextField label={text.monthly} name="monthly" help={text.monthlyHelp} value={alerts.monthly.join(', ')} />
       {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
+      {canMail && (
+        <p class="help">
+          {alerts.mailReceivers.length === 0 ? text.noMailReceivers : `${text.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
+        </p>
+      )}
       <button type="submit" disabled={isSending.value}>
         {text.save}
       </button>

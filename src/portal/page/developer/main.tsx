@@ -5,6 +5,7 @@ import type { Session } from '../api.ts'
 import { Shell } from '../components/shell.tsx'
 import { Access } from './access.tsx'
 import { Alerts } from './alerts.tsx'
+import { ConfirmEmail } from './confirm-email.tsx'
 import { Errors } from './errors.tsx'
 import { Keys } from './keys.tsx'
 import { Networks } from './networks.tsx'
@@ -44,6 +45,7 @@ const App = () => {
     const timer = setInterval(() => document.visibilityState === 'visible' && refresh(), sessionRefreshMs)
     return () => clearInterval(timer)
   }, [])
+  if (path.value === '/confirm-email') return <ConfirmEmail />
   // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
   if (current === null || (path.value === '/sign-in' && (location.hash !== '' || location.search !== ''))) return <SignIn />
   if (current === undefined) return <p class="loading">{isConnected.value ? texts.loading : texts.notConnected}</p>

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { session } from '../api.ts'
-import type { Session } from '../api.ts'
+import type { Session, SignInOptions } from '../api.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { get, request } from '../request.ts'
 import { navigate } from '../router.ts'
@@ -63,12 +63,6 @@ export const SignIn = () => {
       {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
     </main>
   )
-}
-
-interface SignInOptions {
-  readonly email: boolean
-  readonly signUp: boolean
-  readonly provider: string | null
 }
 
 const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {
