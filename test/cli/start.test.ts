@@ -91,7 +91,7 @@ t.test('a duplicate signal, as npm and terminals send it, does not interrupt the
   t.equal((await call(gateway.http(key), 'eth_blockNumber')).result, '0x10')
   process.kill(gateway.pid, 'SIGINT')
   t.equal(await gateway.stop(), 0)
-  t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
+  t.match(JSON.parse((await deployment.runProgram('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
 })
 
 t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for `drain.grace`', async t => {
@@ -178,7 +178,7 @@ t.test('an error that nobody catches is logged and ends the process at once, als
   await waitUntil(() => !isRunning(gateway.pid))
   await Promise.all(calls)
   t.match(await gateway.waitForEvent('crashed'), { level: 50, stack: /lost/ })
-  t.equal((await deployment.run('accounts', 'list')).code, 0)
+  t.equal((await deployment.runProgram('accounts', 'list')).code, 0)
 })
 
 const hex = (value: number): string => `0x${value.toString(16)}`

@@ -90,7 +90,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
         return performance.now() - start
       }
       await msUntilCode(-33000)
-      const change = async (code: number | undefined, ...args: readonly string[]): Promise<void> => {
+      const change = async (code: number | undefined, ...args: readonly [string, ...string[]]): Promise<void> => {
         t.equal((await deployment.run(...args)).code, 0)
         const elapsedMs = await msUntilCode(code)
         t.ok(elapsedMs < propagationLimitMs, `${args.join(' ')}: ${elapsedMs} ms`)
