@@ -41,8 +41,11 @@ export interface RemoteFiltersOptions extends Pick<Services, 'peers'> {
  */
 export class RemoteFilters {
   readonly #options: RemoteFiltersOptions
-  /** By filter: the process that keeps it since the one of its id has ended. */
-  readonly #owners = new LRUCache<string, string>({ max: maxOwners })
+  /**
+   * By filter: the process that keeps it since the one of its id has ended. Limited by `maxSize`, each entry being 1: for
+   * `max`, lru-cache allocates all at once, 0.2 MiB a network.
+   */
+  readonly #owners = new LRUCache<string, string>({ maxSize: maxOwners, sizeCalculation: () => 1 })
 
   constructor(options: RemoteFiltersOptions) {
     this.#options = options

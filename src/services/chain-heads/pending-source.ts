@@ -30,7 +30,8 @@ const maxWaitingFetches = 1_000
  */
 export class PendingSource implements FeedSource {
   readonly #options: PendingSourceOptions
-  readonly #seen = new LRUCache<string, true>({ max: maxSeenHashes })
+  /** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once, 0.7 MiB, and two sources make a network. */
+  readonly #seen = new LRUCache<string, true>({ maxSize: maxSeenHashes, sizeCalculation: () => 1 })
   readonly #fetches = createSemaphore(maxConcurrentFetches)
   #waitingFetches = 0
   #reader: PendingReader | undefined
