@@ -8,10 +8,9 @@ import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import type { RevealedTarget, TrackedUpstreams, WorkerChannel, WorkerMessage } from './channel.ts'
-import { FeedBroadcast } from './feed-broadcast.ts'
+import { FeedBroadcast } from './shared-feeds.ts'
 import { PeerRelay } from './peer-relay.ts'
-import { WorkerHeightBroadcast } from './height-broadcast.ts'
-import { TransactionBroadcast } from './transaction-broadcast.ts'
+import { WorkerHeightBroadcast, TransactionBroadcast } from './acknowledged-broadcasts.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient

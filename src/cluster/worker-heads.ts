@@ -1,5 +1,5 @@
-import type { Target } from '../plugin/call.ts'
 import { Cancellation } from '../plugin/call.ts'
+import type { Target } from '../plugin/call.ts'
 import {
   CurrentChainState,
   WorkerTags,
@@ -13,11 +13,11 @@ import {
 } from '../services/chain-heads/index.ts'
 import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import type { MaybePromise } from '../util/async.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
+import type { MaybePromise } from '../util/async.ts'
 import { ackTimeoutMs, toRevealedTarget } from './channel.ts'
 import type { NetworkMessage, TrackedUpstreams, WorkerMessage } from './channel.ts'
-import { WorkerFeeds } from './worker-feeds.ts'
+import { WorkerFeeds } from './shared-feeds.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000

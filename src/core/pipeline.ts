@@ -11,7 +11,7 @@ import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, Metrics } from '../services/metrics.ts'
-import type { InFlight } from '../util/in-flight.ts'
+import type { InFlight } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { methodNameOf } from '../util/json.ts'
 

@@ -1,5 +1,4 @@
 import type { Usage, UsageSeries } from './api.ts'
-import { toCsvField } from './csv.ts'
 
 export const downloadJson = (usage: Usage): void => saveJson(`usage-by-${usage.by}`, usage)
 
@@ -23,4 +22,10 @@ const save = (name: string, type: string, text: string): void => {
   const link = Object.assign(document.createElement('a'), { href: url, download: name })
   link.click()
   URL.revokeObjectURL(url)
+}
+
+/** RFC 4180. A spreadsheet would run a text that begins like a formula: the apostrophe makes it a text. */
+const toCsvField = (value: string | number): string => {
+  const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

@@ -1,11 +1,11 @@
 import { refusals } from '../../plugin/reply.ts'
+import type { RefusalKind } from '../../plugin/reply.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
 import type { Dimension } from '../queries/hour-summaries.ts'
 import type { UsageOverTime } from '../queries/usage-queries.ts'
 import { defineRoute } from '../route.ts'
-import { outcomeAdvice } from './outcome-advice.ts'
 
 const ranges = { '24h': 24, '7d': 168, '30d': 720, '90d': 2_160 } as const
 
@@ -89,3 +89,24 @@ export const usageRoutes = [
       reportErrors(await queries.outcomes({ account, ...hoursOf(range, clock.now()) })),
   }),
 ]
+
+/** What a developer can do about calls with this outcome. */
+const outcomeAdvice = (outcome: string): string =>
+  Object.hasOwn(adviceByOutcome, outcome) ? (adviceByOutcome[outcome as keyof typeof adviceByOutcome] ?? unknownAdvice) : unknownAdvice
+
+const unknownAdvice = 'The message of the error says more.'
+
+const adviceByOutcome: Readonly<Partial<Record<RefusalKind | 'node', string>>> = {
+  node: 'The node refused the call, for example because a transaction reverts. The message of the error is the node’s.',
+  method: 'The network does not offer this method. The page Plan lists the methods of each network.',
+  params: 'The message of the error names the parameter and the rule that it breaks. Rejected calls are free.',
+  tooMany: 'Narrow the range with fromBlock and toBlock, or query fewer contracts. The error suggests a range that fits.',
+  timeout: 'Narrow the range with fromBlock and toBlock; for common topics, query a single contract.',
+  tooLarge: 'The answer is larger than a node may send here. Ask for less at once.',
+  key: 'The key is missing, mistyped, unknown or revoked. The page Keys shows the active keys.',
+  forbidden: 'The key does not allow this network, method or web page. Change its lists on the page Keys.',
+  spent: 'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan has more.',
+  rate: 'Send fewer calls a second, and wait as long as the header Retry-After says.',
+  unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
+  internal: 'A fault of the gateway. Send the request id from the error to the operator.',
+}

@@ -7,7 +7,9 @@ import { HeaderFollower } from './header-follower.ts'
 import { LogFollower } from './log-follower.ts'
 import { PendingSource } from './pending-source.ts'
 import type { ReportedHeight } from './reported-height.ts'
-import { SyncingSource } from './syncing-source.ts'
+import { isJsonObject } from '../../util/json.ts'
+import { parseResult } from './upstream-requests.ts'
+import type { UpstreamRequester } from './upstream-requests.ts'
 
 export interface ChainFeedsOptions {
   readonly clock: Clock
@@ -174,3 +176,47 @@ const isEmptyArray = (json: string): boolean => /^\s*\[\s*\]\s*$/.test(json)
 
 /** The bloom filter of a block without logs is zero. Some networks leave it zero in every block. */
 const hasLogs = ({ json }: FeedBlock): boolean => /"logsBloom":"0x0*[^0"]/.test(json)
+
+/** Nodes synchronize for minutes. */
+const pollIntervalMs = 5_000
+
+interface SyncingSourceOptions {
+  readonly clock: Clock
+  /** The best first. */
+  upstreams(): readonly { readonly request: UpstreamRequester }[]
+  publish(update: EventsUpdate): void
+}
+
+/** Polls eth_syncing of the best upstream. What that says at the start is no event: only a change is, as geth does it. */
+export class SyncingSource implements FeedSource {
+  readonly #options: SyncingSourceOptions
+  #timer: Timer | undefined
+  #isSyncing: boolean | undefined
+
+  constructor(options: SyncingSourceOptions) {
+    this.#options = options
+  }
+
+  async start(): Promise<boolean> {
+    const timer = this.#options.clock.every(pollIntervalMs, () => void this.sync())
+    this.#timer = timer
+    await this.sync()
+    return this.#timer === timer && this.#isSyncing !== undefined
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = this.#isSyncing = undefined
+  }
+
+  async sync(): Promise<void> {
+    const [timer, [best]] = [this.#timer, this.#options.upstreams()]
+    const status = best && parseResult(await best.request('eth_syncing'))
+    const isSyncing = isJsonObject(status)
+    if (timer !== this.#timer || (status !== false && !isSyncing)) return
+    const before = this.#isSyncing
+    this.#isSyncing = isSyncing
+    if (before === undefined || before === isSyncing) return
+    this.#options.publish({ events: [isSyncing ? JSON.stringify({ syncing: true, status }) : 'false'] })
+  }
+}
