@@ -3,12 +3,12 @@ import { dirname, join, relative } from 'node:path'
 import { AnvilError, startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
-import { printProblems } from '../config/problem.ts'
+import { formatProblem, printProblems } from '../config/problem.ts'
 import { openFileWatch } from '../config/watch-files.ts'
 import { formatChange } from '../core/config-changes.ts'
 import { openGateway } from '../core/gateway.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
-import type { ReloadReport } from '../core/reloader.ts'
+import type { ReloadProblem, ReloadReport } from '../core/reloader.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
@@ -22,6 +22,7 @@ import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
+import { terminalLogDestination } from './terminal-log.ts'
 import { createConfigReader, printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
 
@@ -94,7 +95,8 @@ const serveUntilStopped = async (
   { dir, plugins, env, key, anvil, stopRequested }: DevGatewayOptions,
   { out, err }: Terminal,
 ): Promise<number> => {
-  const log = openLog('warn')
+  // A failed reload is printed with the lines of its problems, by formatReload().
+  const log = openLog('warn', terminalLogDestination(out, ['reload-failed']))
   const addPlugins = surviveBackgroundBugs(log)
   addPlugins(config)
   const fileWatch = config.gateway.watch ? openFileWatch(dir, systemClock) : undefined
@@ -114,9 +116,13 @@ const serveUntilStopped = async (
   return exitCodes.ok
 }
 
-/** The log has the problems. */
-const formatReload = ({ isApplied, changes }: ReloadReport): string =>
-  !isApplied ? 'Not reloaded: what ran before serves on.' : `Reloaded: ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
+const formatReload = ({ isApplied, changes, problems }: ReloadReport): string =>
+  !isApplied
+    ? [...problems.map(formatReloadProblem), 'Not reloaded: what ran before serves on.'].join('\n\n')
+    : `Reloaded: ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
+
+const formatReloadProblem = ({ file, line = 1, column = 1, message, ...rest }: ReloadProblem): string =>
+  file === undefined ? message : formatProblem({ file, line, column, message, ...rest })
 
 type WelcomeOptions = Pick<DevGatewayOptions, 'dir' | 'key' | 'anvil'>
 

@@ -10,6 +10,7 @@ import { formats, parseDuration, parseSize } from './formats.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { childSchema, toJsonSchema } from './schema.ts'
+import { secretPaths } from './secret-ranges.ts'
 import { problemsOfAjvErrors, formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
@@ -37,6 +38,7 @@ export const checkOptions = <const S extends ObjectSchema>(
 ): CheckedOptions<Infer<S>> => {
   const { source, namePath, schema } = location
   const prefix = jsonPointer(namePath)
+  source.hideValues(secretPaths(source.valueAt(namePath), schema, namePath))
   const value = coerceVariables(
     source.valueAt(namePath),
     schema,

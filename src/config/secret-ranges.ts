@@ -1,37 +1,69 @@
 import { isAlias, isScalar, visit } from 'yaml'
 import type { Document } from 'yaml'
+import type { Schema } from '../plugin/options-schema.ts'
+import type { Path } from '../plugin/plugin.ts'
+import { closestMatch } from '../util/did-you-mean.ts'
+import { isJsonObject } from '../util/json.ts'
+import { childSchema } from './schema.ts'
 
 /** Where the text of a file holds a secret: offsets of its beginning and of its end. */
 export type SecretRange = readonly [start: number, end: number]
 
-/** All texts and numbers under a key `headers`, also those that aliases refer to: the headers of requests to nodes may hold keys. */
+/**
+ * All values under a key that names a secret, and all texts and numbers under a key `headers`, as the headers of requests to nodes may hold
+ * keys; also those that aliases refer to. Found by names alone, so that a file with errors shows no secret either.
+ */
 export const findSecretRanges = (document: Document.Parsed): readonly SecretRange[] => {
   const ranges: SecretRange[] = []
-  const found = new Set<unknown>()
-  const Collection = (_: unknown, __: unknown, { length }: { readonly length: number }) => (length > maxDepth ? visit.SKIP : undefined)
-  const findTexts = (node: unknown): void => {
-    if (found.has(node)) return
-    found.add(node)
-    if (isAlias(node)) return findTexts(node.resolve(document))
-    visit(node as Document.Parsed['contents'], {
-      Collection,
-      Alias: (_, alias) => findTexts(alias),
-      Scalar(position, { value, range }) {
-        if (position !== 'key' && ['string', 'number'].includes(typeof value) && range) ranges.push([range[0], range[1]])
-      },
-    })
-  }
   visit(document.contents, {
-    Collection,
+    Collection: skipDeep,
     Pair(_, { key, value }) {
-      if (isScalar(key) && key.value === 'headers') findTexts(value)
+      if (!isScalar(key)) return
+      const isSecret = isSecretName(String(key.value))
+      if (isSecret || key.value === 'headers') ranges.push(...rangesWithin(value, document, isSecret))
     },
   })
   return ranges
 }
 
+/** The ranges of all texts and numbers in a node, and of those that its aliases refer to. */
+const rangesWithin = (root: unknown, document: Document.Parsed, withKeys: boolean): readonly SecretRange[] => {
+  const ranges: SecretRange[] = []
+  const found = new Set<unknown>()
+  const findTexts = (node: unknown): void => {
+    if (found.has(node)) return
+    found.add(node)
+    if (isAlias(node)) return findTexts(node.resolve(document))
+    visit(node as Document.Parsed['contents'], {
+      Collection: skipDeep,
+      Alias: (_, alias) => findTexts(alias),
+      Scalar(position, { value, range }) {
+        const isShown = position === 'key' && !withKeys
+        if (!isShown && ['string', 'number'].includes(typeof value) && range) ranges.push([range[0], range[1]])
+      },
+    })
+  }
+  findTexts(root)
+  return ranges
+}
+
+const secretNames = ['token', 'secret', 'password', 'passphrase', 'apiKey', 'clientSecret', 'previousSecret']
+const secretNamePattern = /(?:token|secret|password|passphrase|api[-_]?key)s?$/i
+
+/** Also a misspelled one. */
+const isSecretName = (name: string): boolean => secretNamePattern.test(name) || closestMatch(name, secretNames) !== undefined
+
 /** Deeper maps and lists are problems of their own. */
+const skipDeep = (_: unknown, __: unknown, { length }: { readonly length: number }) => (length > maxDepth ? visit.SKIP : undefined)
+
 const maxDepth = 200
+
+/** The paths of all values that their schema calls secrets, under `path`. */
+export const secretPaths = (value: unknown, schema: Schema | undefined, path: Path): readonly Path[] => {
+  if (schema?.type === 'string' && schema.format === 'secret') return [path]
+  const entries = Array.isArray(value) ? [...value.entries()] : isJsonObject(value) ? Object.entries(value) : []
+  return entries.flatMap(([part, item]) => secretPaths(item, childSchema(schema, part), [...path, part]))
+}
 
 /** The part of the text from `start` to `end`, with secrets masked; of the same length. Names of variables are no secrets. */
 export const maskRanges = (text: string, start: number, end: number, ranges: readonly SecretRange[]): string =>
@@ -45,4 +77,6 @@ export const maskRanges = (text: string, start: number, end: number, ranges: rea
       text.slice(start, end),
     )
 
-const maskText = (text: string): string => text.replace(/\$\{[^}]*\}|[^\s"']/g, found => (found.length > 1 ? found : '*'))
+/** The default of a variable may be a secret, its name is none. */
+const maskText = (text: string): string =>
+  text.replace(/\$\{\w*(?::[-?])?|[^\s"']/g, found => (found.length > 1 || found === '}' ? found : '*'))

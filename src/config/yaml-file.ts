@@ -7,6 +7,7 @@ import { jsonPointer, valueAt } from '../util/json-path.ts'
 import { displayPath } from './config-files.ts'
 import type { Problem } from './problem.ts'
 import { maskRanges } from './secret-ranges.ts'
+import type { SecretRange } from './secret-ranges.ts'
 import { expandVariables, maskSourceLine, maskUrls, maskValues } from './variables.ts'
 import type { Env, Expansion } from './variables.ts'
 import { pairAt, parseYamlDocument, toPlainValue } from './yaml-document.ts'
@@ -42,6 +43,8 @@ export interface YamlFile {
   problemAt(path: Path, message: string, hint?: string): Problem
   /** Placed at the key that holds the value. */
   problemAtKey(path: Path, message: string, hint?: string): Problem
+  /** The lines of problems show no values at these paths, from now on. */
+  hideValues(paths: readonly Path[]): void
   /** The message without values of the environment, for messages that the loader did not write itself. */
   maskValues(message: string): string
 }
@@ -78,9 +81,10 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
     return expanded.text
   })
 
+  const hidden: SecretRange[] = []
   const problemAtOffset = (offset: number, message: string, hint?: string): Problem => ({
     file,
-    ...positionOf(yaml, text, offset),
+    ...positionOf(yaml, text, offset, hidden),
     message: maskUrls(message),
     ...(hint !== undefined && { hint }),
   })
@@ -107,6 +111,7 @@ export const parseYamlFile = (raw: string, path: string, env?: Env): YamlFile =>
     },
     describeValueAt: at => describeValue(valueAt(value, at), expandedTexts.get(jsonPointer(at))),
     problemAtKey: (at, message, hint) => problemAtOffset(offsetOfKey(yaml, at), message, hint),
+    hideValues: paths => hidden.push(...paths.flatMap(at => rangeOfValue(yaml, at))),
     maskValues: message => maskValues(message, expandedTexts.values()),
   }
 }
@@ -140,13 +145,14 @@ const positionOf = (
   { lines, secretRanges }: YamlDocument,
   text: string,
   anyOffset: number,
+  hidden: readonly SecretRange[],
 ): Pick<Problem, 'line' | 'column' | 'sourceLine'> => {
   // What is missing at the end of a file is missing after its last word.
   const offset = Math.min(anyOffset, text.trimEnd().length)
   const { line, col } = lines.linePos(offset)
   const lineStart = offset - (col - 1)
   const length = text.slice(lineStart).split(/\r?\n/, 1).join('').length
-  const sourceLine = maskRanges(text, lineStart, lineStart + length, secretRanges())
+  const sourceLine = maskRanges(text, lineStart, lineStart + length, [...secretRanges(), ...hidden])
   return {
     line,
     column: [...text.slice(lineStart, offset)].length + 1,
@@ -166,6 +172,12 @@ const offsetOfValue = (yaml: YamlDocument, path: Path): number => {
 const offsetOfKey = (yaml: YamlDocument, path: Path): number => {
   const { node, key } = findNode(yaml, path)
   return startOffset(key ?? node)
+}
+
+const rangeOfValue = (yaml: YamlDocument, path: Path): readonly SecretRange[] => {
+  const { node, isExact } = findNode(yaml, path)
+  const value = yaml.resolveAlias(node)
+  return isExact && value ? [[value.range[0], value.range[1]]] : []
 }
 
 const startOffset = (node: ParsedNode | null): number => node?.range[0] ?? 0

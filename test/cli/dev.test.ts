@@ -87,7 +87,12 @@ t.test('tollgate dev', async t => {
     t.equal(await costOf(), '7')
     deployment.writeNetwork('devnet', { ...network, optional: true, pipeline: [] })
     await waitUntil(() => run.lines.includes('Not reloaded: what ran before serves on.'))
-    t.ok(run.lines.some(line => /reload failed, nothing has changed: .*devnet\.yaml:1:/.test(line)))
+    const problem = run.lines.findIndex(line => /devnet\.yaml:1:\d+: /.test(line))
+    t.match(run.lines[problem + 2], /^ *\| +\^/, 'the problem is shown with its caret')
+    t.notOk(
+      run.lines.some(line => line.startsWith('{')),
+      'no line is JSON',
+    )
     t.equal(await costOf(), '7')
     deployment.writeNetwork('devnet', { ...network, optional: true, pipeline })
     t.equal(await run.stop(), 0)

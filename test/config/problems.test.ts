@@ -26,6 +26,7 @@ t.test('each broken configuration gives exactly the report below it', async t =>
     const shown = dir.slice(process.cwd().length + 1)
     const formatted = formatProblems(problems).replaceAll(`${shown}/`, '')
     t.equal(formatted, report, file)
+    t.notMatch(formatted, 'hunter2', `${file}: no secret of a file is printed`)
     const isBroken = problems.some(problem => problem.file === `${shown}/gateway.yaml`)
     t.equal(gateway === undefined, isBroken, `${file}: no gateway with problems`)
     for (const value of Object.values(env).filter(Boolean)) {
