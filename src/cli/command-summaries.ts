@@ -13,6 +13,7 @@ export const commandSummaries = {
   health: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
   accounts: 'Adds, lists, changes and suspends accounts, and prints links to sign in to the dashboard.',
   keys: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
+  alerts: 'Shows and sets who is told when an account has used a share of its credits, and tries its webhook.',
   changes: 'Lists who changed accounts, keys, people and tokens: by commands and in the dashboard.',
   usage: "Shows an account's credits of today, or its calls by method, network and other fields; exports the calls of all accounts.",
   audit: 'Verifies that leased credits and counted calls of every account agree for today.',

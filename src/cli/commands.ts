@@ -22,6 +22,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () => (await import('./keys.ts')).keysCommand,
+  alerts: async () => (await import('./alerts.ts')).alertsCommand,
   changes: async () => (await import('./changes.ts')).changesCommand,
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,

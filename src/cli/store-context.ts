@@ -23,6 +23,10 @@ export interface StoreContext {
   readonly plans: Plans
   /** The URL of the dashboard, where the configuration has one. */
   readonly portalUrl: string | undefined
+  /** As the configuration has it. */
+  readonly portal: GatewayConfig['portal']
+  /** Whether gateways with this configuration have the listener of the dashboard, and send alerts. */
+  readonly hasPortal: boolean
   /** How long counts of calls are stored. */
   readonly usageRetentionMs: number
 }
@@ -42,7 +46,9 @@ export const withStoreContext = async (
   try {
     const store = await openStore(config.store, systemClock)
     const accounts = new RecordedAccounts(store, systemClock, { kind: 'command', name: readUserName() })
-    const context = { store, accounts, plans: config.plans, portalUrl: portalUrlOf(config), usageRetentionMs: config.usage.retention }
+    const { plans, portal, usage, listen } = config
+    const hasPortal = listen.portal !== undefined
+    const context = { store, accounts, plans, portal, hasPortal, portalUrl: portalUrlOf(config), usageRetentionMs: usage.retention }
     await work(context).finally(() => store.close())
     return exitCodes.ok
   } catch (error) {

@@ -2,9 +2,11 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { accountsCommand } from '../../src/cli/accounts.ts'
+import { alertsCommand } from '../../src/cli/alerts.ts'
 import { changesCommand } from '../../src/cli/changes.ts'
 import { keysCommand } from '../../src/cli/keys.ts'
 import { usageCommand } from '../../src/cli/usage.ts'
+import { startWebhookReceiver } from '../support/webhook-receiver.ts'
 import { runCommand, createTestConfigs } from './run-command.ts'
 
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -44,6 +46,46 @@ t.test('an account is suspended and resumed, and has a label', async t => {
   const resumed = (await json(accountsCommand, 'set', 'alice', '--label', '')) as object
   t.same(Object.keys(resumed).sort(), ['created', 'id', 'name', 'plan'])
   t.match((await run(accountsCommand, 'set', 'alice', '--label', 'x'.repeat(201))).err[0], /^--label must be a text of at most 200/)
+})
+
+t.test('alerts are shown, set and tried, by the rules of the API', async t => {
+  const { dir, json, run } = await createTestConfigs(t)
+  const receiver = await startWebhookReceiver()
+  t.teardown(() => receiver.stop())
+  const url = `${receiver.url}/of-alice`
+  await json(accountsCommand, 'add', 'alice', '--plan', 'core')
+  t.match(await json(alertsCommand, 'show', 'alice'), { webhook: null, email: false, daily: [75, 85, 100], deliveries: [] })
+  t.match(await json(alertsCommand, 'set', 'alice', '--daily', '90,50,90', '--monthly', 'none'), { daily: [50, 90], monthly: [] })
+  t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/account "alice" has no webhook/] })
+  const { code, out, err } = await run(alertsCommand, 'set', 'alice', '--webhook', url)
+  t.match(err, [/^no alerts are sent: .* set `listen.portal`/])
+  t.match(
+    { code, out },
+    { code: 0, out: [/^daily +50 %, 90 %$/, /^monthly +none$/, /^email +off$/, `webhook  ${url}`, /shown again/, /^whsec_/] },
+  )
+  t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/address of the webhook is private/] })
+  await writeFile(
+    join(dir, 'gateway.yaml'),
+    'store: lmdb:../data\nlisten: { rpc: 127.0.0.1:0, portal: 127.0.0.1:0 }\nportal: { webhooks: { allow: [127.0.0.1] } }\nplans: { core: { dailyCredits: 1000 } }\n',
+  )
+  t.match(await json(alertsCommand, 'test', 'alice'), { isDelivered: true, status: 'HTTP 204' })
+  t.match(receiver.received, [{ json: { type: 'test', data: { account: { name: 'alice' } } } }])
+  t.match(await json(alertsCommand, 'set', 'alice', '--webhook', 'none'), { webhook: null })
+  const changes = JSON.stringify(await json(changesCommand, '--account', 'alice'))
+  t.match(changes, /alerts-changed/)
+  t.notMatch(changes, /of-alice|whsec_/)
+  const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
+    [[], 64, /^nothing to change: expected --daily, --monthly, --email or --webhook$/],
+    [['--daily', '0'], 64, /^--daily.0 must be/],
+    [['--monthly', '101'], 64, /^--monthly.0 must be/],
+    [['--daily', '1,,2'], 64, /^--daily.1 must be/],
+    [['--email', 'yes'], 64, /^--email must be on or off, not "yes"$/],
+    [['--webhook', 'ftp://example.org'], 64, /^--webhook must be a URL such as/],
+    [['--email', 'on'], 1, /email cannot be set: this gateway has no mail server/],
+  ]
+  for (const [args, exitCode, message] of cases) {
+    t.match(await run(alertsCommand, 'set', 'alice', ...args), { code: exitCode, err: [message] }, args.join(' '))
+  }
 })
 
 t.test('the log of changes says who changed what, in order, and never a key', async t => {

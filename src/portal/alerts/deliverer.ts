@@ -1,39 +1,28 @@
 import { setMaxListeners } from 'node:events'
-import type { Secret } from '../../plugin/secret.ts'
-import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
 import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
-import type { RecordStore } from '../../store/record-store.ts'
 import { backoffDelayMs, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import type { SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
-import { readSigningKeys } from '../signing-key.ts'
 import { alertMail } from './alert-mail.ts'
 import type { AlertSettings, Webhook } from './alert-settings.ts'
 import { deliveryChannels, findDelivery, messageId, replaceDelivery } from './delivery.ts'
 import type { Delivery, DeliveryChannel } from './delivery.ts'
-import { resolveHost, webhookAddressRule } from './webhook-addresses.ts'
-import type { ResolveHost } from './webhook-addresses.ts'
-import { postWebhook } from './webhook-request.ts'
+import { webhookAddressRule } from './webhook-addresses.ts'
+import { sendWebhookMessage } from './webhook-message.ts'
+import type { WebhookMessage, WebhookSender } from './webhook-message.ts'
 import type { DeliveryOutcome } from './webhook-request.ts'
-import { deriveKey, signatureHeaders } from './webhook-signature.ts'
 
-export interface DelivererOptions {
-  readonly store: RecordStore
-  readonly clock: Clock
+export interface DelivererOptions extends WebhookSender {
   readonly log: Log
   readonly metrics: Metrics
-  /** `portal.secret` and the one before. */
-  readonly secrets: readonly Secret[]
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined
   readonly portalUrl: string
-  readonly version: string
   /** Private addresses that webhooks may have. */
   readonly allowedSubnets: readonly string[]
-  readonly resolve?: ResolveHost
 }
 
 /** A gateway that ends while it sends leaves the delivery to others after this time. Longer than any attempt. */
@@ -81,20 +70,8 @@ export class Deliverer {
   }
 
   /** Sends a message to a webhook now, once. */
-  async post(account: string, webhook: Webhook, message: { readonly id: string; readonly body: string }): Promise<DeliveryOutcome> {
-    const { store, clock, secrets, version, resolve = resolveHost } = this.#options
-    const keys = await readSigningKeys(store, secrets, 'webhooks')
-    const timestamp = Math.floor(clock.now() / 1_000)
-    const headers = {
-      'content-type': 'application/json',
-      'user-agent': `Tollgate/${version}`,
-      ...signatureHeaders(
-        keys.map(key => deriveKey(key, account, webhook)),
-        { timestamp, ...message },
-      ),
-    }
-    const request = { url: webhook.url, headers, body: message.body, signal: this.#stopping.signal }
-    return postWebhook(request, { clock, isAllowed: this.#isAllowed, resolve })
+  post(account: string, webhook: Webhook, message: WebhookMessage): Promise<DeliveryOutcome> {
+    return sendWebhookMessage(this.#options, { account, webhook, isAllowed: this.#isAllowed }, message, this.#stopping.signal)
   }
 
   #send(delivery: Delivery, { account, webhook }: AlertSettings): Promise<DeliveryOutcome> {

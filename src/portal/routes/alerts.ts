@@ -1,7 +1,6 @@
-import { randomBytes } from 'node:crypto'
-import { isoTime } from '../../util/dates.ts'
 import { readAlertSettings } from '../alerts/alert-settings.ts'
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
+import { newTestMessage } from '../alerts/webhook-message.ts'
 import { ApiError } from '../api-error.ts'
 import type { Person } from '../people.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
@@ -71,11 +70,7 @@ export const alertRoutes = [
       if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
       limits.webhookTests.check(person.account)
       limits.webhookTests.record(person.account)
-      const { id, name } = await accountOf(services, person.account)
-      const body = JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } })
-      return alerts.post(id, webhook, { id: `msg_${randomBytes(testIdBytes).toString('base64url')}`, body })
+      return alerts.post(person.account, webhook, newTestMessage(clock, await accountOf(services, person.account)))
     },
   }),
 ]
-
-const testIdBytes = 18

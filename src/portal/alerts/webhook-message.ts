@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto'
+import type { Secret } from '../../plugin/secret.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { RecordStore } from '../../store/record-store.ts'
+import type { AccountRow } from '../../store/store.ts'
+import { isoTime } from '../../util/dates.ts'
+import { readSigningKeys } from '../signing-key.ts'
+import type { Webhook } from './alert-settings.ts'
+import { resolveHost } from './webhook-addresses.ts'
+import type { ResolveHost } from './webhook-addresses.ts'
+import { postWebhook } from './webhook-request.ts'
+import type { DeliveryOutcome } from './webhook-request.ts'
+import { deriveKey, signatureHeaders } from './webhook-signature.ts'
+
+export interface WebhookSender {
+  readonly store: RecordStore
+  readonly clock: Clock
+  /** `portal.secret` and the one before. */
+  readonly secrets: readonly Secret[]
+  readonly version: string
+  readonly resolve?: ResolveHost
+}
+
+export interface WebhookMessage {
+  /** The same for each attempt. */
+  readonly id: string
+  readonly body: string
+}
+
+interface WebhookTarget {
+  /** Id of the account. */
+  readonly account: string
+  readonly webhook: Webhook
+  /** Whether the operator lets webhooks have the address. */
+  isAllowed(address: string): boolean
+}
+
+/** Signs a message, and sends it to a webhook once. */
+export const sendWebhookMessage = async (
+  { store, clock, secrets, version, resolve = resolveHost }: WebhookSender,
+  { account, webhook, isAllowed }: WebhookTarget,
+  message: WebhookMessage,
+  signal: AbortSignal,
+): Promise<DeliveryOutcome> => {
+  const keys = await readSigningKeys(store, secrets, 'webhooks')
+  const timestamp = Math.floor(clock.now() / 1_000)
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': `Tollgate/${version}`,
+    ...signatureHeaders(
+      keys.map(key => deriveKey(key, account, webhook)),
+      { timestamp, ...message },
+    ),
+  }
+  return postWebhook({ url: webhook.url, headers, body: message.body, signal }, { clock, isAllowed, resolve })
+}
+
+/** A message of the type `test`. */
+export const newTestMessage = (clock: Clock, { id, name }: Pick<AccountRow, 'id' | 'name'>): WebhookMessage => ({
+  id: `msg_${randomBytes(messageIdBytes).toString('base64url')}`,
+  body: JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } }),
+})
+
+const messageIdBytes = 18
