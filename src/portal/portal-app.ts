@@ -16,7 +16,7 @@ import type { Person, Role } from './people.ts'
 import { portalCookieName, portalOpenApi } from './portal-openapi.ts'
 import type { PortalServices } from './portal-services.ts'
 import { checkInput, checkParams } from './route.ts'
-import type { AnyRoute, SessionControl } from './route.ts'
+import type { AnyRoute, Route, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
 import { alertRoutes } from './routes/alerts.ts'
 import { keyRoutes } from './routes/keys.ts'
@@ -117,9 +117,19 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
     signInSecret: signInSecretOf(ctx, services.url.startsWith('https:')),
     person,
   }
+  if (person !== undefined) countChange(route as Route, person, services) // with a person, it is no public route
   const result = await route.handle(request as never, services) // checked against the schemas that its types follow from
   ctx.status = route.status ?? (route.response === undefined ? 204 : 200)
   if (route.response !== undefined) ctx.body = result
+}
+
+/** Throws ApiError, 429, for more writes in an hour than are allowed. Concurrent ones count before they are done. */
+const countChange = (route: Route, { id, account }: Person, { limits }: PortalServices): void => {
+  if (route.method === 'get') return
+  const isRemoval = route.isRemoval ?? route.method === 'delete'
+  const [limit, who] = isRemoval ? [limits.removals, id] : [limits.changes, account]
+  limit.check(who)
+  limit.record(who)
 }
 
 const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServices): Promise<Person> => {

@@ -18,8 +18,10 @@ export interface PortalLimits {
   readonly providerSignIns: PortalLimit
   /** Mails with links to one e-mail address. */
   readonly links: PortalLimit
-  /** By account. Keys, tokens and people. Removed ones stay in the store. */
-  readonly creations: PortalLimit
+  /** By account: all that is created or changed. It stays in the store, or in the log of changes. */
+  readonly changes: PortalLimit
+  /** By person, so that nobody keeps others from revoking a key: what takes something away. */
+  readonly removals: PortalLimit
   /** By account: mails that ask addresses to confirm. Owners choose whom they go to. */
   readonly confirmations: PortalLimit
   /** By account: messages that try a webhook. */
@@ -43,7 +45,8 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     linkRequests: open('requests for sign-in links', { max: 20, windowMs: hourMs }),
     providerSignIns: open('sign-ins', { max: 60, windowMs: 60_000 }),
     links: open('mails to this address', { max: 5, windowMs: hourMs }),
-    creations: open('new keys, tokens and people in one hour', { max: 200, windowMs: hourMs }),
+    changes: open('changes of the account in one hour', { max: 200, windowMs: hourMs }),
+    removals: open('removals in one hour', { max: 1_000, windowMs: hourMs }),
     confirmations: open('confirmations of e-mail addresses in one hour', { max: 20, windowMs: hourMs }),
     webhookTests: open('test messages in one hour', { max: 20, windowMs: hourMs }),
   }

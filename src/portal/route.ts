@@ -52,6 +52,8 @@ export interface SignInSecret {
 export interface Route<Query extends ObjectSchema = ObjectSchema, Body extends ObjectSchema = ObjectSchema> extends RouteBase<Query, Body> {
   /** The least role that may do it. */
   readonly role: Role
+  /** Takes something away, as routes of the method `delete` do: `limits.removals` bounds it in place of `limits.changes`. */
+  readonly isRemoval?: true
   handle(request: RouteRequest<Infer<Query>, Infer<Body>>, services: PortalServices): unknown
 }
 

@@ -399,6 +399,20 @@ t.test('portal', async t => {
   })
 })
 
+t.test('an account changes things 200 times an hour; removals are counted apart, by person', async t => {
+  const { deployment, gateway } = await startPortal(t)
+  const alice = await signInToPortal(deployment, gateway, 'alice')
+  const { json: key } = await alice.post('/keys', { name: 'k' })
+  const statuses = []
+  for (let i = 0; i < 201; i += 1) statuses.push((await alice.request('PATCH', '/alerts', { daily: [50 + (i % 2)] })).status)
+  t.same([statuses.filter(status => status === 200).length, statuses.indexOf(429)], [199, 199])
+  const limited = { status: 429, json: { error: { message: /^too many changes of the account in one hour: try again in \d+ s$/ } } }
+  t.match(await alice.request('PATCH', `/keys/${key.id}`, { name: 'x' }), limited)
+  t.match(await (await signInToPortal(deployment, gateway, 'alice', '--person', 'dan')).post('/tokens', { name: 'x' }), limited)
+  t.match(await alice.post(`/keys/${key.id}/suspend`), { status: 200, json: { state: 'suspended' } })
+  t.match(await alice.post(`/keys/${key.id}/revoke`), { status: 200, json: { state: 'revoked' } })
+})
+
 t.test('with workers the primary serves the portal', async t => {
   const { deployment, gateway } = await startPortal(t, 2)
   const alice: PortalClient = await signInToPortal(deployment, gateway, 'alice')

@@ -1,4 +1,4 @@
-import { monthOf, readChanges } from '../../services/accounts/change-log.ts'
+import { monthOf } from '../../services/accounts/change-log.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-error.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
@@ -32,12 +32,21 @@ export const operatorReportRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/changes',
-    summary: 'The log of changes of a month: who changed accounts, keys, people and tokens.',
-    response: { type: 'array', items: schemaRef('Change') },
-    query: { type: 'object', properties: { month: { type: 'string', description: 'YYYY-MM; the current one unless given.' } } },
-    handle({ query: { month } }, { store, clock }) {
-      if (month !== undefined && !/^\d{4}-(0[1-9]|1[0-2])$/.test(month)) throw invalidField('month', 'must be a month such as 2026-01')
-      return readChanges(store, month ?? monthOf(clock.now()))
+    summary: 'The log of changes of a month, the newest first: who changed accounts, keys, people and tokens.',
+    response: schemaRef('ChangePage'),
+    query: {
+      type: 'object',
+      properties: {
+        month: { type: 'string', description: 'YYYY-MM; the current one unless given.' },
+        search: { type: 'string', maxLength: 200, default: '', description: 'Part of an author, action, account, target or value.' },
+        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many changes to skip.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most changes of the response.' },
+      },
+    },
+    async handle({ query: { month: asked, ...part } }, { queries, clock }) {
+      if (asked !== undefined && !/^\d{4}-(0[1-9]|1[0-2])$/.test(asked)) throw invalidField('month', 'must be a month such as 2026-01')
+      const month = asked ?? monthOf(clock.now())
+      return { month, ...(await queries.changePage({ month, ...part })) }
     },
   }),
   defineOperatorRoute({

@@ -138,6 +138,11 @@ export const operatorSchemas = {
     },
     ['time', 'by', 'action', 'account'],
   ),
+  ChangePage: object({
+    month: { type: 'string', description: 'YYYY-MM.' },
+    changeCount: { ...count, description: 'All changes that were found; `changes` has those that were asked for.' },
+    changes: listOf(schemaRef('Change')),
+  }),
   Nodes: object({
     seconds: { ...number, description: 'How long the interval of the counts and durations is, up to now: a minute, or since the start.' },
     networks: listOf(network),

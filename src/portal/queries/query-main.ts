@@ -41,6 +41,7 @@ const queries = createUsageQueries(
       }
     },
     accounts: async () => (await queriedStore()).accounts(),
+    records: async (kind, account) => (await queriedStore()).records(kind, account),
     dayTotals: async (account, day) => (await queriedStore()).dayTotals(account, day),
   },
   () => systemClock.now(),

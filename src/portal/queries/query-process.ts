@@ -65,6 +65,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       lastUses: query('lastUses'),
       totals: query('totals'),
       accountPage: query('accountPage'),
+      changePage: query('changePage'),
       usagePage: query('usagePage'),
       ledgerDay: query('ledgerDay'),
     },

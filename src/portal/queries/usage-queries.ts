@@ -1,4 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
+import { readChanges } from '../../services/accounts/change-log.ts'
+import type { Change } from '../../services/accounts/change-log.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { readLedgerDay, readUsagePage } from './usage-days.ts'
@@ -31,7 +33,7 @@ export interface UsageOverTime {
 }
 
 /** What queries read. */
-export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals'>
+export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries {
@@ -45,8 +47,22 @@ export interface UsageQueries {
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
+  /** Changes of a month, YYYY-MM, with the text in one of their members. */
+  changePage(options: {
+    readonly month: string
+    readonly search: string
+    readonly offset: number
+    readonly limit: number
+  }): Promise<ChangePage>
   /** Accounts whose name or label has the text, after the name `after`. */
   accountPage(options: { readonly search: string; readonly after: string; readonly limit: number }): Promise<AccountPage>
+}
+
+/** A part of the log of changes of a month, the newest first. */
+export interface ChangePage {
+  readonly changes: readonly Change[]
+  /** Of the month, with the text. */
+  readonly changeCount: number
 }
 
 /** A part of the accounts, in the order of their names. */
@@ -112,6 +128,11 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
     },
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),
+    async changePage({ month, search, offset, limit }) {
+      const text = search.toLowerCase()
+      const found = (await readChanges(store, month)).filter(change => textOfChange(change).includes(text)).reverse()
+      return { changes: found.slice(offset, offset + limit), changeCount: found.length }
+    },
     async accountPage({ search, after, limit }) {
       const text = search.toLowerCase()
       const found = (await store.accounts()).filter(
@@ -122,5 +143,11 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
     },
   }
 }
+
+/** What `search` looks in, in lower case. */
+const textOfChange = ({ time, by, action, account, target = '', before = {}, after = {} }: Change): string =>
+  [time, by.kind, by.name, action, account.name, account.id, target, ...[before, after].map(members => JSON.stringify(members))]
+    .join(' ')
+    .toLowerCase()
 
 const compareTotals = (a: UsageTotal, b: UsageTotal): number => b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)

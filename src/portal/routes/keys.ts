@@ -93,7 +93,7 @@ export const keyRoutes = [
       const { clock } = services
       const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
       const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
-      await admitNewKey(services, person)
+      await checkKeyCount(services, person)
       const { row, key } = await accountsAs(services, person).createKey(person.account, change)
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
@@ -133,7 +133,7 @@ export const keyRoutes = [
       const rotated = await findOwnKey(services, person, id)
       const refusal = keyRefusal(rotated, clock.now())
       if (refusal !== undefined) throw new ApiError(409, 'not-active', `the key is ${refusal}`)
-      await admitNewKey(services, person)
+      await checkKeyCount(services, person)
       const { row, key } = await accountsAs(services, person).rotateKey(rotated, overlapHours * hourMs)
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
@@ -144,6 +144,7 @@ export const keyRoutes = [
     path: '/keys/{id}/suspend',
     summary: 'Suspends a key: within 1 s its calls are refused, until it is resumed.',
     role: 'developer',
+    isRemoval: true,
     response: keySchema,
     handle: ({ person, params: { id } }, services) => changeOwnKey(services, person, id, { suspended: services.clock.now() }),
   }),
@@ -160,6 +161,7 @@ export const keyRoutes = [
     path: '/keys/{id}/revoke',
     summary: 'Revokes a key for good: within 1 s its calls are refused.',
     role: 'developer',
+    isRemoval: true,
     response: keySchema,
     async handle({ person, params: { id } }, services) {
       const { id: keyId } = await findOwnKey(services, person, id)
@@ -181,12 +183,10 @@ const throwNotFound = (): never => {
   throw notFound('key')
 }
 
-/** Throws ApiError when the account has made as many keys as it may, in all or within an hour; else one more is on its way. */
-const admitNewKey = async ({ store, clock, limits }: PortalServices, { account }: Person): Promise<void> => {
-  limits.creations.check(account)
+/** Throws ApiError when the account has as many active keys as it may. */
+const checkKeyCount = async ({ store, clock }: PortalServices, { account }: Person): Promise<void> => {
   const active = (await store.keys(account)).filter(row => keyRefusal(row, clock.now()) === undefined)
   if (active.length >= maxActiveKeys) throw new ApiError(409, 'too-many', `an account has at most ${maxActiveKeys} active keys: revoke one`)
-  limits.creations.record(account)
 }
 
 const changeEvents = {

@@ -79,15 +79,13 @@ export const peopleRoutes = [
     status: 201,
     response: { type: 'object', properties: { person: personSchema, link: { type: 'string' } } },
     async handle({ person, body: { name, role, email } }, services) {
-      const { store, clock, url, limits } = services
+      const { store, clock, url } = services
       const { account } = person
-      limits.creations.check(account)
       const people = await listPeople(store, account)
       if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
       if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
       const address = email?.toLowerCase()
       if (address !== undefined) checkConfirmation(services, account, address)
-      limits.creations.record(account)
       const added = await addPerson(store, { account, name, role })
       if (address !== undefined && !(await setEmail(store, added, address))) {
         await removePerson(store, added)
@@ -158,9 +156,7 @@ export const peopleRoutes = [
     status: 201,
     response: { $ref: '#/components/schemas/NewAccessToken' },
     async handle({ person, body: { name, days } }, services) {
-      const { store, clock, limits } = services
-      limits.creations.check(person.account)
-      limits.creations.record(person.account)
+      const { store, clock } = services
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
       const created = await createAccessToken(store, clock, person, { name, expires })
       await accountsAs(services, person).recordOf(person.account, { action: 'token-created', target: created.id, after: { name } })

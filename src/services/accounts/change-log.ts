@@ -64,7 +64,7 @@ export const recordChange = async (store: RecordStore, clock: Clock, by: ChangeA
 }
 
 /** The changes of a month, YYYY-MM, the oldest first. */
-export const readChanges = async (store: RecordStore, month: string): Promise<readonly Change[]> =>
+export const readChanges = async (store: Pick<RecordStore, 'records'>, month: string): Promise<readonly Change[]> =>
   (await store.records('change', month)).flatMap(record => toChange(record) ?? [])
 
 /** Written by recordChange() alone. */

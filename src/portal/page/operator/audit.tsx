@@ -5,9 +5,10 @@ import { Pager } from '../components/pager.tsx'
 import { Table } from '../components/table.tsx'
 import { saveCsv, saveJson } from '../download.ts'
 import { formatTime } from '../format.ts'
+import { get } from '../request.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import type { Change } from './operator-api.ts'
+import type { Change, ChangePage } from './operator-api.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.audit
@@ -51,53 +52,72 @@ export const Audit = () => {
   const month = useSignal(months[0] ?? '')
   const filter = useSignal('')
   const offset = useSignal(0)
-  const changes = useRequest<readonly Change[]>(`/changes?month=${month.value}`)
-  const wanted = filter.value.trim().toLowerCase()
-  const found = changes.data.value?.filter(change => cellsOf(change).join(' ').toLowerCase().includes(wanted)).reverse()
+  const pathOf = (first: number, limit: number) => {
+    const query = { month: month.value, search: filter.value.trim(), offset: String(first), limit: String(limit) }
+    return `/changes?${new URLSearchParams(query)}`
+  }
+  const page = useRequest<ChangePage>(pathOf(offset.value, changesPerPage))
+  const found = page.data.value
+  const choose = (signal: typeof month) => (value: string) => {
+    signal.value = value
+    offset.value = 0
+  }
   return (
     <>
       <div class="controls">
-        <Select label={text.month} options={months} value={month.value} onChange={value => (month.value = value)} />
+        <Select label={text.month} options={months} value={month.value} onChange={choose(month)} />
         <Field label={text.filter}>
-          {({ id }) => (
-            <input
-              id={id}
-              name="filter"
-              onInput={event => {
-                filter.value = event.currentTarget.value
-                offset.value = 0
-              }}
-            />
-          )}
+          {({ id }) => <input id={id} name="filter" onInput={event => choose(filter)(event.currentTarget.value)} />}
         </Field>
-        {found !== undefined && <Downloads month={month.value} changes={found} />}
+        {found !== undefined && <Downloads month={month.value} read={first => get<ChangePage>(pathOf(first, maxChangesPerRead))} />}
       </div>
-      <Notice text={changes.error.value} />
+      <Notice text={page.error.value} />
       {found === undefined ? (
-        changes.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.length === 0 ? (
+        page.error.value === undefined && <p>{texts.loading}</p>
+      ) : found.changes.length === 0 ? (
         <p>{text.none}</p>
       ) : (
-        <ChangeTable changes={found.slice(offset.value, offset.value + changesPerPage)} />
+        <ChangeTable changes={found.changes} />
       )}
-      <Pager offset={offset} size={changesPerPage} count={found?.length ?? 0} />
+      <Pager offset={offset} size={changesPerPage} count={found?.changeCount ?? 0} />
     </>
   )
 }
 
-const Downloads = ({ month, changes }: { readonly month: string; readonly changes: readonly Change[] }) => (
-  <div class="buttons">
-    <button
-      type="button"
-      onClick={() => saveCsv(`changes-${month}`, ['time', 'kind', 'by', 'action', 'account', 'target', 'change'], changes.map(cellsOf))}
-    >
-      {texts.usage.download} CSV
-    </button>
-    <button type="button" onClick={() => saveJson(`changes-${month}`, changes)}>
-      {texts.usage.download} JSON
-    </button>
-  </div>
-)
+/** What the API returns at most. */
+const maxChangesPerRead = 1_000
+
+type ReadChanges = (first: number) => Promise<ChangePage>
+
+const readAll = async (read: ReadChanges): Promise<readonly Change[]> => {
+  const changes: Change[] = []
+  for (;;) {
+    const page = await read(changes.length)
+    changes.push(...page.changes)
+    if (page.changes.length === 0 || changes.length >= page.changeCount) return changes
+  }
+}
+
+/** Of all changes that are found, on all pages. */
+const Downloads = ({ month, read }: { readonly month: string; readonly read: ReadChanges }) => {
+  const error = useSignal<string | undefined>(undefined)
+  const download = (save: (changes: readonly Change[]) => void) =>
+    void readAll(read).then(save, (reason: Error) => {
+      error.value = reason.message
+    })
+  const titles = ['time', 'kind', 'by', 'action', 'account', 'target', 'change']
+  return (
+    <div class="buttons">
+      <button type="button" onClick={() => download(changes => saveCsv(`changes-${month}`, titles, changes.map(cellsOf)))}>
+        {texts.usage.download} CSV
+      </button>
+      <button type="button" onClick={() => download(changes => saveJson(`changes-${month}`, changes))}>
+        {texts.usage.download} JSON
+      </button>
+      <Notice text={error.value} />
+    </div>
+  )
+}
 
 const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
   <Table

@@ -92,6 +92,12 @@ export interface Change {
   readonly before?: Readonly<Record<string, unknown>>
 }
 
+export interface ChangePage {
+  readonly changeCount: number
+  /** The newest first. */
+  readonly changes: readonly Change[]
+}
+
 /** Undefined: not known yet; null: nobody is signed in. */
 export const session = signal<OperatorSession | null | undefined>(undefined)
 
