@@ -1,42 +1,29 @@
 import { AddressSet, definePlugin, getOrCreate, refuse } from '../src/plugin/plugin.ts'
 import type { CallContext, Failure, Key, Origin } from '../src/plugin/plugin.ts'
 
-declare module '../src/plugin/call.ts' {
-  interface OriginState {
-    /** Of a WebSocket: why the key, as it is now, may not have events of subscriptions any more. */
-    refuseEvents?: (key: Key) => Failure | undefined
-  }
-}
-
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
 export default definePlugin({
   name: 'network-access',
   summary: 'Refuses calls to networks, of methods, and from origins and IP addresses that the API key does not allow.',
   options: { type: 'object', properties: {} },
   reads: ['request', 'key', 'account'],
-  create(_options, { methods, network, singleton, usage }) {
-    // Closed when a reload has removed the plugin from the pipeline.
-    const inUse = singleton('in use', {}, () => ({ isInUse: true, close: () => void (inUse.isInUse = false) }))
+  create(_options, { methods, network, usage }) {
     const offers = (method: string, { key }: Partial<CallContext> = {}): boolean =>
       key?.methods === undefined || key.methods.includes(method) || methods.get(method)?.discovers === true
     return {
       offers,
       handle(call, next) {
         const { account, key, request } = call.context
-        const { origin } = call
-        if (origin.push !== undefined) {
-          origin.state.refuseEvents ??= current =>
-            inUse.isInUse
-              ? (refuseCall(current, network.name, offers('eth_subscribe', { key: current })) ?? refuseCaller(current, origin))
-              : undefined
-        }
-        const refusal = refuseCall(key, network.name, offers(request.method, call.context)) ?? refuseCaller(key, origin)
+        const refusal = refuseCall(key, network.name, offers(request.method, call.context)) ?? refuseCaller(key, call.origin)
         if (refusal === undefined) return next(call)
         // The plugin that charges, and counts all other calls, is below.
         const method = methods.get(request.method) === undefined ? 'other' : request.method
         const uncharged = { outcome: refusal.kind, forwarded: false, day: undefined, calls: 1, credits: 0 } as const
         usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
         return Promise.resolve(refusal)
+      },
+      events: {
+        refuse: (key, origin) => refuseCall(key, network.name, offers('eth_subscribe', { key })) ?? refuseCaller(key, origin),
       },
       explain({ lookup, method }) {
         if (lookup?.kind !== 'granted') return { text: ['the key may be limited to networks, methods, origins and IP addresses'] }

@@ -15,11 +15,10 @@ import type {
   Explanation,
   Failure,
   Handler,
-  MaybePromise,
+  KeyChargeResult,
   OutageGrace,
   RefusalKind,
   Next,
-  OriginState,
   Reply,
   Usage,
   ChargeResult,
@@ -27,14 +26,6 @@ import type {
 import { FreeFailures } from './free-failures.ts'
 import type { RecentCalls } from './free-failures.ts'
 import { chargeAccountAndKey } from './key-limit.ts'
-import type { KeyChargeResult } from './key-limit.ts'
-
-declare module '../../src/plugin/call.ts' {
-  interface OriginState {
-    /** Charges for what a WebSocket is sent besides the responses to its calls. Undefined: a reload has removed `credits` from the pipeline. */
-    chargeEvents?: (payer: Pick<CallContext, 'account' | 'key'>, credits: number) => MaybePromise<KeyChargeResult | undefined>
-  }
-}
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -84,10 +75,6 @@ export default definePlugin({
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
-    // Closed when a reload has removed the plugin from the pipeline.
-    const inUse = singleton('in use', {}, () => ({ isInUse: true, close: () => void (inUse.isInUse = false) }))
-    const chargeEvents: OriginState['chargeEvents'] = (payer, credits) =>
-      inUse.isInUse ? chargeAccountAndKey(ledger, payer, credits, outageGrace) : undefined
     const freeFailures = singleton('free failures', {}, () => new FreeFailures(clock))
 
     const handle: Handler<ContextKeys, 'account'> = (call, next) => {
@@ -102,7 +89,6 @@ export default definePlugin({
       const pending: PendingCharge = { usage, recentCalls, network: network.name, method: countedMethod, cost }
       const { refusedForMs } = recentCalls
       if (refusedForMs !== undefined) return Promise.resolve(refuseFailing(pending, call, refusedForMs))
-      if (call.origin.push !== undefined) call.origin.state.chargeEvents = chargeEvents
       const charge = chargeAccountAndKey(ledger, call.context, cost, outageGrace)
       return charge instanceof Promise
         ? charge.then(result => serveCharged(result, pending, call, next))
@@ -110,6 +96,7 @@ export default definePlugin({
     }
     return {
       handle,
+      events: { charge: (payer, credits) => chargeAccountAndKey(ledger, payer, credits, outageGrace) },
       explain: ({ method, creditsLeft }) => explainCharge(costByMethod.get(method) ?? methods.defaultCost, creditsLeft),
       describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
     }

@@ -1,10 +1,16 @@
 import { getOrCreate, thenMaybe } from '../../src/plugin/plugin.ts'
-import type { Account, ChargeResult, CreditQuota, Key, Ledger, MaybePromise, OutageGrace } from '../../src/plugin/plugin.ts'
+import type {
+  Account,
+  ChargeResult,
+  CreditQuota,
+  Key,
+  KeyChargeResult,
+  Ledger,
+  MaybePromise,
+  OutageGrace,
+} from '../../src/plugin/plugin.ts'
 
 type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
-
-/** The result, and whose day it is about where that is not the account's. */
-export type KeyChargeResult = ChargeResult & { readonly isKeyLimit?: true }
 
 /**
  * Charges the account, and before it the daily limit of the key where it has one. The day of a key is a ledger of its own under

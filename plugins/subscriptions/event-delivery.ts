@@ -1,12 +1,12 @@
 import { setImmediate } from 'node:timers/promises'
 import { getOrCreate } from '../../src/plugin/plugin.ts'
-import type { CallContext, OriginState, Services } from '../../src/plugin/plugin.ts'
+import type { CallContext, KeyChargeResult, Services } from '../../src/plugin/plugin.ts'
 import type { Subscription, SubscriptionKind } from './subscription.ts'
 
 /** Events that one turn of the event loop sends: 256 of 2 KB take 5 ms. */
 const eventsPerTurn = 256
 
-export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'usage' | 'network'> {
+export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'events' | 'usage' | 'network'> {
   /** Events were delivered. */
   onDelivered(kind: SubscriptionKind, count: number): void
 }
@@ -16,7 +16,8 @@ type Payer = Pick<CallContext, 'account' | 'key'>
 /** The events of one block, by subscription; see Subscription.send(). */
 export type EventsOfBlock = ReadonlyMap<Subscription, readonly string[]>
 
-type ChargeResult = Awaited<ReturnType<NonNullable<OriginState['chargeEvents']>>>
+/** Undefined where events cost nothing. */
+type ChargeResult = KeyChargeResult | undefined
 
 /**
  * Charges each key once for its events of a block, then sends them. Events that cannot be sent are not charged. A key without credits
@@ -46,7 +47,7 @@ export class EventDelivery {
     const [first] = ofKey
     if (first === undefined) return
     const payer = await this.#payerOf(first)
-    const subscriptions = ofKey.filter(each => isAllowed(each, payer))
+    const subscriptions = ofKey.filter(each => this.#isAllowed(each, payer))
     const due = new Set(subscriptions.filter(each => each.isOpen && each.isChargeDue(timestampMs)))
     const charge = await this.#charge([...due], payer)
     let day = charge?.kind === 'charged' ? charge.day : undefined
@@ -74,10 +75,8 @@ export class EventDelivery {
 
   /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
   async #charge(due: readonly Subscription[], payer: Payer): Promise<ChargeResult> {
-    return due[0]?.subscriber.origin.state.chargeEvents?.(
-      payer,
-      due.reduce((sum, { topic }) => sum + topic.cost, 0),
-    )
+    const credits = due.reduce((sum, { topic }) => sum + topic.cost, 0)
+    return due.length > 0 ? this.#options.events.charge(payer, credits) : undefined
   }
 
   /** As they are now: plan, limits and what the key allows may have changed. A key that is no longer valid closes the WebSocket elsewhere. */
@@ -85,6 +84,13 @@ export class EventDelivery {
     const { key } = subscriber.origin
     const lookup = key && (await this.#options.accounts.find(key))
     return lookup?.kind === 'granted' ? lookup : subscriber
+  }
+
+  /** Otherwise its WebSocket is closed. */
+  #isAllowed({ subscriber: { origin } }: Subscription, { key }: Payer): boolean {
+    if (this.#options.events.refuse(key, origin) === undefined) return true
+    origin.push.close(1008, 'this API key is no longer allowed to subscribe')
+    return false
   }
 
   async #send(subscription: Subscription, events: EventsOfBlock): Promise<boolean> {
@@ -113,13 +119,6 @@ const newList = (): Subscription[] => []
 type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' } | undefined>
 
 const isUnpaid = (charge: ChargeResult): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
-
-/** Otherwise its WebSocket is closed. */
-const isAllowed = ({ subscriber: { origin } }: Subscription, { key }: Payer): boolean => {
-  if (origin.state.refuseEvents?.(key) === undefined) return true
-  origin.push.close(1008, 'this API key is no longer allowed to subscribe')
-  return false
-}
 
 const accountSpent = 'the daily credits are used up'
 const keySpent = 'the daily limit of this API key is used up'

@@ -6,7 +6,7 @@ import type { Failure, Reply } from '../plugin/reply.ts'
 import { EndOfPipelineError, isReply } from './pipeline.ts'
 import type { AnyStage } from './pipeline.ts'
 import type { Step } from '../config/types.ts'
-import type { Services } from '../services/index.ts'
+import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { Timer } from '../services/clock.ts'
 
@@ -36,6 +36,7 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
     ...(stage.offers && { offers: (method, context) => bugs.guard(() => stage.offers?.(method, context) ?? true) }),
     ...(stage.describeMethods && { describeMethods: methods => bugs.guard(() => stage.describeMethods?.(methods) ?? methods) }),
+    ...(stage.events && { events: guardEvents(bugs, stage.events) }),
     ...(stage.explain && { explain: call => bugs.guard(() => stage.explain?.(call) ?? { text: [] }) }),
     async start() {
       pending.watch()
@@ -47,6 +48,11 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
     },
   }
 }
+
+const guardEvents = (bugs: StageBugs, { refuse, charge }: Partial<EventRules>): Partial<EventRules> => ({
+  ...(refuse && { refuse: (key, origin) => bugs.guard(() => refuse(key, origin)) }),
+  ...(charge && { charge: (payer, credits) => bugs.guard(() => charge(payer, credits)) }),
+})
 
 type GuardServices = Pick<Services, 'log' | 'clock'>
 

@@ -6,7 +6,8 @@ import type { ExplainedCall, Explanation, Handler, Next } from '../plugin/plugin
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads } from '../services/chain-heads/index.ts'
-import type { MethodDescription, MethodTable, Services } from '../services/index.ts'
+import { composeEventRules } from '../services/event-rules.ts'
+import type { EventRules, MethodDescription, MethodTable, Services } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
 import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
@@ -27,6 +28,7 @@ export interface Network {
   readonly run: Next
   readonly heads: Heads
   readonly describeMethods: Services['describeMethods']
+  readonly events: EventRules
   /** Resolves when no call and no admission is under way: another pipeline has taken over. */
   whenIdle(): Promise<void>
   /** What becomes of a call at each stage, as far as it passes. */
@@ -68,7 +70,12 @@ export const buildNetwork = async (
     stages
       .reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host)))
       .filter(({ name }) => offers(name, context))
-  const servicesOf = stageServices(config, host, { heads, singletons, offers, describeMethods })
+  const servingEvents = (): EventRules => host.servingEvents?.(config.name) ?? eventRulesOf(stages)
+  const events: EventRules = {
+    refuse: (key, origin) => servingEvents().refuse(key, origin),
+    charge: (payer, credits) => servingEvents().charge(payer, credits),
+  }
+  const servicesOf = stageServices(config, host, { heads, singletons, offers, describeMethods, events })
   for (const [i, step] of config.steps.entries()) {
     try {
       const created = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
@@ -86,6 +93,8 @@ export const buildNetwork = async (
   await network.stop()
   return { problems }
 }
+
+const eventRulesOf = (stages: readonly PipelineStage[]): EventRules => composeEventRules(stages.map(({ stage }) => stage.events ?? {}))
 
 /** What create() of a plugin returned, as a stage. The types promise it, but not for a plugin written in JavaScript. */
 const toStage = (created: Handler<never, never> | AnyStage | undefined): AnyStage => {
@@ -137,6 +146,7 @@ const assembleNetwork = (
     admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,
+    events: eventRulesOf(stages),
     explain(call) {
       const explained = stages.map(({ step, stage }) => ({
         plugin: step.name,

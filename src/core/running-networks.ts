@@ -4,6 +4,7 @@ import type { NetworkConfig } from '../config/types.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { buildNetwork } from './network.ts'
 import type { Network } from './network.ts'
+import type { EventRules } from '../services/index.ts'
 import type { HostServices } from './stage-services.ts'
 
 /** A configuration that cannot be applied, although its files could be read. */
@@ -48,7 +49,7 @@ export class RunningNetworks {
       for (const config of configs) {
         const id = `${networkId(config)} ${services.cacheBytes} ${services.measuresPlugins}`
         const running = this.#running.find(each => each.id === id)
-        networks.push(running ?? { id, network: await startNetwork(config, services, started) })
+        networks.push(running ?? { id, network: await startNetwork(config, { ...services, servingEvents: this.#eventsOf }, started) })
       }
     } catch (error) {
       await stopAll(started)
@@ -68,6 +69,8 @@ export class RunningNetworks {
       void retiring.finally(() => this.#retiring.delete(retiring))
     }
   }
+
+  readonly #eventsOf = (name: string): EventRules | undefined => this.#running.find(({ network }) => network.name === name)?.network.events
 
   /** The opposite of commit(). */
   abandon({ started }: PreparedNetworks): Promise<void> {

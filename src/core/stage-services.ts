@@ -7,6 +7,7 @@ import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import { openOnlyPeer } from '../services/peers.ts'
+import type { EventRules } from '../services/event-rules.ts'
 import type { Peers } from '../services/peers.ts'
 import { sharerIndexOf, traceparentOf, varyBelow } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
@@ -28,12 +29,15 @@ export interface HostServices
     | 'offers'
     | 'describeMethods'
     | 'peers'
+    | 'events'
   > {
   readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
   /** The workers that serve a network; without it, this process is the only one. */
   peersOf?(network: string): Peers
+  /** The rules about events of the pipeline that serves a network; undefined before the first. */
+  servingEvents?(network: string): EventRules | undefined
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
   upstreamClientOf(network: string): UpstreamClient
   readonly version: string
@@ -43,7 +47,7 @@ export interface HostServices
 }
 
 /** What the stages of one pipeline share. */
-interface StageServicesOptions extends Pick<Services, 'describeMethods' | 'offers'> {
+interface StageServicesOptions extends Pick<Services, 'describeMethods' | 'events' | 'offers'> {
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
@@ -52,10 +56,10 @@ interface StageServicesOptions extends Pick<Services, 'describeMethods' | 'offer
 export const stageServices = (
   config: NetworkConfig,
   host: HostServices,
-  { heads, singletons, offers, describeMethods }: StageServicesOptions,
+  { heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
-  const { upstreamClientOf, peersOf = openOnlyPeer, tracing, ...hostServices } = given
+  const { upstreamClientOf, peersOf = openOnlyPeer, servingEvents: _____, tracing, ...hostServices } = given
   const { name, chainId, blockTime, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {
@@ -67,6 +71,7 @@ export const stageServices = (
     heads,
     offers,
     describeMethods,
+    events,
     metrics: withLabels(host.metrics, { network: name }),
     traceparent: traceparentReader(tracing),
     currentSpan: () => tracing?.currentSpan(),

@@ -5,7 +5,7 @@ import { didYouMean } from '../util/did-you-mean.ts'
 import { createNameMatcher } from '../util/name-pattern.ts'
 import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
-import type { Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
+import type { EventRules, Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
 
 export { blockSelectorOf } from '../services/method-table/index.ts'
 export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
@@ -72,6 +72,8 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
    * method table.
    */
   describeMethods?(methods: readonly MethodDescription[]): readonly MethodDescription[]
+  /** Rules about events of subscriptions. Those of the pipeline that serves hold for all WebSockets, from a reload on. */
+  readonly events?: Partial<EventRules>
   /** What `tollgate explain` prints of this stage; reads nothing and sends nothing. */
   explain?(call: ExplainedCall): Explanation
   /** Returns quickly; rejecting stops the gateway from starting. */

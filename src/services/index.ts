@@ -3,6 +3,7 @@ import type { Accounts } from './accounts/index.ts'
 import type { UpstreamClient } from './upstream-client/index.ts'
 import type { SharedCaches } from './shared-cache/index.ts'
 import type { Clock } from './clock.ts'
+import type { EventRules } from './event-rules.ts'
 import type { FilterRecords } from './filter-records.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
@@ -29,6 +30,7 @@ export type {
   FeedSubscription,
   FeedUpdate,
 } from './chain-heads/index.ts'
+export type { KeyChargeResult, EventRules } from './event-rules.ts'
 export type { FilterRecords } from './filter-records.ts'
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
@@ -78,6 +80,8 @@ export interface Services {
   readonly results: Results
   /** The other processes that serve this network. */
   readonly peers: Peers
+  /** For the plugin that sends events: the rules of the pipeline that serves, whichever pipeline a WebSocket was opened with. */
+  readonly events: EventRules
   /** For the plugin `subscriptions`. */
   readonly filterRecords: FilterRecords
   /** Replies shared with other processes and machines. */

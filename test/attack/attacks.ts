@@ -5,6 +5,7 @@ import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
 import { kills } from './kills.ts'
 import { maliciousNodes } from './malicious-nodes.ts'
+import { movingFilters } from './moving-filters.ts'
 import { reloads } from './reloads.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
@@ -18,6 +19,7 @@ export const attacks: readonly Attack[] = [
   maliciousNodes,
   reportedBlocks,
   subscriptionModel,
+  movingFilters,
   reloads,
   restarts,
   kills,

@@ -8,6 +8,7 @@ import type { Heads } from '../../src/services/chain-heads/index.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import type { FilterRecords, Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { composeEventRules } from '../../src/services/event-rules.ts'
 import { results } from '../../src/services/results.ts'
 import type { PushOrigin } from '../../plugins/subscriptions/subscription.ts'
 import { openInMemoryFilterRecords } from '../../src/testing/in-memory-store.ts'
@@ -62,6 +63,7 @@ export class SubscriptionCluster {
       usage: { count: () => undefined },
       heads: { feeds },
       filterRecords: this.#filterRecords,
+      events: composeEventRules([]),
     } as unknown as Services // what subscriptions read
     return {
       sockets,

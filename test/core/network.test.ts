@@ -174,6 +174,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'clock',
     'currentSpan',
     'describeMethods',
+    'events',
     'filterRecords',
     'heads',
     'ledger',

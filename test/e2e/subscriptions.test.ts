@@ -252,7 +252,7 @@ t.test('a reload of the configuration loses no event', async t => {
   t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
 })
 
-t.test('a reload that removes credits and network-access ends their rules about events of open sockets', async t => {
+t.test('a reload that removes credits and network-access, or adds them, holds for events of open sockets', async t => {
   const { deployment, connect, running, bob } = await startGateway(t, {})
   const client = await connect(bob.key)
   await subscribe(client, 'newHeads')
@@ -263,6 +263,13 @@ t.test('a reload that removes credits and network-access ends their rules about 
   await running.waitForEvent('reloaded')
   await chain.request('anvil_mine', '0x4', '0xc')
   t.equal((await nextHeaders(client, 4)).length, 4, 'the account has credits for one of them')
+  // The key is allowed the method again: only its credits end the WebSocket.
+  await deployment.run('keys', 'set', bob.id, '--methods', 'eth_chainId,eth_subscribe')
+  deployment.writeNetwork('devnet', networkFile('devnet', [chain.url]))
+  process.kill(running.pid, 'SIGHUP')
+  await waitUntil(() => running.log.filter(({ event }) => event === 'reloaded').length === 2)
+  await chain.request('anvil_mine', '0x4', '0xc')
+  t.match(await client.closed, { code: 1008, reason: /^the daily credits are used up until / })
 })
 
 t.test('events cost credits', async t => {

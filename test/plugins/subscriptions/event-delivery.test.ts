@@ -3,22 +3,21 @@ import { EventDelivery } from '../../../plugins/subscriptions/event-delivery.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
 import type { PushOrigin } from '../../../plugins/subscriptions/subscription.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
-import type { OriginState } from '../../../src/plugin/call.ts'
+import { composeEventRules } from '../../../src/services/event-rules.ts'
+import type { EventRules } from '../../../src/services/event-rules.ts'
 import type { CountedCall } from '../../../src/services/index.ts'
 import { fakeAccount, fakeOrigin } from '../../support/fakes.ts'
-
-type ChargeEvents = NonNullable<OriginState['chargeEvents']>
 
 const midnight = Date.UTC(2026, 0, 16)
 const quota = { limit: 1_000, remaining: 0, resetsInMs: 1 }
 
-/** Subscriptions of any keys, which pay from `balance`. */
-const openDelivery = (balance = Infinity) => {
+/** Subscriptions of any keys, which pay from `balance` unless events are free. */
+const openDelivery = (balance = Infinity, isFree = false) => {
   const usage: CountedCall[] = []
   const charges: { readonly key: string; readonly credits: number }[] = []
   let left = balance
   let isStoreAvailable = true
-  const chargeEvents: ChargeEvents = ({ key }, credits) => {
+  const charge: EventRules['charge'] = ({ key }, credits) => {
     if (!isStoreAvailable) return { kind: 'storeUnavailable' }
     if (credits > left)
       return { kind: 'exhausted', limit: 1_000, used: 1_000, resetAt: midnight, quota, ...(key.id === 'limited' && { isKeyLimit: true }) }
@@ -33,11 +32,12 @@ const openDelivery = (balance = Infinity) => {
   }
   const delivery = new EventDelivery({
     accounts: { find: () => ({ kind: 'unknown' }) },
+    events: composeEventRules(isFree ? [] : [{ charge }]),
     usage: { count: call => void usage.push(call) },
     network: { name: 'devnet', chainId: 1, blockTime: 1_000 },
     onDelivered: () => undefined,
   })
-  const subscribe = ({ key = 'key_1', cost = 50, isReading = (): boolean => true, state = { chargeEvents } as OriginState } = {}) => {
+  const subscribe = ({ key = 'key_1', cost = 50, isReading = (): boolean => true } = {}) => {
     const sent: string[] = []
     const closed: string[] = []
     const signal = new Cancellation()
@@ -46,7 +46,7 @@ const openDelivery = (balance = Infinity) => {
         isReading() && sent.push((JSON.parse(pieces.join('')) as { params: { result: string } }).params.result) > 0,
       close: (code: number, reason: string) => void closed.push(`${code} ${reason}`),
     }
-    const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal, state }), push }
+    const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
     const subscription = new Subscription({ kind: 'newHeads', cost }, { origin, account: fakeAccount, key: { id: key } })
     subscription.begin()
     return { subscription, sent, closed, signal }
@@ -122,8 +122,8 @@ t.test('events of a block', async t => {
   })
 
   t.test('cost nothing where calls cost nothing', async t => {
-    const { subscribe, deliver, charges } = openDelivery()
-    const one = subscribe({ state: {} })
+    const { subscribe, deliver, charges } = openDelivery(Infinity, true)
+    const one = subscribe()
     await deliver([one], 0)
     t.same([one.sent, charges], [['a', 'b'], []])
   })

@@ -1,0 +1,30 @@
+import type { CallContext, Key, Origin } from '../plugin/call.ts'
+import type { Failure } from '../plugin/reply.ts'
+import type { MaybePromise } from '../util/async.ts'
+import type { ChargeResult } from './ledger/index.ts'
+
+/** The result of a charge, and whose day it is about where that is not the account's. */
+export type KeyChargeResult = ChargeResult & { readonly isKeyLimit?: true }
+
+/** Rules about events that a WebSocket is sent besides the responses to its calls. */
+export interface EventRules {
+  /** Why the key, as it is now, may not have events any more. */
+  refuse(key: Key, origin: Origin): Failure | undefined
+  /** Charges so many credits for events; undefined where events cost nothing. */
+  charge(payer: Pick<CallContext, 'account' | 'key'>, credits: number): MaybePromise<KeyChargeResult | undefined>
+}
+
+/** The rules of all stages of a pipeline: each may refuse, and the first that charges does. */
+export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventRules => {
+  const charging = rules.find(({ charge }) => charge !== undefined)
+  return {
+    refuse(key, origin) {
+      for (const { refuse } of rules) {
+        const failure = refuse?.(key, origin)
+        if (failure !== undefined) return failure
+      }
+      return undefined
+    },
+    charge: (payer, credits) => charging?.charge?.(payer, credits),
+  }
+}
