@@ -1,17 +1,22 @@
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { cpuTimesOf } from '../support/cpu-times.ts'
+import type { CpuTimes } from '../support/cpu-times.ts'
 import { callData } from './exhaustion-node.ts'
 import { reportResult, takeTask } from './task-process.ts'
 
 /** A process that calls as an ordinary caller does, and measures how long it waits. */
 export interface BystanderTask {
   readonly url: string
+  readonly gatewayPid: number
   readonly durationMs: number
   readonly seed: number
 }
 
 export interface BystanderReport {
+  /** Without the time for which the gateway, or this process, waited for a CPU: others use the machine too. At least the CPU time of the gateway. */
   readonly p99Ms: number
+  readonly elapsedP99Ms: number
   /** Calls without a result. */
   readonly failed: number
   /** What the first of them got. */
@@ -22,7 +27,7 @@ const intervalMs = 10
 /** A call that takes longer has failed. */
 const timeoutMs = 10_000
 
-const { url, durationMs, seed } = takeTask<BystanderTask>()
+const { url, gatewayPid, durationMs, seed } = takeTask<BystanderTask>()
 /** More sockets than calls that wait at the same time: a call never waits for another of the bystander. */
 const agent = new http.Agent({ keepAlive: true, maxSockets: 200 })
 
@@ -64,15 +69,27 @@ const call = (body: string): Promise<string | undefined> =>
   })
 
 const latencies: number[] = []
+const elapsed: number[] = []
 let failed = 0
 let firstFailure: string | undefined
 const measure = async (n: number): Promise<void> => {
-  const startMs = performance.now()
+  const [startMs, before] = [performance.now(), cpuTimes()]
   const failure = await call(bodyOf(n))
   if (failure !== undefined) failed += 1
   firstFailure ??= failure
-  latencies.push(performance.now() - startMs)
+  const elapsedMs = performance.now() - startMs
+  elapsed.push(elapsedMs)
+  const after = cpuTimes()
+  latencies.push(Math.max(after.usedMs - before.usedMs, elapsedMs - (after.waitedMs - before.waitedMs)))
 }
+
+/** What the gateway used, and what both processes waited: they may have waited at the same time. */
+const cpuTimes = (): CpuTimes => {
+  const { usedMs, waitedMs } = cpuTimesOf(gatewayPid)
+  return { usedMs, waitedMs: waitedMs + cpuTimesOf(process.pid).waitedMs }
+}
+
+const p99Of = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)] ?? NaN
 
 const calls: Promise<void>[] = []
 const endMs = performance.now() + durationMs
@@ -81,6 +98,5 @@ for (let n = 0; performance.now() < endMs; n += 1) {
   await sleep(intervalMs)
 }
 await Promise.all(calls)
-latencies.sort((a, b) => a - b)
-const report: BystanderReport = { p99Ms: latencies[Math.floor(latencies.length * 0.99)] ?? NaN, failed, firstFailure }
+const report: BystanderReport = { p99Ms: p99Of(latencies), elapsedP99Ms: p99Of(elapsed), failed, firstFailure }
 reportResult(report)
