@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { ChunkedBytes, copyReply, isFailure, metricDefinitions, toBuffer } from '../../src/plugin/plugin.ts'
+import { ChunkedBytes, copyReply, isFailure, isJsonNull, metricDefinitions, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, ChainSnapshot, Failure, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
 import { isFinal, minedBlockOf } from './finality.ts'
 import type { CacheQuery } from './finality.ts'
@@ -124,13 +124,9 @@ const isStillValid = ({ finalityVersion, headVersion }: CachedReply, snapshot: C
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 
 const isCacheable = (policy: CachePolicy, { result, unexpectedType }: Result): boolean => {
-  if (unexpectedType === true || isNullResult(result)) return false
+  if (unexpectedType === true || isJsonNull(result)) return false
   return policy !== 'mined' || minedBlockOf(result) !== undefined
 }
-
-const jsonNull = Buffer.from('null')
-
-const isNullResult = (result: RawJson): boolean => result.byteLength === jsonNull.length && toBuffer(result).equals(jsonNull)
 
 /** The reply for later callers: no node is requested for them, so an error costs them nothing. */
 const asCacheHit = (reply: Reply): Reply => {

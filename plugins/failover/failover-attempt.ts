@@ -1,4 +1,4 @@
-import { isFailure, refuse } from '../../src/plugin/plugin.ts'
+import { isFailure, isJsonNull, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
 import { attemptWithin, betterFailure, betterReply, hedge, isFinalReply } from './attempts.ts'
 import type { Attempt } from './attempts.ts'
@@ -20,7 +20,7 @@ export class FailoverAttempt implements Alternatives {
   #hasFailed = false
   /** An own node refused the call because of its concurrency limit, so it is no outage. */
   #isAtConcurrencyLimit = false
-  /** A result of a type that the method does not give: better than an error. */
+  /** A result of a type that the method does not give, or `null` of a node that is behind: better than an error. */
   #unexpectedResult: Reply | undefined
   #bestFailure: Failure | undefined
   /** It has waited for a node to get the required block. */
@@ -140,10 +140,22 @@ export class FailoverAttempt implements Alternatives {
   /** The reply, if it is final. A result of an own node then counts against the nodes whose replies were rejected. */
   #finalOf(reply: Reply, node: UpstreamNode): Reply | undefined {
     if (!isFinalReply(reply)) return this.#reject(reply, node)
+    if (this.#isMissedBy(node, reply)) {
+      this.#hasFailed = true
+      this.#unexpectedResult ??= reply
+      return undefined
+    }
     if (!isFailure(reply) && reply.source === 'node') {
       for (const rejected of this.#rejectedReplies) rejected.node.recordAnsweredElsewhere(this.#call.context.request, rejected.reply)
     }
     return reply
+  }
+
+  /** The transaction or block that callers ask for by its hash may be in the reported block, which the node lacks. */
+  #isMissedBy(pickedNode: UpstreamNode, reply: Reply): boolean {
+    const { method, requiredBlock, heads } = this.#selection
+    if (isFailure(reply) || !isJsonNull(reply.result) || method?.reports === undefined || requiredBlock !== undefined) return false
+    return !heads.hasBlock(reply.upstream ?? pickedNode.name) && this.#findNode(() => true) !== undefined
   }
 
   /** The reply may come from the hedge of the request rather than from the node that was picked. */

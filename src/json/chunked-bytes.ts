@@ -148,3 +148,7 @@ export class ChunkBuffer {
     this.#openChunkStart = undefined
   }
 }
+
+const jsonNull = Buffer.from('null')
+
+export const isJsonNull = (json: RawJson): boolean => json.byteLength === jsonNull.length && toBuffer(json).equals(jsonNull)

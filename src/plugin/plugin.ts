@@ -28,7 +28,7 @@ export { AddressSet, networkOf } from '../util/address-set.ts'
 export { Backoff, thenMaybe, singleFlight } from '../util/async.ts'
 export type { MaybePromise } from '../util/async.ts'
 
-export { ChunkedBytes, toBuffer } from '../json/chunked-bytes.ts'
+export { ChunkedBytes, isJsonNull, toBuffer } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
 export { CircuitBreaker } from '../services/circuit-breaker.ts'
 export type { CallOutcome, CircuitBreakerOptions } from '../services/circuit-breaker.ts'

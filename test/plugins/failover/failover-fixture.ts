@@ -19,7 +19,7 @@ const table = {
         eth_getLogs: { class: 'logs', idempotent: true, maxTime: 10_000, blockParam: 0 },
         eth_call: { class: 'state', idempotent: true, blockParam: 1 },
         eth_getBalance: { class: 'light', idempotent: true, blockParam: 1 },
-        eth_getTransactionReceipt: { class: 'light', idempotent: true },
+        eth_getTransactionReceipt: { class: 'light', idempotent: true, reports: 'transaction' },
         eth_sendTransaction: { class: 'light', idempotent: false, retryable: false },
         eth_sendRawTransaction: { class: 'light', idempotent: false },
       }) as Record<string, object>

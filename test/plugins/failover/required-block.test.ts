@@ -4,7 +4,7 @@ import type { Json } from '../../../src/plugin/call.ts'
 import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
-import { failure, openFailover } from './failover-fixture.ts'
+import { failure, getReceipt, openFailover } from './failover-fixture.ts'
 
 /** Callers have been told of block 100, which `b` has; `a`, which is listed first, has block 99. */
 const openLagging = async (t: Pick<Test, 'teardown'>, lagBlocks = 1) => {
@@ -90,6 +90,29 @@ t.test('nobody waits for a node that lags too far behind', async t => {
   failCalls()
   t.equal(await call('eth_call', {}, 'latest'), -32002)
   t.same(requested, ['b'])
+})
+
+t.test('a receipt that a node lacks comes from a node that has the reported block, however the nodes are listed', async t => {
+  const model = openModelHeads(['a', 'b'], 10)
+  model.nodeOf('a').head = ancestorAt(model.chain.tip, 99) ?? model.chain.tip
+  await model.recordCall()
+  t.teardown(model.stop)
+  // As in a worker that knows the reported height already, and the heads of the nodes not yet.
+  const heads = Object.assign(model.heads, { orderUpstreams: <N>(nodes: readonly N[]) => nodes })
+  let isMined = true
+  const responders = { a: () => fakeResult(null), b: () => fakeResult(isMined ? 'receipt' : null) }
+  const { request, requested, log } = openFailover(t, responders, {}, { heads })
+  const getReceiptOnce = async () => {
+    requested.length = 0
+    return [valueOrErrorCode(await request(getReceipt())), requested.join()]
+  }
+  for (let i = 0; i < 10; i++) t.same(await getReceiptOnce(), ['receipt', 'a,b'])
+  t.same(log.lines, [], 'the node is not deprioritized for it')
+  isMined = false
+  t.same(await getReceiptOnce(), [null, 'a,b'])
+  model.nodeOf('a').head = model.chain.tip
+  await model.advance(500)
+  t.same(await getReceiptOnce(), [null, 'a'])
 })
 
 t.test('what is not about the newest block goes to any node', async t => {
