@@ -1,5 +1,6 @@
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
+import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-error.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
 import { findPerson, findPersonByEmail, hashToken, verifyEmail } from './people.ts'
@@ -16,15 +17,15 @@ export const personOfIdentity = async (
   { name, domains }: Pick<OidcProvider, 'name' | 'domains'>,
   { issuer, subject, email }: OidcIdentity,
 ): Promise<Person> => {
-  const { store } = services
-  const identity = hashToken(`${issuer} ${subject}`)
-  const linked = await findLinkedPerson(store, identity)
+  const { store, clock } = services
+  const hash = hashToken(`${issuer} ${subject}`)
+  const linked = await findLinkedPerson(store, hash)
   if (linked !== undefined) return linked.email !== undefined && linked.email === email ? verifyEmail(store, linked) : linked
   if (email === undefined) {
     throw new ApiError(403, 'email-unverified', `${name} has not verified your e-mail address, or does not tell it`)
   }
   const person = (await findPersonByEmail(store, email)) ?? (await signUpFromDomain(services, domains, email))
-  if (await linkIdentity(store, person, identity)) return verifyEmail(store, person)
+  if (await linkIdentity(store, person, { hash, issuer, linked: clock.now() })) return verifyEmail(store, person)
   throw new ApiError(403, 'other-identity', `${email} signs in here with another identity: another user, or another provider`)
 }
 
@@ -42,11 +43,26 @@ const findLinkedPerson = async (store: RecordStore, identity: string): Promise<P
   return record === undefined ? undefined : findPerson(store, String(record.value))
 }
 
+/** The identity by which a person signs in. */
+export interface LinkedIdentity {
+  /** Of issuer and subject. */
+  readonly hash: string
+  readonly issuer: string
+  /** Milliseconds since 1970: the first sign-in. */
+  readonly linked: number
+}
+
+/** Undefined where the person has not signed in at a provider. */
+export const findLinkedIdentity = async (store: RecordStore, person: string): Promise<LinkedIdentity | undefined> => {
+  const value = (await store.findRecord('identity-of', person))?.value
+  return isJsonObject(value) ? (value as unknown as LinkedIdentity) : undefined // written by linkIdentity() alone
+}
+
 /** False when the person has another identity. */
-const linkIdentity = async (store: RecordStore, { id, account }: Person, identity: string): Promise<boolean> => {
+const linkIdentity = async (store: RecordStore, { id, account }: Person, { hash, issuer, linked }: LinkedIdentity): Promise<boolean> => {
   // First, as one of several identities at once is the person's.
-  await store.addRecord('identity-of', { id, account, value: identity, expires: neverExpires })
-  if ((await store.findRecord('identity-of', id))?.value !== identity) return false
-  await store.putRecord('identity', { id: identity, account, value: id, expires: neverExpires })
+  await store.addRecord('identity-of', { id, account, value: { hash, issuer, linked }, expires: neverExpires })
+  if ((await findLinkedIdentity(store, id))?.hash !== hash) return false
+  await store.putRecord('identity', { id: hash, account, value: id, expires: neverExpires })
   return true
 }

@@ -62,9 +62,9 @@ export const removePerson = async (store: RecordStore, { id, email }: Person): P
 }
 
 /** The identity of an OpenID Connect provider by which the person has signed in no longer does. */
-const unlinkIdentity = async (store: RecordStore, id: string): Promise<void> => {
+export const unlinkIdentity = async (store: RecordStore, id: string): Promise<void> => {
   const identity = await store.takeRecord('identity-of', id)
-  if (identity !== undefined) await store.takeRecord('identity', String(identity.value))
+  if (isJsonObject(identity?.value)) await store.takeRecord('identity', String(identity.value['hash']))
 }
 
 /**

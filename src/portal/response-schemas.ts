@@ -99,5 +99,6 @@ export const responseSchemas = {
     },
   }),
   AccessToken: object(accessToken),
+  Identity: object({ id: text, issuer: { type: 'string', description: 'The URL of the provider.' }, linked: time }),
   NewAccessToken: object({ ...accessToken, token: { type: 'string', description: 'The token. It is not shown again.' } }),
 } as const satisfies Readonly<Record<string, JsonSchema>>

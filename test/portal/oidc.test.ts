@@ -64,6 +64,21 @@ t.test('signing in at an OpenID Connect provider', async t => {
     t.match(await signIn({ ...dan, sub: 'another' }), { status: 403, json: { error: { code: 'other-identity' } } })
   })
 
+  t.test('a person sees the identity, and never unlinks the last way to sign in', async t => {
+    const { browser } = await signIn(dan)
+    const { json } = await browser.get('/identities')
+    t.match(json, [{ issuer: provider.config.issuer, linked: /^20/ }])
+    t.equal(json.length, 1)
+    t.match(await browser.delete(`/identities/${json[0].id}`), {
+      status: 409,
+      json: { error: { code: 'last-sign-in', message: 'the identity is your only way to sign in: this gateway mails no sign-in links' } },
+    })
+    t.equal((await signIn(dan)).status, 201, 'it still signs in')
+    const alice = await signInToPortal(deployment, gateway, 'alice')
+    t.same((await alice.get('/identities')).json, [])
+    t.equal((await alice.delete(`/identities/${json[0].id}`)).status, 404, 'of another person')
+  })
+
   t.test('an address of a domain gets an account with the plan of sign-up, as long as the day is not full', async t => {
     const { browser, status } = await signIn({ sub: 'new', email: 'new@example.org', email_verified: true })
     t.equal(status, 201)
@@ -160,7 +175,13 @@ t.test('signing in at an OpenID Connect provider', async t => {
 t.test('while the provider is away, or its metadata name another issuer, sign-in links work, and afterwards it is used', async t => {
   const [node, provider] = [await startFakeNode({}), await startOidcProvider()]
   const deployment = createPortalDeployment(node.url, {
-    gateway: { portal: { url: 'http://127.0.0.1', oidc: provider.config } },
+    gateway: {
+      portal: {
+        url: 'http://127.0.0.1',
+        oidc: provider.config,
+        smtp: { url: 'smtp://127.0.0.1:1', from: 'Tollgate <no-reply@example.org>' },
+      },
+    },
     env: provider.env,
   })
   t.teardown(async () => {
@@ -188,6 +209,23 @@ t.test('while the provider is away, or its metadata name another issuer, sign-in
   t.match(await browser.post('/oidc/session', { query }), unavailable)
   await provider.restart()
   t.match(await browser.post('/oidc/session', { query: provider.authorize(await begin(browser), dan) }), { status: 201 })
+
+  t.test('who gets links by e-mail unlinks the identity; another one with the address may sign in then', async t => {
+    const other = createPortalClient(gateway.portal ?? '')
+    const signInAsOther = async () =>
+      other.post('/oidc/session', { query: provider.authorize(await begin(other), { ...dan, sub: 'other' }) })
+    t.match(await signInAsOther(), { status: 403, json: { error: { code: 'other-identity' } } })
+    const [identity] = (await browser.get('/identities')).json
+    t.equal((await browser.delete(`/identities/${identity.id}`)).status, 204)
+    t.same((await browser.get('/identities')).json, [])
+    t.equal((await browser.get('/session')).status, 200, 'the session stays')
+    t.equal((await signInAsOther()).status, 201)
+    t.match(JSON.parse((await deployment.run('changes', '--json')).stdout).at(-1), {
+      action: 'person-changed',
+      before: { identity: provider.config.issuer },
+      after: { identity: null },
+    })
+  })
 })
 
 t.test('the metadata of the provider are read with the first sign-in, and again after an hour', async t => {

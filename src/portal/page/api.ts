@@ -113,6 +113,13 @@ export interface SignInOptions {
   readonly provider: string | null
 }
 
+export interface Identity {
+  readonly id: string
+  /** The URL of the provider. */
+  readonly issuer: string
+  readonly linked: string
+}
+
 export interface AccessToken {
   readonly id: string
   readonly name: string

@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto'
-import { ApiError } from '../api-error.ts'
-import { personOfIdentity } from '../oidc-identities.ts'
+import { isoTime } from '../../util/dates.ts'
+import { ApiError, notFound } from '../api-error.ts'
+import { findLinkedIdentity, personOfIdentity } from '../oidc-identities.ts'
 import type { OidcProvider } from '../oidc-provider.ts'
-import { hashToken } from '../people.ts'
+import { hashToken, unlinkIdentity } from '../people.ts'
+import type { Person } from '../people.ts'
+import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
-import { definePublicRoute } from '../route.ts'
+import { definePublicRoute, defineRoute } from '../route.ts'
 import { sessionJson, sessionSchema } from './session.ts'
 
 /** How long people may take to sign in at the provider. */
@@ -70,7 +73,45 @@ export const oidcRoutes = [
       }
     },
   }),
+  defineRoute({
+    method: 'get',
+    path: '/identities',
+    summary: 'The identities of OpenID Connect providers by which you sign in: one at most.',
+    role: 'viewer',
+    response: { type: 'array', items: { $ref: '#/components/schemas/Identity' } },
+    async handle({ person }, { store }) {
+      const identity = await findLinkedIdentity(store, person.id)
+      return identity === undefined ? [] : [{ id: identity.hash, issuer: identity.issuer, linked: isoTime(identity.linked) }]
+    },
+  }),
+  defineRoute({
+    method: 'delete',
+    path: '/identities/{id}',
+    summary: 'Unlinks an identity: it no longer signs you in, and another one may. Never the last way in which you can sign in.',
+    role: 'viewer',
+    async handle({ person, params: { id } }, services) {
+      const { store } = services
+      const identity = await findLinkedIdentity(store, person.id)
+      if (identity === undefined || identity.hash !== id) throw notFound('identity')
+      checkOtherSignIn(services, person)
+      await unlinkIdentity(store, person.id)
+      const change = {
+        action: 'person-changed',
+        target: person.id,
+        before: { identity: identity.issuer },
+        after: { identity: null },
+      } as const
+      await accountsAs(services, person).recordOf(person.account, change)
+    },
+  }),
 ]
+
+/** Throws ApiError where the identity is the only way in which the person can sign in by themselves. */
+const checkOtherSignIn = ({ sendMail }: PortalServices, { email }: Person): void => {
+  if (sendMail !== undefined && email !== undefined) return
+  const reason = sendMail === undefined ? 'this gateway mails no sign-in links' : 'you have no e-mail address for sign-in links'
+  throw new ApiError(409, 'last-sign-in', `the identity is your only way to sign in: ${reason}`)
+}
 
 const signInExpired = (): ApiError =>
   new ApiError(401, 'sign-in-expired', 'this sign-in is used up, has expired, or began in another browser; sign in again')

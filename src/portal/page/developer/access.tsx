@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { session } from '../api.ts'
-import type { AccessToken, Person, Role, SignInOptions } from '../api.ts'
+import type { AccessToken, Identity, Person, Role, SignInOptions } from '../api.ts'
 import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -14,6 +14,7 @@ const text = texts.access
 export const Access = () => (
   <>
     <People />
+    <Identities />
     <Tokens />
     <p>
       <a href="/api/v1/openapi.json">{text.api}</a>
@@ -109,6 +110,41 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
         </div>
       )}
     </form>
+  )
+}
+
+/** Nothing for those who sign in by links. */
+const Identities = () => {
+  const identities = useRequest<readonly Identity[]>('/identities')
+  const error = useSignal<string | undefined>(undefined)
+  const found = identities.data.value ?? []
+  const unlink = (id: string) =>
+    request('DELETE', `/identities/${id}`).then(identities.reload, (reason: Error) => {
+      error.value = reason.message
+    })
+  if (found.length === 0) return null
+  return (
+    <>
+      <h2>{text.identities}</h2>
+      <Notice text={error.value} />
+      <Table
+        caption={text.identities}
+        keyOf={identity => identity.id}
+        rows={found}
+        columns={[
+          { title: text.provider, cell: identity => identity.issuer },
+          { title: text.linked, cell: identity => formatTime(identity.linked) },
+          {
+            title: text.unlink,
+            cell: identity => (
+              <button type="button" class="quiet" aria-label={`${text.unlink} ${identity.issuer}`} onClick={() => void unlink(identity.id)}>
+                {text.unlink}
+              </button>
+            ),
+          },
+        ]}
+      />
+    </>
   )
 }
 
