@@ -4,7 +4,10 @@ import { fileURLToPath } from 'node:url'
 import { openStore } from '../../src/store/open-store.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { hourMs } from '../../src/util/dates.ts'
+import type { Page } from 'playwright-core'
 import { openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { networkFile } from '../support/deployment.ts'
+import type { Deployment } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
@@ -13,8 +16,6 @@ import { waitUntil } from '../support/wait-until.ts'
 // npm run screenshots: writes docs/images/ from a running gateway, with the usage of a week and calls of now.
 
 const imageDir = fileURLToPath(new URL('../../../docs/images', import.meta.url))
-
-const pages = ['Overview', 'Usage'] as const
 
 const weekHours = 168
 
@@ -36,41 +37,94 @@ const seedUsage = async (dir: string, account: string, key: string): Promise<voi
   await store.close()
 }
 
+const block = { number: '0x1499a3f', hash: `0x${'ab'.repeat(32)}`, parentHash: `0x${'cd'.repeat(32)}` }
+
+const nodeAnswers = () => ({
+  eth_chainId: { result: '0x7a69' },
+  eth_blockNumber: { result: block.number },
+  eth_getBlockByNumber: { result: { ...block, timestamp: `0x${Math.floor(systemClock.now() / 1_000).toString(16)}` } },
+  eth_getBalance: { result: '0x2386f26fc10000' },
+})
+
+const adminToken = 'screenshots'
+
+/** Accounts that the operator sees beside the one of the dashboard. */
+const otherAccounts = [
+  { name: 'wallet-app', plan: 'growth', label: 'customer 1042' },
+  { name: 'indexer', plan: 'custom', label: 'customer 1077' },
+  { name: 'trading-desk', plan: 'growth', label: 'customer 1101' },
+] as const
+
+const openDeployment = (urls: readonly string[]): Deployment =>
+  createPortalDeployment('', {
+    networks: { devnet: networkFile('devnet', urls) },
+    gateway: { admin: { token: adminToken } },
+  })
+
+/** Writes an image of each part of a page in both themes. */
+const shoot = async (page: Page, titles: readonly string[], prefix = ''): Promise<void> => {
+  for (const title of titles) {
+    await page.click(`nav >> text="${title}"`)
+    await page.waitForSelector(`h1:has-text("${title}")`)
+    await page.waitForSelector('tbody tr, figure')
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+      await page.screenshot({ path: join(imageDir, `${prefix}${title.toLowerCase()}-${colorScheme}.png`) })
+    }
+  }
+}
+
+const shootDashboard = async (page: Page, url: string, token: string): Promise<void> => {
+  await page.goto(`${url}/sign-in#${token}`)
+  await page.waitForSelector('[data-testid=credits-used]')
+  const shown = async () => Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(/\D.*/g, ''))
+  await waitUntil(async () => (await shown()) > 0)
+  await shoot(page, ['Overview', 'Usage'])
+}
+
+const shootOperatorPage = async (page: Page, url: string): Promise<void> => {
+  // Its tables are wider.
+  await page.setViewportSize({ width: 1_280, height: 640 })
+  await page.goto(`${url}/operator`)
+  await page.fill('[name=token]', adminToken)
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('h1:has-text("Accounts")')
+  await shoot(page, ['Accounts', 'Nodes'], 'operator-')
+}
+
+const addAccounts = async (deployment: Deployment): Promise<string> => {
+  const { dir, run, addKey } = deployment
+  await run('accounts', 'add', 'example', '--plan', 'core')
+  const created = await run('keys', 'add', 'example', '--credits', '500000', '--ips', '203.0.113.0/24,127.0.0.1', '--json')
+  const { id, key } = JSON.parse(created.stdout) as { readonly id: string; readonly key: string }
+  const others = otherAccounts.map(async ({ name, plan, label }) => {
+    await run('accounts', 'add', name, '--plan', plan, '--label', label)
+    await addKey(name)
+  })
+  await Promise.all(others)
+  const { stdout } = await run('accounts', 'list', '--json')
+  const accounts = JSON.parse(stdout) as readonly { readonly id: string; readonly name: string }[]
+  await seedUsage(dir, accounts.find(({ name }) => name === 'example')?.id ?? '', id)
+  return key
+}
+
 const main = async (): Promise<void> => {
   if (skipWithoutChromium !== false) throw new Error(skipWithoutChromium)
-  const node = await startFakeNode({
-    eth_chainId: { result: '0x7a69' },
-    eth_blockNumber: { result: '0x10' },
-    eth_gasPrice: { result: '0x7' },
-  })
-  const deployment = createPortalDeployment(node.url)
+  const nodes = [await startFakeNode(nodeAnswers()), await startFakeNode(nodeAnswers())]
+  const deployment = openDeployment(nodes.map(({ url }) => url))
   const browser = await openBrowser()
   try {
-    const added = await deployment.run('accounts', 'add', 'example', '--plan', 'core', '--json')
-    const created = await deployment.run('keys', 'add', 'example', '--credits', '500000', '--ips', '203.0.113.0/24,127.0.0.1', '--json')
-    const { id, key } = JSON.parse(created.stdout) as { readonly id: string; readonly key: string }
-    await seedUsage(deployment.dir, (JSON.parse(added.stdout) as { readonly id: string }).id, id)
+    const key = await addAccounts(deployment)
     const gateway = await deployment.start()
-    const page = await browser.newPage({ viewport: { width: 1_100, height: 760 } })
-    await page.goto(`${gateway.portal}/sign-in#${await printSignInToken(deployment, 'example')}`)
-    for (let i = 0; i < 200; i += 1) await call(gateway.http(key), 'eth_gasPrice')
-    const shown = async () => Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(/\D.*/g, ''))
-    await page.waitForSelector('[data-testid=credits-used]')
-    await waitUntil(async () => (await shown()) > 0)
+    for (let i = 0; i < 200; i += 1) await call(gateway.http(key), 'eth_getBalance', [`0x${String(i).padStart(40, '0')}`, 'latest'])
     mkdirSync(imageDir, { recursive: true })
-    for (const title of pages) {
-      await page.click(`nav >> text="${title}"`)
-      await page.waitForSelector(`h1:has-text("${title}")`)
-      await page.waitForSelector('table, figure')
-      for (const colorScheme of ['light', 'dark'] as const) {
-        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-        await page.screenshot({ path: join(imageDir, `${title.toLowerCase()}-${colorScheme}.png`) })
-      }
-    }
+    const page = await browser.newPage({ viewport: { width: 1_100, height: 760 } })
+    await shootDashboard(page, gateway.portal ?? '', await printSignInToken(deployment, 'example'))
+    await shootOperatorPage(page, gateway.admin)
   } finally {
     await browser.close()
     await deployment.remove()
-    await node.stop()
+    await Promise.all(nodes.map(node => node.stop()))
   }
 }
 
