@@ -5,7 +5,7 @@ import type { ChainState, FeedKind, FinalityTag, RecentBlocksChange, TagState } 
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
-import { revealHeaders } from '../services/upstream-client/http-client.ts'
+import { revealHeaders } from '../services/upstream-client/endpoint.ts'
 import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
 import { joinUpdates } from './join-updates.ts'
 import type { FeedUpdates } from './join-updates.ts'

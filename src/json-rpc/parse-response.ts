@@ -59,10 +59,10 @@ export class ResponseParser {
     return this.#buffer.byteLength
   }
 
-  /** Takes the next bytes, which must not change afterwards; false when the response is known to be invalid. */
-  push(chunk: Uint8Array): boolean {
+  /** Takes the next bytes; false when the response is known to be invalid. Transient bytes, which change after the call, are copied. */
+  push(chunk: Uint8Array, isTransient = false): boolean {
     if (chunk.length === 0) return true
-    this.#buffer.push(chunk)
+    this.#buffer.push(chunk, isTransient)
     return this.#scanner.push(chunk)
   }
 

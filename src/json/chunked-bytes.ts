@@ -97,14 +97,14 @@ export const maxBytesPerTurn = 1_048_576
 
 /** A chunk costs some hundred bytes, and its place in each write: shorter chunks are copied together. */
 const minUncopiedBytes = 16_384
-const slabBytes = 65_536
+const maxSlabBytes = 262_144
 
 /** Collects bytes as they arrive, in chunks none of which are many and short. */
 export class ChunkBuffer {
   byteLength = 0
   readonly #expectedBytes: number
   readonly #chunks: Uint8Array[] = []
-  /** Where short chunks are copied to, and how much of it is used. */
+  /** Where chunks are copied to, and how much of it is used. */
   #slab = new Uint8Array()
   #slabUsedBytes = 0
   /** Where in the slab the last chunk begins, if it is in the slab and may grow. */
@@ -115,11 +115,10 @@ export class ChunkBuffer {
     this.#expectedBytes = expectedBytes
   }
 
-  /** The bytes must not change afterwards. */
-  push(chunk: Uint8Array): void {
-    if (this.byteLength === 0 || chunk.length >= minUncopiedBytes) this.#append(chunk)
-    else this.#copyToSlab(chunk)
-    this.byteLength += chunk.length
+  /** Unless the bytes are transient, they must not change afterwards. */
+  push(chunk: Uint8Array, isTransient = false): void {
+    if (!isTransient && (this.byteLength === 0 || chunk.length >= minUncopiedBytes)) this.#append(chunk)
+    else for (let copied = 0; copied < chunk.length; ) copied += this.#copyToSlab(chunk, copied)
   }
 
   get rawJson(): RawJson {
@@ -129,21 +128,27 @@ export class ChunkBuffer {
   #append(chunk: Uint8Array): void {
     this.#openChunkStart = undefined
     this.#chunks.push(chunk)
+    this.byteLength += chunk.length
   }
 
-  #copyToSlab(chunk: Uint8Array): void {
-    if (this.#slabUsedBytes + chunk.length > this.#slab.length) this.#allocateSlab(chunk.length)
-    this.#slab.set(chunk, this.#slabUsedBytes)
-    const start = this.#openChunkStart ?? this.#slabUsedBytes
-    this.#slabUsedBytes += chunk.length
+  /** Copies what fits from `start` on; returns how many bytes that is. */
+  #copyToSlab(chunk: Uint8Array, start: number): number {
+    if (this.#slabUsedBytes === this.#slab.length) this.#allocateSlab(chunk.length - start)
+    const copiedBytes = Math.min(chunk.length - start, this.#slab.length - this.#slabUsedBytes)
+    this.#slab.set(copiedBytes === chunk.length ? chunk : chunk.subarray(start, start + copiedBytes), this.#slabUsedBytes)
     if (this.#openChunkStart !== undefined) this.#chunks.pop()
-    this.#chunks.push(this.#slab.subarray(start, this.#slabUsedBytes))
-    this.#openChunkStart = start
+    this.#openChunkStart ??= this.#slabUsedBytes
+    this.#slabUsedBytes += copiedBytes
+    this.#chunks.push(this.#slab.subarray(this.#openChunkStart, this.#slabUsedBytes))
+    this.byteLength += copiedBytes
+    return copiedBytes
   }
 
+  /** For what is announced, else for what there is now and, the more has come, the more of what may come. */
   #allocateSlab(minBytes: number): void {
-    const remainingBytes = this.#expectedBytes - this.byteLength
-    this.#slab = Buffer.allocUnsafeSlow(remainingBytes >= minBytes ? Math.min(remainingBytes, slabBytes) : slabBytes)
+    const announcedBytes = this.#expectedBytes - this.byteLength
+    const slabBytes = announcedBytes > 0 ? announcedBytes : Math.max(minBytes, this.byteLength)
+    this.#slab = Buffer.allocUnsafeSlow(Math.min(slabBytes, maxSlabBytes))
     this.#slabUsedBytes = 0
     this.#openChunkStart = undefined
   }

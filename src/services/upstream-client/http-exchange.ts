@@ -8,13 +8,15 @@ import type { Clock } from '../clock.ts'
 import { overloaded } from '../memory-budget.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { ConcurrencyLimit } from './concurrency-limit.ts'
-import type { UpstreamSockets } from './connection-pool.ts'
-import type { Endpoint, HttpClient, InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { HttpClient, InFlightRequest } from './http-client.ts'
+import type { ResponseHandler, ResponseHeaders } from './http-connection.ts'
 import type { ReadTurns } from './read-turns.ts'
 import type { RequestDeadline, RequestOptions } from './request-limits.ts'
 import { Decompressor, networkFailure, readResponseHead, truncatedResult, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
 import type { SecretRedactor } from './secret-redactor.ts'
+import type { UpstreamSockets } from './socket-limit.ts'
 
 /** What all requests of a client share: an object of its own, as spreading it into the options of each request took 7 us a call. */
 export interface ExchangeContext {
@@ -91,8 +93,8 @@ class HttpExchange implements ResponseHandler {
     this.#run(() => this.#readHead(status, headers))
   }
 
-  onData(bytes: Buffer): void {
-    this.#run(() => this.#receiveEncoded(bytes))
+  onData(bytes: Buffer, isTransient?: boolean): void {
+    this.#run(() => this.#receiveEncoded(bytes, isTransient))
   }
 
   onEnd(): void {
@@ -131,26 +133,26 @@ class HttpExchange implements ResponseHandler {
     }
   }
 
-  #receiveEncoded(bytes: Buffer): void {
+  #receiveEncoded(bytes: Buffer, isTransient?: boolean): void {
     this.#options.deadline.recordBytes(bytes.length)
-    if (this.#decompressor !== undefined) return this.#decompressor.write(bytes)
-    this.#receive(bytes)
+    if (this.#decompressor !== undefined) return this.#decompressor.write(isTransient === true ? Buffer.from(bytes) : bytes)
+    this.#receive(bytes, isTransient)
     this.#yieldToOthers(bytes.length)
   }
 
-  #receive(bytes: Buffer): void {
+  #receive(bytes: Buffer, isTransient?: boolean): void {
     const { id, target, maxBytes } = this.#options
     const parser = this.#parser
     if (parser === undefined || this.#isSettled) return
     const allowedBytes = maxBytes - parser.byteLength
     if (bytes.length > allowedBytes) {
-      parser.push(bytes.subarray(0, allowedBytes))
+      parser.push(bytes.subarray(0, allowedBytes), isTransient)
       return this.#settle(this.#tooLarge(parser))
     }
     if (!this.#context.memory.reserve(bytes.length, this.#reservedBytes)) return this.#settle(overloaded({ upstream: target.name }))
     this.#reservedBytes += bytes.length
     this.#options.observer?.push(bytes)
-    if (!parser.push(bytes)) this.#complete()
+    if (!parser.push(bytes, isTransient)) this.#complete()
     else if (this.#isTooLarge && parser.hasBegunResult(id)) this.#settle(this.#tooLarge(parser))
   }
 

@@ -6,15 +6,17 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import { ConcurrencyLimit } from './concurrency-limit.ts'
-import type { UpstreamSockets } from './connection-pool.ts'
-import { openHttpClient, parseEndpoint, withHeader } from './http-client.ts'
-import type { Endpoint, HttpClient } from './http-client.ts'
+import { parseEndpoint, withHeaders } from './endpoint.ts'
+import type { Endpoint } from './endpoint.ts'
+import { openHttpClient } from './http-client.ts'
+import type { HttpClient } from './http-client.ts'
 import { sendRequest } from './http-exchange.ts'
 import type { ExchangeContext } from './http-exchange.ts'
 import { ReadTurns } from './read-turns.ts'
 import { RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
 import { SecretRedactor } from './secret-redactor.ts'
+import type { UpstreamSockets } from './socket-limit.ts'
 import { withWebSockets } from './ws-client.ts'
 
 export type { RequestOptions } from './request-limits.ts'
@@ -85,7 +87,7 @@ export const openUpstreamClient = (
     const { maxBytes, idempotent = false, traceparent, observer } = options
     // A partner learns nothing of callers.
     const endpoint =
-      traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeader(state.endpoint, 'traceparent', traceparent)
+      traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeaders(state.endpoint, ['traceparent', traceparent])
     const onSettled = () => {
       deadline.stop()
       concurrency?.release()

@@ -2,7 +2,8 @@ import type { WebSocket } from 'ws'
 import { findResponseId } from '../../json-rpc/parse-response.ts'
 import { Backoff } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
-import type { InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
+import type { InFlightRequest } from './http-client.ts'
+import type { ResponseHandler, ResponseHeaders } from './http-connection.ts'
 import { openWebSocket } from './open-websocket.ts'
 
 /** Longer messages close the connection. Twice what the result of a call may take by default. */

@@ -5,9 +5,10 @@ import { copyReply } from '../../plugin/copy-reply.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { ErrorCategory, Failure } from '../../plugin/reply.ts'
 import type { Clock } from '../clock.ts'
-import type { UpstreamSockets } from './connection-pool.ts'
-import { describeNetworkError, localLimitOf } from './http-client.ts'
-import type { InFlightRequest, ResponseHandler, ResponseHeaders } from './http-client.ts'
+import type { InFlightRequest } from './http-client.ts'
+import type { ResponseHandler, ResponseHeaders } from './http-connection.ts'
+import { describeNetworkError, localLimitOf } from './network-errors.ts'
+import type { UpstreamSockets } from './socket-limit.ts'
 
 /** What the status and the headers of a response say about its body. */
 export interface ResponseHead {

@@ -1,7 +1,8 @@
 import { requestIdOf } from '../../json-rpc/parse-response.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
-import type { Endpoint, HttpClient } from './http-client.ts'
+import type { Endpoint } from './endpoint.ts'
+import type { HttpClient } from './http-client.ts'
 import { WsConnection } from './node-websocket.ts'
 
 /** The same client, which sends requests to endpoints with ws:// or wss:// over WebSockets, one for each endpoint. */

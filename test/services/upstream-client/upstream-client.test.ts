@@ -9,9 +9,10 @@ import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import { isFailure } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
-import { createCoalescingLookup } from '../../../src/services/upstream-client/connection-pool.ts'
-import { parseEndpoint } from '../../../src/services/upstream-client/http-client.ts'
-import type { HttpClient, ResponseHandler } from '../../../src/services/upstream-client/http-client.ts'
+import { createCoalescingLookup } from '../../../src/services/upstream-client/coalescing-lookup.ts'
+import { parseEndpoint } from '../../../src/services/upstream-client/endpoint.ts'
+import type { HttpClient } from '../../../src/services/upstream-client/http-client.ts'
+import type { ResponseHandler } from '../../../src/services/upstream-client/http-connection.ts'
 import { sendRequest } from '../../../src/services/upstream-client/http-exchange.ts'
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { RequestOptions } from '../../../src/services/upstream-client/index.ts'
@@ -275,8 +276,8 @@ t.test('a kept-alive connection that closes as it is used again', async t => {
     const { send, node } = await startUpstream(t, respondCorrectly, new MemoryBudget(Infinity), clock)
     const opened: unknown[] = []
     const record = (message: unknown) => opened.push(message)
-    channel('undici:client:connected').subscribe(record)
-    t.teardown(() => channel('undici:client:connected').unsubscribe(record))
+    channel('net.client.socket').subscribe(record)
+    t.teardown(() => channel('net.client.socket').unsubscribe(record))
     await send()
     await turn()
     await send()

@@ -1,0 +1,41 @@
+/**
+ * What went wrong with a connection or with what came over it, in words for the log. Messages of libraries may hold the URL,
+ * and with it a key: only codes are used, and `otherwise` for an error without a code.
+ */
+export const describeNetworkError = (error: unknown, otherwise = 'unexpected network error'): string => {
+  const code = errorCodeOf(error)
+  if (code === undefined) return otherwise
+  const [, description] = descriptions.find(([pattern]) => pattern.test(code)) ?? []
+  return description === undefined ? code : `${description} (${code})`
+}
+
+/** The code of an error that is due to a limit of this process or its machine, and not to the node. */
+export const localLimitOf = (error: unknown): string | undefined => {
+  const code = errorCodeOf(error)
+  return code !== undefined && localLimitCodes.has(code) ? code : undefined
+}
+
+/** Open files of the process and of the system, memory for sockets, and local ports. */
+const localLimitCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
+
+/** Some errors of undici's HTTP parser have no code. */
+const errorCodeOf = (error: unknown): string | undefined =>
+  !(error instanceof Error)
+    ? undefined
+    : 'code' in error && typeof error.code === 'string'
+      ? error.code
+      : error.name === 'HTTPParserError'
+        ? 'HPE_ERROR'
+        : undefined
+
+const descriptions: readonly (readonly [RegExp, string])[] = [
+  [/^ECONNREFUSED$/, 'connection refused'],
+  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET|ERR_STREAM_PREMATURE_CLOSE|UND_ERR_ABORTED)$/, 'connection closed'],
+  [/^(ENOTFOUND|EAI_\w+)$/, 'host name not resolved'],
+  [/^(UND_ERR_CONNECT_TIMEOUT|ETIMEDOUT)$/, 'connection timed out'],
+  [/^(EHOSTUNREACH|ENETUNREACH)$/, 'host unreachable'],
+  [/^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_|HOSTNAME_|INVALID_|EPROTO)/, 'TLS error'],
+  // undici asserts what it expects of a response, as that the status is not below 100.
+  [/^(HTTP_|HPE_|ERR_ASSERTION|UND_ERR_(HEADERS|RES|INFO|RESPONSE))/, 'invalid HTTP response'],
+  [/^(Z_|ERR__|ERR_BROTLI|ERR_ZLIB)/, 'invalid compressed response'],
+]
