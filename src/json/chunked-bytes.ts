@@ -144,10 +144,11 @@ export class ChunkBuffer {
     return copiedBytes
   }
 
-  /** For what is announced, else for what there is now and, the more has come, the more of what may come. */
+  /** For what is announced; else for what there is at first, and then, the more has come, for the more of what may come. */
   #allocateSlab(minBytes: number): void {
     const announcedBytes = this.#expectedBytes - this.byteLength
-    const slabBytes = announcedBytes > 0 ? announcedBytes : Math.max(minBytes, this.byteLength)
+    const moreBytes = this.byteLength === 0 ? 0 : Math.max(this.byteLength, minUncopiedBytes)
+    const slabBytes = announcedBytes > 0 ? announcedBytes : Math.max(minBytes, moreBytes)
     this.#slab = Buffer.allocUnsafeSlow(Math.min(slabBytes, maxSlabBytes))
     this.#slabUsedBytes = 0
     this.#openChunkStart = undefined

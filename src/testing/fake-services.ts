@@ -112,7 +112,7 @@ const openFakeUpstreamClient = (
     chain: new FakeChain({ ...config, clock }),
     nameOf: endpoint => nameByUrl.get(urlOf(endpoint)) ?? '',
   })
-  const client = openUpstreamClient(clock, new MemoryBudget(memoryBytes).shareOf('test'), undefined, httpClient)
+  const client = openUpstreamClient(clock, new MemoryBudget(memoryBytes).shareOf('test'), { httpClient })
   return () => ({
     request(target, request, requestOptions) {
       nameByUrl.set(urlOf(parseEndpoint(target.url)), target.name)

@@ -23,7 +23,13 @@ export const parseEndpoint = (url: Secret, { headers, compression }: Pick<Target
   const authorization = user === ':' ? {} : { authorization: `Basic ${Buffer.from(user).toString('base64')}` }
   const credentials = { ...authorization, ...revealHeaders(headers) }
   const acceptEncoding = ['accept-encoding', compression === true ? 'gzip' : 'identity']
-  const endpoint = { origin, path, headers: [], requestHead: `POST ${path} HTTP/1.1\r\nhost: ${host}\r\n`, credentials }
+  const endpoint = {
+    origin,
+    path,
+    headers: [],
+    requestHead: `POST ${path} HTTP/1.1\r\nhost: ${host}\r\nconnection: keep-alive\r\n`,
+    credentials,
+  }
   return withHeaders(endpoint, [...requestHeaders, ...acceptEncoding, ...Object.entries(credentials).flat()])
 }
 

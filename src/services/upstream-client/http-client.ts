@@ -4,7 +4,7 @@ import { ConnectionPool } from './connection-pool.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Http1Connection } from './http1/connection.ts'
 import { SocketConnector } from './http1/socket-connector.ts'
-import type { HttpConnection, HttpRequest, NewConnection, ResponseHandler, ResponseHeaders } from './http-connection.ts'
+import type { HttpConnection, HttpImplementation, HttpRequest, NewConnection, ResponseHandler, ResponseHeaders } from './http-connection.ts'
 import { SocketLimit } from './socket-limit.ts'
 import { createUndiciConnections } from './undici-connection.ts'
 
@@ -29,10 +29,7 @@ export interface InFlightRequest {
   resume(): void
 }
 
-/** By which code requests are sent over HTTP: this project's own, or undici. */
-export type HttpImplementation = 'tollgate' | 'undici'
-
-export const openHttpClient = (clock: Clock, maxSockets: number, implementation: HttpImplementation = 'tollgate'): HttpClient => {
+export const openHttpClient = (clock: Clock, maxSockets: number, implementation: HttpImplementation): HttpClient => {
   const limit = new SocketLimit(maxSockets)
   const pools = new Map<string, ConnectionPool>()
   const newPool = (origin: string): ConnectionPool => new ConnectionPool(newConnectionOf[implementation](origin, limit, clock), clock)

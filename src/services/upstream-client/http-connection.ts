@@ -4,6 +4,10 @@ import type { Endpoint } from './endpoint.ts'
 export const maxConnectionAgeMs = 30_000
 export const connectTimeoutMs = 1_000
 
+/** What sends requests over HTTP: the gateway's own code, or undici. */
+export const httpImplementations = ['tollgate', 'undici'] as const
+export type HttpImplementation = (typeof httpImplementations)[number]
+
 /** The events of a request: it is written to an open connection, perhaps twice; headers, any number of chunks, the end; or an error at any time. */
 export interface ResponseHandler {
   onStart(): void

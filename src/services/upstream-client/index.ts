@@ -10,6 +10,7 @@ import { parseEndpoint, withHeaders } from './endpoint.ts'
 import type { Endpoint } from './endpoint.ts'
 import { openHttpClient } from './http-client.ts'
 import type { HttpClient } from './http-client.ts'
+import type { HttpImplementation } from './http-connection.ts'
 import { sendRequest } from './http-exchange.ts'
 import type { ExchangeContext } from './http-exchange.ts'
 import { ReadTurns } from './read-turns.ts'
@@ -54,6 +55,14 @@ export interface SharedUpstreamClient extends UpstreamClient {
   close(): Promise<void>
 }
 
+export interface UpstreamClientOptions {
+  readonly sockets?: UpstreamSockets
+  /** What sends requests over HTTP; unless there is an httpClient. */
+  readonly implementation?: HttpImplementation
+  /** Takes the place of sockets, in tests. */
+  readonly httpClient?: HttpClient
+}
+
 /**
  * Responses reserve their bytes in `memory` while they come in; a response that does not fit is given up. What the
  * limits of the process do not allow is recorded in `sockets`.
@@ -61,8 +70,11 @@ export interface SharedUpstreamClient extends UpstreamClient {
 export const openUpstreamClient = (
   clock: Clock,
   memory: ResponseMemory,
-  sockets: UpstreamSockets = { maxUpstreamSockets: Infinity, recordRefused: () => undefined },
-  httpClient: HttpClient = withWebSockets(openHttpClient(clock, sockets.maxUpstreamSockets), clock),
+  {
+    sockets = { maxUpstreamSockets: Infinity, recordRefused: () => undefined },
+    implementation = 'tollgate',
+    httpClient = withWebSockets(openHttpClient(clock, sockets.maxUpstreamSockets, implementation), clock),
+  }: UpstreamClientOptions = {},
 ): SharedUpstreamClient => {
   const states = new WeakMap<Target, UpstreamState>()
   const redactor = new SecretRedactor()

@@ -1,5 +1,6 @@
-import type { Client as UndiciClient, Dispatcher, buildConnector as BuildConnector } from 'undici'
-import { loadUndici } from '../../runtime/undici-client.ts'
+import { createRequire } from 'node:module'
+import type * as Undici from 'undici'
+import type { Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
 import { createCoalescingLookup } from './coalescing-lookup.ts'
 import { connectTimeoutMs, maxConnectionAgeMs } from './http-connection.ts'
@@ -13,9 +14,9 @@ const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 
 /** Error codes of connections that the pool ends, or undici because they were idle for long. */
 const localDisconnectCodes: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
 
-/** Connections by undici to one origin. */
+/** Connections by undici to one origin. It is loaded here: few gateways need it, and it takes 100 ms and 8 MB. */
 export const createUndiciConnections = (origin: string, limit: SocketLimit, clock: Clock): NewConnection => {
-  const { Client, buildConnector } = loadUndici()
+  const { Client, buildConnector } = createRequire(import.meta.url)('undici') as typeof Undici // what the package exports
   // One for all connections, as it keeps the TLS sessions.
   const connect = limitSockets(buildConnector({ timeout: connectTimeoutMs, lookup: createCoalescingLookup() }), limit)
   return owner => new UndiciConnection(new Client(origin, { ...clientOptions, connect }), owner, clock)
@@ -24,10 +25,10 @@ export const createUndiciConnections = (origin: string, limit: SocketLimit, cloc
 class UndiciConnection implements HttpConnection {
   isOpen = false
   expiresAtMs = Infinity
-  readonly #client: UndiciClient
+  readonly #client: Undici.Client
   #controller: Dispatcher.DispatchController | undefined
 
-  constructor(client: UndiciClient, owner: ConnectionOwner, clock: Clock) {
+  constructor(client: Undici.Client, owner: ConnectionOwner, clock: Clock) {
     this.#client = client
     client.on('connect', () => {
       this.isOpen = true
@@ -72,7 +73,7 @@ class UndiciConnection implements HttpConnection {
   }
 }
 
-type Connector = ReturnType<typeof BuildConnector>
+type Connector = ReturnType<typeof Undici.buildConnector>
 
 const limitSockets =
   (connect: Connector, limit: SocketLimit): Connector =>

@@ -5,8 +5,8 @@ import { InvalidResponseError } from './parse-head.ts'
 const maxSizeDigits = 13
 /** Most bytes of extensions of chunks and of trailers together. Both are ignored. */
 const maxIgnoredBytes = 16_384
-const semicolon = 0x3b
-const lowerCaseA = 0x61
+/** Bytes that mean something beside those of JSON. */
+const byteOf = { semicolon: 0x3b, a: 0x61, delete: 0x7f } as const
 
 /** What comes next. */
 type State = 'size' | 'extension' | 'sizeLf' | 'data' | 'dataCr' | 'dataLf' | 'lineStart' | 'trailer' | 'trailerLf' | 'endLf'
@@ -80,7 +80,7 @@ export class ChunkedBody {
     }
     if (this.#sizeDigits === 0) throw new InvalidResponseError('HTTP_CHUNK_SIZE')
     if (byte === ascii.carriageReturn) this.#state = 'sizeLf'
-    else if (byte === semicolon || byte === ascii.space || byte === ascii.tab) this.#state = 'extension'
+    else if (byte === byteOf.semicolon || byte === ascii.space || byte === ascii.tab) this.#state = 'extension'
     else throw new InvalidResponseError('HTTP_CHUNK_SIZE')
   }
 
@@ -91,7 +91,8 @@ export class ChunkedBody {
     }
     if (next === 'trailerLf') this.#state = 'trailer'
     this.#ignoredBytes += 1
-    if (byte === ascii.lineFeed || this.#ignoredBytes > maxIgnoredBytes) throw new InvalidResponseError('HTTP_CHUNK')
+    const isControl = (byte < ascii.space && byte !== ascii.tab) || byte === byteOf.delete
+    if (isControl || this.#ignoredBytes > maxIgnoredBytes) throw new InvalidResponseError('HTTP_CHUNK')
   }
 
   #expect(byte: number, expected: number, next: State): void {
@@ -103,6 +104,6 @@ export class ChunkedBody {
 /** -1 for what is no digit. */
 const hexDigit = (byte: number): number => {
   if (byte >= ascii.zero && byte <= ascii.nine) return byte - ascii.zero
-  const letter = (byte | 0x20) - lowerCaseA
+  const letter = (byte | 0x20) - byteOf.a
   return letter >= 0 && letter < 6 ? letter + 10 : -1
 }

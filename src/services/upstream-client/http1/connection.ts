@@ -12,9 +12,9 @@ const defaultKeepAliveMs = 4_000
 const keepAliveMarginMs = 2_000
 
 /**
- * One connection to a node over HTTP/1.1, made for long responses: what arrives is read into one buffer that all connections share,
- * so that a response is copied once and 6 MB of it take half of the CPU that they take with undici (5.2 ms in place of 10.3, with
- * the check of the JSON). A request is written with one system call; undici takes two buffers, and 3 us more.
+ * One connection to a node over HTTP/1.1. What arrives is read into one buffer that all connections share, and only the body of a
+ * response is copied out of it; a request is one string. With undici, which allocates 64 KiB for each read, a call to a node takes
+ * 21 % more CPU in all, 6 MB of logs 17 % more, and 21 MB three times their size of memory in place of once (in turns, November 2026).
  */
 export class Http1Connection implements HttpConnection {
   isOpen = false
