@@ -3,6 +3,7 @@ import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
+import { generateApiKey } from '../../src/services/accounts/api-key.ts'
 import type { BenchPlugin } from './bench-options.ts'
 
 /** The root folder of this commit. */
@@ -18,7 +19,7 @@ export interface BenchKeys {
   readonly valid: string
   /** The valid key with a wrong letter: its checksum does not match. */
   readonly mistyped: string
-  /** A well-formed key of another gateway. */
+  /** A well-formed key that no account has. */
   readonly unknown: string
 }
 
@@ -31,15 +32,12 @@ export interface GatewayConfigs {
 
 /** Writes a configuration in `dir` with one network, whose upstream is `node`, and an account that never runs out of credits. */
 export const writeGatewayConfigs = async (dir: string, node: string, workers: number | undefined): Promise<GatewayConfigs> => {
-  const [valid, unknown] = (await Promise.all(
-    ['gateway', 'other-gateway'].map(async name => {
-      await writeConfig(join(dir, name), { node, workers })
-      return addKey(join(dir, name))
-    }),
-  )) as [string, string]
+  const config = join(dir, 'gateway')
+  await writeConfig(config, { node, workers })
+  const valid = await addKey(config)
   const mistyped = valid.slice(0, -1) + (valid.endsWith('a') ? 'b' : 'a')
   await writeConfig(join(dir, 'workers'), { node, workers: 2, store: '../gateway/data' })
-  return { config: join(dir, 'gateway'), workersConfig: join(dir, 'workers'), keys: { valid, mistyped, unknown } }
+  return { config, workersConfig: join(dir, 'workers'), keys: { valid, mistyped, unknown: generateApiKey().reveal() } }
 }
 
 /** Writes a configuration for the gateway of another commit, by its own method table, with an account of its own. */

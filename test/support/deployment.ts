@@ -19,7 +19,7 @@ export interface Deployment {
   /** Writes a network file: text as it is, an object as JSON, which is valid YAML. */
   writeNetwork(name: string, content: object | string): void
   removeNetwork(name: string): void
-  /** Runs `tollgate <args> --config <dir>` to its end; commands on the store in this process, without the 0.5 s of CPU of a start. */
+  /** Runs `tollgate <args> --config <dir>` to its end; most commands in this process, without the 0.5 s of CPU of a start. */
   run(name: string, ...args: readonly string[]): Promise<CommandResult>
   /** Runs the program, whatever the command. */
   runProgram(...args: readonly string[]): Promise<CommandResult>
@@ -112,8 +112,8 @@ export const createDeployment = ({ gateway, networks, env = {}, maxOpenFiles, no
     return { code, stdout, stderr }
   }
   const run = (name: string, ...args: readonly string[]): Promise<CommandResult> =>
-    isStoreCommand(name) ? runStoreCommand(name, [...args, '--config', dir], { ...process.env, ...env }) : runProgram(name, ...args)
-  const runJson = async (name: StoreCommand, ...args: readonly string[]): Promise<unknown> => {
+    isInProcessCommand(name) ? runInProcess(name, [...args, '--config', dir], { ...process.env, ...env }) : runProgram(name, ...args)
+  const runJson = async (name: InProcessCommand, ...args: readonly string[]): Promise<unknown> => {
     const { code, stdout, stderr } = await run(name, ...args, '--json')
     if (code !== 0) throw new Error(`tollgate ${[name, ...args].join(' ')} exited with ${code}: ${stderr}`)
     return JSON.parse(stdout)
@@ -170,12 +170,12 @@ export const networkFile = (
   return { network: name, chainId: 31337, blockTime: '100ms', methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
 }
 
-const storeCommands = ['accounts', 'audit', 'changes', 'keys', 'usage'] as const
-type StoreCommand = (typeof storeCommands)[number]
+const inProcessCommands = ['accounts', 'audit', 'changes', 'keys', 'show', 'usage'] as const
+type InProcessCommand = (typeof inProcessCommands)[number]
 
-const isStoreCommand = (name: string): name is StoreCommand => storeCommands.some(each => each === name)
+const isInProcessCommand = (name: string): name is InProcessCommand => inProcessCommands.some(each => each === name)
 
-const runStoreCommand = async (name: StoreCommand, args: readonly string[], env: Terminal['env']): Promise<CommandResult> => {
+const runInProcess = async (name: InProcessCommand, args: readonly string[], env: Terminal['env']): Promise<CommandResult> => {
   const [out, err]: [string[], string[]] = [[], []]
   const terminal: Terminal = { out: line => void out.push(`${line}\n`), err: line => void err.push(`${line}\n`), env }
   const code = await (await commandLoaders[name]()).run(args, terminal)

@@ -4,8 +4,9 @@ import { openLedger } from '../../../src/services/ledger/index.ts'
 import type { LedgerService, ChargeResult } from '../../../src/services/ledger/index.ts'
 import type { LeaseResponse, LedgerStore, HeartbeatResponse, DayTotals } from '../../../src/store/store.ts'
 import type { LeaseRequest } from '../../../src/store/lease-accounting.ts'
-import { TestClock, TestLog } from '../../support/fakes.ts'
 import { InMemoryLedgerStore } from '../../../src/testing/in-memory-store.ts'
+import { TestClock } from '../../../src/testing/test-clock.ts'
+import { TestLog } from '../../../src/testing/test-log.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
 /** Runs everything that is ready. */

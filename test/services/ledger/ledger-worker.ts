@@ -4,7 +4,7 @@ import { parseStoreAddress } from '../../../src/config/addresses.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { openStore } from '../../../src/store/open-store.ts'
-import { TestLog } from '../../support/fakes.ts'
+import { TestLog } from '../../../src/testing/test-log.ts'
 import { accountWith } from './ledger-test-cluster.ts'
 
 /** The work of a forked process. */
