@@ -42,7 +42,7 @@ export class MemoryCache {
   readonly #latestTtlMs: number
   /**
    * Blocks come faster than polls, as on a development node that mines on demand: a transaction may be mined before the
-   * sender's next call, and the gateway hears of its block later.
+   * sender's next call, before the gateway polls its block.
    */
   readonly #outpacesPolls: boolean
 
@@ -65,7 +65,7 @@ export class MemoryCache {
     })
   }
 
-  /** The reply for later callers, if it is still valid; if not `isInStep` with what callers were told, only a final one. */
+  /** The reply for later callers, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
   get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
     if (cached === undefined || !isStillValid(cached, snapshot, isInStep)) return undefined

@@ -23,8 +23,8 @@ import type {
   Usage,
   ChargeResult,
 } from '../../src/plugin/plugin.ts'
-import { FreeFailures } from './free-failures.ts'
-import type { RecentCalls } from './free-failures.ts'
+import { FreeFailures } from './free-failure-limit.ts'
+import type { RecentCalls } from './free-failure-limit.ts'
 import { chargeAccountAndKey } from './key-limit.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */

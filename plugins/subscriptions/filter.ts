@@ -136,7 +136,7 @@ export class Filter {
     this.#onResize(this, this.#chars - charsBefore)
   }
 
-  /** The changes since the last time, as the text of a JSON array. `tip` is the newest block that the filter has been told of. */
+  /** The changes since the last time, as the text of a JSON array. `tip` is the newest block that was published to the filter. */
   take(tip: BlockId | undefined): { readonly text: string; readonly count: number } {
     const [changes, chars] = [this.#changes, this.#chars]
     this.#changes = []

@@ -6,7 +6,7 @@ import type { StoredFilter } from './stored-filters.ts'
 /** The result of a call; undefined when the upstreams fail, null when the call cannot succeed. */
 export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>
 
-/** `unknown`: they cannot be told any more. `unavailable`: they cannot be told now. */
+/** `unknown`: no node has the changes any more. `unavailable`: no node answers now. */
 export type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
 
 /** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */

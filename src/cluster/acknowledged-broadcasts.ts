@@ -92,7 +92,7 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
     return this.#acknowledgments.workers
   }
 
-  /** The height that callers may have been told, at most. */
+  /** The greatest height that callers may have been given. */
   get height(): number {
     return this.#height
   }
@@ -176,7 +176,7 @@ export class TransactionBroadcast {
     else if (message.kind === 'transactionAck') this.#acknowledgments.record(worker, message.count)
   }
 
-  /** Resolves when every worker knows; the sender is told so. */
+  /** Resolves when every worker knows, and the sender has been sent `transactionShared`. */
   async share(sender: WorkerChannel, id: number): Promise<void> {
     const count = (this.#transactionCount += 1)
     for (const worker of this.#acknowledgments.workers) worker.send({ kind: 'transaction', network: this.#network, count })

@@ -89,8 +89,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   /**
-   * What callers had been told when the last sync began is known here. The primary waits `ackTimeoutMs` for this worker before
-   * callers are told of anything later. So a worker that was stopped, or whose messages wait, notices that it may lag.
+   * This worker knows the height that callers had been given when the last sync began. The primary waits `ackTimeoutMs` for this
+   * worker before callers get a greater one. So a worker that was stopped, or whose messages wait, notices that it may lag.
    */
   get mayLag(): boolean {
     return this.targets.length > 0 && this.#options.clock.monotonic() - this.#syncedAt >= ackTimeoutMs
@@ -190,7 +190,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     }
   }
 
-  /** As with a transaction, the caller is answered when every worker knows: also of what this worker has just heard of. */
+  /** As with a transaction, the caller is answered when every worker knows: also a height that this worker has just received. */
   async #reportTag(upstream: string, tag: FinalityTag, block: number): Promise<void> {
     const { network, clock, send } = this.#options
     const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)

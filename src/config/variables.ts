@@ -62,7 +62,7 @@ export const describeUnsetVariable = ({ name, isEmpty, requiredMessage }: UnsetV
 const placeholderPattern = /\$\$|\$\{([^{}]*)\}|\$\{(?:\$\{[^{}]*\}|[^{}])*\}?/g
 const variablePattern = /^([A-Za-z_][A-Za-z0-9_]*)(?:(:-|:\?)(.*))?$/s
 
-/** In a line of a file, also masks what looks like a provider's key after a slash: the scheme may have been forgotten. */
+/** In a line of a file, also masks what looks like a provider's key after a slash: the scheme may be missing. */
 export const maskSourceLine = (line: string): string =>
   maskUrls(line).replace(/(?<=\/)(?=[\w-]*\d)[\w-]{20,}(?![\w.-])/g, found => '*'.repeat(found.length))
 

@@ -1,4 +1,4 @@
-/** An error that the caller of the API is told. `field` names the member of the body or the query that is wrong. */
+/** An error that the caller of the API gets. `field` names the member of the body or the query that is wrong. */
 export class ApiError extends Error {
   readonly status: number
   readonly code: string

@@ -63,7 +63,7 @@ export class AccountStreams {
         const { account } = await authenticate()
         send(await this.#read(account))
       } catch {
-        // The page connects again, and is told what is wrong.
+        // The page connects again, and gets the error.
         stream.end()
       } finally {
         isReading = false

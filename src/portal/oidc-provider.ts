@@ -126,7 +126,7 @@ const verifiedEmail = ({ email, email_verified: verified }: Readonly<Record<stri
 /** The codes of openid-client for a provider that does not answer as one. */
 const outageCodes = ['OAUTH_TIMEOUT', 'OAUTH_RESPONSE_IS_NOT_CONFORM', 'OAUTH_RESPONSE_IS_NOT_JSON', 'OAUTH_PARSE_ERROR']
 
-/** People are told what to do, the operator what was wrong. */
+/** The person gets the message, which says what to do; the log has the cause. */
 const createErrorMapper =
   (name: string, log: Log) =>
   (error: unknown, step: 'metadata' | 'sign-in'): ApiError => {

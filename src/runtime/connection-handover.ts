@@ -4,7 +4,7 @@ import type { Worker } from 'node:cluster'
 const maxUnacknowledged = 16
 
 /**
- * Node's primary accepts all connections. It hands each to a worker, and forgets it when the worker dies before it has
+ * Node's primary accepts all connections. It hands each to a worker, and loses it when the worker dies before it has
  * acknowledged it: the caller would wait for ever. Here such a connection goes to another worker (nobody has read from it),
  * or is closed where there is none. The names are those of Node's own messages (20, 22, 24 and 26); where they differ, connections
  * are handed over as Node does it. The `readyWorkers` listen already.

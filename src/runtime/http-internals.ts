@@ -82,7 +82,7 @@ interface ParsedSocket extends Socket {
 }
 
 /**
- * Drops the rest of what has been read from a connection, and what is still read from it, as parts of a body that nobody is told of: Node
+ * Drops the rest of what has been read from a connection, and what is still read from it, as parts of a body that no listener gets: Node
  * parses 64 KiB at once, up to 11,000 chunks, each 2 us. Nothing ends that, neither to pause nor to destroy the socket. Does
  * nothing where Node keeps the function elsewhere. Node gives the parser to another connection when this one closes, and at an upgrade:
  * then, the function that is returned must be called at once, or the other connection has no bodies.

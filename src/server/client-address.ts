@@ -22,7 +22,7 @@ export const createClientAddressReader = (
     const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers
     const byForwardedFor = forwardedFor === undefined ? undefined : rightmostUntrusted(String(forwardedFor).split(','), trusted)
     const byForwarded = forwarded === undefined ? undefined : rightmostUntrusted(parseForwarded(forwarded), trusted)
-    // A proxy writes one of the headers; where the other says something else, it came from the caller.
+    // A proxy writes one of the headers; where the two differ, the other one came from the caller.
     if (byForwardedFor !== undefined && byForwarded !== undefined && byForwardedFor !== byForwarded) return ''
     return byForwardedFor ?? byForwarded ?? peer
   }

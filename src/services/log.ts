@@ -69,7 +69,7 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
 /** Writes lines of ASCII; buffered, so that a line costs no system call. */
 export interface LineWriter {
   write(line: string): void
-  /** Opens the file anew under its name. Throws LogFileError when that fails; the log says so too, and lines go on to the file from before. */
+  /** Opens the file anew under its name. Throws LogFileError when that fails; the log has a line then, and further lines go to the file from before. */
   reopen(): void
   /** Resolves when what is buffered has been written, or cannot be. */
   close(): Promise<void>

@@ -75,7 +75,7 @@ export interface RateLimitOptions {
   readonly creditBurst?: number
 }
 
-/** Of accounts, keys and addresses. The one that was not used for longest is forgotten: it was full long ago. */
+/** Of accounts, keys and addresses. The bucket that was not used for longest is dropped: it has been full for long. */
 const maxBuckets = 100_000
 
 interface Bucket {

@@ -12,7 +12,7 @@ interface Window {
   readonly count: number
 }
 
-/** The least recent ones are forgotten where there are more. */
+/** Where there are more, the least recent ones are dropped. */
 const maxWindows = 10_000
 
 /** Limits attempts by who makes them, in this process. A window begins with the first attempt. */

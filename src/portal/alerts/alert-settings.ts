@@ -27,7 +27,7 @@ export interface Webhook {
 
 export const defaultThresholds = [75, 85, 100] as const
 
-/** Of a day, and of a month. Nobody is told of more, however often thresholds are changed: owners choose whom mail goes to. */
+/** Of a day, and of a month. No further alerts are sent, however often thresholds are changed: owners choose whom mail goes to. */
 export const maxThresholds = 10
 
 const bucketCount = 64

@@ -80,7 +80,7 @@ export class TrafficInterval {
 
 const seriesKey = (name: string, { network, upstream = '' }: SeriesOwner): string => `${name}\n${network}\n${upstream}`
 
-/** Metrics whose series are told apart by network and upstream alone. */
+/** Metrics whose series differ by network and upstream alone. */
 const readMetrics: ReadonlySet<string> = new Set(
   [
     metricDefinitions.callDuration,

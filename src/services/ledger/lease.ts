@@ -8,7 +8,7 @@ export class Lease {
   available = 0
   #granted = 0
   #returned = 0
-  /** Until the store's first response nothing is known: this process may have forgotten an earlier lease of the day. */
+  /** Until the store's first response nothing is known: the process may have had an earlier lease of the day, before a restart. */
   #isSynced = false
   #usedByEarlierLeases = 0
   #reportedUse = 0

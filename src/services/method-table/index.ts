@@ -47,7 +47,7 @@ export interface Method {
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
   readonly maxTime?: number
   readonly result?: ResultKind
-  /** A caller who is given the result has been told of that block: later answers are never from before it. */
+  /** A caller who gets the result knows that block: later answers are never from before it. */
   readonly reports?: BlockReport
   /** The node may go back to an earlier block: what was reported of later ones no longer holds. */
   readonly rewinds?: boolean
@@ -93,7 +93,7 @@ export interface MethodTable {
   get(name: string): Method | undefined
   /** The methods of the table, in its order; with() also removes those that the network does not offer. */
   readonly names: readonly string[]
-  /** The same for two tables that differ in costs alone: what was learned with one table holds with the other. */
+  /** The same for two tables that differ in costs alone: what was cached with one table holds with the other. */
   readonly rulesId: string
   /** Credits for a method that is not in the table. */
   readonly defaultCost: number

@@ -97,7 +97,7 @@ export const openUpstreamClient = (
     { target, request, options, deadline, state, concurrency }: PendingRequest,
   ): Promise<Reply> => {
     const { maxBytes, idempotent = false, traceparent, observer } = options
-    // A partner learns nothing of callers.
+    // A partner gets nothing of the caller but the call.
     const endpoint =
       traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeaders(state.endpoint, ['traceparent', traceparent])
     const onSettled = () => {

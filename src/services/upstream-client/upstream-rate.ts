@@ -1,6 +1,6 @@
 import type { Target } from '../../plugin/call.ts'
-import type { MaybePromise } from '../../util/async.ts'
 import { thenMaybe } from '../../util/async.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Timer } from '../clock.ts'
 import type { Services } from '../index.ts'
@@ -8,7 +8,7 @@ import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge } from '../metrics.ts'
 import type { TokenRequest } from '../rate-limits.ts'
 
-/** For so long after a request was refused the metric says so: the next one may be allowed within milliseconds. */
+/** For so long after a refused request the metric is 1: the next request may be allowed within milliseconds. */
 const shownMs = 1000
 
 type RateServices = Pick<Services, 'rateLimits' | 'clock' | 'metrics' | 'log' | 'network'>

@@ -110,7 +110,7 @@ class UsageReporter {
     this.#isEnding = true
   }
 
-  /** A store that knows nothing of this process need not be told of its end. */
+  /** A process that is not in the store need not be deregistered. */
   get #needsFinalReport(): boolean {
     return this.#isEnding && !this.#hasFinalReport && this.#seq > 0
   }

@@ -31,7 +31,7 @@ export class FreeFailures {
     return getOrCreate(this.#accounts, account, createRecentCalls)
   }
 
-  /** What is a minute old is forgotten. */
+  /** Drops the counts that are a minute old. */
   #rotate(): void {
     for (const [account, recent] of this.#accounts) {
       recent.rotate()
