@@ -32,18 +32,28 @@ export interface UsageOverTime {
   readonly total: UsageSeries
 }
 
+interface OverTimeQuery extends HourRange {
+  readonly by: Dimension
+  /** Hours between two points. */
+  readonly stepHours: number
+}
+
+interface TotalsQuery extends Omit<HourRange, 'account'> {
+  readonly by: Dimension | 'account'
+}
+
 /** What queries read. */
 export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries {
-  overTime(range: HourRange & { readonly by: Dimension; readonly stepHours: number }): Promise<UsageOverTime>
+  overTime(query: OverTimeQuery): Promise<UsageOverTime>
   /** Calls by outcome. */
   outcomes(range: HourRange): Promise<readonly (readonly [outcome: string, calls: number])[]>
   /** The last hour in which each key was used. */
   lastUses(range: HourRange): Promise<readonly (readonly [key: string, hour: number])[]>
   /** All accounts together, by account or by a dimension; the most credits first. */
-  totals(options: Omit<HourRange, 'account'> & { readonly by: Dimension | 'account' }): Promise<readonly UsageTotal[]>
+  totals(query: TotalsQuery): Promise<readonly UsageTotal[]>
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
@@ -82,26 +92,7 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
   const read = ({ account, from, to }: HourRange) => summaries.read(account, from, to)
 
   return {
-    async overTime({ by, stepHours, ...range }) {
-      const first = Math.floor(range.from / stepHours)
-      const points = Math.floor((range.to - 1) / stepHours) - first + 1
-      const newSeries = (name: string) => ({ name, ...newUsageSum(), points: new Array<number>(points).fill(0) })
-      const total = newSeries('total')
-      const groups = new Map<string, typeof total>()
-      for await (const { hour, groups: hourGroups } of read(range)) {
-        const point = Math.floor(hour / stepHours) - first
-        for (const [name, sum] of hourGroups[by]) {
-          for (const series of [getOrCreate(groups, name, newSeries), total]) {
-            addUsage(series, sum)
-            series.points[point] = (series.points[point] ?? 0) + sum.calls
-          }
-        }
-      }
-      return {
-        groups: [...groups.values()].sort((a, b) => b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)),
-        total,
-      }
-    },
+    overTime: query => readOverTime(summaries, query),
     async outcomes(range) {
       const calls = new Map<string, number>()
       for await (const { groups } of read(range)) {
@@ -114,18 +105,7 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
       for await (const { hour, groups } of read(range)) for (const key of groups.key.keys()) hours.set(key, hour)
       return [...hours]
     },
-    async totals({ from, to, by }) {
-      const totals = new Map<string, UsageTotal & UsageSum>()
-      let count = 0
-      for await (const row of store.allUsageCounts({ from, to })) {
-        addUsage(
-          getOrCreate(totals, row[by], name => ({ name, ...newUsageSum() })),
-          { ...row, forwarded: row.forwarded ? row.calls : 0 },
-        )
-        if ((count += 1) % countsPerTurn === 0) await setImmediate()
-      }
-      return [...totals.values()].sort(compareTotals)
-    },
+    totals: query => readTotals(store, query),
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),
     async changePage({ month, search, offset, limit }) {
@@ -142,6 +122,37 @@ export const createUsageQueries = (store: QueriedStore, now: () => number): Usag
       return { accounts, next: found.length > limit ? accounts.at(-1)?.name : undefined }
     },
   }
+}
+
+const readOverTime = async (summaries: HourSummaries, { account, from, to, by, stepHours }: OverTimeQuery): Promise<UsageOverTime> => {
+  const first = Math.floor(from / stepHours)
+  const points = Math.floor((to - 1) / stepHours) - first + 1
+  const newSeries = (name: string) => ({ name, ...newUsageSum(), points: new Array<number>(points).fill(0) })
+  const total = newSeries('total')
+  const groups = new Map<string, typeof total>()
+  for await (const { hour, groups: hourGroups } of summaries.read(account, from, to)) {
+    const point = Math.floor(hour / stepHours) - first
+    for (const [name, sum] of hourGroups[by]) {
+      for (const series of [getOrCreate(groups, name, newSeries), total]) {
+        addUsage(series, sum)
+        series.points[point] = (series.points[point] ?? 0) + sum.calls
+      }
+    }
+  }
+  return { groups: [...groups.values()].sort(compareTotals), total }
+}
+
+const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }: TotalsQuery): Promise<readonly UsageTotal[]> => {
+  const totals = new Map<string, UsageTotal & UsageSum>()
+  let count = 0
+  for await (const row of store.allUsageCounts({ from, to })) {
+    addUsage(
+      getOrCreate(totals, row[by], name => ({ name, ...newUsageSum() })),
+      { ...row, forwarded: row.forwarded ? row.calls : 0 },
+    )
+    if ((count += 1) % countsPerTurn === 0) await setImmediate()
+  }
+  return [...totals.values()].sort(compareTotals)
 }
 
 /** What `search` looks in, in lower case. */
