@@ -1,22 +1,50 @@
+import { X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
 import { isJsonObject } from '../util/json.ts'
 import type { GatewayConfig } from '../config/types.ts'
-import { urlOf } from '../server/http-server.ts'
+import { localAdminUrl } from '../server/http-server.ts'
 import type { AdminReloadReport } from '../server/admin.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 
 /** The admin listener answers from memory, except that it first polls nodes that no call keeps polled. */
 const statusTimeoutMs = 5_000
 
-/** Addresses that listen on all interfaces; a client reaches them on the loopback interface. */
-const loopbackByWildcard: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-
 /** The URL of the admin listener on this machine; undefined without one, or with a port that only the running gateway knows. */
-export const adminUrl = ({ listen: { admin } }: GatewayConfig): string | undefined =>
-  admin === undefined || admin.port === 0 ? undefined : urlOf(loopbackByWildcard[admin.host] ?? admin.host, admin.port)
+export const adminUrl = (config: GatewayConfig): string | undefined => (config.listen.admin?.port === 0 ? undefined : localAdminUrl(config))
 
-/** Requests a path of the admin listener. Rejects when nothing answers in time. */
-export const requestAdmin = (url: string, path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
-  fetch(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
+/** The part of fetch() that requests to the admin listener use. */
+export type FetchAdmin = (
+  url: string | URL,
+  init: { readonly headers?: Readonly<Record<string, string>>; readonly signal: AbortSignal },
+) => Promise<Pick<Response, 'ok' | 'status' | 'json' | 'text'>>
+
+/** A fetch() for the admin listener of this configuration. With TLS it accepts the certificate of `admin.tls`, and no other. */
+export const openAdminFetch = async ({ admin: { tls } }: Pick<GatewayConfig, 'admin'>): Promise<FetchAdmin> => {
+  if (tls === undefined) return fetch
+  const { Agent, buildConnector, fetch: fetchBy } = await import('undici')
+  const expected = new X509Certificate(readFileSync(tls.cert)).fingerprint256
+  // The certificate names hosts by which others reach the listener, and must not fail health checks once it has expired.
+  const connect = buildConnector({ rejectUnauthorized: false })
+  const dispatcher = new Agent({
+    connect: (options, callback) =>
+      connect(options, (error, socket) => {
+        if (error !== null) return callback(error, null)
+        if ('getPeerX509Certificate' in socket && socket.getPeerX509Certificate()?.fingerprint256 === expected)
+          return callback(null, socket)
+        socket.destroy()
+        return callback(new Error(`the certificate is not that of ${tls.cert}`), null)
+      }),
+  })
+  return (url, init) => fetchBy(url, { ...init, dispatcher })
+}
+
+/** Requests a path of the admin listener at the URL. Rejects when nothing answers in time. */
+export const requestAdmin = async (
+  config: GatewayConfig,
+  url: string,
+  path: string,
+  headers: Readonly<Record<string, string>> = {},
+): ReturnType<FetchAdmin> => (await openAdminFetch(config))(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
 
 /** What a reload of the running gateway would come to, as the admin listener answers it. */
 export type ReloadPreview = Pick<AdminReloadReport, 'changes' | 'problems'>
@@ -27,7 +55,7 @@ export const fetchReloadPreview = async (config: GatewayConfig): Promise<ReloadP
   const { token } = config.admin
   if (url === undefined || token === undefined)
     return '--diff asks the running gateway: it requires listen.admin with a fixed port, and admin.token'
-  const response = await requestAdmin(url, '/reload', { authorization: `Bearer ${token.reveal()}` }).catch(() => undefined)
+  const response = await requestAdmin(config, url, '/reload', { authorization: `Bearer ${token.reveal()}` }).catch(() => undefined)
   if (response === undefined) return `no gateway answers at ${url}`
   if (response.status === 401) return `the gateway at ${url} has another admin.token`
   if (response.status !== 200 && response.status !== 422) return `the gateway at ${url} answers ${response.status} to GET /reload`
@@ -39,7 +67,7 @@ export const fetchNetworkStatus = async (config: GatewayConfig, network: string)
   const url = adminUrl(config)
   if (url === undefined) return undefined
   try {
-    const body: unknown = await (await requestAdmin(url, '/readyz?verbose')).json()
+    const body: unknown = await (await requestAdmin(config, url, '/readyz?verbose')).json()
     const networks: unknown = isJsonObject(body) ? body['networks'] : undefined
     const found = Array.isArray(networks) ? networks.find(each => isJsonObject(each) && each['name'] === network) : undefined
     return found as NetworkStatus | undefined // /readyz?verbose of the same version

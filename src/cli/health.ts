@@ -33,7 +33,7 @@ export const healthCommand: Command = {
       return exitCodes.config
     }
     try {
-      const response = await requestAdmin(url, live ? '/livez' : '/readyz')
+      const response = await requestAdmin(config, url, live ? '/livez' : '/readyz')
       const text = (await response.text()).trim()
       ;(response.ok ? out : err)(text)
       return response.ok ? exitCodes.ok : exitCodes.failed

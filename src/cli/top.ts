@@ -2,7 +2,9 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { parseDuration } from '../config/formats.ts'
 import { printProblems } from '../config/problem.ts'
-import { urlOf } from '../server/http-server.ts'
+import { localAdminUrl } from '../server/http-server.ts'
+import { openAdminFetch } from './gateway-status.ts'
+import type { FetchAdmin } from './gateway-status.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import { configOption, jsonOption, readArguments } from './args.ts'
@@ -51,9 +53,10 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
     const { values } = readArguments(args, [], options)
     const intervalMs = parseDuration(values.interval) ?? 0
     if (intervalMs === 0) throw new UsageError(`--interval must be a duration such as 2s, not "${values.interval}"`)
-    const url = values.url ?? adminUrlOf(values.config, terminal)
-    if (url === undefined) return exitCodes.config
-    const scrape = () => scrapeMetrics(url, clock)
+    const listener = values.url === undefined ? await adminListenerOf(values.config, terminal) : { url: values.url, fetch }
+    if (listener === undefined) return exitCodes.config
+    const { url } = listener
+    const scrape = () => scrapeMetrics(listener, clock)
     const isLive = size() !== undefined && !values.once && !values.json
     try {
       const first = await scrape()
@@ -86,18 +89,23 @@ export const topCommand = createTopCommand({
   size: () => (process.stdout.isTTY ? process.stdout : undefined),
 })
 
-const adminUrlOf = (dir: string, { env, err }: Pick<Terminal, 'env' | 'err'>): string | undefined => {
+interface AdminListener {
+  readonly url: string
+  readonly fetch: FetchAdmin
+}
+
+const adminListenerOf = async (dir: string, { env, err }: Pick<Terminal, 'env' | 'err'>): Promise<AdminListener | undefined> => {
   const { config, problems } = readGatewayConfig(dir, env)
   printProblems(problems, err)
-  const admin = config?.listen.admin
-  if (config !== undefined && admin === undefined) err(`tollgate top: ${dir}/gateway.yaml has no listen.admin: add it, or give --url`)
-  // A listener on all addresses answers on the loopback one.
-  return admin && urlOf(admin.host.replace(/^0\.0\.0\.0$/, '127.0.0.1').replace(/^::$/, '::1'), admin.port)
+  if (config === undefined) return undefined
+  const url = localAdminUrl(config)
+  if (url === undefined) err(`tollgate top: ${dir}/gateway.yaml has no listen.admin: add it, or give --url`)
+  return url === undefined ? undefined : { url, fetch: await openAdminFetch(config) }
 }
 
 const scrapeTimeoutMs = 5_000
 
-const scrapeMetrics = async (url: string, clock: Pick<Clock, 'monotonic'>): Promise<Scrape> => {
+const scrapeMetrics = async ({ url, fetch }: AdminListener, clock: Pick<Clock, 'monotonic'>): Promise<Scrape> => {
   const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
   if (!response.ok) throw new Error(`HTTP status ${response.status}`)
   return { samples: parseSamples(await response.text()), atMs: clock.monotonic() }

@@ -4,6 +4,7 @@ import { version } from '../core/version.ts'
 import { openPortal, openOperatorApp } from '../portal/index.ts'
 import type { PortalOptions } from '../portal/index.ts'
 import type { Listener } from '../server/index.ts'
+import { localAdminUrl } from '../server/http-server.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
 import { openStore } from '../store/open-store.ts'
@@ -14,7 +15,8 @@ import type { Store } from '../store/store.ts'
 type PrimaryOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url'>
 
 /** The operator's application of a gateway with workers: the primary serves it, with a connection to the store that is opened when it is needed. */
-export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url } }: GatewayConfig, options: PrimaryOptions) => {
+export const openPrimaryOperatorApp = (config: GatewayConfig, options: PrimaryOptions) => {
+  const { store: storeAddress, admin } = config
   let opening: Promise<Store> | undefined
   const openOnce = (): Promise<Store> =>
     (opening ??= openStore(storeAddress, systemClock).catch((error: unknown) => {
@@ -22,7 +24,7 @@ export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url } }: 
       opening = undefined
       throw error
     }))
-  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url })
+  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url: admin.url ?? localAdminUrl(config) })
   return {
     serve: app.serve,
     async close(): Promise<void> {

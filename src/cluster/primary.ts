@@ -9,6 +9,7 @@ import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
 import { openAdminListener } from '../server/index.ts'
 import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/http-server.ts'
+import { openAdminCertificate } from '../server/tls-certificate.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
@@ -141,7 +142,9 @@ const openListeners = async (config: ValidConfig, current: CurrentConfig, contex
     canMail: portalConfig.smtp !== undefined,
     ...{ version, clock: systemClock, log },
   })
-  const admin = listen.admin && (await openAdminListener(listen.admin, { ...options, operatorApp: operatorApp.serve }))
+  const tls = openAdminCertificate(adminConfig, { clock: systemClock, log, metrics })
+  if (tls !== undefined) closers.push(async () => tls.stop())
+  const admin = listen.admin && (await openAdminListener(listen.admin, { ...options, operatorApp: operatorApp.serve }, tls))
   if (admin !== undefined) closers.push(() => admin.stop())
   closers.push(() => operatorApp.close())
   const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(listen, 'rpc'))

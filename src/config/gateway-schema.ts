@@ -6,7 +6,7 @@ import { accessLogSchema } from './access-log-schema.ts'
 import { jwtSchema } from './jwt-schema.ts'
 import { limitsSchema } from './limits-schema.ts'
 import { browserUrlPattern, portalSchema } from './portal-schema.ts'
-import { tlsSchema } from './tls-options.ts'
+import { adminTlsSchema, tlsSchema } from './tls-options.ts'
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 
@@ -79,6 +79,7 @@ export const gatewaySchema = {
             'answered; further requests with a token get 429.',
           examples: ['${ADMIN_TOKEN}'],
         },
+        tls: adminTlsSchema,
         url: {
           type: 'string',
           pattern: browserUrlPattern,

@@ -37,7 +37,7 @@ const supportedReusePort: GatewayRule = source => {
 /** Options of a listener that does not exist. */
 const optionsNeedListener: GatewayRule = source =>
   Object.entries({
-    admin: ['token', 'hosts', 'url'],
+    admin: ['token', 'hosts', 'url', 'tls'],
     portal: ['url', 'networkUrl', 'secret', 'smtp', 'oidc', 'webhooks', 'usageWebhook', 'signUp'],
   }).flatMap(([listener, options]) =>
     options

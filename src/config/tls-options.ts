@@ -8,6 +8,21 @@ import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 
+const certificateProperties = {
+  cert: {
+    type: 'string',
+    format: 'path',
+    description: 'The PEM file of the certificate, followed by its chain; relative to this file.',
+    examples: ['/etc/letsencrypt/live/rpc.example.com/fullchain.pem'],
+  },
+  key: {
+    type: 'string',
+    format: 'path',
+    description: 'The PEM file of the private key, without a passphrase; relative to this file.',
+    examples: ['/etc/letsencrypt/live/rpc.example.com/privkey.pem'],
+  },
+} as const satisfies ObjectSchema['properties']
+
 /** `listen.tls`. */
 export const tlsSchema = {
   type: 'object',
@@ -15,26 +30,25 @@ export const tlsSchema = {
     'TLS on the RPC listener and the portal, version 1.2 or 1.3. The files are read again when they change; open connections stay. Without it, ' +
     'the listeners speak plain HTTP, for a proxy that ends TLS.',
   properties: {
-    cert: {
-      type: 'string',
-      format: 'path',
-      description: 'The PEM file of the certificate, followed by its chain; relative to this file.',
-      examples: ['/etc/letsencrypt/live/rpc.example.com/fullchain.pem'],
-    },
-    key: {
-      type: 'string',
-      format: 'path',
-      description: 'The PEM file of the private key, without a passphrase; relative to this file.',
-      examples: ['/etc/letsencrypt/live/rpc.example.com/privkey.pem'],
-    },
+    ...certificateProperties,
     listeners: {
       type: 'array',
       items: { type: 'string', enum: ['rpc', 'portal'] },
       minItems: 1,
       default: ['rpc', 'portal'],
-      description: 'The listeners with TLS. The admin listener has none: it belongs on an address that only operators reach.',
+      description: 'The listeners with TLS. The admin listener has a certificate of its own: admin.tls.',
     },
   },
+  required: ['cert', 'key'],
+} as const satisfies ObjectSchema
+
+/** `admin.tls`. */
+export const adminTlsSchema = {
+  type: 'object',
+  description:
+    'TLS on the admin listener, version 1.2 or 1.3: probes, scrapers and browsers then use https. The files are read again when they change. ' +
+    'Commands such as `tollgate health` accept this certificate alone, whatever hosts it names.',
+  properties: certificateProperties,
   required: ['cert', 'key'],
 } as const satisfies ObjectSchema
 
@@ -59,22 +73,35 @@ const listenerProblems = (source: YamlFile): readonly Problem[] => {
   ]
 }
 
-/** Reads the files of `listen.tls`. Where an option is missing or has the wrong type, the schema has reported it. */
+/** Reads the files of `listen.tls` and of `admin.tls`. Where an option is missing or has the wrong type, the schema has reported it. */
 export const checkTls = (source: YamlFile): TlsCheck => {
-  const cert = source.textAt(['listen', 'tls', 'cert'])
-  const key = source.textAt(['listen', 'tls', 'key'])
+  const { chain, ...listen } = checkFiles(source, 'listen')
+  const admin = checkFiles(source, 'admin')
+  const certificate = isForRpc(source) ? chain?.[0] : undefined
+  return {
+    problems: [...listenerProblems(source), ...listen.problems, ...admin.problems],
+    warnings: [...listen.warnings, ...admin.warnings],
+    ...(certificate && { certificate }),
+  }
+}
+
+interface FilesCheck extends Pick<TlsCheck, 'problems' | 'warnings'> {
+  readonly chain?: readonly X509Certificate[]
+}
+
+const checkFiles = (source: YamlFile, owner: 'listen' | 'admin'): FilesCheck => {
+  const path = [owner, 'tls']
+  const [cert, key] = [source.textAt([...path, 'cert']), source.textAt([...path, 'key'])]
   if (!cert || !key) return { problems: [], warnings: [] }
   const directory = dirname(source.path)
   const read = readTlsFiles({ cert: resolve(directory, cert), key: resolve(directory, key) })
   if ('option' in read) {
     const { option, message, hint } = read
-    const problem = source.problemAt(['listen', 'tls', option], `listen.tls.${option}: ${message}`, hint)
-    return { problems: [...listenerProblems(source), problem], warnings: [] }
+    return { problems: [source.problemAt([...path, option], `${owner}.tls.${option}: ${message}`, hint)], warnings: [] }
   }
   const invalid = validityProblem(read.chain, systemClock.now())
-  const warnings = invalid === undefined ? [] : [source.problemAt(['listen', 'tls', 'cert'], `listen.tls.cert: ${invalid}`)]
-  const certificate = isForRpc(source) ? read.chain[0] : undefined
-  return { problems: listenerProblems(source), warnings, ...(certificate && { certificate }) }
+  const warnings = invalid === undefined ? [] : [source.problemAt([...path, 'cert'], `${owner}.tls.cert: ${invalid}`)]
+  return { problems: [], warnings, chain: read.chain }
 }
 
 const isForRpc = (source: YamlFile): boolean => {

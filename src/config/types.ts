@@ -1,5 +1,6 @@
 import type { Plan } from '../plugin/call.ts'
 import type { AccessLogConfig } from '../services/access-log.ts'
+import type { TlsFiles } from '../services/tls-files.ts'
 import type { JwtOptions } from '../services/jwt/index.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { HttpImplementation } from '../services/upstream-client/http-connection.ts'
@@ -49,6 +50,7 @@ export interface GatewayConfig {
     readonly url?: string
     /** Hosts that its requests may name besides loopback names and its own address, that of `url` included; as in networks. */
     readonly hosts: readonly string[]
+    readonly tls?: TlsFiles
   }
   readonly headers: {
     /** Whether `X-Tollgate-Upstream` is sent. */
@@ -88,9 +90,7 @@ export interface GatewayConfig {
 }
 
 /** The paths of PEM files, absolute. */
-export interface TlsOptions {
-  readonly cert: string
-  readonly key: string
+export interface TlsOptions extends TlsFiles {
   /** Those that accept TLS, and nothing else. */
   readonly listeners: readonly ('rpc' | 'portal')[]
 }

@@ -3,7 +3,8 @@ import { openOperatorApp, openPortal } from '../portal/index.ts'
 import type { PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
-import { openTlsCertificate } from '../server/tls-certificate.ts'
+import { localAdminUrl } from '../server/http-server.ts'
+import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -50,10 +51,12 @@ export const openListeners = async (
     dashboardUrl: () => config.portal.url ?? portal?.url,
     secrets: config.portal.secrets,
     canMail: config.portal.smtp !== undefined,
-    ...{ storeAddress: config.store, url: config.admin.url, version, clock, log },
+    ...{ storeAddress: config.store, url: config.admin.url ?? localAdminUrl(config), version, clock, log },
   })
   const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
-  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions))
+  const adminTls = openAdminCertificate(config.admin, context)
+  if (adminTls !== undefined) closers.push(async () => adminTls.stop())
+  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions, adminTls))
   // Closed after the calls in flight have finished, so that they answer until then.
   if (admin !== undefined) closers.splice(-1, 0, operatorApp.close, () => admin.stop())
   portal =

@@ -125,8 +125,8 @@ export const openRpcListener = async ({
 }
 
 /** Opens the admin listener. Rejects with ListenError. */
-export const openAdminListener = (address: Address, options: AdminOptions): Promise<Listener> =>
-  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback())
+export const openAdminListener = (address: Address, options: AdminOptions, tls?: TlsServers): Promise<Listener> =>
+  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback(), tls)
 
 /** A listener whose application is loaded with the first request. */
 export interface AppListener extends Listener {

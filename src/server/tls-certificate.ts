@@ -17,12 +17,22 @@ import type { TlsServers } from './http-server.ts'
 export const openTlsCertificate = (
   { tls }: GatewayConfig['listen'],
   listeners: TlsOptions['listeners'],
-  options: Omit<TlsCertificateOptions, 'files'>,
+  options: Omit<TlsCertificateOptions, 'files' | 'owner'>,
 ): TlsCertificate | undefined =>
-  tls?.listeners.some(listener => listeners.includes(listener)) === true ? new TlsCertificate({ ...options, files: tls }) : undefined
+  tls?.listeners.some(listener => listeners.includes(listener)) === true
+    ? new TlsCertificate({ ...options, files: tls, owner: 'listen' })
+    : undefined
+
+/** That of the admin listener, where it has TLS. Throws ListenError when its files cannot be used. */
+export const openAdminCertificate = (
+  { tls }: GatewayConfig['admin'],
+  options: Omit<TlsCertificateOptions, 'files' | 'owner'>,
+): TlsCertificate | undefined => tls && new TlsCertificate({ ...options, files: tls, owner: 'admin' })
 
 interface TlsCertificateOptions {
   readonly files: TlsFiles
+  /** The part of gateway.yaml that has `tls`. */
+  readonly owner: 'listen' | 'admin'
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
@@ -44,12 +54,12 @@ export class TlsCertificate implements TlsServers {
 
   /** Throws ListenError when the files cannot be used. */
   constructor(options: TlsCertificateOptions) {
-    const { files, clock, metrics } = options
+    const { files, owner, clock, metrics } = options
     const pair = readTlsFiles(files)
-    if ('option' in pair) throw new ListenError(`cannot serve TLS: listen.tls.${pair.option}: ${pair.message}`)
+    if ('option' in pair) throw new ListenError(`cannot serve TLS: ${owner}.tls.${pair.option}: ${pair.message}`)
     this.#options = options
     this.#pair = pair
-    this.#expiry = metrics.gauge(metricDefinitions.tlsCertificateExpiry, {})
+    this.#expiry = metrics.gauge(metricDefinitions.tlsCertificateExpiry, { option: `${owner}.tls` })
     this.#failedHandshakes = metrics.counter(metricDefinitions.tlsHandshakesFailed, {})
     this.#expiry.set(expiryOf(pair.chain) / 1000)
     const paths = [files.cert, files.key]

@@ -25,15 +25,15 @@ export const systemMetricDefinitions = {
   tlsCertificateExpiry: {
     name: 'tollgate_tls_certificate_expiry_timestamp_seconds',
     type: 'gauge',
-    labels: [],
-    help: 'When the certificate of `listen.tls`, or one of its chain, expires, in seconds since 1970: of the processes, the earliest. Absent without it.',
+    labels: ['option'],
+    help: 'When the certificate of the option `listen.tls` or `admin.tls`, or one of its chain, expires, in seconds since 1970: of the processes, the earliest. Absent without it.',
     aggregation: 'min',
   },
   tlsHandshakesFailed: {
     name: 'tollgate_tls_handshakes_failed_total',
     type: 'counter',
     labels: [],
-    help: 'TLS handshakes that failed: the client refused the certificate, spoke no TLS, or only versions before 1.2. Absent without `listen.tls`.',
+    help: 'TLS handshakes that failed: the client refused the certificate, spoke no TLS, or only versions before 1.2. Absent without `listen.tls` and `admin.tls`.',
   },
   tokens: {
     name: 'tollgate_tokens_total',

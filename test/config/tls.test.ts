@@ -53,6 +53,16 @@ t.test('what is wrong with a file is shown where gateway.yaml names it', async t
   }
 })
 
+t.test('the admin listener has files of its own, which are checked as well', async t => {
+  const loadAdmin = (listener: string) =>
+    load(t, `{ cert: tls/valid.pem, key: tls/valid.pem }\n  ${listener}\nadmin: { tls: { cert: tls/old.pem, key: tls/none.pem } }`, {
+      'tls/old.pem': pem('expired'),
+    })
+  t.match((await loadAdmin('admin: 127.0.0.1:8082')).problems, [{ message: 'admin.tls.key: no such file', line: 6, column: 41 }])
+  const messages = (await loadAdmin('portal: 127.0.0.1:8081')).problems.map(({ message }) => message)
+  t.same(messages.sort(), ['admin.tls has no effect without listen.admin', 'admin.tls.key: no such file'])
+})
+
 t.test('a chain in the wrong order is recognized', async t => {
   const files = { 'tls/chain.pem': pem('authority') + pem('valid') }
   const { problems } = await load(t, '{ cert: tls/chain.pem, key: tls/valid.pem }', files)

@@ -77,6 +77,7 @@ t.test('pods run with a read-only root as a user of their own, and probes ask th
     ],
   })
   const template = read('deploy/helm/tollgate/templates/deployment.yaml')
+  for (const [, probe = ''] of template.matchAll(/httpGet: \{(.*)\},/g)) t.match(probe, 'scheme: {{ $scheme }}')
   for (const probe of ['livenessProbe', 'readinessProbe', 'startupProbe', 'securityContext', 'volumeMounts']) t.match(template, `${probe}:`)
   t.end()
 })

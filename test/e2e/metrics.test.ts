@@ -130,9 +130,9 @@ t.test('a gateway that has served calls', async t => {
     const defined = new Map(definitions.map(({ name, type }) => [name, type]))
     const shown = new Map(Array.from(text.matchAll(/^# TYPE (\S+) (\S+)$/gm), ([, name = '', type = '']) => [name, type]))
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
-    // What other tests show: it needs Redis, subscriptions, a reload, alerts, a refused socket or a node that is excluded, slow or limited.
+    // What other tests show: it needs Redis, subscriptions, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|tollgate_tls|proxy_headers|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_excluded|upstream_reduced|rate_limited|rate_spent|breaker/
+      /shared_cache|subscription|tollgate_tls|tollgate_tokens|proxy_headers|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_excluded|upstream_reduced|rate_limited|rate_spent|breaker/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

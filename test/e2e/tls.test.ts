@@ -14,7 +14,6 @@ import { WebSocket } from 'ws'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // `listen.tls`, with the TLS clients that callers use.
@@ -43,9 +42,13 @@ const deploy = (t: Test, workers: number, listenOptions: object = {}): { deploym
   writeSecret(secretDir, 1, certificateOf('valid'), keyOf('valid'))
   for (const file of ['tls.crt', 'tls.key']) symlinkSync(`..data/${file}`, join(secretDir, file))
   const listeners = workers === 1 ? ['rpc'] : ['rpc', 'portal']
-  const tls = { cert: join(secretDir, 'tls.crt'), key: join(secretDir, 'tls.key'), listeners }
+  const files = { cert: join(secretDir, 'tls.crt'), key: join(secretDir, 'tls.key') }
+  const tls = { ...files, listeners }
   const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls, ...listenOptions }
-  const deployment = createDeployment({ gateway: { listen, workers }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  const deployment = createDeployment({
+    gateway: { listen, admin: { tls: files }, workers },
+    networks: { testnet: networkFile('testnet', [node.url]) },
+  })
   t.teardown(async () => {
     await deployment.remove()
     rmSync(secretDir, { recursive: true })
@@ -92,10 +95,26 @@ const servedSerial = async (url: string): Promise<string> => {
   return serialNumber
 }
 
+const adminAgent = new Agent({ connect: { ca }, pipelining: 0 })
+t.teardown(() => adminAgent.destroy())
+
+/** The commands that ask the running gateway, with the port that it has got. */
+const checkAdminCommands = async (t: Test, { deployment, admin }: { deployment: Deployment; admin: string }): Promise<void> => {
+  const config = JSON.parse(readFileSync(join(deployment.dir, 'gateway.yaml'), 'utf8'))
+  const listen = { ...config.listen, admin: new URL(admin).host }
+  deployment.writeGateway({ ...config, listen })
+  t.match(await deployment.run('health'), { code: 0, stdout: 'ready' })
+  t.match(await deployment.run('top', '--once', '--json', '--interval', '100ms'), { code: 0 })
+  const other = join(certificates, 'other-host.pem')
+  deployment.writeGateway({ ...config, listen, admin: { tls: { cert: other, key: other } } })
+  t.match(await deployment.run('health'), { code: 1, stderr: /no gateway answers at https:/ }, 'another certificate is not trusted')
+  deployment.writeGateway(config)
+}
+
 /** The value of the first series of a metric. */
 const metric = async (gateway: GatewayProcess, name: string): Promise<number> => {
-  const { text } = await post(`${gateway.admin}/metrics`, '', { method: 'GET' })
-  return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (.*)$`, 'm').exec(text)?.[1])
+  const response = await fetch(`${gateway.admin}/metrics`, { dispatcher: adminAgent })
+  return Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (.*)$`, 'm').exec(await response.text())?.[1])
 }
 
 for (const workers of [1, 2]) {
@@ -104,7 +123,8 @@ for (const workers of [1, 2]) {
     const { gateway, key } = await startWithKey(deployment)
     t.match(gateway.rpc, /^https:\/\/127\.0\.0\.1:\d+$/)
     t.match(gateway.portal, workers === 1 ? /^http:/ : /^https:/)
-    t.match(gateway.admin, /^http:/)
+    t.match(gateway.admin, /^https:/)
+    if (workers === 1) await checkAdminCommands(t, { deployment, admin: gateway.admin })
     const agent = new Agent({ connect: { ca }, connections: 1 })
     t.teardown(() => agent.destroy())
     const call = (method: string, params?: readonly unknown[]) => callBy(agent, gateway.http(key), method, params)

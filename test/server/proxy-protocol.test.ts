@@ -87,7 +87,7 @@ const startServer = async (
   const [clock, metrics, log] = [new TestClock(), createMetricsRegistry(), new TestLog()]
   const proxyProtocol = new ProxyProtocol({ trustedProxies, clock, log, metrics })
   const readClientAddress = createClientAddressReader(trustedProxies, proxyProtocol)
-  const tls = isSecure ? new TlsCertificate({ files: { cert: pem, key: pem }, clock, log, metrics }) : undefined
+  const tls = isSecure ? new TlsCertificate({ files: { cert: pem, key: pem }, owner: 'listen', clock, log, metrics }) : undefined
   const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
   const server = createRpcServer(services, (req, res) => void res.end(readClientAddress(req)), tls)
   paceConnections(server, { scheduler, trustedProxies, isTls: isSecure, proxyProtocol })

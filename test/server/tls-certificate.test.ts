@@ -35,7 +35,7 @@ const startServer = async (t: Test, options: ServerOptions = {}) => {
   const { connections = 100, handshakeTimeoutMs = 10_000, scheduler = new FairScheduler(clock), trustedProxies = [] } = options
   const [metrics, log] = [createMetricsRegistry(), new TestLog()]
   const valid = join(certificates, 'valid.pem')
-  const tls = new TlsCertificate({ files: { cert: valid, key: valid }, clock, log, metrics, handshakeTimeoutMs })
+  const tls = new TlsCertificate({ files: { cert: valid, key: valid }, owner: 'listen', clock, log, metrics, handshakeTimeoutMs })
   const services = { countResponse: (status: number) => t.fail(`a response: ${status}`), accessLog: fakeAccessLog }
   const server = createRpcServer(services, (req, res) => void res.end(`${req.method} ${req.url}`), tls).listen(0, '127.0.0.1')
   paceConnections(server, { scheduler, trustedProxies, isTls: true })
@@ -167,6 +167,8 @@ t.test('handshakes of a trusted proxy wait for the turn of all handshakes alone'
 
 t.test('files that have become unusable since they were checked fail the start in words', async t => {
   const files = { cert: join(certificates, 'valid.pem'), key: join(certificates, 'none.pem') }
-  const open = () => new TlsCertificate({ files, clock, log: new TestLog(), metrics: createMetricsRegistry() })
-  t.throws(open, new ListenError('cannot serve TLS: listen.tls.key: no such file'))
+  for (const owner of ['listen', 'admin'] as const) {
+    const open = () => new TlsCertificate({ files, owner, clock, log: new TestLog(), metrics: createMetricsRegistry() })
+    t.throws(open, new ListenError(`cannot serve TLS: ${owner}.tls.key: no such file`))
+  }
 })
