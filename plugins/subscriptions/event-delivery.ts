@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { getOrCreate } from '../../src/plugin/plugin.ts'
-import type { CallContext, KeyChargeResult, Services } from '../../src/plugin/plugin.ts'
+import type { CallContext, CountedCall, KeyChargeResult, Services } from '../../src/plugin/plugin.ts'
 import type { Subscription, SubscriptionKind } from './subscription.ts'
 
 /** Events that one turn of the event loop sends: 256 of 2 KB take 5 ms. */
@@ -65,18 +65,16 @@ export class EventDelivery {
       )
       day = repeated?.kind === 'charged' ? repeated.day : undefined
     }
-    for (const subscription of subscriptions) {
-      if (undelivered.has(subscription)) continue
-      const isCharged = due.has(subscription) && day !== undefined
-      if (isCharged) subscription.recordCharge(timestampMs)
-      this.#count(subscription, isCharged ? day : undefined)
-    }
+    const delivered = subscriptions.filter(each => !undelivered.has(each))
+    const charged = delivered.filter(each => due.has(each) && day !== undefined)
+    for (const subscription of charged) subscription.recordCharge(timestampMs)
+    this.#count(first, { calls: charged.length, credits: costOf(charged), day })
+    this.#count(first, { calls: delivered.length - charged.length, credits: 0, day: undefined })
   }
 
   /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
   async #charge(due: readonly Subscription[], payer: Payer): Promise<ChargeResult> {
-    const credits = due.reduce((sum, { topic }) => sum + topic.cost, 0)
-    return due.length > 0 ? this.#options.events.charge(payer, credits) : undefined
+    return due.length > 0 ? this.#options.events.charge(payer, costOf(due)) : undefined
   }
 
   /** As they are now: plan, limits and what the key allows may have changed. A key that is no longer valid closes the WebSocket elsewhere. */
@@ -105,16 +103,18 @@ export class EventDelivery {
     return isDelivered
   }
 
-  /** As one call of `eth_subscription`, the method of notifications. */
-  #count({ topic, subscriber: { account, key } }: Subscription, day: number | undefined): void {
+  /** A block for a subscription is a call of `eth_subscription`, the method of notifications. All of one key are counted at once. */
+  #count({ subscriber: { account, key } }: Subscription, counted: Pick<CountedCall, 'calls' | 'credits' | 'day'>): void {
     const { usage, network } = this.#options
-    const credits = day === undefined ? 0 : topic.cost
+    if (counted.calls === 0) return
     const group = { account: account.id, key: key.id, network: network.name, method: 'eth_subscription', outcome: 'ok', forwarded: false }
-    usage.count({ ...group, day, calls: 1, credits })
+    usage.count({ ...group, ...counted })
   }
 }
 
 const newList = (): Subscription[] => []
+
+const costOf = (subscriptions: readonly Subscription[]): number => subscriptions.reduce((sum, { topic }) => sum + topic.cost, 0)
 
 type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' } | undefined>
 

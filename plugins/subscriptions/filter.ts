@@ -142,7 +142,8 @@ export class Filter {
     this.#changes = []
     this.#chars = 0
     this.#onResize(this, -chars)
-    if (this.#isFollowing && tip !== undefined) this.position = tip
+    // What the feed has announced, and not published yet, may be below what was delivered at resume().
+    if (this.#isFollowing && tip !== undefined) this.position = this.#isNew(tip) ? tip : this.#resumedAt
     return { text: `[${changes.join(',')}]`, count: changes.length }
   }
 }

@@ -17,10 +17,11 @@ export interface EventRules {
 /** The rules of all stages of a pipeline: each may refuse, and the first that charges does. */
 export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventRules => {
   const charging = rules.find(({ charge }) => charge !== undefined)
+  const refusals = rules.flatMap(({ refuse }) => refuse ?? [])
   return {
     refuse(key, origin) {
-      for (const { refuse } of rules) {
-        const failure = refuse?.(key, origin)
+      for (const refuse of refusals) {
+        const failure = refuse(key, origin)
         if (failure !== undefined) return failure
       }
       return undefined

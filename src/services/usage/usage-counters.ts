@@ -7,8 +7,8 @@ import { hourMs, hoursPerDay } from '../../util/dates.ts'
 export interface CountedCall extends UsageGroup {
   /** The day that was charged, in days since 1970, UTC; undefined when none was. */
   readonly day: number | undefined
-  /** -1 takes a call back. */
-  readonly calls: 1 | -1
+  /** Less than 0 takes calls back. */
+  readonly calls: number
   readonly credits: number
 }
 

@@ -56,7 +56,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
   const stopStore = (): void => {
     isStoreAvailable = false
   }
-  const counted = () => usage.map(({ key, method, credits, day }) => `${key} ${method} ${credits} ${day ?? '-'}`)
+  const counted = () => usage.map(({ calls, key, method, credits, day }) => `${calls} ${key} ${method} ${credits} ${day ?? '-'}`)
   return { subscribe, deliver, delivery, charges, counted, stopStore, left: () => left }
 }
 
@@ -69,12 +69,7 @@ t.test('events of a block', async t => {
       { key: 'key_1', credits: 100 },
       { key: 'key_2', credits: 50 },
     ])
-    t.same(counted().sort(), [
-      'key_1 eth_subscription 50 7',
-      'key_1 eth_subscription 50 7',
-      'key_2 eth_subscription 0 -',
-      'key_2 eth_subscription 50 7',
-    ])
+    t.same(counted().sort(), ['1 key_2 eth_subscription 0 -', '1 key_2 eth_subscription 50 7', '2 key_1 eth_subscription 100 7'])
     for (const { sent } of subscriptions) t.same(sent, ['a', 'b'])
   })
 
@@ -97,7 +92,7 @@ t.test('events of a block', async t => {
     gone.signal.abort()
     await deliver([slow, other, gone], 0)
     t.same(charges, [{ key: 'key_1', credits: 50 }])
-    t.same(counted(), ['key_1 eth_subscription 50 7'])
+    t.same(counted(), ['1 key_1 eth_subscription 50 7'])
     t.same([slow.sent, other.sent, gone.sent], [[], ['a', 'b'], []])
   })
 

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { FilterValues } from '../../../plugins/subscriptions/filter-values.ts'
+import { Filter } from '../../../plugins/subscriptions/filter.ts'
 import type { FilterTopic } from '../../../plugins/subscriptions/filter.ts'
 import { Filters } from '../../../plugins/subscriptions/filters.ts'
 import type { Fetch } from '../../../plugins/subscriptions/missed-changes.ts'
@@ -440,6 +441,18 @@ t.test('a filter whose process has ended', async t => {
     t.same(textOf(await request(owner, 'changes', id)), [hashAt(2)])
     await owner.close()
     t.same(textOf(await polled), [hashAt(3)])
+  })
+
+  t.test('does not fall back behind what was delivered when it was resumed', async t => {
+    const stored = { id: '0x1', account: 'alice', firstBlock: 1, position: idAt(2) }
+    const filter = new Filter({ ...stored, topic: { kind: 'newHeads' }, resumed: stored, usedAt: 0, onResize: () => undefined })
+    const added = [4, 5].map(number => ({ ...idAt(number), json: '' }))
+    t.ok(filter.follow({ removed: [], added }))
+    t.ok(filter.resume({ changes: [], position: idAt(4), firstBlock: 1 }))
+    filter.take(idAt(3))
+    t.same(filter.position, idAt(4), 'the feed has announced block 5, and published block 3')
+    filter.take(idAt(5))
+    t.same(filter.position, idAt(5))
   })
 
   t.test('waits for a store that does not answer', async t => {
