@@ -79,7 +79,7 @@ const secretsOfHeader = (value: string): readonly string[] => {
   return [value, token, user, ...user.split(':')].filter(text => text.length >= minPathKeyChars && !pathWords.test(text))
 }
 
-/** The texts by which a secret can be recognized: as it is, and as URLs, JSON, base64 and hex write it. */
+/** The texts by which a secret can be recognized: as it is, and as URLs, JSON, HTML, base64 and hex write it. */
 const encodingsOf = (secret: string): readonly string[] => {
   const bytes = Buffer.from(secret)
   const hex = bytes.toString('hex')
@@ -88,15 +88,30 @@ const encodingsOf = (secret: string): readonly string[] => {
   return [
     secret,
     encodeURIComponent(secret),
+    // A URL in the query of another: a proxy that redirects to a page for errors.
+    encodeURIComponent(encodeURIComponent(secret)),
     hex.replace(/../g, '%$&'),
     hex,
     inJson,
     inJson.replaceAll('/', '\\/'),
     Array.from(secret, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+    ...htmlEscapes.map(escapes => escapeHtml(secret, escapes)),
     ...base64,
     ...base64.map(text => text.replaceAll('+', '-').replaceAll('/', '_')),
   ]
 }
+
+/** What is escaped in HTML by most, by Go's html/template, and by Mustache. */
+const htmlEscapes: readonly Readonly<Record<string, string>>[] = [
+  { '"': '&quot;' },
+  { '"': '&#34;', '+': '&#43;' },
+  { '"': '&quot;', '/': '&#x2F;', '=': '&#x3D;', '`': '&#x60;' },
+]
+
+const escapeHtml = (text: string, escapes: Readonly<Record<string, string>>): string =>
+  text.replace(/\W/g, char => escapes[char] ?? alwaysEscaped[char] ?? char)
+
+const alwaysEscaped: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', "'": '&#39;' }
 
 /** What base64 makes of the bytes alone, when `offset` other bytes, and any number more, stand before them. */
 const base64CoreOf = (bytes: Buffer, offset: number): readonly string[] => {
