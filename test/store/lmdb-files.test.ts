@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmod, readFile, readdir, stat, writeFile } from 'node:fs/promises'
+import { chmod, readFile, readdir, stat, writeFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -59,6 +59,27 @@ t.test('a store refuses a file that was cut off or damaged, and leaves it as it 
   const again = await openAt(path)
   t.match(await again.account('name-199'), { id: 'acc_199' })
   await again.close()
+})
+
+t.test('an empty file is no new store, unless another process is just creating it', async t => {
+  const path = await tempFolder(t)
+  const store = await openAt(path)
+  await store.addAccount({ id: 'acc_1', name: 'one', plan: 'core', created: 1 })
+  await store.close()
+  const file = join(path, 'data.mdb')
+  const intact = await readFile(file)
+  await writeFile(file, '')
+  await t.rejects(openAt(path), { name: 'StoreError', message: /data\.mdb is empty.*: restore it from a backup, or delete it/ })
+  t.equal((await stat(file)).size, 0)
+  const opening = openAt(path)
+  await writeFile(file, intact)
+  const again = await opening
+  t.match(await again.account('one'), { id: 'acc_1' })
+  await again.close()
+  await rm(file)
+  const newStore = await openAt(path)
+  t.equal(await newStore.account('one'), undefined)
+  await newStore.close()
 })
 
 t.test('a store can be opened while others write to it: a page that is used anew is no damage', async t => {

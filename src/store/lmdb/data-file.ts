@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises'
 import type { FileHandle } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { StoreError } from '../store.ts'
 
 /**
@@ -12,8 +13,7 @@ export const assertIntactDataFile = async (path: string): Promise<void> => {
   try {
     let lastTransaction: bigint | undefined
     for (;;) {
-      const { size } = await file.stat()
-      if (size === 0) return
+      const size = await sizeOnceCreated(file, path)
       const found = await findDamage(file, size)
       if (found.damage === undefined) return
       // While gateways write, pages that were in use when the check began are used anew.
@@ -23,6 +23,20 @@ export const assertIntactDataFile = async (path: string): Promise<void> => {
   } finally {
     await file.close()
   }
+}
+
+/** LMDB creates the file empty, and writes to it at once. */
+const maxEmptyMs = 2_000
+const emptyCheckIntervalMs = 50
+
+/** A file that stays empty was cut off: it may have had all accounts, so that no new store begins in it. */
+const sizeOnceCreated = async (file: FileHandle, path: string): Promise<number> => {
+  for (let waitedMs = 0; waitedMs < maxEmptyMs; waitedMs += emptyCheckIntervalMs) {
+    const { size } = await file.stat()
+    if (size > 0) return size
+    await sleep(emptyCheckIntervalMs)
+  }
+  throw new StoreError(`${path} is empty, as after a failed copy: restore it from a backup, or delete it to begin a new store`)
 }
 
 const damaged = (path: string, damage: string): StoreError =>

@@ -59,7 +59,7 @@ const prepareFiles = async (path: string): Promise<void> => {
   const data = join(path, 'data.mdb')
   const found = await stat(data).catch(() => undefined)
   try {
-    if (found === undefined || found.size === 0) await writeZeros(join(path, temporaryName()), newStoreBytes, rm)
+    if (found === undefined) await writeZeros(join(path, temporaryName()), newStoreBytes, rm)
     if (!existsSync(join(path, 'lock.mdb')))
       await writeZeros(join(path, temporaryName()), lockFileBytes, temporary => linkUnlessExists(temporary, join(path, 'lock.mdb')))
   } catch (cause) {
