@@ -4,7 +4,6 @@ import { version } from '../core/version.ts'
 import { openPortal, openOperatorApp } from '../portal/index.ts'
 import type { PortalOptions } from '../portal/index.ts'
 import type { Listener } from '../server/index.ts'
-import { localAdminUrl } from '../server/http-server.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
 import { openStore } from '../store/open-store.ts'
@@ -12,11 +11,10 @@ import type { GatewayConfig } from '../config/types.ts'
 import type { OperatorAppOptions } from '../portal/operator/operator-app.ts'
 import type { Store } from '../store/store.ts'
 
-type PrimaryOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url'>
+type PrimaryOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url' | 'isTls'>
 
 /** The operator's application of a gateway with workers: the primary serves it, with a connection to the store that is opened when it is needed. */
-export const openPrimaryOperatorApp = (config: GatewayConfig, options: PrimaryOptions) => {
-  const { store: storeAddress, admin } = config
+export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url, tls } }: GatewayConfig, options: PrimaryOptions) => {
   let opening: Promise<Store> | undefined
   const openOnce = (): Promise<Store> =>
     (opening ??= openStore(storeAddress, systemClock).catch((error: unknown) => {
@@ -24,7 +22,7 @@ export const openPrimaryOperatorApp = (config: GatewayConfig, options: PrimaryOp
       opening = undefined
       throw error
     }))
-  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url: admin.url ?? localAdminUrl(config) })
+  const app = openOperatorApp({ ...options, openStore: openOnce, storeAddress, url, isTls: tls !== undefined })
   return {
     serve: app.serve,
     async close(): Promise<void> {

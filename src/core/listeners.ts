@@ -3,7 +3,6 @@ import { openOperatorApp, openPortal } from '../portal/index.ts'
 import type { PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
-import { localAdminUrl } from '../server/http-server.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
@@ -51,7 +50,7 @@ export const openListeners = async (
     dashboardUrl: () => config.portal.url ?? portal?.url,
     secrets: config.portal.secrets,
     canMail: config.portal.smtp !== undefined,
-    ...{ storeAddress: config.store, url: config.admin.url ?? localAdminUrl(config), version, clock, log },
+    ...{ storeAddress: config.store, url: config.admin.url, isTls: config.admin.tls !== undefined, version, clock, log },
   })
   const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
   const adminTls = openAdminCertificate(config.admin, context)

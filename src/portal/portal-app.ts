@@ -26,7 +26,7 @@ import { peopleRoutes } from './routes/people.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { hasEnded, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
+import { hasEnded, isHttps, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
 import { readSigningKeys } from './signing-key.ts'
 
 // What else is loaded with the first request.
@@ -67,7 +67,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(respondWithEventStream)
   app.use(
     sessionMiddleware(app, {
-      ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', url },
+      ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', secure: isHttps(url) },
       readSigningKeys: async () => (await readSigningKeys(store, secrets, 'session-cookies')).map(secret => secret.reveal()),
     }),
   )
@@ -114,7 +114,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
     query: route.query && checkInput('query', route.query, { ...ctx.query }),
     body: route.body && checkInput('body', route.body, ctx.request.body),
     session,
-    signInSecret: signInSecretOf(ctx, services.url.startsWith('https:')),
+    signInSecret: signInSecretOf(ctx, isHttps(services.url)),
     person,
   }
   if (person !== undefined) countChange(route as Route, person, services) // with a person, it is no public route

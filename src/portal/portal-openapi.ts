@@ -3,7 +3,7 @@ import { openApiDocument } from './openapi.ts'
 import type { PortalServices } from './portal-services.ts'
 import { responseSchemas } from './response-schemas.ts'
 import type { AnyRoute } from './route.ts'
-import { sessionCookieName } from './sessions.ts'
+import { isHttps, sessionCookieName } from './sessions.ts'
 
 export const portalCookieName = 'tollgate'
 
@@ -15,7 +15,7 @@ export const portalOpenApi = (routes: readonly AnyRoute[], { url, version }: Pic
     url,
     description: 'Keys, credits and usage of one account. Send a personal access token as `Authorization: Bearer TOKEN`.',
     tokenDescription: 'A personal access token.',
-    cookieName: sessionCookieName(portalCookieName, url),
+    cookieName: sessionCookieName(portalCookieName, isHttps(url)),
     schemas: responseSchemas,
     paths: { '/events': { get: eventsOperation } },
   })

@@ -29,26 +29,25 @@ export interface SessionOptions {
   readonly cookieName: string
   /** `strict`: links from other sites open the page signed out. */
   readonly sameSite: 'lax' | 'strict'
-  /** The URL that browsers use. With https, the cookie is sent over https alone. */
-  readonly url: string
+  /** Browsers use https: the cookie is sent over https alone. */
+  readonly secure: boolean
   /** Sign cookies: the first signs, all are accepted. Read with the first request. */
   readSigningKeys(): readonly string[] | Promise<readonly string[]>
 }
 
-const isHttps = (url: string): boolean => url.startsWith('https:')
+export const isHttps = (url: string): boolean => url.startsWith('https:')
 
 /** The prefix makes browsers insist on https, this host and no other path. */
-export const sessionCookieName = (name: string, url: string): string => (isHttps(url) ? `__Host-${name}` : name)
+export const sessionCookieName = (name: string, secure: boolean): string => (secure ? `__Host-${name}` : name)
 
 /** Sessions in the store, by the hash of their ids. */
 export const sessionMiddleware = (
   app: Koa,
-  { store, clock, cookieName, sameSite, url, readSigningKeys }: SessionOptions,
+  { store, clock, cookieName, sameSite, secure, readSigningKeys }: SessionOptions,
 ): Koa.Middleware => {
-  const secure = isHttps(url)
   const middleware = createSession(
     {
-      key: sessionCookieName(cookieName, url),
+      key: sessionCookieName(cookieName, secure),
       httpOnly: true,
       sameSite,
       secure,

@@ -46,7 +46,7 @@ const deploy = (t: Test, workers: number, listenOptions: object = {}): { deploym
   const tls = { ...files, listeners }
   const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls, ...listenOptions }
   const deployment = createDeployment({
-    gateway: { listen, admin: { tls: files }, workers },
+    gateway: { listen, admin: { tls: files, token: adminToken }, workers },
     networks: { testnet: networkFile('testnet', [node.url]) },
   })
   t.teardown(async () => {
@@ -95,6 +95,20 @@ const servedSerial = async (url: string): Promise<string> => {
   return serialNumber
 }
 
+const adminToken = 'admin-canary-token'
+
+/** The session cookie of the operator, as a browser gets it. */
+const signInAsOperator = async (url: string): Promise<string> => {
+  const headers = { 'content-type': 'application/json', origin: url }
+  const response = await fetch(`${url}/login`, {
+    method: 'POST',
+    headers,
+    body: JSON.stringify({ token: adminToken }),
+    dispatcher: adminAgent,
+  })
+  return response.headers.getSetCookie().find(cookie => !cookie.includes('.sig=')) ?? ''
+}
+
 const adminAgent = new Agent({ connect: { ca }, pipelining: 0 })
 t.teardown(() => adminAgent.destroy())
 
@@ -124,6 +138,7 @@ for (const workers of [1, 2]) {
     t.match(gateway.rpc, /^https:\/\/127\.0\.0\.1:\d+$/)
     t.match(gateway.portal, workers === 1 ? /^http:/ : /^https:/)
     t.match(gateway.admin, /^https:/)
+    t.match(await signInAsOperator(gateway.admin), /^__Host-.*; secure/i)
     if (workers === 1) await checkAdminCommands(t, { deployment, admin: gateway.admin })
     const agent = new Agent({ connect: { ca }, connections: 1 })
     t.teardown(() => agent.destroy())

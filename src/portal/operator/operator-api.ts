@@ -6,7 +6,7 @@ import { notFound } from '../api-error.ts'
 import { checkInput, checkParams } from '../route.ts'
 import type { JsonSchema } from '../../config/schema.ts'
 import { openApiDocument } from '../openapi.ts'
-import { sessionCookieName } from '../sessions.ts'
+import { isHttps, sessionCookieName } from '../sessions.ts'
 import { operatorAlertRoutes } from './operator-alerts.ts'
 import { operatorKeyRoutes } from './operator-keys.ts'
 import { operatorCookieName } from './operator-login.ts'
@@ -27,7 +27,7 @@ export const operatorRoutes: readonly OperatorRoute[] = [
 ]
 
 /** The API as an OpenAPI document. */
-export const operatorOpenApi = ({ url = '', version }: Pick<OperatorApiOptions, 'url' | 'version'>): JsonSchema =>
+export const operatorOpenApi = ({ url = '', isTls, version }: Pick<OperatorApiOptions, 'url' | 'isTls' | 'version'>): JsonSchema =>
   openApiDocument(operatorRoutes, {
     title: 'Tollgate operator',
     version,
@@ -36,13 +36,15 @@ export const operatorOpenApi = ({ url = '', version }: Pick<OperatorApiOptions, 
       'Accounts, keys, usage, nodes and the log of changes. Send `admin.token` of gateway.yaml as `Authorization: Bearer TOKEN`, or open a ' +
       'session: POST /login, beside /api/v1, with `{"token": "TOKEN"}`.',
     tokenDescription: '`admin.token` of gateway.yaml.',
-    cookieName: sessionCookieName(operatorCookieName, url),
+    cookieName: sessionCookieName(operatorCookieName, isTls === true || isHttps(url)),
     schemas: operatorSchemas,
   })
 
 export interface OperatorApiOptions {
   /** The URL that browsers use; undefined where it is that of the admin listener. */
   readonly url?: string | undefined
+  /** The admin listener has TLS itself. */
+  readonly isTls?: boolean
   readonly version: string
   openServices(): Promise<Omit<OperatorServices, 'accounts' | 'authentication'>>
 }

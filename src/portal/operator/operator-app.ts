@@ -11,7 +11,7 @@ import { respondWithErrors } from '../error-responses.ts'
 import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { refuseCrossSite, securityHeaders } from '../security.ts'
-import { sessionMiddleware } from '../sessions.ts'
+import { isHttps, sessionMiddleware } from '../sessions.ts'
 import { operatorApiRouter } from './operator-api.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { operatorCookieName, operatorLogin } from './operator-login.ts'
@@ -25,6 +25,8 @@ export interface OperatorAppOptions
   readonly storeAddress: StoreAddress
   /** The URL that browsers use, when it is another than that of the admin listener. */
   readonly url?: string | undefined
+  /** The admin listener has TLS itself. */
+  readonly isTls?: boolean
   /** As of now. */
   plans(): OperatorServices['plans']
 }
@@ -38,7 +40,7 @@ const maxBodySize = '64kb'
 
 /** The operator's page, API and sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
-  const { openStore, storeAddress, clock, log, url = '', plans } = options
+  const { openStore, storeAddress, clock, log, url = '', isTls = false, plans } = options
   const recentTraffic = new RecentTraffic(clock)
   const queryProcess = openQueryProcess(storeAddress, clock)
   const openServices = async () => ({ ...options, store: await openStore(), queries: queryProcess.queries, plans: plans(), recentTraffic })
@@ -58,7 +60,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         clock,
         cookieName: operatorCookieName,
         sameSite: 'strict',
-        url,
+        secure: isTls || isHttps(url),
       },
       // Another token ends all sessions, on every gateway.
       readSigningKeys: () => [token.deriveKey('session-cookies')],
