@@ -41,12 +41,14 @@ export class Filter {
   readonly id: string
   readonly topic: FilterTopic
   readonly account: string
-  /** Blocks up to this one were before the filter. */
+  /** Of the position: blocks up to this one were before the filter. */
   firstBlock: number
   /** In monotonic ms. */
   usedAt: number
   /** Changes up to this block have been delivered. */
   position: BlockId | undefined
+  /** The next `firstBlock`: a reorg may have gone below it, and has not been delivered. */
+  #nextFirstBlock: number
   /** Changes up to this block were delivered at resume(). */
   #resumedAt: BlockId | undefined
   /** What comes until resume(). */
@@ -64,7 +66,7 @@ export class Filter {
     this.topic = topic
     this.account = account
     this.usedAt = usedAt
-    this.firstBlock = resumed?.firstBlock ?? base?.number ?? 0
+    this.firstBlock = this.#nextFirstBlock = resumed?.firstBlock ?? base?.number ?? 0
     this.position = resumed?.position ?? base
     this.#waiting = resumed && { updates: [], changes: [] }
     this.#onResize = onResize
@@ -78,7 +80,7 @@ export class Filter {
     const waiting = this.#waiting
     this.#waiting = undefined
     this.#resumedAt = this.position = position
-    this.firstBlock = firstBlock
+    this.firstBlock = this.#nextFirstBlock = firstBlock
     this.append(changes)
     if (waiting?.updates.every(update => this.follow(update)) === false) return false
     for (const { texts, block } of waiting?.changes ?? []) this.append(texts, block)
@@ -95,7 +97,7 @@ export class Filter {
     if (this.#waiting !== undefined) return this.#waiting.updates.push(update) > 0
     const { removed, added } = update
     const [resumedAt, [first]] = [this.#resumedAt, added]
-    if (first !== undefined && this.#isBeforeFilter(first)) this.firstBlock = first.number - 1
+    if (first !== undefined && this.#isBeforeFilter(first)) this.#nextFirstBlock = first.number - 1
     if (resumedAt !== undefined) {
       if (removed.some(block => !this.#isNew(block))) return false
       if (added.some(({ number, hash }) => number === resumedAt.number && hash !== resumedAt.hash)) return false
@@ -108,7 +110,7 @@ export class Filter {
   /** The filter gets the changes of this block, though it is not above the block at which the filter began. */
   #isBeforeFilter(block: BlockId): boolean {
     if (this.position === undefined && !this.#isFollowing) return true
-    return block.number <= this.firstBlock && this.#isNew(block)
+    return block.number <= this.#nextFirstBlock && this.#isNew(block)
   }
 
   #isNew({ number }: BlockId): boolean {
@@ -143,7 +145,10 @@ export class Filter {
     this.#chars = 0
     this.#onResize(this, -chars)
     // What the feed has announced, and not published yet, may be below what was delivered at resume().
-    if (this.#isFollowing && tip !== undefined) this.position = this.#isNew(tip) ? tip : this.#resumedAt
+    if (this.#isFollowing && tip !== undefined) {
+      this.position = this.#isNew(tip) ? tip : this.#resumedAt
+      this.firstBlock = this.#nextFirstBlock
+    }
     return { text: `[${changes.join(',')}]`, count: changes.length }
   }
 }

@@ -182,6 +182,10 @@ for (const workers of [1, 2]) {
       t.match(await errorOf('eth_subscribe', ['news']), { code: -32601, message: 'no "news" subscription in eth namespace' })
       t.match(await errorOf('eth_subscribe', []), { code: -32602 })
       t.match(await errorOf('eth_subscribe', ['newHeads', {}]), { code: -32602 })
+      t.match(await errorOf('eth_subscribe', ['logs', 'x']), {
+        code: -32602,
+        message: 'params[1] must be a filter object or true or false, not "x"',
+      })
       t.match(await errorOf('eth_subscribe', ['logs', { address: 'x' }]), { code: -32602, message: /address/ })
       t.match(await errorOf('eth_subscribe', ['logs', { topics: [[], [], [], [], []] }]), { code: -32602 })
       t.match(await errorOf('eth_subscribe', ['logs', { fromBlock: 'pending' }]), { code: -32602, message: /"fromBlock"/ })

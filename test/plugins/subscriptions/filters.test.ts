@@ -455,6 +455,21 @@ t.test('a filter whose process has ended', async t => {
     t.same(filter.position, idAt(5))
   })
 
+  t.test('takes back no log of a block from before it, after a reorg that went below it and was not delivered', async t => {
+    const filter = new Filter({
+      id: '0x1',
+      topic: { kind: 'newHeads' },
+      account: 'alice',
+      usedAt: 0,
+      base: idAt(3),
+      onResize: () => undefined,
+    })
+    t.ok(filter.follow({ removed: [idAt(3)], added: [3, 4].map(number => ({ ...idAt(number, 'b'), json: '' })) }))
+    t.match(filter, { firstBlock: 3, position: idAt(3) })
+    filter.take(idAt(4, 'b'))
+    t.match(filter, { firstBlock: 2, position: idAt(4, 'b') })
+  })
+
   t.test('waits for a store that does not answer', async t => {
     const { workers, clock, stopped } = openWorkers(2)
     const [owner, other] = workers as [Filters, Filters]
