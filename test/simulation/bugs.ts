@@ -80,7 +80,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'midnight is late by less than a millisecond',
-    file: 'src/services/ledger/ledger-client.js',
+    file: 'src/services/ledger/day-boundary.js',
     original: 'sentAt + endsInMs - 1',
     replacement: 'sentAt + endsInMs',
     firstSeed: 340,
