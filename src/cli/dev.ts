@@ -1,5 +1,6 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import type { DestinationStream } from 'pino'
 import { AnvilError, startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
@@ -20,11 +21,11 @@ import { openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { exitCodes } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
-import { terminalLogDestination } from './terminal-log.ts'
+import { commandSummaries } from './command-summaries.ts'
 import { createConfigReader, printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
+import { isJsonObject } from '../util/json.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
 export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
@@ -217,3 +218,18 @@ const createDevKey = async (store: Store, plan: string): Promise<string> => {
   await store.addAccount(account)
   return (await createKey(store, systemClock, account.id)).key.reveal()
 }
+
+/** pino's number of the level `error`. */
+const minErrorLevel = 50
+
+/** Writes lines of the log for people: level, message, the other fields, and the stack of an error. The events in `except` are not written. */
+const terminalLogDestination = (out: Terminal['out'], except: readonly string[]): DestinationStream => ({
+  write(line) {
+    const parsed: unknown = JSON.parse(line) // written by pino
+    if (!isJsonObject(parsed) || except.includes(String(parsed['event']))) return
+    const { level, time: _time, pid: _pid, event: _event, msg, err, ...fields } = parsed
+    const details = Object.entries(fields).map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    const stack = isJsonObject(err) ? `\n${String(err['stack'] ?? err['message'])}` : ''
+    out(`${Number(level) >= minErrorLevel ? 'Error' : 'Warning'}: ${[String(msg), ...details].join('  ')}${stack}`)
+  },
+})

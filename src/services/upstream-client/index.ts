@@ -18,7 +18,8 @@ import { RequestDeadline } from './request-limits.ts'
 import type { RequestOptions } from './request-limits.ts'
 import { SecretRedactor } from './secret-redactor.ts'
 import type { UpstreamSockets } from './socket-limit.ts'
-import { withWebSockets } from './ws-client.ts'
+import { requestIdOf } from '../../json-rpc/parse-response.ts'
+import { WsConnection } from './node-websocket.ts'
 
 export type { RequestOptions } from './request-limits.ts'
 
@@ -162,3 +163,31 @@ interface PendingRequest {
 /** No sign of the node's health: the source `gateway` keeps circuit breakers out of it, and the fault lets another node be tried. */
 const concurrencyExceeded = ({ name }: Target): Failure =>
   refuse('unavailable', { source: 'gateway', upstream: name, cause: 'upstream concurrency limit reached' })
+
+/** The same client, which sends requests to endpoints with ws:// or wss:// over WebSockets, one for each endpoint. */
+const withWebSockets = (httpClient: HttpClient, clock: Clock, random: () => number = Math.random): HttpClient => {
+  const connections = new Map<string, WsConnection>()
+  const connectionsByEndpoint = new WeakMap<Endpoint, WsConnection>()
+  const connectionOf = (endpoint: Endpoint): WsConnection =>
+    // Of the headers of requests the upgrade has only the credentials: those of one request, such as its trace, make no other connection.
+    getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, credentials }) =>
+      getOrCreate(
+        connections,
+        JSON.stringify([origin, path, credentials]),
+        () => new WsConnection({ url: origin + path, headers: credentials, clock, random }),
+      ),
+    )
+  return {
+    post: (endpoint, body, handler, idempotent) =>
+      isWebSocket(endpoint)
+        ? connectionOf(endpoint).send(requestIdOf(body), body, handler, idempotent)
+        : httpClient.post(endpoint, body, handler, idempotent),
+    disconnects: endpoint => (isWebSocket(endpoint) ? connectionOf(endpoint).disconnects : httpClient.disconnects(endpoint)),
+    async close() {
+      for (const connection of connections.values()) connection.close()
+      await httpClient.close()
+    },
+  }
+}
+
+const isWebSocket = ({ origin }: Endpoint): boolean => origin.startsWith('ws')

@@ -1,4 +1,5 @@
-import type { JWTVerifyGetKey } from 'jose'
+import { dirname } from 'node:path'
+import type { JWTVerifyGetKey, JSONWebKeySet } from 'jose'
 import { Backoff } from '../../util/async.ts'
 import type { Timer } from '../clock.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
@@ -6,6 +7,8 @@ import type { Gauge } from '../metrics.ts'
 import { fetchKeySet } from './fetch-key-set.ts'
 import { KeySetUnavailable } from './key-set.ts'
 import type { Jose, KeySet, KeySetServices } from './key-set.ts'
+import { ContentWatch } from '../content-watch.ts'
+import { readKeyFile } from './key-file.ts'
 
 const refreshIntervalMs = 300_000
 
@@ -95,5 +98,49 @@ export class RemoteKeySet implements KeySet {
   #schedule(delayMs: number): void {
     this.#timer?.cancel()
     if (!this.#isClosed) this.#timer = this.#services.clock.after(delayMs, () => void this.#refresh())
+  }
+}
+
+/** The keys of a file, which is read again when it changes. */
+export class FileKeySet implements KeySet {
+  version = 0
+  readonly #path: string
+  readonly #services: KeySetServices
+  readonly #isSuccessful: Gauge
+  readonly #watch: ContentWatch
+  #getKey: JWTVerifyGetKey | undefined
+
+  constructor(path: string, services: KeySetServices) {
+    this.#path = path
+    this.#services = services
+    this.#isSuccessful = services.metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
+    this.#watch = new ContentWatch({ folders: [dirname(path)], files: () => [path] }, services.clock)
+    this.#read()
+    this.#watch.start(() => this.#read())
+  }
+
+  readonly getKey: JWTVerifyGetKey = async (header, token) => {
+    if (this.#getKey === undefined) throw new KeySetUnavailable('the file of keys cannot be used')
+    return this.#getKey(header, token)
+  }
+
+  close(): void {
+    this.#watch.stop()
+  }
+
+  /** With a file that has a problem, the keys from before are used on. */
+  #read(): void {
+    const { jose, log } = this.#services
+    const read = readKeyFile(this.#path)
+    this.#isSuccessful.set('keys' in read ? 1 : 0)
+    if (!('keys' in read)) {
+      const reason = read.hint === undefined ? read.message : `${read.message}; ${read.hint}`
+      log.error({ event: 'jwt-keys-unavailable', file: this.#path, reason }, `keys of tokens not loaded: ${reason}`)
+      return
+    }
+    const keysById = jose.createLocalJWKSet({ keys: [...read.keys] } as JSONWebKeySet) // readKeyFile() has checked the keys
+    this.#getKey = read.isPem ? ({ alg }) => keysById({ alg }) : keysById
+    this.version += 1
+    log.info({ event: 'jwt-keys-loaded', file: this.#path }, 'keys of tokens loaded')
   }
 }
