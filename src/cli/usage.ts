@@ -13,6 +13,8 @@ import { commandSummaries } from './command-summaries.ts'
 import { formatFields, formatTable } from './text-table.ts'
 import { formatAlternatives, formatHint, readArguments, storeOptions, configOption } from './args.ts'
 import { quoteCsvField } from './csv.ts'
+import { deriveUsageKey, formatKey } from '../portal/alerts/webhook-signature.ts'
+import { readSigningKeys } from '../portal/signing-key.ts'
 import { systemClock } from '../services/clock.ts'
 import { exportUsage, parseMonth } from '../services/usage-export.ts'
 import type { Month, UsageExportRow } from '../services/usage-export.ts'
@@ -37,6 +39,7 @@ const exportOptions = {
 } as const
 
 const exportKeyword = 'export'
+const secretKeyword = 'webhook-secret'
 
 /** The balance of an account today, or its calls. */
 export const usageCommand: Command = {
@@ -46,11 +49,13 @@ export const usageCommand: Command = {
     'usage ACCOUNT [--json] [--config DIR]',
     `usage ACCOUNT --by ${groupings.join('|')} [--days N] [--json|--csv] [--config DIR]`,
     `usage ${exportKeyword} --month YYYY-MM [--format csv|json] [--config DIR]`,
+    `usage ${secretKeyword} [--json] [--config DIR]`,
   ],
   positionals: { ACCOUNT: 'The name or the id of the account.' },
   options: { ...accountOptions, ...exportOptions },
   async run(args, terminal) {
     if (args[0] === exportKeyword) return runUsageExport(args.slice(1), terminal)
+    if (args[0] === secretKeyword) return printWebhookSecret(args.slice(1), terminal)
     const {
       values: { config, json, csv = false, by, days },
       positionals: [accountName],
@@ -65,6 +70,20 @@ export const usageCommand: Command = {
       await (query === undefined ? printBalance(context, account, json, terminal) : printCounts(context, account, query, terminal))
     })
   },
+}
+
+/** With what the receiver of `portal.usageWebhook` checks signatures, where the configuration has no secret of its own. */
+const printWebhookSecret = (args: readonly string[], terminal: Terminal): Promise<number> => {
+  const {
+    values: { config, json },
+  } = readArguments(args, [], storeOptions)
+  return withStoreContext(config, terminal, async ({ store, portal: { usageWebhook, secrets } }) => {
+    if (usageWebhook === undefined) throw new CommandError('gateway.yaml has no `portal.usageWebhook`')
+    if (usageWebhook.secret !== undefined) throw new CommandError('`portal.usageWebhook` has a secret of its own: `secret` in gateway.yaml')
+    const [key] = await readSigningKeys(store, secrets, 'webhooks')
+    const secret = formatKey(deriveUsageKey(key)).reveal()
+    terminal.out(json ? JSON.stringify({ secret }) : secret)
+  })
 }
 
 const readGrouping = (text: string): Grouping => {

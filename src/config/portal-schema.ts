@@ -122,11 +122,13 @@ export const portalSchema = {
         secret: {
           type: 'string',
           format: 'secret',
-          description: 'Signs messages as Standard Webhooks describes: whsec_ and Base64, or any other text.',
+          description:
+            'Signs messages as Standard Webhooks describes: whsec_ and Base64, or any other text. Without it, a secret derived from ' +
+            '`portal.secret` signs them, which `tollgate usage webhook-secret` prints.',
           examples: ['${USAGE_WEBHOOK_SECRET}'],
         },
       },
-      required: ['url', 'secret'],
+      required: ['url'],
     },
     signUp: {
       type: 'object',

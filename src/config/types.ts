@@ -39,7 +39,7 @@ export interface GatewayConfig {
       readonly domains: readonly string[]
       readonly name: string
     }
-    readonly usageWebhook?: { readonly url: Secret; readonly secret: Secret }
+    readonly usageWebhook?: { readonly url: Secret; readonly secret?: Secret }
     readonly webhooks: { readonly allow: readonly string[] }
     readonly signUp?: { readonly plan: string; readonly perDay: number; readonly domains: readonly string[] }
   }

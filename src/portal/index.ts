@@ -99,7 +99,13 @@ export const openPortal = async ({
   const { usageWebhook: usageReceiver, usageRetentionMs: retentionMs } = options
   const usageWebhook =
     usageReceiver &&
-    openUsageWebhook(clock, log, async () => ({ ...options, ...usageReceiver, retentionMs, queries: (await openQueries()).queries }))
+    openUsageWebhook(clock, log, async () => ({
+      ...options,
+      ...usageReceiver,
+      secrets,
+      retentionMs,
+      queries: (await openQueries()).queries,
+    }))
   return {
     ...listener,
     reload({ networks, plans }) {

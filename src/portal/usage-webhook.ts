@@ -10,7 +10,8 @@ import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import type { Json } from '../util/json.ts'
 import { postWebhook } from './alerts/webhook-request.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
-import { secretKeyOf, signatureHeaders } from './alerts/webhook-signature.ts'
+import { deriveUsageKey, secretKeyOf, signatureHeaders } from './alerts/webhook-signature.ts'
+import { readSigningKeys } from './signing-key.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { UsageRowCursor } from './queries/usage-days.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
@@ -19,8 +20,10 @@ export interface UsageWebhookOptions {
   readonly store: RecordStore
   readonly queries: Pick<UsageQueries, 'usagePage' | 'ledgerDay'>
   readonly url: Secret
-  /** Signs messages. */
-  readonly secret: Secret
+  /** Signs messages; without it, keys derived from `secrets` do. */
+  readonly secret?: Secret | undefined
+  /** `portal.secret` and the one before. */
+  readonly secrets: readonly Secret[]
   /** Older days are not sent. */
   readonly retentionMs: number
   readonly version: string
@@ -163,15 +166,20 @@ export class UsageWebhook {
     return { message: { type: 'usage.day', data }, next: newDay(day + 1) }
   }
 
-  #post({ type, data }: UsageMessage) {
-    const { url, secret, version, clock } = this.#options
+  async #post({ type, data }: UsageMessage) {
+    const { url, version, clock } = this.#options
     const body = JSON.stringify({ type, timestamp: isoTime(clock.now()), data })
     const message = { id: `usage_${data.day}_${data.part}`, timestamp: Math.floor(clock.now() / 1_000), body }
-    const signature = signatureHeaders([secretKeyOf(secret)], message)
+    const signature = signatureHeaders(await this.#signingKeys(), message)
     const headers = { 'content-type': 'application/json', 'user-agent': `Tollgate/${version}`, ...signature }
     // The operator has chosen the address.
     const client = { clock, resolve: resolveHost, isAllowed: () => true }
     return postWebhook({ url: url.reveal(), headers, body, signal: this.#stopping.signal }, client)
+  }
+
+  async #signingKeys(): Promise<readonly Buffer[]> {
+    const { secret, secrets, store } = this.#options
+    return secret === undefined ? (await readSigningKeys(store, secrets, 'webhooks')).map(deriveUsageKey) : [secretKeyOf(secret)]
   }
 }
 

@@ -34,7 +34,7 @@ const openScenario = async (t: Test) => {
   const gateway = (over: Partial<UsageWebhookOptions> = {}) =>
     new UsageWebhook({
       ...{ store, clock, log, metrics: createMetricsRegistry(), version: '1.2.3', retentionMs: 90 * dayMs },
-      ...{ queries: createUsageQueries(store, clock.now), url: new Secret(receiver.url), secret: new Secret(secret) },
+      ...{ queries: createUsageQueries(store, clock.now), url: new Secret(receiver.url), secret: new Secret(secret), secrets: [] },
       ...over,
     })
   const messages = (type: string) => receiver.received.filter(({ json }) => json.type === type)
@@ -237,11 +237,11 @@ t.test('days that are skipped are logged once, also while the first one that is 
 
 const isDayYoung = Date.now() % dayMs < 60_000 && 'a day is sent when the next one is a minute old'
 
-t.test('the webhook of gateway.yaml gets the day before', { skip: isDayYoung }, async t => {
+t.test('the webhook of gateway.yaml gets the day before, signed with the secret that the command prints', { skip: isDayYoung }, async t => {
   const [node, receiver] = [await startFakeNode({}), await startWebhookReceiver()]
   const deployment = createPortalDeployment(node.url, {
-    gateway: { portal: { url: 'http://127.0.0.1', usageWebhook: { url: '${USAGE_URL}', secret: '${USAGE_SECRET}' } } },
-    env: { USAGE_URL: receiver.url, USAGE_SECRET: secret },
+    gateway: { portal: { url: 'http://127.0.0.1', secret: 'portal-canary', usageWebhook: { url: '${USAGE_URL}' } } },
+    env: { USAGE_URL: receiver.url },
   })
   t.teardown(async () => {
     await deployment.remove()
@@ -250,5 +250,11 @@ t.test('the webhook of gateway.yaml gets the day before', { skip: isDayYoung }, 
   const gateway = await deployment.start()
   await waitUntil(() => receiver.received.length > 0)
   t.match(receiver.received, [{ json: { type: 'usage.day', data: { day: isoDate(Date.now() - dayMs), rows: 0, credits: 0 } } }])
+  const printed = (await deployment.run('usage', 'webhook-secret')).stdout.trim()
+  t.match(printed, /^whsec_[\w+/]{43}=$/)
+  for (const message of receiver.received) t.ok(isSigned(message, printed))
   t.equal(await gateway.stop(), 0)
+  const portal = { url: 'http://127.0.0.1', usageWebhook: { url: '${USAGE_URL}', secret } }
+  deployment.writeGateway({ listen: { rpc: '127.0.0.1:0', portal: '127.0.0.1:0' }, portal })
+  t.match(await deployment.run('usage', 'webhook-secret'), { code: 1, stderr: /has a secret of its own/ })
 })

@@ -10,7 +10,7 @@ import type { AlertSettings } from './alert-settings.ts'
 import { listDeliveries } from './delivery.ts'
 import type { Delivery } from './delivery.ts'
 import { isWebhookUrl } from './webhook-request.ts'
-import { webhookSecret } from './webhook-signature.ts'
+import { deriveKey, formatKey } from './webhook-signature.ts'
 
 const thresholdList = (description: string) =>
   ({ type: 'array', items: { type: 'integer', minimum: 1, maximum: 100 }, maxItems: maxThresholds, description }) as const
@@ -87,7 +87,7 @@ export const setWebhook = async (services: AlertServices, account: string, url: 
   const webhook = newWebhook(url)
   const before = await readAlertSettings(services.store, account)
   await write(services, before, { ...before, webhook })
-  return webhookSecret(secret, account, webhook)
+  return formatKey(deriveKey(secret, account, webhook))
 }
 
 export const removeWebhook = async (services: AlertServices, account: string): Promise<void> => {

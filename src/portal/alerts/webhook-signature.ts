@@ -2,13 +2,17 @@ import { createHmac } from 'node:crypto'
 import { Secret } from '../../plugin/secret.ts'
 import type { Webhook } from './alert-settings.ts'
 
-/** The key of one webhook, which no store has: derived from the secret of the portal. */
-export const deriveKey = (portalSecret: Secret, account: string, { salt }: Webhook): Buffer =>
-  createHmac('sha256', portalSecret.reveal()).update(`tollgate webhook ${account} ${salt}`).digest()
+/** The key of one webhook of an account, which no store has: derived from the secret of the portal. */
+export const deriveKey = (portalSecret: Secret, account: string, { salt }: Webhook): Buffer => derive(portalSecret, `${account} ${salt}`)
+
+/** The key of the webhook of a billing system. No id of an account is as its purpose. */
+export const deriveUsageKey = (portalSecret: Secret): Buffer => derive(portalSecret, 'usage')
+
+const derive = (portalSecret: Secret, purpose: string): Buffer =>
+  createHmac('sha256', portalSecret.reveal()).update(`tollgate webhook ${purpose}`).digest()
 
 /** What the receiver checks signatures with, as Standard Webhooks writes it. */
-export const webhookSecret = (portalSecret: Secret, account: string, webhook: Webhook): Secret =>
-  new Secret(`${secretPrefix}${deriveKey(portalSecret, account, webhook).toString('base64')}`)
+export const formatKey = (key: Buffer): Secret => new Secret(`${secretPrefix}${key.toString('base64')}`)
 
 const secretPrefix = 'whsec_'
 
