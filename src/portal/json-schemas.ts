@@ -43,5 +43,3 @@ export const balanceSchema = object({
   left: countOrNull,
   resetAt: time,
 })
-
-export const keyStateSchema = { type: 'string', enum: ['active', 'suspended', 'expired', 'revoked'] }

@@ -15,7 +15,7 @@ import { findPerson, hasRole } from './people.ts'
 import type { Person, Role } from './people.ts'
 import { portalCookieName, portalOpenApi } from './portal-openapi.ts'
 import type { PortalServices } from './portal-services.ts'
-import { checkInput, checkParams } from './route.ts'
+import { readRequest, routerPath } from './route.ts'
 import type { AnyRoute, Route, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
 import { alertRoutes } from './routes/alerts.ts'
@@ -100,7 +100,7 @@ const apiRouter = (services: PortalServices): Router => {
     await streams.open(ctx, await personOf(ctx, services), authenticate)
   })
   for (const route of routes) {
-    router[route.method](route.path.replaceAll(/\{(\w+)\}/g, ':$1'), ctx => runRoute(route, ctx, services))
+    router[route.method](routerPath(route), ctx => runRoute(route, ctx, services))
   }
   return router
 }
@@ -110,9 +110,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
   const session: SessionControl = { start: who => signIn(ctx, who, services.clock), end: () => signOut(ctx) }
   const request = {
     callerNetwork: callerNetworkOf(ctx),
-    params: checkParams(ctx.params as Readonly<Record<string, string>>),
-    query: route.query && checkInput('query', route.query, { ...ctx.query }),
-    body: route.body && checkInput('body', route.body, ctx.request.body),
+    ...readRequest(route, ctx),
     session,
     signInSecret: signInSecretOf(ctx, isHttps(services.url)),
     person,

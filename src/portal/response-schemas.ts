@@ -1,19 +1,7 @@
 import type { JsonSchema } from '../config/schema.ts'
 import { alertSchemas } from './alerts/alert-schemas.ts'
-import {
-  balanceSchema,
-  count,
-  countOrNull,
-  errorSchema,
-  flag,
-  keyStateSchema,
-  listOf,
-  object,
-  text,
-  textOrNull,
-  time,
-  timeOrNull,
-} from './json-schemas.ts'
+import { keyProperties } from './key-json.ts'
+import { balanceSchema, count, countOrNull, errorSchema, flag, listOf, object, text, textOrNull, time, timeOrNull } from './json-schemas.ts'
 
 const role = { type: 'string', enum: ['viewer', 'developer', 'owner'] }
 const person = object({
@@ -24,25 +12,7 @@ const person = object({
   emailVerified: { type: 'boolean', description: 'Whether the person has shown that the address is theirs: alerts go to no other.' },
 })
 
-const key = {
-  id: text,
-  name: text,
-  hint: text,
-  networks: listOf(text),
-  methods: listOf(text),
-  origins: listOf(text),
-  ips: listOf(text),
-  dailyCredits: countOrNull,
-  rate: textOrNull,
-  burst: countOrNull,
-  usedToday: countOrNull,
-  state: keyStateSchema,
-  created: time,
-  expires: timeOrNull,
-  suspended: timeOrNull,
-  revoked: timeOrNull,
-  lastUsed: timeOrNull,
-}
+const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
 
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
 

@@ -1,3 +1,4 @@
+import type { RouterContext } from '@koa/router'
 import { Ajv } from 'ajv'
 import type { ErrorObject, ValidateFunction } from 'ajv'
 import { describeSchema, schemaAt, toJsonSchema } from '../config/schema.ts'
@@ -75,8 +76,18 @@ export const definePublicRoute = <const Body extends ObjectSchema>(route: Public
 /** No id and no name is longer, and the keys of stores have a limit. */
 const maxParamChars = 256
 
+/** The path of a route as the router writes it. */
+export const routerPath = ({ path }: Pick<RouteBase<unknown, unknown>, 'path'>): string => path.replaceAll(/\{(\w+)\}/g, ':$1')
+
+/** What a request says, with the defaults. Throws ApiError. */
+export const readRequest = ({ query, body }: RouteBase<ObjectSchema, ObjectSchema>, ctx: RouterContext) => ({
+  params: checkParams(ctx.params as Readonly<Record<string, string>>),
+  query: query && checkInput('query', query, { ...ctx.query }),
+  body: body && checkInput('body', body, ctx.request.body),
+})
+
 /** The parameters of a path. Throws ApiError where one cannot be an id or a name. */
-export const checkParams = (params: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
+const checkParams = (params: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {
   const [tooLong] = Object.entries(params).find(([, value]) => value.length > maxParamChars) ?? []
   if (tooLong !== undefined) throw new ApiError(404, 'not-found', `${tooLong} is longer than ${maxParamChars} characters`)
   return params

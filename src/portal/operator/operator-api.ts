@@ -3,7 +3,7 @@ import type { RouterContext } from '@koa/router'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { notFound } from '../api-error.ts'
-import { checkInput, checkParams } from '../route.ts'
+import { readRequest, routerPath } from '../route.ts'
 import type { JsonSchema } from '../../config/schema.ts'
 import { openApiDocument } from '../openapi.ts'
 import { isHttps, sessionCookieName } from '../sessions.ts'
@@ -58,7 +58,7 @@ export const operatorApiRouter = (token: AdminToken, options: OperatorApiOptions
     ctx.body = document
   })
   for (const route of operatorRoutes) {
-    router[route.method](route.path.replaceAll(/\{(\w+)\}/g, ':$1'), async ctx => {
+    router[route.method](routerPath(route), async ctx => {
       const authentication = authenticateOperator(ctx, token)
       const services = await options.openServices()
       const accounts = new RecordedAccounts(services.store, services.clock, { kind: 'operator', name: `admin ${authentication}` })
@@ -72,16 +72,7 @@ export const operatorApiRouter = (token: AdminToken, options: OperatorApiOptions
   return router
 }
 
-const runRoute = async (
-  { query, body, status = 200, handle }: OperatorRoute,
-  ctx: RouterContext,
-  services: OperatorServices,
-): Promise<void> => {
-  const request = {
-    params: checkParams(ctx.params as Readonly<Record<string, string>>),
-    query: query && checkInput('query', query, { ...ctx.query }),
-    body: body && checkInput('body', body, ctx.request.body),
-  }
-  ctx.body = await handle(request as never, services) // checked against the schemas that its types follow from
-  ctx.status = status
+const runRoute = async (route: OperatorRoute, ctx: RouterContext, services: OperatorServices): Promise<void> => {
+  ctx.body = await route.handle(readRequest(route, ctx) as never, services) // checked against the schemas that its types follow from
+  ctx.status = route.status ?? 200
 }

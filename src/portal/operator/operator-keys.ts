@@ -1,32 +1,11 @@
-import { keyRefusal } from '../../services/accounts/create-key.ts'
 import type { KeyRow } from '../../store/store.ts'
-import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { notFound } from '../api-error.ts'
 import { schemaRef } from '../json-schemas.ts'
-import { rateJson } from '../routes/key-settings.ts'
+import { keyJson } from '../key-json.ts'
 import { findAccount } from './operator-accounts.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
-const keyJson = (row: KeyRow, now: number) => {
-  const { id, account, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null } = row
-  const times = { created: isoTime(row.created), expires: isoTimeOrNull(row.expires), suspended: isoTimeOrNull(row.suspended) }
-  const state = keyRefusal(row, now) ?? 'active'
-  return {
-    id,
-    account,
-    name,
-    hint,
-    networks,
-    methods,
-    origins,
-    ips,
-    dailyCredits,
-    ...rateJson(row),
-    state,
-    ...times,
-    revoked: isoTimeOrNull(row.revoked),
-  }
-}
+const toJson = (row: KeyRow, now: number) => ({ ...keyJson(row, now), account: row.account })
 
 const keyActions = {
   suspend: 'Refuses calls with the key until it is resumed.',
@@ -42,7 +21,7 @@ export const operatorKeyRoutes = [
     response: { type: 'array', items: schemaRef('Key') },
     async handle({ params }, services) {
       const { id } = await findAccount(services, params['id'])
-      return (await services.store.keys(id)).map(row => keyJson(row, services.clock.now()))
+      return (await services.store.keys(id)).map(row => toJson(row, services.clock.now()))
     },
   }),
   ...(['suspend', 'resume', 'revoke'] as const).map(action =>
@@ -57,7 +36,7 @@ export const operatorKeyRoutes = [
             ? await accounts.revokeKey(id)
             : await accounts.changeKey(id, { suspended: action === 'suspend' ? clock.now() : null })
         if (row === undefined) throw notFound('key')
-        return keyJson(row, clock.now())
+        return toJson(row, clock.now())
       },
     }),
   ),

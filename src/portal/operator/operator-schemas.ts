@@ -1,13 +1,13 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import { changeActions, changeAuthors } from '../../services/accounts/change-log.ts'
 import { alertSchemas } from '../alerts/alert-schemas.ts'
+import { keyProperties } from '../key-json.ts'
 import {
   balanceSchema,
   count,
   countOrNull,
   errorSchema,
   flag,
-  keyStateSchema,
   listOf,
   number,
   numberOrNull,
@@ -86,24 +86,7 @@ export const operatorSchemas = {
   }),
   AccountWithBalance: object({ ...account, balance: balanceSchema }),
   ...alertSchemas,
-  Key: object({
-    id: text,
-    account: text,
-    name: text,
-    hint: { type: 'string', description: 'The last characters of the key.' },
-    networks: listOf(text),
-    methods: listOf(text),
-    origins: listOf(text),
-    ips: listOf(text),
-    dailyCredits: countOrNull,
-    rate: textOrNull,
-    burst: countOrNull,
-    state: keyStateSchema,
-    created: time,
-    expires: timeOrNull,
-    suspended: timeOrNull,
-    revoked: timeOrNull,
-  }),
+  Key: object({ ...keyProperties, account: text }),
   SignInLink: object({ person: text, link: { type: 'string', description: 'Works once, for a day.' } }),
   Plan: optionalObject(
     { name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, creditRate: number, creditBurst: number },

@@ -1,5 +1,5 @@
-import { formatRate, parseRate } from '../../config/formats.ts'
-import type { KeyChange, KeyRow } from '../../store/store.ts'
+import { parseRate } from '../../config/formats.ts'
+import type { KeyChange } from '../../store/store.ts'
 import { isSubnet } from '../../util/address-set.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-error.ts'
@@ -97,12 +97,6 @@ const toRateChange = (rateText: string | undefined, most: number | undefined): P
   if (most !== undefined && perSecond === undefined) throw invalidField('burst', 'requires a rate')
   return rateText === undefined ? {} : { rate: perSecond ?? null, burst: most ?? null }
 }
-
-/** As the API shows them. */
-export const rateJson = ({ rate: perSecond, burst: most }: Pick<KeyRow, 'rate' | 'burst'>) => ({
-  rate: perSecond === undefined ? null : formatRate(perSecond),
-  burst: most ?? null,
-})
 
 const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)
 

@@ -1,13 +1,14 @@
 import { readKeyUse } from '../../services/account-reports.ts'
 import { keyRefusal } from '../../services/accounts/create-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
-import { dayMs, hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { dayMs, hourMs, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-error.ts'
+import { keyJson } from '../key-json.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
-import { days, keySettings, name, rateJson, toKeyChange } from './key-settings.ts'
+import { days, keySettings, name, toKeyChange } from './key-settings.ts'
 
 /** How far back a key's last use is looked for. */
 const lastUseHours = 168
@@ -16,41 +17,12 @@ const maxActiveKeys = 100
 
 const maxOverlapHours = 720
 
-/** A key as the API shows it. */
-const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: number) => {
-  const {
-    id,
-    name = '',
-    hint,
-    networks = [],
-    methods = [],
-    origins = [],
-    ips = [],
-    dailyCredits = null,
-    created,
-    expires,
-    suspended,
-    revoked,
-  } = row
-  return {
-    id,
-    name,
-    hint,
-    networks,
-    methods,
-    origins,
-    ips,
-    dailyCredits,
-    ...rateJson(row),
-    usedToday: dailyCredits === null ? null : await readKeyUse(store, id),
-    state: keyRefusal(row, clock.now()) ?? 'active',
-    created: isoTime(created),
-    expires: isoTimeOrNull(expires),
-    suspended: isoTimeOrNull(suspended),
-    revoked: isoTimeOrNull(revoked),
-    lastUsed: isoTimeOrNull(lastUsed),
-  }
-}
+/** A key as its account sees it, with its use. */
+const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: number) => ({
+  ...keyJson(row, clock.now()),
+  usedToday: row.dailyCredits === undefined ? null : await readKeyUse(store, row.id),
+  lastUsed: isoTimeOrNull(lastUsed),
+})
 
 /** The last hour in which each key was used. */
 const readLastUses = async ({ queries, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
