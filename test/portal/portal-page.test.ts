@@ -222,6 +222,35 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.ok(await page.isVisible('[data-testid=credits-left]'))
   })
 
+  t.test('while the store is unreachable the page says so, on opening too, and goes on by itself', async t => {
+    const message = 'the store is unreachable; calls to networks continue'
+    const body = JSON.stringify({ error: { code: 'store-unavailable', message } })
+    await page.route('**/api/v1/**', route => route.fulfill({ status: 503, contentType: 'application/json', body }))
+    await openPage(page, 'Networks')
+    await page.waitForSelector(`.notice:has-text("${message}")`)
+    await page.reload()
+    await page.waitForSelector(`[role=alert]:has-text("${message}")`)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.unroute('**/api/v1/**')
+    await page.waitForSelector('h1:has-text("Networks")')
+    await page.waitForSelector('[role=alert]', { state: 'detached' })
+    await page.route('**/api/v1/events', route => route.fulfill({ status: 503, contentType: 'application/json', body }))
+    await page.goto(`${gateway.portal}/`)
+    await page.waitForSelector('h1:has-text("Overview")')
+    await page.unroute('**/api/v1/events')
+    await page.waitForSelector('[data-testid=credits-left]')
+  })
+
+  t.test('an address is confirmed with a button, not by opening the link', async t => {
+    await page.goto(`${gateway.portal}/confirm-email#used-up`)
+    await page.waitForSelector('h1:has-text("Confirm your e-mail address")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('button:has-text("Confirm")')
+    await page.waitForSelector('[role=alert]:has-text("the link is used up or has expired")')
+    await page.goto(`${gateway.portal}/`)
+    await page.waitForSelector('[data-testid=credits-left]')
+  })
+
   t.test('signing out leaves nothing on the page', async t => {
     await page.click('button:has-text("Sign out")')
     await page.waitForSelector('text=tollgate accounts link')
@@ -247,7 +276,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
 
   t.test('the console of the browser shows no error but for requests that were refused', async t => {
     t.same(
-      problems.filter(text => !/status of (40[01]|503)|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
+      problems.filter(text => !/status of (40[014]|503)|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
       [],
     )
   })

@@ -13,8 +13,8 @@ export class RequestError extends Error {
   }
 }
 
-/** False while the last request found nobody who answers. */
-export const isConnected = signal(true)
+/** Why the last request found no gateway, or a gateway without its store; else undefined. */
+export const connectionProblem = signal<string | undefined>(undefined)
 
 const signedOutListeners: (() => void)[] = []
 
@@ -25,7 +25,7 @@ type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
 export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T> => {
   const failToConnect = (): never => {
-    isConnected.value = false
+    connectionProblem.value = texts.notConnected
     throw new RequestError(0, texts.notConnected)
   }
   const response = await fetch(url, {
@@ -35,7 +35,7 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
   const isEmpty = response.status === 204 // the routes without a response
   // What is not JSON comes from a proxy that does not reach the gateway.
   const json = isEmpty ? undefined : await response.json().catch(failToConnect)
-  isConnected.value = true
+  connectionProblem.value = json?.error?.code === 'store-unavailable' ? json.error.message : undefined
   if (isEmpty) return undefined as T
   if (response.ok) return json
   if (response.status === 401) for (const listener of signedOutListeners) listener()
@@ -49,6 +49,6 @@ export const get = <T>(path: string): Promise<T> => request<T>('GET', path)
 
 // What the browser knows at once; the next request notices the rest.
 addEventListener('offline', () => {
-  isConnected.value = false
+  connectionProblem.value = texts.notConnected
 })
 addEventListener('online', () => void get('/session').catch(() => undefined))

@@ -2,7 +2,8 @@ import { effect, signal } from '@preact/signals'
 import { session } from './api.ts'
 import type { Account } from './api.ts'
 import { clockOffsetMs } from './clock.ts'
-import { get, isConnected } from './request.ts'
+import { connectionProblem, get } from './request.ts'
+import { texts } from './texts.ts'
 
 /** The credits now; undefined until they have arrived. */
 export const account = signal<Account | undefined>(undefined)
@@ -13,11 +14,11 @@ const reconnectMs = 3_000
 const connect = (): EventSource => {
   const events = new EventSource('/api/v1/events')
   events.addEventListener('open', () => {
-    isConnected.value = true
+    connectionProblem.value = undefined
   })
   events.addEventListener('error', () => {
-    isConnected.value = false
-    // Has the session ended? EventSource does not say.
+    connectionProblem.value = texts.notConnected
+    // Has the session ended, or is the store unreachable? EventSource does not say.
     void get('/session').catch(() => undefined)
   })
   events.addEventListener('account', event => {

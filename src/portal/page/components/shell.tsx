@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { now } from '../clock.ts'
-import { isConnected } from '../request.ts'
+import { connectionProblem } from '../request.ts'
 import { followLink, path } from '../router.ts'
 import { texts } from '../texts.ts'
 
@@ -54,9 +54,9 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
         </ul>
       </nav>
       <main id="content">
-        {!isConnected.value && (
+        {connectionProblem.value !== undefined && (
           <p class="notice" role="alert">
-            {texts.notConnected}
+            {connectionProblem.value}
           </p>
         )}
         <h1 ref={heading} tabIndex={-1}>

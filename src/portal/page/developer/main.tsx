@@ -1,8 +1,10 @@
+import { useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { session } from '../api.ts'
 import type { Session } from '../api.ts'
 import { Shell } from '../components/shell.tsx'
+import { Unavailable } from '../components/unavailable.tsx'
 import { Access } from './access.tsx'
 import { Alerts } from './alerts.tsx'
 import { ConfirmEmail } from './confirm-email.tsx'
@@ -14,7 +16,7 @@ import { Plan } from './plan.tsx'
 import { SignIn } from './sign-in.tsx'
 import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
-import { get, isConnected, request } from '../request.ts'
+import { get, request } from '../request.ts'
 import { path } from '../router.ts'
 import { texts } from '../texts.ts'
 
@@ -33,22 +35,27 @@ const pages = [
 /** A session ends after half an hour without a request; a page that is looked at is in use. */
 const sessionRefreshMs = 600_000
 
+const loadSession = async (): Promise<void> => {
+  session.value = await get<Session>('/session')
+}
+
 const App = () => {
   const current = session.value
+  const error = useSignal<string | undefined>(undefined)
   useEffect(() => {
     const refresh = () =>
-      void get<Session>('/session').then(
-        found => (session.value = found),
-        () => undefined,
-      )
-    refresh()
-    const timer = setInterval(() => document.visibilityState === 'visible' && refresh(), sessionRefreshMs)
+      loadSession().catch((reason: Error) => {
+        error.value = reason.message
+      })
+    void refresh()
+    const timer = setInterval(() => document.visibilityState === 'visible' && void refresh(), sessionRefreshMs)
     return () => clearInterval(timer)
   }, [])
   if (path.value === '/confirm-email') return <ConfirmEmail />
   // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
   if (current === null || (path.value === '/sign-in' && (location.hash !== '' || location.search !== ''))) return <SignIn />
-  if (current === undefined) return <p class="loading">{isConnected.value ? texts.loading : texts.notConnected}</p>
+  if (current === undefined)
+    return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
   return <Portal current={current} />
 }
 

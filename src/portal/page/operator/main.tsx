@@ -1,9 +1,10 @@
 import { useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { Notice, TextField } from '../components/controls.tsx'
+import { TextField } from '../components/controls.tsx'
 import { Shell } from '../components/shell.tsx'
-import { get, isConnected, send } from '../request.ts'
+import { Unavailable } from '../components/unavailable.tsx'
+import { get, send } from '../request.ts'
 import { path } from '../router.ts'
 import { texts } from '../texts.ts'
 import { useSubmit } from '../use-submit.ts'
@@ -40,25 +41,9 @@ const App = () => {
   }, [])
   if (session.value === null) return <SignIn />
   if (session.value === undefined)
-    return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable text={error.value} />
+    return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
   return <Pages />
 }
-
-/** Before anything is known: the gateway or its store is unreachable. */
-const Unavailable = ({ text: message }: { readonly text: string }) => {
-  useEffect(() => {
-    const timer = setInterval(() => void loadSession().catch(() => undefined), retryIntervalMs)
-    return () => clearInterval(timer)
-  }, [])
-  return (
-    <main class="sign-in" id="content">
-      <h1>{texts.product}</h1>
-      <Notice text={isConnected.value ? message : texts.notConnected} />
-    </main>
-  )
-}
-
-const retryIntervalMs = 5_000
 
 const SignIn = () => {
   const { error, isSending, submit } = useSubmit(async values => {
