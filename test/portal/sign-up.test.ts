@@ -113,6 +113,8 @@ t.test('sign-in links by e-mail', async t => {
     const { id } = (await hal.get('/session')).json.person
     const isReceiver = async () => (await hal.get('/alerts')).json.mailReceivers.includes('hal')
     t.notOk(await isReceiver())
+    const { client: stranger } = await signIn(await printSignInToken(deployment, 'new.dev-1@example.org'))
+    t.match(await stranger.post(`/people/${id}/email-confirmation`), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await hal.post(`/people/${id}/email-confirmation`), { status: 202, json: { email: 'gus@elsewhere.test' } })
     const second = await mail.tokenInMail(6)
     t.match(await nobody.post('/email-confirmations', { token: second }), { status: 200, json: { email: 'gus@elsewhere.test' } })
