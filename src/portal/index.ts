@@ -87,7 +87,13 @@ export const openPortal = async ({
         ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
-      const services = { ...options, ...made, networks: await toPortalNetworks(options) }
+      // Streams that were opened before a reload have the plans of after it.
+      const services = {
+        ...{ ...options, ...made, networks: await toPortalNetworks(options) },
+        get plans() {
+          return options.plans
+        },
+      }
       return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
     },
     tls,

@@ -17,15 +17,19 @@ const word = `0x${'ab'.repeat(32)}`
 
 const listen = { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0' }
 
+const portalGateway = (workers: number) => ({
+  listen: { ...listen, trustedProxies: ['127.0.0.1'] },
+  portal: { url: 'http://127.0.0.1' },
+  workers,
+})
+
 const startPortal = async (t: Test, workers = 1): Promise<{ deployment: Deployment; gateway: GatewayProcess }> => {
   const node = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
     eth_blockNumber: { result: '0x10' },
     eth_getStorageAt: { result: word },
   })
-  const deployment = createPortalDeployment(node.url, {
-    gateway: { listen: { ...listen, trustedProxies: ['127.0.0.1'] }, portal: { url: 'http://127.0.0.1' }, workers },
-  })
+  const deployment = createPortalDeployment(node.url, { gateway: portalGateway(workers) })
   t.teardown(async () => {
     await deployment.remove()
     await node.stop()
@@ -95,6 +99,25 @@ t.test('portal', async t => {
     t.equal((await fetch(`${portalUrl}/api/v1/events`)).status, 401)
     const aborted = gateway.log.filter(({ msg }) => /aborted/.test(String(msg)))
     t.same(aborted, [], 'a page that is closed is nothing to report')
+  })
+
+  t.test('a stream that is open has the plans of a reload', async t => {
+    const { body } = await fetch(`${portalUrl}/api/v1/events`, {
+      headers: { cookie: alice.cookies() },
+      signal: AbortSignal.timeout(20_000),
+    })
+    const plans = { core: { dailyCredits: 4_000_000 }, growth: { dailyCredits: 200_000_000 } }
+    deployment.writeGateway({ ...portalGateway(1), plans })
+    process.kill(gateway.pid, 'SIGHUP')
+    let received = ''
+    for await (const bytes of body ?? []) {
+      received += Buffer.from(bytes).toString()
+      if (received.includes('"limit":4000000')) break
+    }
+    t.match(received, /"limit":3000000[^]*"limit":4000000/)
+    deployment.writeGateway(portalGateway(1))
+    process.kill(gateway.pid, 'SIGHUP')
+    await waitUntil(async () => (await alice.get('/account')).json.balance.limit === 3_000_000)
   })
 
   t.test('a session id that was planted before is not the one that is signed in', async t => {
