@@ -1,6 +1,7 @@
 import type { ErrorObject } from 'ajv'
 import type { Path } from '../plugin/plugin.ts'
 import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
+import { isJsonObject } from '../util/json.ts'
 import { jsonPointer, parseJsonPointer } from '../util/json-path.ts'
 import { formats } from './formats.ts'
 import { formatSuggestion, closestKey, didYouMeanKey } from '../util/did-you-mean.ts'
@@ -51,8 +52,22 @@ const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string)
   const known = knownKeysAt(location, inside)
   const owner = formatOptionPath(location.owner, inside)
   const message = `unknown ${location.owner ? 'option' : 'key'} \`${key}\`${owner && ` of ${owner}`}`
-  const hint = didYouMeanKey(key, known) ?? describeKeys(known)
+  const hint = didYouMeanKey(key, known) ?? hintOfOwner(location, key) ?? describeKeys(known)
   return location.source.problemAtKey([...location.namePath, ...inside, key], message, hint)
+}
+
+/** A key that stands in the wrong map of these options. */
+const hintOfOwner = ({ schema, owner }: OptionsLocation, key: string): string | undefined => {
+  const path = pathsToKey(schema, key)[0]
+  return path && `\`${key}\` belongs in \`${formatOptionPath(owner, path)}\``
+}
+
+/** The maps with fixed keys that have this one, the outermost first. */
+const pathsToKey = (schema: Schema, key: string, path: Path = []): readonly Path[] => {
+  if (schema.type !== 'object') return []
+  const children = Object.entries(schema.properties ?? {})
+  const here = path.length > 0 && children.some(([name]) => name === key) ? [path] : []
+  return [...here, ...children.flatMap(([name, child]) => pathsToKey(child, key, [...path, name]))]
 }
 
 const missingKeyProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path, key: string): Problem => {
@@ -83,14 +98,17 @@ const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | unde
   if (wanted.type === 'boolean') return formatSuggestion(booleanSpellings[String(value).toLowerCase()])
   if (wanted.type === 'integer' && typeof value === 'string') return suggestInteger(value, wanted)
   if (wanted.type === 'array') return suggestList(value, wanted)
-  if (wanted.type === 'object' && wanted.properties !== undefined) return describeKeys(Object.keys(wanted.properties))
+  if (wanted.type === 'number' && /^\d+(\.\d+)? *%$/.test(String(value))) return `write ${parseFloat(String(value))}`
+  if (wanted.type === 'object') return suggestMap(value, wanted, path.length === 0)
   return wanted.type === 'string' ? suggestText(value, wanted) : undefined
 }
 
 const suggestText = (value: unknown, { enum: values, format, examples: [example] = [] }: StringSchema): string | undefined => {
   const { suggest, example: formatExample } = format ? formats[format] : {}
-  const hint = formatExample && `for example ${example ?? formatExample}`
-  if (typeof value === 'number') return formatSuggestion(suggest?.(String(value))) ?? (suggest && 'the unit is missing')
+  const shownExample = example ?? formatExample
+  const hint = shownExample && `for example ${shownExample}`
+  if (typeof value === 'number')
+    return formatSuggestion(suggest?.(String(value))) ?? (suggest && !formatExample ? 'the unit is missing' : hint)
   if (typeof value !== 'string') return hint
   if (values) return didYouMeanKey(value, values)
   return formatSuggestion(suggest?.(value)) ?? hint
@@ -111,8 +129,16 @@ const suggestInteger = (text: string, { minimum = -Infinity, maximum = Infinity 
 
 const integerSuffixes: Readonly<Record<string, number>> = { k: 1e3, m: 1e6, g: 1e9, b: 1e9 }
 
-/** One item in place of a list of items. */
+/** A list, or one value, in place of a map. */
+const suggestMap = (value: unknown, { properties, required = [] }: ObjectSchema, isFile: boolean): string | undefined => {
+  if (Array.isArray(value) && properties === undefined) return 'write entries as `NAME: VALUE`, without dashes'
+  if (typeof value === 'string' && required.length > 0 && !isFile) return `write { ${required.map(key => `${key}: …`).join(', ')} }`
+  return properties && describeKeys(Object.keys(properties))
+}
+
+/** A map, or one item, in place of a list of items. */
 const suggestList = (value: unknown, { items }: ArraySchema): string | undefined => {
+  if (isJsonObject(value)) return 'write a list: each item begins with a dash and a space'
   if (typeof value !== 'string' || items.type !== 'string' || items.format !== undefined || value === '') return undefined
   return `write [${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}]`
 }

@@ -130,9 +130,10 @@ const convertFormats = (value: unknown, schema: Schema | undefined, directory: s
 const findUnevenItems = ({ source, namePath, owner, schema }: OptionsLocation): readonly Problem[] => {
   const visitItems = (items: readonly unknown[], schema: Schema | undefined, inside: Path): readonly Problem[] => {
     const properties = schema?.type === 'object' ? Object.entries(schema.properties ?? {}) : []
+    const maps = [...items.entries()].filter(([, item]) => isJsonObject(item))
     return properties.flatMap(([key, { whenOthersHaveIt }]) => {
-      const without = [...items.entries()].filter(([, item]) => isJsonObject(item) && !Object.hasOwn(item, key))
-      if (whenOthersHaveIt === undefined || without.length === items.length) return []
+      const without = maps.filter(([, item]) => isJsonObject(item) && !Object.hasOwn(item, key))
+      if (whenOthersHaveIt === undefined || without.length === maps.length) return []
       return without.map(([index]) => {
         const itemPath = [...inside, index]
         const message = `${formatOptionPath(owner, itemPath)} has no \`${key}\`, but another item has: ${whenOthersHaveIt}`

@@ -17,12 +17,14 @@ export interface Format {
 }
 
 /** Milliseconds; undefined when the text is no duration. */
-export const parseDuration = (text: string): number | undefined =>
-  parseQuantity(text, { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 })
+export const parseDuration = (text: string): number | undefined => parseQuantity(text, durationUnits)
+
+const durationUnits = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** Bytes; undefined when the text is no size. */
-export const parseSize = (text: string): number | undefined =>
-  parseQuantity(text, { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 })
+export const parseSize = (text: string): number | undefined => parseQuantity(text, sizeUnits)
+
+const sizeUnits = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }
 
 /** Per second, greater than 0; undefined when the text is no rate. */
 export const parseRate = (text: string): number | undefined => {
@@ -47,7 +49,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     description: 'a duration such as 250ms, 10s or 5m',
     accepts: text => parseDuration(text) !== undefined,
     convert: parseDuration,
-    suggest: text => ifAccepted('duration', abbreviateUnit(text.replaceAll(' ', '').toLowerCase())),
+    suggest: text => ifAccepted('duration', withoutFraction(abbreviateUnit(text.replaceAll(' ', '').toLowerCase()), durationUnits)),
   },
   'auto-duration': {
     description: 'auto, or a duration such as 250ms, 10s or 5m',
@@ -62,9 +64,12 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     suggest: text =>
       ifAccepted(
         'size',
-        text
-          .toUpperCase()
-          .replace(/^(\d+) *(?:([KMGT])I?B?|B)$/, (_, digits, unit) => (unit === undefined ? `${digits}B` : `${digits}${unit}iB`)),
+        withoutFraction(
+          text
+            .toUpperCase()
+            .replace(/^([\d.]+) *(?:([KMGT])I?B?|B)$/, (_, digits, unit) => (unit === undefined ? `${digits}B` : `${digits}${unit}iB`)),
+          sizeUnits,
+        ),
       ),
   },
   url: {
@@ -72,13 +77,14 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     example: 'https://node.example.org/KEY',
     accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text),
     convert: text => new Secret(text),
+    suggest: text => (/^\$[A-Z][A-Z0-9_]*$/.test(text) ? `\${${text.slice(1)}}` : undefined),
   },
   address: {
     description: 'host:port',
     example: '127.0.0.1:8080, or [::1]:8080',
     accepts: isHostPort,
     convert: text => text,
-    suggest: text => ifAccepted('address', text.replace(/^:?(?=\d+$)/, '127.0.0.1:')),
+    suggest: text => ifAccepted('address', suggestAddress(text)),
   },
   redis: {
     description: 'a Redis URL such as redis://127.0.0.1:6379',
@@ -114,6 +120,23 @@ const abbreviateUnit = (text: string): string =>
   text.replace(/(?<=\d)(?:(milli)s(?:econds?)?|(?:ms|msecs?)|(s|m|h|d)(?:ec|in|r|our|ay|econd|inute)?s?)$/, (_, millis, unit = 'ms') =>
     millis === undefined ? unit : 'ms',
   )
+
+/** `0.25s` in the largest unit in which it is a whole number: 250ms. */
+const withoutFraction = (text: string, units: Readonly<Record<string, number>>): string => {
+  const [, fraction, unit = ''] = /^(\d*\.\d+)([a-zA-Z]+)$/.exec(text) ?? []
+  const value = Number(fraction) * (units[unit] ?? NaN)
+  const [name, factor = 1] = Object.entries(units).findLast(([, each]) => isWhole(value / each) && value >= each) ?? []
+  return name === undefined ? text : `${Math.round(value / factor)}${name}`
+}
+
+/** Only a port, a URL, `*` for all addresses, or an IPv6 address without brackets. */
+const suggestAddress = (text: string): string =>
+  text
+    .replace(/^\w+:\/\//, '')
+    .replace(/\/.*$/, '')
+    .replace(/^\*:/, '0.0.0.0:')
+    .replace(/^:?(?=\d+$)/, '127.0.0.1:')
+    .replace(/^([\da-f]*:[\da-f:]*):(?=\d+$)/i, '[$1]:')
 
 const ifAccepted = (name: 'duration' | 'size' | 'address' | 'rate', text: string): string | undefined =>
   formats[name].accepts(text) ? text : undefined

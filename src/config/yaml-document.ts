@@ -1,15 +1,10 @@
 import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
-import type { Alias, Document, ParsedNode, Scalar, YAMLError, YAMLMap, Pair } from 'yaml'
+import type { Alias, Document, ParsedNode, Scalar, YAMLMap, Pair } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
 import { findSecretRanges } from './secret-ranges.ts'
 import type { SecretRange } from './secret-ranges.ts'
-
-/** A problem of the YAML itself, at an offset of the text. */
-export interface YamlProblem {
-  readonly offset: number
-  readonly message: string
-  readonly hint?: string
-}
+import { problemsOfYamlErrors, tooDeep } from './yaml-errors.ts'
+import type { YamlProblem } from './yaml-errors.ts'
 
 /** A parsed text that still knows the position of every node. */
 export interface YamlDocument {
@@ -38,10 +33,7 @@ export const parseYamlDocument = (text: string): YamlDocument => {
   return {
     root: document.contents,
     lines,
-    problems: [
-      ...withoutEchoes(firstPerLine(errors, lines)).map(error => toYamlProblem(error, text, lines)),
-      ...(isOld ? [unsupportedVersion] : []),
-    ],
+    problems: [...problemsOfYamlErrors(errors, text, lines), ...(isOld ? [unsupportedVersion] : [])],
     isUnreliable: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     resolveAlias: aliasResolver(document),
     secretRanges: () => findSecretRanges(document),
@@ -86,7 +78,8 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
   const readAlias = (alias: Alias.Parsed, path: Path, ancestors: readonly ParsedNode[]): unknown => {
     const node = yaml.resolveAlias(alias)
     if (node && !ancestors.includes(node)) return read(node, path, ancestors)
-    return report(alias, node ? `the alias *${alias.source} is inside the value that it refers to` : describeMissingAnchor(alias))
+    if (node) return report(alias, `the alias *${alias.source} is inside the value that it refers to`)
+    return report(alias, describeMissingAnchor(alias), /^[\w-]+$/.test(alias.source) ? undefined : 'quote a string that begins with *')
   }
 
   const reportMergeKey = (node: ParsedNode | null): void => {
@@ -94,8 +87,8 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
     report(node, isDangling ? describeMissingAnchor(node) : 'the value of << must be an alias of a map, or a list of such aliases')
   }
 
-  const report = (node: ParsedNode | null, message: string): undefined => {
-    problems.push({ offset: node?.range[0] ?? 0, message })
+  const report = (node: ParsedNode | null, message: string, hint?: string): undefined => {
+    problems.push({ offset: node?.range[0] ?? 0, message, ...(hint !== undefined && { hint }) })
   }
 
   const value = read(yaml.root, [], [])
@@ -115,7 +108,6 @@ const describeMissingAnchor = ({ source }: Alias.Parsed): string => `the alias *
 const maxNodes = 100_000
 const maxNestingDepth = 100
 const tooManyNodes = { offset: 0, message: `the file contains more than ${maxNodes} values, counting those that aliases repeat` }
-const tooDeep = 'maps and lists are nested too deeply'
 const unsupportedVersion = { offset: 0, message: 'the file must be YAML 1.2, not 1.1', hint: 'remove the line `%YAML 1.1`' }
 
 const aliasResolver = (document: Document): YamlDocument['resolveAlias'] => {
@@ -126,54 +118,6 @@ const aliasResolver = (document: Document): YamlDocument['resolveAlias'] => {
     if (!resolved.has(node)) resolved.set(node, node.resolve(document) as ParsedNode | undefined)
     return resolved.get(node)
   }
-}
-
-/** One mistake often causes several errors: of each line the first is reported. */
-const firstPerLine = (errors: readonly YAMLError[], lines: LineCounter): readonly YAMLError[] => {
-  const reportedLines = new Set<number>()
-  return errors.filter(({ pos: [offset] }) => {
-    const { line } = lines.linePos(offset)
-    return !reportedLines.has(line) && reportedLines.add(line)
-  })
-}
-
-/** Where a tab indents or a quote or bracket is not closed, the errors after it only follow from it. */
-const withoutEchoes = (errors: readonly YAMLError[]): readonly YAMLError[] => {
-  const first = errors.findIndex(({ code }) => code === 'TAB_AS_INDENT' || code === 'MISSING_CHAR')
-  return first < 0 ? errors : errors.filter(({ code }, index) => index <= first || code === 'TAB_AS_INDENT')
-}
-
-const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter): YamlProblem => {
-  const offset = error.pos[0]
-  const lineStart = offset - (lines.linePos(offset).col - 1)
-  const isUnquotedVariable = /(^|[^"'\w])\$\{/.test(text.slice(lineStart, offset + 1))
-  return {
-    offset,
-    message: describeYamlError(error),
-    ...(isUnquotedVariable && { hint: 'quote a string that contains a variable: "${VAR}"' }),
-  }
-}
-
-/** For readers who do not know the grammar; rare errors keep the parser's message. */
-const describeYamlError = ({ code, message }: YAMLError): string => {
-  const [, bracket, quote] = /^Flow .* end with a (.)$|^Missing closing (.)quote$/.exec(message) ?? []
-  if (bracket !== undefined) return `a closing ${bracket} is missing, or a line before it is not indented`
-  if (quote !== undefined) return `a closing ${quote} is missing`
-  return yamlErrorMessages[code] ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`
-}
-
-const yamlErrorMessages: Partial<Record<YAMLError['code'], string>> = {
-  BAD_INDENT: 'the indentation of this line differs from that of the other entries of its map or list',
-  BLOCK_IN_FLOW: 'a comma is missing between two entries in brackets or braces',
-  MULTILINE_IMPLICIT_KEY: 'a key must be followed by a colon on the same line',
-  DUPLICATE_KEY: 'duplicate key',
-  TAB_AS_INDENT: 'indentation must be spaces, not tabs',
-  UNEXPECTED_TOKEN: 'unexpected here: indentation, quotes or a comma may be missing before it',
-  BLOCK_AS_IMPLICIT_KEY: 'a map or list cannot begin here: indent it, or quote a string that contains a colon',
-  RESOURCE_EXHAUSTION: tooDeep,
-  MULTIPLE_DOCS: 'a second document begins here; the file must contain one',
-  NON_STRING_KEY: 'a key must be a string',
-  TAG_RESOLVE_FAILED: 'tags such as !this are not supported',
 }
 
 type ParsedPair = Pair<ParsedNode, ParsedNode | null>

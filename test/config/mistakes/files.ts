@@ -131,4 +131,33 @@ export const fileMistakes: readonly Mistake[] = [
     answers: [],
   },
   { mistake: 'a file that is no YAML among the networks', files: { 'networks/README.md': 'x' }, answers: [] },
+  {
+    mistake: 'a colon without a space after it',
+    network: [['chainId: 42161', 'chainId:42161']],
+    answers: ['networks/arb.yaml:2:1: a key must be followed by a colon on the same line -> a space is missing after the colon'],
+  },
+  {
+    mistake: 'a dash without a space after it',
+    network: [['  - key-auth', '-key-auth']],
+    answers: ['networks/arb.yaml:9:1: a space is missing after the dash'],
+  },
+  {
+    mistake: 'a no-break space as indentation',
+    network: [['  - key-auth', '\u00a0 - key-auth']],
+    answers: [
+      'networks/arb.yaml:9:1: indentation must be spaces, not U+00A0 -> it looks like a space, and may come from a web page: type a space in its place',
+    ],
+  },
+  {
+    mistake: 'a tag for a variable',
+    network: [['"http://127.0.0.1:1/own"', '!env ARB_URL']],
+    answers: ['networks/arb.yaml:16:29: tags such as !this are not supported -> write "${VAR}" for an environment variable'],
+  },
+  {
+    mistake: 'a variable without quotes in braces',
+    network: [['"http://127.0.0.1:1/own"', '${ARB_URL}']],
+    answers: [
+      'networks/arb.yaml:16:30: unexpected here: indentation, quotes or a comma may be missing before it -> quote a string that contains a variable: "${VAR}"',
+    ],
+  },
 ]

@@ -130,4 +130,44 @@ export const gatewayMistakes: readonly Mistake[] = [
     files: { 'gateway.yaml': absentFile },
     answers: ['gateway.yaml:1:1: no such file -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'],
   },
+  {
+    mistake: 'an address as a URL',
+    gateway: [['127.0.0.1:23500', 'http://127.0.0.1:23500/']],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "http://127.0.0.1:23500/" -> did you mean `127.0.0.1:23500`?'],
+  },
+  {
+    mistake: 'an IPv6 address without brackets',
+    gateway: [['127.0.0.1:23500', '::1:23500']],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "::1:23500" -> did you mean `[::1]:23500`?'],
+  },
+  {
+    mistake: 'all addresses as a star',
+    gateway: [['127.0.0.1:23500', '"*:23500"']],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "*:23500" -> did you mean `0.0.0.0:23500`?'],
+  },
+  {
+    mistake: 'all addresses as a star without quotes',
+    gateway: [['127.0.0.1:23500', '*:23500']],
+    answers: ['gateway.yaml:2:8: the alias *:23500 has no anchor &:23500 above it -> quote a string that begins with *'],
+  },
+  {
+    mistake: 'a size with a fraction',
+    gateway: [['64MiB', '1.5GiB']],
+    answers: ['gateway.yaml:5:9: memory must be a size such as 64KiB, 512MiB or 2GiB, not "1.5GiB" -> did you mean `1536MiB`?'],
+  },
+  {
+    mistake: 'plans as a list',
+    gateway: [['  core: { dailyCredits: 3000000 }', '  - { name: core, dailyCredits: 3000000 }']],
+    answers: ['gateway.yaml:7:1: plans must be a map, not a list of 1 -> write entries as `NAME: VALUE`, without dashes'],
+  },
+  {
+    mistake: 'a store as a map',
+    gateway: [['lmdb:../data', '{ type: redis, url: x }']],
+    answers: ['gateway.yaml:4:8: store must be a string, not a map -> for example lmdb:../data'],
+  },
+  {
+    mistake: 'a key of listen outside of it',
+    gateway: [['store:', 'trustedProxies: [10.0.0.0/8]\nstore:']],
+    answers: ['gateway.yaml:4:1: unknown key `trustedProxies` -> `trustedProxies` belongs in `listen`'],
+  },
 ]

@@ -125,4 +125,9 @@ export const networkMistakes: readonly Mistake[] = [
     network: [['network: arb\n', 'network: arbitrum\n']],
     answers: ['networks/arb.yaml:1:10: network is "arbitrum", but the file is named arb.yaml -> write `network: arb`, or rename the file'],
   },
+  {
+    mistake: 'a block time with a fraction',
+    network: [['250ms', '0.25s']],
+    answers: ['networks/arb.yaml:3:12: blockTime must be a duration such as 250ms, 10s or 5m, not "0.25s" -> did you mean `250ms`?'],
+  },
 ]

@@ -42,7 +42,9 @@ export const upstreamMistakes: readonly Mistake[] = [
   {
     mistake: 'the name of an upstream with a space',
     network: [['name: second', 'name: my second']],
-    answers: ['networks/arb.yaml:17:19: failover.upstreams[1].name must be a name of ASCII characters without spaces, not "my second"'],
+    answers: [
+      'networks/arb.yaml:17:19: failover.upstreams[1].name must be a name of ASCII characters without spaces, not "my second" -> for example node-1',
+    ],
   },
   {
     mistake: 'a negative weight',
@@ -75,5 +77,45 @@ export const upstreamMistakes: readonly Mistake[] = [
     answers: [
       'networks/arb.yaml:16:29: malformed variable ${NOT_SET_URL: it must be ${NAME}, ${NAME:-default} or ${NAME:?message} -> write $$ for a dollar sign',
     ],
+  },
+  {
+    mistake: 'upstreams by name',
+    network: [
+      ['        - { name: own, url: "http://127.0.0.1:1/own" }\n', '        own: http://127.0.0.1:1/own\n'],
+      ['        - { name: second, url: "http://127.0.0.1:1/second" }\n', ''],
+    ],
+    answers: [
+      'networks/arb.yaml:15:7: failover.upstreams must be a list of at least 1 item, not a map -> write a list: each item begins with a dash and a space',
+    ],
+  },
+  {
+    mistake: 'an upstream that is only a URL',
+    network: [['{ name: second, url: "http://127.0.0.1:1/second" }', 'http://127.0.0.1:1/second']],
+    answers: ['networks/arb.yaml:17:11: failover.upstreams[1] must be a map, not "http://127.0.0.1:1/******" -> write { name: …, url: … }'],
+  },
+  {
+    mistake: 'a variable as in a shell',
+    network: [['"http://127.0.0.1:1/own"', '$ARB_URL']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> did you mean `${ARB_URL}`?',
+    ],
+  },
+  {
+    mistake: 'headers as a list',
+    network: [['/own" }', '/own", headers: [Authorization] }']],
+    answers: ['networks/arb.yaml:16:64: failover.upstreams[0].headers must be a map -> write entries as `NAME: VALUE`, without dashes'],
+  },
+  {
+    mistake: 'weights in percent',
+    network: [
+      ['/own" }', '/own", weight: 75% }'],
+      ['/second" }', '/second", weight: 25 }'],
+    ],
+    answers: ['networks/arb.yaml:16:63: failover.upstreams[0].weight must be a number, at least 0, not "75%" -> write 75'],
+  },
+  {
+    mistake: 'an option of the breaker beside it',
+    network: [['      upstreams:', '      openFor: 30s\n      upstreams:']],
+    answers: ['networks/arb.yaml:15:7: unknown option `openFor` of failover -> `openFor` belongs in `failover.breaker`'],
   },
 ]

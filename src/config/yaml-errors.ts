@@ -1,0 +1,101 @@
+import type { LineCounter, YAMLError } from 'yaml'
+
+/** A problem of the YAML itself, at an offset of the text. */
+export interface YamlProblem {
+  readonly offset: number
+  readonly message: string
+  readonly hint?: string
+}
+
+/** What the parser has found, as problems for readers who do not know the grammar: one for each mistake. */
+export const problemsOfYamlErrors = (errors: readonly YAMLError[], text: string, lines: LineCounter): readonly YamlProblem[] => {
+  const [first] = errors
+  const cause = first && findCause(text, lines.linePos(first.pos[0]).line)
+  if (cause !== undefined) return [cause]
+  return withoutEchoes(firstPerLine(errors, lines).map(error => toYamlProblem(error, text, lines)))
+}
+
+interface ParsedProblem extends YamlProblem {
+  readonly code: YAMLError['code']
+}
+
+/** One mistake often causes several errors: of each line the first is reported. */
+const firstPerLine = (errors: readonly YAMLError[], lines: LineCounter): readonly YAMLError[] => {
+  const reportedLines = new Set<number>()
+  return errors.filter(({ pos: [offset] }) => {
+    const { line } = lines.linePos(offset)
+    return !reportedLines.has(line) && reportedLines.add(line)
+  })
+}
+
+/** Where a tab indents, a quote or bracket is not closed, or the cause is known, the errors after it only follow from it. */
+const withoutEchoes = (problems: readonly ParsedProblem[]): readonly YamlProblem[] => {
+  const isCause = ({ code, hint }: ParsedProblem) =>
+    code === 'TAB_AS_INDENT' || code === 'MISSING_CHAR' || (hint !== undefined && code !== 'TAG_RESOLVE_FAILED')
+  const first = problems.findIndex(isCause)
+  const kept = first < 0 ? problems : problems.filter(({ code }, index) => index <= first || code === 'TAB_AS_INDENT')
+  return kept.map(({ code, ...problem }) => problem)
+}
+
+/** A mistake that the parser notices only in a later line: at the first error, or above it. */
+const findCause = (text: string, errorLine: number): YamlProblem | undefined => {
+  let lineStart = 0
+  for (const line of text.split('\n').slice(0, errorLine)) {
+    const column = line.search(/[^ ]/)
+    const message = describeStart(line.slice(column))
+    if (message !== undefined) return { offset: lineStart + column, ...message }
+    lineStart += line.length + 1
+  }
+  return undefined
+}
+
+/** What is wrong with the first characters of a line. */
+const describeStart = (line: string): Omit<YamlProblem, 'offset'> | undefined => {
+  if (/^-[a-z][\w-]*:(\s|$)/i.test(line)) return { message: 'a space is missing after the dash' }
+  if (!/^[\u00a0\u2000-\u200b\u202f\u205f\u3000]/.test(line)) return undefined
+  const codePoint = line.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
+  return {
+    message: `indentation must be spaces, not U+${codePoint}`,
+    hint: 'it looks like a space, and may come from a web page: type a space in its place',
+  }
+}
+
+const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter): ParsedProblem => {
+  const offset = error.pos[0]
+  const lineStart = offset - (lines.linePos(offset).col - 1)
+  const lineEnd = text.indexOf('\n', offset)
+  const hint = hintFor(error.code, text.slice(lineStart, offset + 1), text.slice(lineStart, lineEnd < 0 ? undefined : lineEnd))
+  return { code: error.code, offset, message: describeYamlError(error), ...(hint !== undefined && { hint }) }
+}
+
+/** What was probably forgotten. `textBefore` is the line up to the error. */
+const hintFor = (code: YAMLError['code'], textBefore: string, line: string): string | undefined => {
+  if (/(^|[^"'\w])\$\{/.test(textBefore)) return 'quote a string that contains a variable: "${VAR}"'
+  if (code === 'TAG_RESOLVE_FAILED') return /!env\b/i.test(line) ? 'write "${VAR}" for an environment variable' : undefined
+  if (code === 'MULTILINE_IMPLICIT_KEY' && /^ *[\w-]+:\S/.test(line)) return 'a space is missing after the colon'
+  return undefined
+}
+
+/** Rare errors keep the parser's message. */
+const describeYamlError = ({ code, message }: YAMLError): string => {
+  const [, bracket, quote] = /^Flow .* end with a (.)$|^Missing closing (.)quote$/.exec(message) ?? []
+  if (bracket !== undefined) return `a closing ${bracket} is missing, or a line before it is not indented`
+  if (quote !== undefined) return `a closing ${quote} is missing`
+  return yamlErrorMessages[code] ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`
+}
+
+export const tooDeep = 'maps and lists are nested too deeply'
+
+const yamlErrorMessages: Partial<Record<YAMLError['code'], string>> = {
+  BAD_INDENT: 'the indentation of this line differs from that of the other entries of its map or list',
+  BLOCK_IN_FLOW: 'a comma is missing between two entries in brackets or braces',
+  MULTILINE_IMPLICIT_KEY: 'a key must be followed by a colon on the same line',
+  DUPLICATE_KEY: 'duplicate key',
+  TAB_AS_INDENT: 'indentation must be spaces, not tabs',
+  UNEXPECTED_TOKEN: 'unexpected here: indentation, quotes or a comma may be missing before it',
+  BLOCK_AS_IMPLICIT_KEY: 'a map or list cannot begin here: indent it, or quote a string that contains a colon',
+  RESOURCE_EXHAUSTION: tooDeep,
+  MULTIPLE_DOCS: 'a second document begins here; the file must contain one',
+  NON_STRING_KEY: 'a key must be a string',
+  TAG_RESOLVE_FAILED: 'tags such as !this are not supported',
+}
