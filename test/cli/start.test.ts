@@ -13,9 +13,9 @@ import { waitUntil } from '../support/wait-until.ts'
 // Under load a start takes seconds, and here are ten.
 t.setTimeout(120_000)
 
-t.test('a node of another chain gets no call, not even the first after the start', async t => {
+t.test('a node gets no call before it has returned the chain ID of its network, with any number of workers', async t => {
   const responses = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
-  const [other, own] = [await startFakeNode(responses), await startFakeNode(responses)]
+  const [other, own, starting] = [await startFakeNode(responses), await startFakeNode(responses), await startFakeNode(responses)]
   other.setResponse('eth_chainId', async () => {
     await new Promise(resolve => setTimeout(resolve, 200)) // a slow node: the first call would overtake the response
     return { result: '0x1' }
@@ -23,57 +23,47 @@ t.test('a node of another chain gets no call, not even the first after the start
   const networks = {
     testnet: networkFile('testnet', [other.url, own.url]),
     lonenet: { ...networkFile('lonenet', [other.url]), hosts: ['lone.test'] },
+    startnet: { ...networkFile('startnet', [starting.url]), hosts: ['start.test'] },
   }
-  const deployment = createDeployment({ gateway: { workers: 1 }, networks })
+  const deployment = createDeployment({ networks })
   t.teardown(async () => {
     await deployment.remove()
-    await Promise.all([other.stop(), own.stop()])
+    await Promise.all([other.stop(), own.stop(), starting.stop()])
   })
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
-  const file = join(deployment.dir, 'gateway.yaml')
+  const balanceRequests = (node: typeof other) => node.received.filter(({ method }) => method === 'eth_getBalance').length
+  const address = `0x${'11'.repeat(20)}`
   for (const workers of [1, 2]) {
-    writeFileSync(file, readFileSync(file, 'utf8').replace('"workers":1', `"workers":${workers}`))
+    deployment.writeGateway({ workers })
+    starting.setResponse('eth_chainId', { error: { code: -32000, message: 'warming up' } })
     const gateway = await deployment.start()
-    for (let i = 0; i < 4; i++)
-      t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, hex(i)]), { result: '0x1' })
-    t.match(
-      await call(gateway.http(key), 'eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1'], { host: 'lone.test' }),
-      { error: { code: -32002 } },
-      'even when no other node is left',
-    )
-    t.equal(other.received.filter(({ method }) => method === 'eth_getBalance').length, 0, `${workers} workers`)
-    await gateway.stop()
-  }
-})
 
-t.test('a node gets no call before it has returned its chain ID, with any number of workers', async t => {
-  const node = await startFakeNode({ eth_getBalance: { result: '0x1' }, eth_chainId: { error: { code: -32000, message: 'warming up' } } })
-  const deployment = createDeployment({ gateway: { workers: 1 }, networks: { testnet: networkFile('testnet', [node.url]) } })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const file = join(deployment.dir, 'gateway.yaml')
-  for (const workers of [1, 2]) {
-    writeFileSync(file, readFileSync(file, 'utf8').replace('"workers":1', `"workers":${workers}`))
-    node.setResponse('eth_chainId', { error: { code: -32000, message: 'warming up' } })
-    const gateway = await deployment.start()
-    const requestBalance = () =>
-      post(
-        gateway.http(key),
-        JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [`0x${'11'.repeat(20)}`, `0x${workers}`] }),
+    await t.test(`a node of another chain gets no call, not even the first after the start: ${workers} workers`, async t => {
+      for (let i = 0; i < 4; i++) t.match(await call(gateway.http(key), 'eth_getBalance', [address, hex(i)]), { result: '0x1' })
+      t.match(
+        await call(gateway.http(key), 'eth_getBalance', [address, '0x1'], { host: 'lone.test' }),
+        { error: { code: -32002 } },
+        'even when no other node is left',
       )
-    const { status, headers, json } = await requestBalance()
-    t.match([status, headers['retry-after'], json()], [503, '1', { error: { code: -32002 } }])
-    t.equal(node.received.filter(({ method }) => method === 'eth_getBalance').length, workers - 1)
-    t.match((await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json(), {
-      networks: [{ upstreams: [{ usable: false, because: 'it has not returned its chain ID: warming up' }] }],
+      t.equal(balanceRequests(other), 0)
     })
-    node.setResponse('eth_chainId', { result: '0x7a69' })
-    await waitUntil(async () => (await requestBalance()).status === 200)
+
+    await t.test(`a node that returns no chain ID yet gets its first call when it has: ${workers} workers`, async t => {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, hex(workers)] })
+      const requestBalance = () => post(gateway.http(key), body, { host: 'start.test' })
+      const { status, headers, json } = await requestBalance()
+      t.match([status, headers['retry-after'], json()], [503, '1', { error: { code: -32002 } }])
+      t.equal(balanceRequests(starting), workers - 1)
+      const { networks } = (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json() as {
+        networks: readonly { name: string; upstreams: readonly object[] }[]
+      }
+      t.match(networks.find(({ name }) => name === 'startnet')?.upstreams, [
+        { usable: false, because: 'it has not returned its chain ID: warming up' },
+      ])
+      starting.setResponse('eth_chainId', { result: '0x7a69' })
+      await waitUntil(async () => (await requestBalance()).status === 200)
+    })
     await gateway.stop()
   }
 })
