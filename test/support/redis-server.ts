@@ -39,6 +39,8 @@ export const startRedisServer = async (...options: readonly string[]): Promise<R
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const port = await freePort()
   const url = `redis://127.0.0.1:${port}`
+  // Copies are cheap: @redis/client builds a class for the options of each new client, which takes milliseconds.
+  const clientTemplate = createClient({ url, RESP: 2, commandOptions: { timeout: 0 } })
   let child = await spawnRedisServer(port, dir, options)
   // A test file that crashes must not leave the server behind.
   const killOnExit = () => void child.kill('SIGKILL')
@@ -54,7 +56,7 @@ export const startRedisServer = async (...options: readonly string[]): Promise<R
     kill,
     address: { kind: 'redis', url: new Secret(url, `127.0.0.1:${port}`) },
     async send(...words) {
-      const client = await createClient({ url, RESP: 2, commandOptions: { timeout: 0 } }).connect()
+      const client = await clientTemplate.duplicate().connect()
       return client.sendCommand([...words]).finally(() => client.destroy())
     },
     async restart() {
