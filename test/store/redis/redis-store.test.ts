@@ -182,7 +182,9 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const end = answering.serve(handler(payload => unsent.push(payload)))
     await Promise.all([asking, answering].map(({ name }) => isReached(name)))
     t.same(await ask('short', async () => ({ echo: 'é' })), { payload: { echo: 'é' } })
-    const long = 'x'.repeat(9 << 20)
+    // In place of 32 MiB, which take longer than a command may on a busy machine.
+    await redis.send('CONFIG', 'SET', 'client-output-buffer-limit', 'pubsub 1mb 1mb 1')
+    const long = 'x'.repeat(512 << 10)
     const all = await Promise.all(Array.from({ length: 4 }, (_, i) => ask(`long ${i}`, async () => long)))
     t.ok(
       all.every(reply => typeof reply === 'object' && reply.payload === long),
