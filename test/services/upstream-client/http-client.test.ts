@@ -123,6 +123,7 @@ t.test('what could be read in two ways is invalid, with a code that says why', a
     [`${ok}a: b\nc: d\r\n\r\n`, 'HTTP_HEADER'],
     [`${ok}content-length: 1\r\ncontent-length: 1\r\n\r\n`, 'HTTP_CONTENT_LENGTH'],
     [`${ok}content-length: +1\r\n\r\n`, 'HTTP_CONTENT_LENGTH'],
+    [`${ok}content-length: \xa01\r\n\r\n`, 'HTTP_CONTENT_LENGTH'],
     [`${ok}transfer-encoding: gzip, chunked\r\n\r\n`, 'HTTP_TRANSFER_ENCODING'],
     [`${ok}transfer-encoding: chunked\r\ncontent-length: 1\r\n\r\n`, 'HTTP_TRANSFER_ENCODING'],
     [`${chunks}\r\n`, 'HTTP_CHUNK_SIZE'],

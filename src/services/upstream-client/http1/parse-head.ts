@@ -25,7 +25,9 @@ export class InvalidResponseError extends Error {
 
 const statusLinePattern = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t -~\x80-\xff]*)?$/
 const namePattern = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/
-const valuePattern = /^[\t -~\x80-\xff]*$/
+const visiblePattern = /^[\t -~\x80-\xff]*$/
+/** Without the spaces and tabs around it; trim() takes more for a space, such as 0xa0. */
+const valuePattern = /^[\t ]*(.*?)[\t ]*$/
 /** At most 15 digits are exact in a number. */
 const lengthPattern = /^\d{1,15}$/
 
@@ -55,9 +57,9 @@ const parseHeaders = (lines: readonly string[]): ParsedHeaders => {
     const line = lines[i]!
     const colon = line.indexOf(':')
     const name = line.slice(0, Math.max(0, colon))
-    if (!namePattern.test(name) || !valuePattern.test(line)) throw new InvalidResponseError('HTTP_HEADER')
+    if (!namePattern.test(name) || !visiblePattern.test(line)) throw new InvalidResponseError('HTTP_HEADER')
     const lowerCaseName = name.toLowerCase()
-    const value = line.slice(colon + 1).trim()
+    const [, value = ''] = valuePattern.exec(line.slice(colon + 1)) ?? []
     const earlier = headers[lowerCaseName]
     headers[lowerCaseName] = earlier === undefined ? value : `${earlier}, ${value}`
   }
