@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import { isCollection, isMap, isScalar, isSeq } from 'yaml'
 import type { ParsedNode } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
+import { describeReadError } from '../util/file-errors.ts'
 import { jsonPointer, valueAt } from '../util/json-path.ts'
 import { displayPath } from './config-files.ts'
 import type { Problem } from './problem.ts'
@@ -55,15 +56,9 @@ export const readYamlFile = (path: string, env?: Env): YamlFile => {
     return parseYamlFile(readFileSync(path, 'utf8'), path, env)
   } catch (error) {
     if (!isSystemError(error)) throw error
-    const message = readErrorMessages[error.code ?? ''] ?? `the file cannot be read: ${error.code}`
-    return { ...parseYamlFile('', path), isEmpty: false, problems: [{ file: displayPath(path), line: 1, column: 1, message }] }
+    const problem = { file: displayPath(path), line: 1, column: 1, message: describeReadError(error) }
+    return { ...parseYamlFile('', path), isEmpty: false, problems: [problem] }
   }
-}
-
-const readErrorMessages: Readonly<Record<string, string>> = {
-  ENOENT: 'no such file',
-  EISDIR: 'this is a directory, not a file',
-  EACCES: 'the file cannot be read: permission denied',
 }
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error
