@@ -1,5 +1,6 @@
 import type { Json } from './call.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
 
 /** Where the reply comes from. A `gateway` reply is a refusal; a `local` reply needed no node. */
 export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
@@ -187,10 +188,17 @@ export interface RefusalDetails
 
 /** The failure of one row of the table. */
 export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure => {
+  // A plugin in JavaScript may name a kind that is none.
+  if (!Object.hasOwn(refusals, kind)) throw new TypeError(describeUnknownKind(kind))
   const { status, code, message, fault, source } = refusals[kind]
   const { message: text = message, data, ...rest } = details
   const error: RpcError = data === undefined ? { code, message: text } : { code, message: text, data }
   return { kind, status, fault, source, ...rest, error }
+}
+
+const describeUnknownKind = (kind: string): string => {
+  const kinds = Object.keys(refusals)
+  return `refuse('${kind}') is no refusal: ${didYouMean(kind, kinds) ?? `the refusals are ${kinds.join(', ')}`}`
 }
 
 /** The row `tooMany` with the limit of a method (contract 7). */

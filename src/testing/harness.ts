@@ -17,6 +17,7 @@ import { openNetworkHarness } from './network-harness.ts'
 import type { Harness } from './network-harness.ts'
 import { supplementPipeline } from './supplement-pipeline.ts'
 import type { SuppliedContext } from './supplement-pipeline.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
 
 export interface HarnessOptions extends WorldOptions {
   /**
@@ -36,7 +37,29 @@ export interface HarnessOptions extends WorldOptions {
 }
 
 /** Runs a pipeline with the real gateway around it. Throws with all problems of the pipeline, each with a caret. */
-export const harness = async (options: HarnessOptions): Promise<Harness> => openNetworkHarness(await readPipelineConfig(options), options)
+export const harness = async (options: HarnessOptions): Promise<Harness> => {
+  const unknown = Object.keys(options).find(name => !harnessOptions.includes(name))
+  if (unknown !== undefined) {
+    const hint = didYouMean(unknown, harnessOptions) ?? `the options are ${harnessOptions.join(', ')}`
+    throw new TypeError(`harness() has no option \`${unknown}\`: ${hint}`)
+  }
+  return openNetworkHarness(await readPipelineConfig(options), options)
+}
+
+/** By name: a test in JavaScript may misspell one. */
+const harnessOptions: readonly string[] = Object.keys({
+  pipeline: true,
+  plugins: true,
+  folder: true,
+  context: true,
+  network: true,
+  env: true,
+  upstream: true,
+  upstreams: true,
+  keys: true,
+  plans: true,
+  clock: true,
+} satisfies Record<keyof HarnessOptions, true>)
 
 /** The network that has the pipeline. */
 export const readPipelineConfig = async (options: HarnessOptions): Promise<NetworkConfig> => {

@@ -95,6 +95,21 @@ t.test('messages are handled as the server handles them: batches, notifications,
   t.match(await gateway.send('{'), { status: 200, body: { id: null, error: { code: -32700 } } })
 })
 
+t.test('a misspelled option, and a refusal that does not exist, are named with what was probably meant', async t => {
+  const misspelled = { pipeline: '', upstreem: {} }
+  await t.rejects(harness(misspelled), { message: 'harness() has no option `upstreem`: did you mean `upstream`?' })
+  const refuser = definePlugin({
+    name: 'refuser',
+    summary: 'Refuses.',
+    options: { type: 'object', properties: {} },
+    create: () => async () => refuse('forbiden' as 'forbidden'),
+  })
+  const gateway = await harness({ pipeline: '- refuser: {}', plugins: [refuser] })
+  t.match(await gateway.call('eth_chainId'), { outcome: 'internal' })
+  t.match(JSON.stringify(gateway.log.lines), "refuse('forbiden') is no refusal: did you mean `forbidden`?")
+  await gateway.stop()
+})
+
 t.test('problems of the pipeline come with line and caret, and a missing context key with the one that was meant', async t => {
   const misspelled = harness({ pipeline: '\n  - use: ./call-limit.js\n    with: { callz: 1 }\n', folder: examples })
   await t.rejects(misspelled, { message: /pipeline\.yaml:3:13: unknown option `callz`[^]*\^ did you mean `calls`\?/ })
