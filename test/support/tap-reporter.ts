@@ -16,8 +16,14 @@ export default class TapReporter extends Transform {
   /** What tests of the current file have printed. */
   #output: string[] = []
 
+  /** tap counts a file without tests as skipped: it does not set the exit code. */
+  get hasFailed(): boolean {
+    return this.#failed.length > 0
+  }
+
   constructor() {
     super({ encoding: 'utf8' })
+    this.#parser.on('bailout', (reason: string) => this.#onBailOut(reason))
     this.#parser.on('extra', (text: string) => {
       this.#output.push(text.trimEnd())
     })
@@ -46,14 +52,16 @@ export default class TapReporter extends Transform {
     const counts = countTests(parser, lines, this.#failed)
     this.#parser.once('assert', (point: Result) => {
       const name = sourcePathOf(point.name)
-      if (!point.ok && counts.failed === 0) {
+      const isEmpty = point.skip === emptyFileReason
+      const isFailed = !point.ok || isEmpty
+      if (isFailed && counts.failed === 0) {
         counts.failed = 1
         this.#failed.push(name)
-        lines.push('', `  ${describeExit(point.diag)}`)
+        lines.push('', `  ${isEmpty && point.ok ? 'the file has no tests' : describeExit(point.diag)}`)
       }
-      if (point.skip !== false) recordSkipped(lines, counts, 'skipped', name, point.skip)
+      if (point.skip !== false && !isFailed) recordSkipped(lines, counts, 'skipped', name, point.skip)
       const time = `${((point.time ?? 0) / 1000).toFixed(1)} s`
-      this.#printLines(`${point.ok ? 'ok  ' : 'FAIL'} ${name} (${formatCounts(counts)}, ${time})`, ...lines)
+      this.#printLines(`${isFailed ? 'FAIL' : 'ok  '} ${name} (${formatCounts(counts)}, ${time})`, ...lines)
       addCounts(this.#totals, counts)
     })
   }
@@ -67,10 +75,19 @@ export default class TapReporter extends Transform {
     this.#printLines(`FAIL ${name}: ${point.name}`)
   }
 
+  /** A file that prints `Bail out!` ends the run. */
+  #onBailOut(reason: string): void {
+    this.#totals.failed += 1
+    this.#failed.push(`the run ended early: Bail out!${reason === '' ? '' : ` ${reason}`}`)
+  }
+
   #printLines(...lines: readonly string[]): void {
     this.push(`${lines.join('\n')}\n`)
   }
 }
+
+/** Why tap skips a file that prints no test point; a file that skips itself gives another reason. */
+const emptyFileReason = 'no tests found'
 
 interface TestCounts {
   passed: number
@@ -152,7 +169,7 @@ const sourceLineOf = (source: string | undefined): string => {
 const describeExit = (diag: Result['diag']): string => {
   if (diag?.signal === 'SIGALRM') return 'timed out'
   if (diag?.signal) return `killed by ${diag.signal}`
-  return `crashed with exit code ${diag?.exitCode}`
+  return diag?.exitCode ? `crashed with exit code ${diag.exitCode}` : 'the process ended before its tests did'
 }
 
 const testPathOf = (point: Result): string => point.fullname.split(' > ').slice(1).join(' > ')

@@ -28,11 +28,18 @@ const startTest = (name: string): void => {
 const files = process.argv.slice(2).map(file => relative(rootDir, file))
 const tests = files.length > 0 ? files : allTests()
 
+const reporter = new TapReporter()
+reporter.once('end', () => {
+  if (reporter.hasFailed) process.exitCode = 1
+})
+
 t.register()
-t.pipe(new TapReporter()).pipe(process.stdout)
+// Otherwise tap exits where a file prints `Bail out!`, before anything is reported.
+t.context = Symbol.for('tap.isRunner')
+t.pipe(reporter).pipe(process.stdout)
 t.setTimeout(0)
 t.jobs = jobs
 // The exit of this process ends the tests that still run.
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
 tests.forEach(startTest)
 t.end()

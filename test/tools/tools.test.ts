@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -9,6 +10,42 @@ const runTool = async (name: string): Promise<unknown> => {
   const script = fileURLToPath(new URL(`./${name}.js`, import.meta.url))
   return JSON.parse((await promisify(execFile)(process.execPath, [script, '--json'])).stdout)
 }
+
+/** The exit code of the runner for test files with these contents, and what it prints. */
+const runTestFiles = async (dir: string, files: readonly string[]): Promise<{ readonly code: number; readonly output: string }> => {
+  const script = fileURLToPath(new URL('./tap-runner.js', import.meta.url))
+  const run = promisify(execFile)(process.execPath, [script, ...files.map(file => join(dir, file))])
+  return run.then(
+    ({ stdout }) => ({ code: 0, output: stdout }),
+    ({ code, stdout }: { readonly code: number; readonly stdout: string }) => ({ code, output: stdout }),
+  )
+}
+
+void t.test('a file without tests, or that ends before its tests do, fails the run of all tests', async t => {
+  const passing = "import t from 'tap'\nt.test('passes', async t => t.ok(true))\n"
+  const dir = t.testdir({
+    'passing.test.js': passing,
+    'skipped.test.js': "import t from 'tap'\nt.plan(0, 'no server here')\n",
+    'empty.test.js': 'console.log(1)\n',
+    'ended.test.js': `${passing}t.test('ends', async () => process.reallyExit(0))\n`,
+    'killed.test.js': `${passing}t.test('is killed', () => { process.kill(process.pid, 'SIGKILL'); return new Promise(() => {}) })\n`,
+    'bailing.test.js': 'console.log("Bail out! no disk")\n',
+  })
+
+  const passed = await runTestFiles(dir, ['passing.test.js', 'skipped.test.js'])
+  t.equal(passed.code, 0)
+  t.match(passed.output, /\n1 passed, 0 failed, 1 skipped\n$/)
+
+  const failed = await runTestFiles(dir, ['empty.test.js', 'ended.test.js', 'killed.test.js', 'passing.test.js'])
+  t.equal(failed.code, 1)
+  for (const reason of ['the file has no tests', 'the process ended before its tests did', 'killed by SIGKILL'])
+    t.match(failed.output, reason)
+  t.match(failed.output, /\n3 passed, 3 failed\n$/)
+
+  const bailed = await runTestFiles(dir, ['bailing.test.js'])
+  t.equal(bailed.code, 1)
+  t.match(bailed.output, /the run ended early: Bail out! no disk\n\n0 passed, 1 failed\n$/)
+})
 
 void t.test('a trace holds the functions that ran during one call, cached or not', async t => {
   const { cached, uncached } = (await runTool('trace')) as Record<string, Record<string, readonly FunctionCoverage[]>>
