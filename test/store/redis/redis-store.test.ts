@@ -215,6 +215,8 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.equal(await timedOut(closed), 'late')
     await redis.restart()
     await isReached(answering.name)
+    // Its other connection, for answers, is there again too.
+    await waitUntil(async () => (await answering.request('nobody', 1)) === 'absent')
     // Without serve(): nothing tells this process that the answer is there.
     answers.set('again', async () => 2)
     t.same(await patient.request(answering.name, 'again'), { payload: 2 })
