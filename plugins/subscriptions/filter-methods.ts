@@ -38,10 +38,14 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
     },
     eth_getFilterLogs: async (call, next) => {
       const answer = await request(call, next, 'criteria')
+      if (answer !== undefined && 'error' in answer) return answer
       if (answer === undefined || !('criteria' in answer)) return notFound
       return next(withContext(call, { request: { method: 'eth_getLogs', params: [answer.criteria] } }))
     },
-    eth_uninstallFilter: async (call, next) => localReply(String((await request(call, next, 'uninstall')) !== undefined)),
+    eth_uninstallFilter: async (call, next) => {
+      const answer = await request(call, next, 'uninstall')
+      return answer !== undefined && 'error' in answer ? answer : localReply(String(answer !== undefined))
+    },
   }
 }
 

@@ -152,9 +152,9 @@ export class Filters {
   }
 
   /** The caller has not got what the filter does not hold any more. */
-  #removeUndelivered({ action, id }: FilterRequest): void {
+  #removeUndelivered({ action, id, account }: FilterRequest): void {
     const filter = this.#byId.get(id)
-    if (action === 'changes' && filter !== undefined) this.#remove(filter)
+    if (action === 'changes' && filter?.account === account) this.#remove(filter)
   }
 
   /** False when the feed does not start, or the filter has been removed meanwhile. */

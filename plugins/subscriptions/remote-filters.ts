@@ -70,8 +70,9 @@ export class RemoteFilters {
     // Another call has had it resumed here.
     if (has(id)) return answer(request)
     const found = await stored.find(id, account)
+    if (reply === 'late' && typeof found !== 'object') return this.#giveUp(owner, request)
     if (found === 'unavailable') return feedUnavailable
-    if (found === undefined) return reply === 'late' ? this.#giveUp(owner, request) : undefined
+    if (found === undefined) return undefined
     const repeat = async (next: string) => (attemptsLeft > 1 ? this.#requestFrom(next, request, fetch, attemptsLeft - 1) : undefined)
     const isOwned = found.owner !== ''
     if (isOwned && found.owner !== owner && found.owner !== peers.name) return repeat(found.owner)
@@ -81,7 +82,10 @@ export class RemoteFilters {
       await stored.wait()
       return repeat(owner)
     }
-    if (isOwned && !(await stored.isDead(found.owner))) return reply === 'absent' ? repeat(owner) : this.#giveUp(owner, request)
+    if (isOwned && !(await stored.isDead(found.owner))) {
+      if (reply === 'late') return this.#giveUp(owner, request)
+      return attemptsLeft > 1 ? repeat(owner) : feedUnavailable
+    }
     const taken = await stored.take(id)
     if (taken !== undefined) return action === 'uninstall' ? { isRemoved: true } : resume(taken, fetch)
     // Another process has been faster.
@@ -89,9 +93,11 @@ export class RemoteFilters {
     return repeat(owner)
   }
 
-  /** What the process may have delivered to nobody would be missing in the next answer. */
-  #giveUp(owner: string, request: FilterRequest): undefined {
+  /** The answer has not arrived. What the process may have delivered to nobody would be missing in the next answer: the filter ends. */
+  #giveUp(owner: string, request: FilterRequest): Failure | undefined {
+    if (request.action === 'criteria') return feedUnavailable
     void this.#ask(owner, { ...request, action: 'uninstall' })
+    return undefined
   }
 
   async #ask(owner: string, request: FilterRequest): Promise<FilterAnswer | 'missing' | 'absent' | 'late'> {

@@ -54,6 +54,11 @@ export class RedisConnection {
     }
   }
 
+  /** While it is not, commands fail at once, and are not sent. */
+  get isReady(): boolean {
+    return !this.#isClosed && this.#client.isReady
+  }
+
   /** Redis forgets scripts when it restarts: then the text is sent again. */
   async runScript(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
     const scriptArgs = [String(keys.length), ...keys, ...args.map(String)]

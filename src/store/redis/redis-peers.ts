@@ -92,6 +92,8 @@ export class RedisPeers {
 
   async #request(from: string, peer: string, payload: Json): Promise<PeerReply> {
     const redis = await this.#openPublisher()
+    // What has not been sent is not handled; after an error of a command it may have been.
+    if (!redis.isReady) return 'absent'
     const id = randomBytes(16).toString('hex')
     const answered = new Promise<void>(resolve => this.#pending.set(id, resolve))
     try {

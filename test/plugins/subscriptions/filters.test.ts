@@ -2,6 +2,7 @@ import t from 'tap'
 import { FilterValues } from '../../../plugins/subscriptions/filter-values.ts'
 import { Filter } from '../../../plugins/subscriptions/filter.ts'
 import type { FilterTopic } from '../../../plugins/subscriptions/filter.ts'
+import { filterMethods } from '../../../plugins/subscriptions/filter-methods.ts'
 import { Filters } from '../../../plugins/subscriptions/filters.ts'
 import type { Fetch } from '../../../plugins/subscriptions/missed-changes.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
@@ -11,7 +12,7 @@ import type { BlockId, ChainUpdate, FilterRecords } from '../../../src/services/
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { PeerHandler, Peers } from '../../../src/services/peers.ts'
 import { openInMemoryFilterRecords } from '../../../src/testing/in-memory-store.ts'
-import { TestClock } from '../../support/fakes.ts'
+import { TestClock, fakeAccount, fakeCall, unreachableNext } from '../../support/fakes.ts'
 
 /** Workers that reach each other by name, over JSON as through the primary. */
 const openWorkers = (count: number) => {
@@ -230,8 +231,25 @@ t.test('a filter', async t => {
     t.equal(await request(owner, 'changes', String(first)), undefined)
     handlers.get('0'.repeat(16))?.onUnsent({ action: 'criteria', id: second, account: 'alice' })
     t.ok(await request(owner, 'changes', second), 'nothing of it is lost')
+    handlers.get('0'.repeat(16))?.onUnsent({ action: 'changes', id: second, account: 'bob' })
+    t.ok(await request(owner, 'changes', second), 'nor by an answer to another account')
     handlers.get('0'.repeat(16))?.onUnsent({ action: 'changes', id: second, account: 'alice' })
     t.equal(await request(owner, 'changes', second), undefined)
+  })
+
+  t.test('ends when neither what it has delivered nor the store arrives, and stays when its criteria do not', async t => {
+    const { workers, late, stopped } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await create(owner)
+    appendTo(owner, '"0x1"')
+    late.add(0)
+    stopped.add(1)
+    t.match(await request(other, 'criteria', id), { error: { code: -32002 } })
+    t.equal([...owner.of('newHeads')].length, 1)
+    t.equal(await request(other, 'changes', id), undefined)
+    late.clear()
+    stopped.clear()
+    t.equal(await request(other, 'changes', id), undefined, 'no later answer leaves out what was lost')
   })
 
   t.test('is not created above the limit of the account, nor without its feed', async t => {
@@ -353,7 +371,7 @@ t.test('a filter whose process has ended', async t => {
     const pending = await createAt(owner, { kind: 'newPendingTransactions' }, idAt(1))
     await settle(clock, 1_000)
     disconnect(0)
-    t.equal(await poll(clock, other, id, fetchFrom(4)), undefined)
+    t.match(await poll(clock, other, id, fetchFrom(4)), { error: { code: -32002 } })
     t.ok(await request(owner, 'changes', id))
     await owner.close()
     t.equal(await poll(clock, other, pending, fetchFrom(4)), undefined)
@@ -477,6 +495,10 @@ t.test('a filter whose process has ended', async t => {
     await owner.close()
     stopped.add(1)
     t.match(await poll(clock, other, id, fetchFrom(2)), { error: { code: -32002 } })
+    for (const method of ['eth_getFilterChanges', 'eth_getFilterLogs', 'eth_uninstallFilter']) {
+      const call = fakeCall(method, [id], { account: { ...fakeAccount, id: 'alice' } })
+      t.match(await filterMethods(other, 10)[method]?.(call, unreachableNext), { error: { code: -32002 } }, method)
+    }
     stopped.clear()
     t.ok(await poll(clock, other, id, fetchFrom(2)))
   })

@@ -213,6 +213,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await waitUntil(() => unsent.length > 0)
     t.same(unsent, ['closed'], 'the process that answers knows that its answer is lost')
     t.equal(await timedOut(closed), 'late')
+    t.equal(await ask('disconnected', async () => 1), 'absent', 'it has not been sent')
     await redis.restart()
     await isReached(answering.name)
     // Its other connection, for answers, is there again too.
@@ -220,6 +221,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     // Without serve(): nothing tells this process that the answer is there.
     answers.set('again', async () => 2)
     t.same(await patient.request(answering.name, 'again'), { payload: 2 })
+    await waitUntil(async () => typeof (await ask('reconnected', async () => 3)) === 'object')
     end()
     await waitUntil(async () => (await ask('ended', async () => 1)) === 'absent')
   })
