@@ -1,5 +1,5 @@
 import { neverExpires } from '../store/record-store.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-error.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
@@ -18,14 +18,14 @@ export const personOfIdentity = async (
   { issuer, subject, email }: OidcIdentity,
 ): Promise<Person> => {
   const { store, clock } = services
-  const hash = hashToken(`${issuer} ${subject}`)
-  const linked = await findLinkedPerson(store, hash)
+  const identity = { hash: hashToken(`${issuer} ${subject}`), issuer, linked: clock.now() }
+  const linked = await findLinkedPerson(store, identity)
   if (linked !== undefined) return linked.email !== undefined && linked.email === email ? verifyEmail(store, linked) : linked
   if (email === undefined) {
     throw new ApiError(403, 'email-unverified', `${name} has not verified your e-mail address, or does not tell it`)
   }
   const person = (await findPersonByEmail(store, email)) ?? (await signUpFromDomain(services, domains, email))
-  if (await linkIdentity(store, person, { hash, issuer, linked: clock.now() })) return verifyEmail(store, person)
+  if (await linkIdentity(store, person, identity)) return verifyEmail(store, person)
   throw new ApiError(403, 'other-identity', `${email} signs in here with another identity: another user, or another provider`)
 }
 
@@ -38,9 +38,14 @@ const signUpFromDomain = async (services: SignUpServices, domains: readonly stri
   return person ?? Promise.reject(new ApiError(403, 'sign-up-full', 'no more accounts are made today; try again tomorrow'))
 }
 
-const findLinkedPerson = async (store: RecordStore, identity: string): Promise<Person | undefined> => {
-  const record = await store.findRecord('identity', identity)
-  return record === undefined ? undefined : findPerson(store, String(record.value))
+const findLinkedPerson = async (store: RecordStore, identity: LinkedIdentity): Promise<Person | undefined> => {
+  const record = await store.findRecord('identity', identity.hash)
+  const person = record && (await findPerson(store, String(record.value)))
+  // Linked by an older version, which stored the hash alone: the time is that of this sign-in.
+  if (person !== undefined && (await store.findRecord('identity-of', person.id))?.value === identity.hash) {
+    await store.putRecord('identity-of', linkRecord(person, identity))
+  }
+  return person
 }
 
 /** The identity by which a person signs in. */
@@ -55,14 +60,21 @@ export interface LinkedIdentity {
 /** Undefined where the person has not signed in at a provider. */
 export const findLinkedIdentity = async (store: RecordStore, person: string): Promise<LinkedIdentity | undefined> => {
   const value = (await store.findRecord('identity-of', person))?.value
-  return isJsonObject(value) ? (value as unknown as LinkedIdentity) : undefined // written by linkIdentity() alone
+  return isJsonObject(value) ? (value as unknown as LinkedIdentity) : undefined // written by linkRecord()
 }
 
 /** False when the person has another identity. */
-const linkIdentity = async (store: RecordStore, { id, account }: Person, { hash, issuer, linked }: LinkedIdentity): Promise<boolean> => {
+const linkIdentity = async (store: RecordStore, person: Person, identity: LinkedIdentity): Promise<boolean> => {
   // First, as one of several identities at once is the person's.
-  await store.addRecord('identity-of', { id, account, value: { hash, issuer, linked }, expires: neverExpires })
-  if ((await findLinkedIdentity(store, id))?.hash !== hash) return false
-  await store.putRecord('identity', { id: hash, account, value: id, expires: neverExpires })
+  await store.addRecord('identity-of', linkRecord(person, identity))
+  if ((await findLinkedIdentity(store, person.id))?.hash !== identity.hash) return false
+  await store.putRecord('identity', { id: identity.hash, account: person.account, value: person.id, expires: neverExpires })
   return true
 }
+
+const linkRecord = ({ id, account }: Person, identity: LinkedIdentity): StoredRecord => ({
+  id,
+  account,
+  value: { ...identity },
+  expires: neverExpires,
+})

@@ -61,10 +61,11 @@ export const removePerson = async (store: RecordStore, { id, email }: Person): P
   await store.takeRecord('person', id)
 }
 
-/** The identity of an OpenID Connect provider by which the person has signed in no longer does. */
+/** The identity of an OpenID Connect provider by which the person has signed in no longer does. Rows of older versions are the hash alone. */
 export const unlinkIdentity = async (store: RecordStore, id: string): Promise<void> => {
-  const identity = await store.takeRecord('identity-of', id)
-  if (isJsonObject(identity?.value)) await store.takeRecord('identity', String(identity.value['hash']))
+  const { value } = (await store.takeRecord('identity-of', id)) ?? {}
+  const identity = isJsonObject(value) ? value['hash'] : value
+  if (typeof identity === 'string') await store.takeRecord('identity', identity)
 }
 
 /**
@@ -138,12 +139,12 @@ export const createSignInToken = async (store: RecordStore, clock: Clock, { id, 
   return new Secret(token)
 }
 
-/** The person whom the token signs in. The token cannot be used again. */
+/** The person whom the token signs in. The token cannot be used again. One that was mailed to an address ends with that. */
 export const useSignInToken = async (store: RecordStore, token: string): Promise<Person | undefined> => {
   const { value } = (await store.takeRecord('sign-in-link', hashToken(token))) ?? {}
   if (!isJsonObject(value)) return typeof value === 'string' ? findPerson(store, value) : undefined
   const person = await findPerson(store, String(value['person']))
-  return person === undefined || person.email !== value['mailedTo'] ? person : verifyEmail(store, person)
+  return person === undefined || person.email !== value['mailedTo'] ? undefined : verifyEmail(store, person)
 }
 
 /** What is stored in place of a token or the id of a session, base64url: 256 random bits need no slow hash. */
