@@ -1,7 +1,7 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
-import type { AddressInfo, Socket } from 'node:net'
+import { createServer, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
@@ -144,6 +144,13 @@ t.test('what could be read in two ways is invalid, with a code that says why', a
     t.equal(readPieces([text]).error, code, JSON.stringify(text.slice(0, 70)))
     t.equal(readPieces([...text]).error, code)
   }
+})
+
+t.test('the spaces within a header take time in proportion to their number', async t => {
+  const head = `HTTP/1.1 200 OK\r\nx-a: a${' '.repeat(16_000)}b \r\ncontent-length: 0\r\n\r\n`
+  const before = process.cpuUsage()
+  for (let i = 0; i < 40; i++) t.match(readPieces([head]), { isComplete: true, headers: { 'x-a': /^a +b$/ } })
+  t.ok(process.cpuUsage(before).user < 1_000_000, '40 heads take 10 ms; with a pattern that tried each space, 5 s')
 })
 
 t.test('a connection is used again only where HTTP allows it', async t => {
@@ -314,6 +321,18 @@ for (const implementation of httpImplementations) {
     })
   })
 }
+
+t.test('a request waits for no acknowledgment of what was sent before it, with TLS either', async t => {
+  for (const scheme of ['http', 'https']) {
+    const { port } = await startNode(t, socket => void socket.write(okResponse()), scheme === 'https')
+    const noDelay = t.capture(Socket.prototype, 'setNoDelay', Socket.prototype.setNoDelay)
+    const keepAlive = t.capture(Socket.prototype, 'setKeepAlive', Socket.prototype.setKeepAlive)
+    await post(openClient(t, 'tollgate'), `${scheme}://127.0.0.1:${port}`)
+    t.match([noDelay(), keepAlive()], [[{ args: [true] }], [{ args: [true, 60_000] }]], scheme)
+    noDelay.restore()
+    keepAlive.restore()
+  }
+})
 
 t.test('a response that comes before the request has been sent is read, and the connection is not used again', async t => {
   const sockets: Socket[] = []

@@ -1,3 +1,4 @@
+import { ascii } from '../../../json/grammar.ts'
 import type { ResponseHeaders } from '../http-connection.ts'
 
 export interface ResponseHead {
@@ -26,8 +27,6 @@ export class InvalidResponseError extends Error {
 const statusLinePattern = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t -~\x80-\xff]*)?$/
 const namePattern = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/
 const visiblePattern = /^[\t -~\x80-\xff]*$/
-/** Without the spaces and tabs around it; trim() takes more for a space, such as 0xa0. */
-const valuePattern = /^[\t ]*(.*?)[\t ]*$/
 /** At most 15 digits are exact in a number. */
 const lengthPattern = /^\d{1,15}$/
 
@@ -59,12 +58,22 @@ const parseHeaders = (lines: readonly string[]): ParsedHeaders => {
     const name = line.slice(0, Math.max(0, colon))
     if (!namePattern.test(name) || !visiblePattern.test(line)) throw new InvalidResponseError('HTTP_HEADER')
     const lowerCaseName = name.toLowerCase()
-    const [, value = ''] = valuePattern.exec(line.slice(colon + 1)) ?? []
+    const value = withoutOuterSpace(line, colon + 1)
     const earlier = headers[lowerCaseName]
     headers[lowerCaseName] = earlier === undefined ? value : `${earlier}, ${value}`
   }
   return headers
 }
+
+/** The rest of the line without the spaces and tabs around it; trim() takes more for a space, such as 0xa0. A pattern takes 0.1 to 0.5 s for 16 KB of spaces. */
+const withoutOuterSpace = (line: string, from: number): string => {
+  let [start, end] = [from, line.length]
+  while (start < end && isSpaceOrTab(line.charCodeAt(start))) start++
+  while (end > start && isSpaceOrTab(line.charCodeAt(end - 1))) end--
+  return line.slice(start, end)
+}
+
+const isSpaceOrTab = (code: number): boolean => code === ascii.space || code === ascii.tab
 
 /** A response with a length and chunks, or with two lengths, is how one response is made to look like two. */
 const framingOf = (headers: ParsedHeaders, isChunked: boolean): ResponseHead['framing'] => {

@@ -43,9 +43,6 @@ export class SocketConnector {
       host,
       port: Number(port || (this.#isTls ? 443 : 80)),
       lookup: createCoalescingLookup(),
-      noDelay: true,
-      keepAlive: true,
-      keepAliveInitialDelay: tcpKeepAliveDelayMs,
     }
     this.#limit = limit
   }
@@ -63,6 +60,8 @@ export class SocketConnector {
         return true
       },
     })
+    // Not as options of the connection: those are ignored with TLS.
+    socket.once('connect', () => socket.setNoDelay(true).setKeepAlive(true, tcpKeepAliveDelayMs))
     socket.once(this.#isTls ? 'secureConnect' : 'connect', () => events.onOpen())
     socket.once('end', () => events.onEnd())
     socket.on('error', error => events.onError(error))
