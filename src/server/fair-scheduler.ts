@@ -131,18 +131,34 @@ export class FairScheduler {
     if (this.#queue.length === 0) return void (this.#turnStartMs = undefined)
     if (this.#isAccepting()) return this.#endTurnLater()
     this.#adaptToTurn()
+    this.#skipIdleTurns()
     let [units, skippedLanes] = [0, 0]
     while (this.#queue.length > skippedLanes && units < this.#waitingUnitsPerTurn) {
       const lane = this.#queue.shift()!
       this.#pay(lane)
-      // Where all that wait have used more than their share, the first goes on: there is nothing else to do.
-      const mayRun = lane.usedUnits < maxUnitsPerTurn || (units === 0 && skippedLanes === this.#queue.length)
+      const mayRun = lane.usedUnits < maxUnitsPerTurn
       if (mayRun) units += this.#runNext(lane)
       skippedLanes = mayRun ? 0 : skippedLanes + 1
       if (lane.waiting.length > 0) this.#queue.push(lane)
     }
     if (this.#queue.length > 0) this.#endTurnLater()
     else this.#turnStartMs = undefined
+  }
+
+  /**
+   * Where all that wait have used more than their share, the turns until the first of them has paid are skipped: there is nothing else to do.
+   * All have paid the same then, so that long messages of one account do not keep another waiting for longer than its own took.
+   */
+  #skipIdleTurns(): void {
+    let leastUsedUnits = Infinity
+    for (const lane of this.#queue) {
+      this.#pay(lane)
+      if (lane.usedUnits < maxUnitsPerTurn) return
+      leastUsedUnits = Math.min(leastUsedUnits, lane.usedUnits)
+    }
+    const turns = Math.ceil((leastUsedUnits + 1 - maxUnitsPerTurn) / this.#maxUnits)
+    this.#turn += turns
+    this.#mixedTurn += turns
   }
 
   /** True where waiting calls should wait for the next turn, which may accept a connection too. */

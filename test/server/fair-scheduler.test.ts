@@ -78,6 +78,23 @@ t.test('a long message counts as many calls', async t => {
   while (begun.length < 210) await nextTurn()
 })
 
+t.test('accounts that send nothing but long messages get the same time, however many each has in flight', async t => {
+  const [scheduler, counts] = [await openMixed(), new Map<string, number>()]
+  let isOver = false
+  const sendLongMessages = async (owner: string) => {
+    while (!isOver) {
+      await scheduler.enter(owner, unitsOfMessage(1 << 20))
+      counts.set(owner, (counts.get(owner) ?? 0) + 1)
+      await nextTurn()
+    }
+  }
+  for (const owner of ['a', 'a', 'a', 'a', 'b', 'b', 'b', 'b', 'c']) void sendLongMessages(owner)
+  for (let turns = 0; turns < 1_000; turns += 1) await nextTurn()
+  isOver = true
+  const [most, least] = [Math.max(...counts.values()), Math.min(...counts.values())]
+  t.ok(counts.size === 3 && most < 1.5 * least, JSON.stringify(Object.fromEntries(counts)))
+})
+
 t.test('while turns of the event loop take long, fewer waiting calls begin in each, and then more again', async t => {
   const clock = new TestClock()
   const [scheduler, begun] = [await openMixed(clock), [] as string[]]
