@@ -1,4 +1,4 @@
-import { hasSameLabels } from '../services/metrics.ts'
+import { seriesKey, toFamilies } from '../services/metrics.ts'
 import type { Aggregation, MetricFamily, MutableFamily, Series } from '../services/metrics.ts'
 import { getOrCreate } from '../util/memoize.ts'
 
@@ -8,10 +8,12 @@ type Exemplars = NonNullable<Series['exemplars']>
 export const mergeMetrics = (processes: readonly (readonly MetricFamily[])[]): readonly MetricFamily[] => {
   const all = new Map<string, MutableFamily>()
   for (const family of processes.flat()) {
-    const merged = getOrCreate(all, family.name, () => ({ ...family, series: [] as Series[] }))
+    const merged = getOrCreate(all, family.name, () => ({ ...family, series: new Map<string, Series>() }))
     for (const { labels, values, exemplars } of family.series) {
-      const same = merged.series.find(series => hasSameLabels(series.labels, labels))
-      if (same === undefined) merged.series.push({ labels, values: [...values], ...(exemplars && { exemplars: copyExemplars(exemplars) }) })
+      const key = seriesKey(labels)
+      const same = merged.series.get(key)
+      if (same === undefined)
+        merged.series.set(key, { labels, values: [...values], ...(exemplars && { exemplars: copyExemplars(exemplars) }) })
       else {
         values.forEach((value, i) => {
           same.values[i] = aggregators[merged.aggregation](same.values[i]!, value)
@@ -20,7 +22,7 @@ export const mergeMetrics = (processes: readonly (readonly MetricFamily[])[]): r
       }
     }
   }
-  return [...all.values()]
+  return toFamilies(all)
 }
 
 const copyExemplars = ({ requestIds, seconds }: Exemplars): Exemplars => ({ requestIds: [...requestIds], seconds: [...seconds] })

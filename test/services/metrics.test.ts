@@ -62,6 +62,20 @@ t.test('the counters of several processes add up, and the originals do not chang
   t.equal(formatMetrics(one.families()), before)
 })
 
+t.test('labels are those of one series in whatever order they come, and of another where any differs', async t => {
+  const lookups = { name: 'tollgate_d_total', type: 'counter', help: 'D.', labels: ['method', 'result'] } as const
+  const [one, two] = [createMetricsRegistry(), createMetricsRegistry()]
+  one.counter(lookups, { method: 'a', result: 'b' }).add(1)
+  one.counter(lookups, { result: 'b', method: 'a' }).add(2)
+  one.counter(lookups, { method: 'ab', result: '' }).add(4)
+  two.counter(lookups, { result: 'b', method: 'a' }).add(8)
+  const [family] = mergeMetrics([one.families(), two.families()])
+  t.same(
+    family?.series.map(({ values }) => values[0]),
+    [11, 4],
+  )
+})
+
 const open = { name: 'tollgate_open', type: 'gauge', help: 'Breaker.', labels: ['upstream'] } as const
 const up = { name: 'tollgate_up', type: 'gauge', help: 'Cache.', labels: [], aggregation: 'min' } as const
 const sockets = { name: 'tollgate_sockets', type: 'gauge', help: 'Sockets.', labels: ['network'], aggregation: 'sum' } as const
