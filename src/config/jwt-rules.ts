@@ -48,7 +48,9 @@ const keySourceProblems = (source: YamlFile): readonly Problem[] => {
 const urlProblems = (source: YamlFile): readonly Problem[] => {
   const path = ['jwt', 'jwks']
   const text = source.textAt(path)
-  if (text === undefined || !/^https?:/.test(text) || isSecureUrl(text)) return []
+  if (text === undefined || !/^https?:/.test(text)) return []
+  if (hasCredentials(text)) return [source.problemAt(path, 'jwt.jwks must have no user and password', 'the keys of an issuer are public')]
+  if (isSecureUrl(text)) return []
   return [
     source.problemAt(
       path,
@@ -63,6 +65,13 @@ const fileProblems = (source: YamlFile): readonly Problem[] => {
   const text = source.textAt(path)
   const read = text ? readKeyFile(resolve(dirname(source.path), text)) : undefined
   return read === undefined || 'keys' in read ? [] : [source.problemAt(path, `jwt.keyFile: ${read.message}`, read.hint)]
+}
+
+/** fetch() refuses such a URL, with a message that quotes it. */
+const hasCredentials = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
+  const { username, password } = new URL(text)
+  return username !== '' || password !== ''
 }
 
 /** RFC 7518, 3.2: as long as the hash. */
