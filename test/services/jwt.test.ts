@@ -16,6 +16,8 @@ import { openAccounts } from '../../src/services/accounts/index.ts'
 import { ReloadableJwt, isJwt } from '../../src/services/jwt/index.ts'
 import type { JwtOptions } from '../../src/services/jwt/index.ts'
 import { readKeyFile } from '../../src/services/jwt/key-file.ts'
+import { RemoteKeySet } from '../../src/services/jwt/key-set-sources.ts'
+import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { TestClock } from '../support/fakes.ts'
@@ -376,6 +378,26 @@ t.test('a reload applies other options at once; without them a token is a malfor
     metrics.families().some(({ name }) => /token|jwt/.test(name)),
     'no series are left',
   )
+})
+
+t.test('keys that arrive after they were replaced by others change no metric, log nothing and are not fetched again', async t => {
+  const { state, jwks } = await startIssuer(t)
+  for (const status of [500, 200]) {
+    const services = { clock: new TestClock(), log: new TestLog(), metrics: createMetricsRegistry() }
+    const requested = new Promise<ServerResponse>(resolve => {
+      state.respond = resolve
+    })
+    const keys = new RemoteKeySet(new URL(jwks), { ...services, jose: await import('jose') })
+    const response = await requested
+    keys.close()
+    const isSuccessful = services.metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
+    isSuccessful.set(7)
+    response.writeHead(status).end(JSON.stringify({ keys: [ec.jwk] }))
+    await keys.loaded
+    t.match(services.metrics.families(), [{ series: [{ values: [7] }] }], `HTTP ${status}`)
+    t.same(services.log.lines, [])
+    t.equal(services.clock.timerCount, 0)
+  }
 })
 
 t.test('an API key never has the form of a token', async t => {

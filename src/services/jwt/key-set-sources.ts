@@ -42,6 +42,7 @@ export class RemoteKeySet implements KeySet {
 
   readonly getKey: JWTVerifyGetKey = (header, token) => this.#remote(header, token)
 
+  /** A fetch in flight then changes no metric and logs nothing: both may be those of other keys by now. */
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
@@ -69,6 +70,7 @@ export class RemoteKeySet implements KeySet {
   }
 
   #recordSuccess(text: string): void {
+    if (this.#isClosed) return
     const { log } = this.#services
     this.#isSuccessful.set(1)
     this.#backoff.reset()
@@ -84,6 +86,7 @@ export class RemoteKeySet implements KeySet {
   }
 
   #recordFailure(reason: string): void {
+    if (this.#isClosed) return
     this.#isSuccessful.set(0)
     this.#schedule(this.#backoff.next())
     if (this.#isFailing) return
@@ -97,7 +100,7 @@ export class RemoteKeySet implements KeySet {
 
   #schedule(delayMs: number): void {
     this.#timer?.cancel()
-    if (!this.#isClosed) this.#timer = this.#services.clock.after(delayMs, () => void this.#refresh())
+    this.#timer = this.#services.clock.after(delayMs, () => void this.#refresh())
   }
 }
 
