@@ -22,20 +22,27 @@ export type FetchAdmin = (
 export const openAdminFetch = async ({ admin: { tls } }: Pick<GatewayConfig, 'admin'>): Promise<FetchAdmin> => {
   if (tls === undefined) return fetch
   const { Agent, buildConnector, fetch: fetchBy } = await import('undici')
-  const expected = new X509Certificate(readFileSync(tls.cert)).fingerprint256
   // The certificate names hosts by which others reach the listener, and must not fail health checks once it has expired.
   const connect = buildConnector({ rejectUnauthorized: false })
   const dispatcher = new Agent({
     connect: (options, callback) =>
       connect(options, (error, socket) => {
         if (error !== null) return callback(error, null)
-        if ('getPeerX509Certificate' in socket && socket.getPeerX509Certificate()?.fingerprint256 === expected)
-          return callback(null, socket)
+        if ('getPeerX509Certificate' in socket && isCertificateOf(tls.cert, socket.getPeerX509Certificate())) return callback(null, socket)
         socket.destroy()
         return callback(new Error(`the certificate is not that of ${tls.cert}`), null)
       }),
   })
   return (url, init) => fetchBy(url, { ...init, dispatcher })
+}
+
+/** Reads the file for each connection: `tollgate top` runs on while the certificate is renewed. */
+const isCertificateOf = (file: string, certificate: X509Certificate | undefined): boolean => {
+  try {
+    return certificate?.fingerprint256 === new X509Certificate(readFileSync(file)).fingerprint256
+  } catch {
+    return false
+  }
 }
 
 /** Requests a path of the admin listener at the URL. Rejects when nothing answers in time. */

@@ -1,9 +1,13 @@
 import { once } from 'node:events'
+import { cpSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createTopCommand } from '../../src/cli/top.ts'
+import { openAdminFetch } from '../../src/cli/gateway-status.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { formatMetrics, createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
 import { TestClock } from '../support/fakes.ts'
@@ -171,4 +175,29 @@ t.test('says which listener does not answer', async t => {
 t.test('refuses an interval that is none', async t => {
   const { run } = await open(t)
   for (const interval of ['0s', '5', 'soon']) await t.rejects(run('--interval', interval), /--interval must be a duration such as 2s/)
+})
+
+t.test('a command that runs while the certificate of the admin listener is renewed accepts the new one, and no other', async t => {
+  const pemOf = (name: string) => join('test/support/certificates', `${name}.pem`)
+  const contextOf = (name: string) => ({ cert: readFileSync(pemOf(name)), key: readFileSync(pemOf(name)) })
+  const server = createTlsServer(contextOf('valid'), (_, res) => void res.setHeader('connection', 'close').end('ready')).listen(
+    0,
+    '127.0.0.1',
+  )
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}` // the address of a TCP server
+  const cert = join(t.testdir(), 'admin.pem')
+  const renew = (name: string) => cpSync(pemOf(name), cert)
+  renew('valid')
+  const fetchAdmin = await openAdminFetch({ admin: { hosts: [], tls: { cert, key: cert } } })
+  const request = async () => (await fetchAdmin(url, { signal: AbortSignal.timeout(10_000) })).text()
+
+  t.equal(await request(), 'ready')
+  renew('expired')
+  await t.rejects(request(), 'the gateway has another certificate still')
+  server.setSecureContext(contextOf('expired'))
+  t.equal(await request(), 'ready')
+  renew('valid')
+  await t.rejects(request())
 })
