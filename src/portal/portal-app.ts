@@ -121,11 +121,14 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
   if (route.response !== undefined) ctx.body = result
 }
 
-/** Throws ApiError, 429, for more writes in an hour than are allowed. Concurrent ones count before they are done. */
+/**
+ * Throws ApiError, 429, for more writes in an hour than are allowed. Concurrent ones count before they are done. What a viewer may change is
+ * about themselves: a viewer keeps nobody else from changes.
+ */
 const countChange = (route: Route, { id, account }: Person, { limits }: PortalServices): void => {
   if (route.method === 'get') return
   const isRemoval = route.isRemoval ?? route.method === 'delete'
-  const [limit, who] = isRemoval ? [limits.removals, id] : [limits.changes, account]
+  const [limit, who] = isRemoval ? [limits.removals, id] : [limits.changes, route.role === 'viewer' ? id : account]
   limit.check(who)
   limit.record(who)
 }

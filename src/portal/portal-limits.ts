@@ -18,7 +18,7 @@ export interface PortalLimits {
   readonly providerSignIns: PortalLimit
   /** Mails with links to one e-mail address. */
   readonly links: PortalLimit
-  /** By account: all that is created or changed. It stays in the store, or in the log of changes. */
+  /** By account: all that is created or changed, as it stays in the store, or in the log of changes. By person: what viewers may create. */
   readonly changes: PortalLimit
   /** By person, so that nobody keeps others from revoking a key: what takes something away. */
   readonly removals: PortalLimit
@@ -45,7 +45,7 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     linkRequests: open('requests for sign-in links', { max: 20, windowMs: hourMs }),
     providerSignIns: open('sign-ins', { max: 60, windowMs: 60_000 }),
     links: open('mails to this address', { max: 5, windowMs: hourMs }),
-    changes: open('changes of the account in one hour', { max: 200, windowMs: hourMs }),
+    changes: open('changes in one hour', { max: 200, windowMs: hourMs }),
     removals: open('removals in one hour', { max: 1_000, windowMs: hourMs }),
     confirmations: open('confirmations of e-mail addresses in one hour', { max: 20, windowMs: hourMs }),
     webhookTests: open('test messages in one hour', { max: 20, windowMs: hourMs }),

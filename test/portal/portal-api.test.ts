@@ -422,16 +422,21 @@ t.test('portal', async t => {
   })
 })
 
-t.test('an account changes things 200 times an hour; removals are counted apart, by person', async t => {
+t.test('an account changes things 200 times an hour; removals, and what viewers create, are counted apart, by person', async t => {
   const { deployment, gateway } = await startPortal(t)
   const alice = await signInToPortal(deployment, gateway, 'alice')
   const { json: key } = await alice.post('/keys', { name: 'k' })
   const statuses = []
   for (let i = 0; i < 201; i += 1) statuses.push((await alice.request('PATCH', '/alerts', { daily: [50 + (i % 2)] })).status)
   t.same([statuses.filter(status => status === 200).length, statuses.indexOf(429)], [199, 199])
-  const limited = { status: 429, json: { error: { message: /^too many changes of the account in one hour: try again in \d+ s$/ } } }
+  const limited = { status: 429, json: { error: { message: /^too many changes in one hour: try again in \d+ s$/ } } }
   t.match(await alice.request('PATCH', `/keys/${key.id}`, { name: 'x' }), limited)
-  t.match(await (await signInToPortal(deployment, gateway, 'alice', '--person', 'dan')).post('/tokens', { name: 'x' }), limited)
+  const dan = await signInToPortal(deployment, gateway, 'alice', '--person', 'dan')
+  t.match(await dan.post('/keys', { name: 'x' }), limited)
+  const tokens = []
+  for (let i = 0; i < 101; i += 1) tokens.push(await dan.post('/tokens', { name: `t${i}` }))
+  t.ok(tokens.slice(0, 100).every(({ status }) => status === 201))
+  t.match(tokens[100], { status: 409, json: { error: { code: 'too-many', message: /at most 100 tokens/ } } })
   t.match(await alice.post(`/keys/${key.id}/suspend`), { status: 200, json: { state: 'suspended' } })
   t.match(await alice.post(`/keys/${key.id}/revoke`), { status: 200, json: { state: 'revoked' } })
 })

@@ -176,6 +176,19 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.notMatch(await page.textContent('main'), /whsec_/)
   })
 
+  t.test('why something cannot be removed is said', async t => {
+    await openPage(page, 'Access')
+    await page.fill('form[aria-label="Create a token"] [name=name]', 'ci')
+    await page.click('button:has-text("Create a token")')
+    await page.route('**/tokens/*', route => route.fulfill({ status: 404, json: { error: { code: 'x', message: 'no such token' } } }))
+    await page.click('button[aria-label="Remove ci"]')
+    await page.waitForSelector('[role=alert]:has-text("no such token")')
+    await page.unroute('**/tokens/*')
+    await page.click('button[aria-label="Remove ci"]')
+    await page.waitForSelector('button[aria-label="Remove ci"]', { state: 'detached' })
+    t.equal(await page.$$eval('[role=alert]', found => found.length), 0)
+  })
+
   t.test('every page passes axe in both themes', async t => {
     // Only colors differ between the themes.
     for (const [colorScheme, rules] of [['light'], ['dark', ['color-contrast']]] as const) {

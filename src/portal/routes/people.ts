@@ -26,6 +26,8 @@ import { signOutEverywhere } from '../sessions.ts'
 const personSchema = { $ref: '#/components/schemas/Person' }
 
 const maxPeople = 100
+/** Of one person. */
+const maxTokens = 100
 
 const findColleague = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<Person> => {
   const found = await findPerson(store, id)
@@ -157,6 +159,8 @@ export const peopleRoutes = [
     response: { $ref: '#/components/schemas/NewAccessToken' },
     async handle({ person, body: { name, days } }, services) {
       const { store, clock } = services
+      if ((await listAccessTokens(store, person)).length >= maxTokens)
+        throw new ApiError(409, 'too-many', `a person has at most ${maxTokens} tokens: remove one first`)
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
       const created = await createAccessToken(store, clock, person, { name, expires })
       await accountsAs(services, person).recordOf(person.account, { action: 'token-created', target: created.id, after: { name } })

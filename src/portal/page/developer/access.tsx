@@ -25,14 +25,31 @@ export const Access = () => (
   </>
 )
 
+/** Removes what has this path, and reads the list again; `error` says why that was refused. */
+const useRemove = (reload: () => void) => {
+  const error = useSignal<string | undefined>(undefined)
+  const remove = (path: string): void =>
+    void request('DELETE', path).then(
+      () => {
+        error.value = undefined
+        reload()
+      },
+      (reason: Error) => {
+        error.value = reason.message
+      },
+    )
+  return { error, remove }
+}
+
 const People = () => {
   const people = useRequest<readonly Person[]>('/people')
   const canMail = useRequest<SignInOptions>('/sign-in-options').data.value?.email === true
   const isOwner = session.value?.person.role === 'owner'
+  const { error, remove } = useRemove(people.reload)
   return (
     <>
       <h2>{text.people}</h2>
-      <Notice text={people.error.value} />
+      <Notice text={error.value ?? people.error.value} />
       <Table
         caption={text.people}
         keyOf={person => person.id}
@@ -49,7 +66,7 @@ const People = () => {
                   type="button"
                   class="quiet"
                   aria-label={`${text.remove} ${person.name}`}
-                  onClick={() => void request('DELETE', `/people/${person.id}`).then(people.reload)}
+                  onClick={() => remove(`/people/${person.id}`)}
                 >
                   {text.remove}
                 </button>
@@ -116,12 +133,8 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
 /** Nothing for those who sign in by links. */
 const Identities = () => {
   const identities = useRequest<readonly Identity[]>('/identities')
-  const error = useSignal<string | undefined>(undefined)
+  const { error, remove } = useRemove(identities.reload)
   const found = identities.data.value ?? []
-  const unlink = (id: string) =>
-    request('DELETE', `/identities/${id}`).then(identities.reload, (reason: Error) => {
-      error.value = reason.message
-    })
   if (found.length === 0) return null
   return (
     <>
@@ -137,7 +150,12 @@ const Identities = () => {
           {
             title: text.unlink,
             cell: identity => (
-              <button type="button" class="quiet" aria-label={`${text.unlink} ${identity.issuer}`} onClick={() => void unlink(identity.id)}>
+              <button
+                type="button"
+                class="quiet"
+                aria-label={`${text.unlink} ${identity.issuer}`}
+                onClick={() => remove(`/identities/${identity.id}`)}
+              >
                 {text.unlink}
               </button>
             ),
@@ -150,6 +168,7 @@ const Identities = () => {
 
 const Tokens = () => {
   const tokens = useRequest<readonly AccessToken[]>('/tokens')
+  const removal = useRemove(tokens.reload)
   const { answer, error, isSending, submit } = useSubmit(async values => {
     const days = String(values.get('days') ?? '')
     const body = { name: String(values.get('name')).trim(), ...(days !== '' && { days: Number(days) }) }
@@ -161,7 +180,7 @@ const Tokens = () => {
     <>
       <h2>{text.tokens}</h2>
       <p>{text.tokensHelp}</p>
-      <Notice text={tokens.error.value} />
+      <Notice text={removal.error.value ?? tokens.error.value} />
       <Table
         caption={text.tokens}
         keyOf={token => token.id}
@@ -178,7 +197,7 @@ const Tokens = () => {
                 type="button"
                 class="quiet"
                 aria-label={`${text.remove} ${token.name}`}
-                onClick={() => void request('DELETE', `/tokens/${token.id}`).then(tokens.reload)}
+                onClick={() => removal.remove(`/tokens/${token.id}`)}
               >
                 {text.remove}
               </button>
