@@ -1,5 +1,5 @@
-import { isAlias, isScalar, visit } from 'yaml'
-import type { Document } from 'yaml'
+import { isAlias, isCollection, isNode, isScalar, visit } from 'yaml'
+import type { Document, Scalar } from 'yaml'
 import type { Schema } from '../plugin/options-schema.ts'
 import type { Path } from '../plugin/plugin.ts'
 import { closestMatch } from '../util/did-you-mean.ts'
@@ -13,21 +13,23 @@ export type SecretRange = readonly [start: number, end: number]
  * All values under a key that names a secret, and all texts and numbers under a key `headers`, as the headers of requests to nodes may hold
  * keys; also those that aliases refer to. Found by names alone, so that a file with errors shows no secret either.
  */
-export const findSecretRanges = (document: Document.Parsed): readonly SecretRange[] => {
+export const findSecretRanges = (document: Document.Parsed, text: string): readonly SecretRange[] => {
   const ranges: SecretRange[] = []
   visit(document.contents, {
     Collection: skipDeep,
     Pair(_, { key, value }) {
       if (!isScalar(key)) return
       const isSecret = isSecretName(String(key.value))
-      if (isSecret || key.value === 'headers') ranges.push(...rangesWithin(value, document, isSecret))
+      if (!isSecret && key.value !== 'headers') return
+      ranges.push(...rangesWithin(value, document, text, isSecret))
+      if (isSecret) ranges.push(...rangeAfterKey(key, value, document, text))
     },
   })
   return ranges
 }
 
 /** The ranges of all texts and numbers in a node, and of those that its aliases refer to. */
-const rangesWithin = (root: unknown, document: Document.Parsed, withKeys: boolean): readonly SecretRange[] => {
+const rangesWithin = (root: unknown, document: Document.Parsed, text: string, withKeys: boolean): readonly SecretRange[] => {
   const ranges: SecretRange[] = []
   const found = new Set<unknown>()
   const findTexts = (node: unknown): void => {
@@ -36,16 +38,35 @@ const rangesWithin = (root: unknown, document: Document.Parsed, withKeys: boolea
     if (isAlias(node)) return findTexts(node.resolve(document))
     visit(node as Document.Parsed['contents'], {
       Collection: skipDeep,
+      Pair: (_, { key, value }) => void ranges.push(...rangeAfterKey(key, value, document, text)),
       Alias: (_, alias) => findTexts(alias),
       Scalar(position, { value, range }) {
         const isShown = position === 'key' && !withKeys
-        if (!isShown && ['string', 'number'].includes(typeof value) && range) ranges.push([range[0], range[1]])
+        if (!isShown && isText(value) && range) ranges.push([range[0], range[1]])
       },
     })
   }
   findTexts(root)
   return ranges
 }
+
+const isText = (value: unknown): boolean => ['string', 'number'].includes(typeof value)
+
+/**
+ * What follows a key, from the colon to the end of the value: a secret that begins with `*`, `!` or `&` is an alias, a tag or an anchor.
+ * Where the line has an error, to its end: the parser may have dropped the rest of the value.
+ */
+const rangeAfterKey = (key: unknown, value: unknown, document: Document.Parsed, text: string): readonly SecretRange[] => {
+  const start = isScalar(key) && key.range ? text.indexOf(':', key.range[1]) + 1 : 0
+  if (start === 0 || isCollection(value)) return []
+  const end = Math.max(start, isNode(value) && value.range ? value.range[1] : start)
+  const lineEnd = text.indexOf('\n', end) < 0 ? text.length : text.indexOf('\n', end)
+  const hasError = document.errors.some(({ code, pos: [at] }) => code !== 'DUPLICATE_KEY' && at >= start && at <= lineEnd)
+  if (hasError) return [[start, lineEnd]]
+  return (isAlias(value) ? value.resolve(document) === undefined : isScalar(value) && hasText(value)) ? [[start, end]] : []
+}
+
+const hasText = ({ value, anchor, tag }: Scalar): boolean => isText(value) || anchor !== undefined || tag !== undefined
 
 const secretNames = ['token', 'secret', 'password', 'passphrase', 'apiKey', 'clientSecret', 'previousSecret']
 const secretNamePattern = /(?:token|secret|password|passphrase|api[-_]?key)s?$/i

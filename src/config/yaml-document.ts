@@ -36,7 +36,7 @@ export const parseYamlDocument = (text: string): YamlDocument => {
     problems: [...problemsOfYamlErrors(errors, text, lines), ...(isOld ? [unsupportedVersion] : [])],
     isUnreliable: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     resolveAlias: aliasResolver(document),
-    secretRanges: () => findSecretRanges(document),
+    secretRanges: () => findSecretRanges(document, text),
   }
 }
 
@@ -79,12 +79,12 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
     const node = yaml.resolveAlias(alias)
     if (node && !ancestors.includes(node)) return read(node, path, ancestors)
     if (node) return report(alias, `the alias *${alias.source} is inside the value that it refers to`)
-    return report(alias, describeMissingAnchor(alias), /^[\w-]+$/.test(alias.source) ? undefined : 'quote a string that begins with *')
+    return report(alias, missingAnchor, /^[\w-]+$/.test(alias.source) ? undefined : 'quote a string that begins with *')
   }
 
   const reportMergeKey = (node: ParsedNode | null): void => {
     const isDangling = isAlias(node) && yaml.resolveAlias(node) === undefined
-    report(node, isDangling ? describeMissingAnchor(node) : 'the value of << must be an alias of a map, or a list of such aliases')
+    report(node, isDangling ? missingAnchor : 'the value of << must be an alias of a map, or a list of such aliases')
   }
 
   const report = (node: ParsedNode | null, message: string, hint?: string): undefined => {
@@ -102,7 +102,8 @@ export const pairAt = (yaml: YamlDocument, map: YAMLMap.Parsed, key: string | nu
 /** A section of the file itself that only holds anchors, as in compose files: `x-NAME`. It has no other meaning. */
 const isExtension = (pair: ParsedPair): boolean => keyOf(pair).startsWith('x-')
 
-const describeMissingAnchor = ({ source }: Alias.Parsed): string => `the alias *${source} has no anchor &${source} above it`
+/** Without the name: it is a part of a secret where a secret begins with an asterisk. */
+const missingAnchor = 'this alias has no anchor above it'
 
 // Far more than any configuration has; aliases of aliases reach it from a few lines.
 const maxNodes = 100_000

@@ -120,11 +120,17 @@ const malformedVariableProblems = (texts: ReadonlyMap<string, ExpandedText>, pro
     text.malformed.map(found =>
       problemAt(
         text.path,
-        `malformed variable ${found}: it must be \${NAME}, \${NAME:-default} or \${NAME:?message}`,
+        `malformed variable ${shortenVariable(found)}: it must be \${NAME}, \${NAME:-default} or \${NAME:?message}`,
         'write $$ for a dollar sign',
       ),
     ),
   )
+
+/** Without the default, which may be a secret. */
+const shortenVariable = (text: string): string => {
+  const [start = ''] = /^\$\{\w*:?[-?+=]?/.exec(text) ?? []
+  return ['', '}'].includes(text.slice(start.length)) ? text : `${start}…`
+}
 
 const maxShownChars = 60
 

@@ -148,7 +148,7 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'all addresses as a star without quotes',
     gateway: [['127.0.0.1:23500', '*:23500']],
-    answers: ['gateway.yaml:2:8: the alias *:23500 has no anchor &:23500 above it -> quote a string that begins with *'],
+    answers: ['gateway.yaml:2:8: this alias has no anchor above it -> quote a string that begins with *'],
   },
   {
     mistake: 'a size with a fraction',
