@@ -85,6 +85,8 @@ export class Filters {
 
   /** Undefined when the account has no such filter. */
   async request(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
+    // What is delivered now would not be stored: others would deliver it again, or find no filter.
+    if (this.#isClosed) return feedUnavailable
     return this.#byId.has(request.id) ? this.#answer(request) : this.#remote.request(request, fetch)
   }
 
@@ -104,7 +106,7 @@ export class Filters {
     const fetched = isStarted ? await fetchMissedChanges(stored, fetch) : 'unavailable'
     const missed = typeof fetched === 'object' && fetched.position.number < publishedHeight ? 'unavailable' : fetched
     const isRemoved = isStarted && !this.#byId.has(filter.id)
-    if (typeof missed === 'object' && !isRemoved && filter.resume(missed)) {
+    if (typeof missed === 'object' && !isRemoved && !this.#isClosed && filter.resume(missed)) {
       const answer = filter.take(this.#options.tipOf(kind))
       this.#stored.record(filter)
       return answer

@@ -8,7 +8,7 @@ import type { Person } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 
 /** How long the link of a confirmation may be used. */
-export const confirmationTtlMs = 24 * hourMs
+const confirmationTtlMs = 24 * hourMs
 
 /**
  * Mails the person a link by which they confirm that the address is theirs: alerts go to no other. The link signs nobody in: the address

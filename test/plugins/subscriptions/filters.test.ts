@@ -26,6 +26,8 @@ const openWorkers = (count: number) => {
   const stopped = new Set<number>()
   /** Workers whose answers do not arrive. */
   const late = new Set<number>()
+  /** A process that is closed is about to say that it has ended. */
+  const onEnd = { run: (): unknown => undefined }
   let writtenFilters = 0
   const recordsOf = (i: number): FilterRecords => {
     const reach = () => (stopped.has(i) ? Promise.reject(new Error('no store')) : Promise.resolve())
@@ -36,7 +38,11 @@ const openWorkers = (count: number) => {
           return records.put(kind, record)
         }),
       find: (kind, id) => reach().then(() => records.find(kind, id)),
-      take: (kind, id) => reach().then(() => records.take(kind, id)),
+      take: (kind, id) =>
+        reach().then(() => {
+          if (kind === 'filter-owner') onEnd.run()
+          return records.take(kind, id)
+        }),
     }
   }
   const workers = Array.from({ length: count }, (_, i) => {
@@ -94,6 +100,7 @@ const openWorkers = (count: number) => {
     publish,
     stopped,
     late,
+    onEnd,
     handlers,
     disconnect,
     withoutPeers,
@@ -329,6 +336,20 @@ t.test('a filter whose process has ended', async t => {
       ],
     })
     t.same(textOf(await request(other, 'changes', id)), [hashAt(5)], 'what the feed brings once more is not repeated')
+  })
+
+  t.test('delivers nothing any more while it ends, and goes on in another at once', async t => {
+    const { workers, clock, publish, onEnd } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
+    await settle(clock, 1_000)
+    let polled: unknown
+    onEnd.run = () => (polled = request(owner, 'changes', id))
+    await owner.close()
+    t.match(await polled, { error: { code: -32002 } })
+    await settle(clock, 1_000)
+    t.same(textOf(await poll(clock, other, id, fetchFrom(3))), [hashAt(2), hashAt(3)])
   })
 
   t.test('takes back logs of blocks that are no longer on the chain', async t => {
