@@ -136,7 +136,8 @@ const readChange = ({ daily, monthly, email }: Readonly<Record<string, unknown>>
   try {
     return checkInput('body', { type: 'object', properties: alertProperties }, change) as AlertChange // checked against the schema
   } catch (error) {
-    throw error instanceof ApiError ? new UsageError(`--${error.message}`) : error
+    // Of a list, the API names the item: `daily.0`.
+    throw error instanceof ApiError ? new UsageError(`--${error.message.replace(/\.\d+ must be/, ': each percent must be')}`) : error
   }
 }
 

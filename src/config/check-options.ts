@@ -79,7 +79,7 @@ const describeSchemaError = (message: string): string => {
 
 /** The keywords of the schemas of options. */
 const schemaKeywords =
-  'type properties required additionalProperties items minItems enum pattern label minLength default format usual minimum ' +
+  'type properties required additionalProperties items minItems maxItems enum pattern label minLength maxLength default format usual minimum ' +
   'maximum exclusiveMinimum description examples omitWhenUnset whenOthersHaveIt'
 
 const ajv = new Ajv({

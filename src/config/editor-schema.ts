@@ -104,7 +104,13 @@ const toEditorSchema = (schema: Schema): JsonSchema => {
         ...(schema.required !== undefined && { required: schema.required }),
       }
     case 'array':
-      return { type: 'array', ...described, items: toEditorSchema(schema.items), ...(schema.minItems && { minItems: schema.minItems }) }
+      return {
+        type: 'array',
+        ...described,
+        items: toEditorSchema(schema.items),
+        ...(schema.minItems && { minItems: schema.minItems }),
+        ...(schema.maxItems !== undefined && { maxItems: schema.maxItems }),
+      }
     case 'string':
       return { ...described, ...stringSchema(schema) }
     case undefined:

@@ -45,7 +45,7 @@ export const describeSchema = (schema: Schema): string => {
     case 'boolean':
       return 'true or false'
     case 'array':
-      return schema.minItems ? `a list of at least ${countNoun(schema.minItems, 'item')}` : 'a list'
+      return `a list${describeCount('item', schema.minItems, schema.maxItems)}`
     case 'object':
       return 'a map'
     default:
@@ -53,13 +53,18 @@ export const describeSchema = (schema: Schema): string => {
   }
 }
 
-const describeString = ({ format, enum: values, pattern, label, minLength = 0 }: StringSchema): string => {
+const describeString = ({ format, enum: values, pattern, label, minLength = 0, maxLength }: StringSchema): string => {
   if (values) return values.length === 1 ? `\`${values[0]}\`` : `one of ${values.join(', ')}`
   if (label !== undefined) return label
   if (format) return formats[format].description
   if (pattern !== undefined) return `a string that matches ${pattern}`
-  if (minLength === 1) return 'a string that is not empty'
-  return minLength > 1 ? `a string of at least ${countNoun(minLength, 'character')}` : 'a string'
+  if (minLength === 1 && maxLength === undefined) return 'a string that is not empty'
+  return `a string${describeCount('character', minLength, maxLength)}`
+}
+
+const describeCount = (noun: string, min = 0, max?: number): string => {
+  if (max === undefined) return min === 0 ? '' : ` of at least ${countNoun(min, noun)}`
+  return min === 0 ? ` of at most ${countNoun(max, noun)}` : ` of ${min} to ${countNoun(max, noun)}`
 }
 
 const describeBounds = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): string => {

@@ -24,9 +24,10 @@ export interface StringSchema extends DescribedSchema {
   readonly type: 'string'
   readonly enum?: readonly string[]
   readonly pattern?: string
-  /** Describes an accepted text, in messages after "must be": by its format, or `a text that matches …`, unless given. */
+  /** Describes an accepted text, in messages after "must be": by its format, or `a string that matches …`, unless given. */
   readonly label?: string
   readonly minLength?: number
+  readonly maxLength?: number
   readonly default?: string
   /**
    * The text's format; the plugin gets the value converted.
@@ -65,6 +66,7 @@ export interface ArraySchema extends DescribedSchema {
   readonly type: 'array'
   readonly items: Schema
   readonly minItems?: number
+  readonly maxItems?: number
   readonly default?: readonly unknown[]
 }
 

@@ -76,9 +76,10 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
   t.notMatch(changes, /of-alice|whsec_/)
   const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
     [[], 64, /^nothing to change: expected --daily, --monthly, --email or --webhook$/],
-    [['--daily', '0'], 64, /^--daily.0 must be/],
-    [['--monthly', '101'], 64, /^--monthly.0 must be/],
-    [['--daily', '1,,2'], 64, /^--daily.1 must be/],
+    [['--daily', '50,0'], 64, /^--daily: each percent must be an integer from 1 to 100$/],
+    [['--monthly', '101'], 64, /^--monthly: each percent must be/],
+    [['--daily', '1,2,3,4,5,6,7,8,9,10,11'], 64, /^--daily must be a list of at most 10 items$/],
+    [['--daily', '1,,2'], 64, /^--daily: each percent must be/],
     [['--email', 'yes'], 64, /^--email must be on or off, not "yes"$/],
     [['--webhook', 'ftp://example.org'], 64, /^--webhook must be a URL such as/],
     [['--email', 'on'], 1, /email cannot be set: this gateway has no mail server/],

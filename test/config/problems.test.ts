@@ -7,6 +7,7 @@ import { schemaError, findUnusualValues } from '../../src/config/check-options.t
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkSchema } from '../../src/config/network-config.ts'
+import { describeSchema } from '../../src/config/schema.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
@@ -46,6 +47,15 @@ t.test('each configuration that is valid but probably not meant gives exactly th
       .replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')
     t.equal(formatted, report, file)
   }
+})
+
+t.test('what a list or a string must be names both bounds of its length', async t => {
+  const items = { type: 'integer' } as const
+  t.equal(describeSchema({ type: 'array', items }), 'a list')
+  t.equal(describeSchema({ type: 'array', items, minItems: 1 }), 'a list of at least 1 item')
+  t.equal(describeSchema({ type: 'array', items, maxItems: 1 }), 'a list of at most 1 item')
+  t.equal(describeSchema({ type: 'string', minLength: 1 }), 'a string that is not empty')
+  t.equal(describeSchema({ type: 'string', minLength: 1, maxLength: 200 }), 'a string of 1 to 200 characters')
 })
 
 t.test('the usual ranges of all options are valid, and contain each default and example', t => {
