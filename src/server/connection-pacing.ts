@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Clock } from '../services/clock.ts'
 import { AddressSet, networkOf, parseAddressText } from '../util/address-set.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import type { ProxyProtocol } from './proxy-protocol.ts'
@@ -54,7 +55,7 @@ const pauseConnection = (socket: Socket, enter: EnterConnection): void => {
 }
 
 /**
- * From now on, the server gets a connection when its turn has come. Not with plain HTTP, where the timeouts of the server are to hold for
+ * From now on, the server gets a connection when its turn has come. Not for long with plain HTTP, where the timeouts of the server are to hold for
  * connections that wait; with TLS, or behind the header of a proxy, the first request may be read at once with what is in front of it.
  */
 const holdConnections = (server: Server, enter: EnterConnection): void => {
@@ -78,3 +79,25 @@ const holdConnections = (server: Server, enter: EnterConnection): void => {
 }
 
 const ignore = (): void => undefined
+
+/** After so long without a new connection none is taken to wait. In a worker, the primary hands them over one by one. */
+const quietMs = 50
+/** At most so long: callers may open connections for ever. */
+const maxAcceptMs = 500
+
+/**
+ * Accepts the connections that callers have opened already: the system, or the primary of a worker, would reset them when listening ends.
+ * The server gets them then: a caller who gets no response opens no further connection meanwhile.
+ */
+export const acceptPending = async (server: Server, clock: Clock): Promise<void> => {
+  const deadlineAt = clock.monotonic() + maxAcceptMs
+  const accepted = new Promise<void>(resolve => {
+    let timer = clock.after(quietMs, resolve)
+    holdConnections(server, () => {
+      timer.cancel()
+      timer = clock.after(Math.max(0, Math.min(quietMs, deadlineAt - clock.monotonic())), resolve)
+      return accepted
+    })
+  })
+  await accepted
+}

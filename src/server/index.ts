@@ -27,7 +27,7 @@ import {
 import type { TlsServers } from './http-server.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
-import { paceConnections } from './connection-pacing.ts'
+import { acceptPending, paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
 import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
@@ -166,9 +166,15 @@ const drain = async (
   { server, connections, wsConnections, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
+  await acceptPending(server, clock)
   const closed = closeServer(server)
   wsConnections.drain()
-  const isTimedOut = await Promise.race([activeRequests.whenIdle().then(() => false), sleep(clock, timeoutMs).then(() => true)])
+  const finish = async (): Promise<boolean> => {
+    await sleep(clock, 0) // what the latest connections have sent is read first
+    await activeRequests.whenIdle()
+    return false
+  }
+  const isTimedOut = await Promise.race([finish(), sleep(clock, timeoutMs).then(() => true)])
   if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
   wsConnections.close()
   server.closeIdleConnections()

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
+import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { loadValidConfig } from '../../src/cli/startup.ts'
 import { openGateway } from '../../src/core/gateway.ts'
@@ -58,6 +60,34 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
   endGrace?.()
   await stopped
   await t.rejects(call(url, 'eth_chainId'), { code: 'ECONNREFUSED' })
+})
+
+t.test('connections that are open already when listening ends are served', async t => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })
+  const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
+  if (config === undefined) return
+  const gateway = await openGateway(config, systemClock, new TestLog())
+  const { port } = new URL(gateway.urls.rpc)
+  const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
+  const sockets = Array.from({ length: 40 }, () => connect(Number(port), '127.0.0.1'))
+  const responses = sockets.map(socket => {
+    socket.write(
+      `POST /v3/${key} HTTP/1.1\r\nhost: 127.0.0.1:${port}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    )
+    return text(socket).catch((error: Error) => error.message)
+  })
+  // The system has accepted all of them, and the event loop few: it accepts one in each turn.
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
+  await gateway.stop(0)
+  const results = (await Promise.all(responses)).map(response => response.split('\r\n\r\n')[1] ?? response)
+  t.strictSame([...new Set(results)], ['{"jsonrpc":"2.0","id":1,"result":"0x7a69"}'])
 })
 
 t.test('the primary of several workers stays up for `drain.grace` too', async t => {
