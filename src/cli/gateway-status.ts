@@ -53,6 +53,12 @@ export const requestAdmin = async (
   headers: Readonly<Record<string, string>> = {},
 ): ReturnType<FetchAdmin> => (await openAdminFetch(config))(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
 
+/** fetch() hides why a connection failed in the cause. */
+export const describeFetchError = (error: unknown): string => {
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
+  return cause instanceof Error ? cause.message || cause.name : String(cause)
+}
+
 /** What a reload of the running gateway would come to, as the admin listener answers it. */
 export type ReloadPreview = Pick<AdminReloadReport, 'changes' | 'problems'>
 

@@ -4,7 +4,7 @@ import { configOption, readArguments } from './args.ts'
 import { exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption } from './command.ts'
-import { adminUrl, requestAdmin } from './gateway-status.ts'
+import { adminUrl, describeFetchError, requestAdmin } from './gateway-status.ts'
 
 const options = {
   live: {
@@ -37,8 +37,8 @@ export const healthCommand: Command = {
       const text = (await response.text()).trim()
       ;(response.ok ? out : err)(text)
       return response.ok ? exitCodes.ok : exitCodes.failed
-    } catch {
-      err(`tollgate: no gateway answers at ${url}`)
+    } catch (error) {
+      err(`tollgate: no gateway answers at ${url}: ${describeFetchError(error)}`)
       return exitCodes.failed
     }
   },

@@ -3,7 +3,7 @@ import { readGatewayConfig } from '../config/gateway-config.ts'
 import { parseDuration } from '../config/formats.ts'
 import { printProblems } from '../config/problem.ts'
 import { localAdminUrl } from '../server/http-server.ts'
-import { openAdminFetch } from './gateway-status.ts'
+import { describeFetchError, openAdminFetch } from './gateway-status.ts'
 import type { FetchAdmin } from './gateway-status.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
@@ -109,12 +109,6 @@ const scrapeMetrics = async ({ url, fetch }: AdminListener, clock: Pick<Clock, '
   const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
   if (!response.ok) throw new Error(`HTTP status ${response.status}`)
   return { samples: parseSamples(await response.text()), atMs: clock.monotonic() }
-}
-
-/** fetch() hides why a connection failed in the cause. */
-const describeFetchError = (error: unknown): string => {
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  return cause instanceof Error ? cause.message || cause.name : String(cause)
 }
 
 interface WatchOptions extends Pick<TopOptions, 'size'> {

@@ -163,7 +163,7 @@ t.test('health exits with 0 while the gateway should get traffic, and with 1 whi
   t.match(await health('--live'), { code: 0 })
   server.close()
   server.closeAllConnections()
-  t.same(await health(), { code: 1, out: [], err: [`tollgate: no gateway answers at http://127.0.0.1:${port}`] })
+  t.match(await health(), { code: 1, out: [], err: [/^tollgate: no gateway answers at http:\/\/127.0.0.1:\d+: [a-z]/i] })
   writeConfig(dir, gateway('{ rpc: 127.0.0.1:8080 }'))
   t.match(await health(), { code: 78, err: [/no listen.admin/] })
 })
