@@ -96,7 +96,7 @@ export const openPortal = async ({
       }
       return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
     },
-    tls,
+    { tls, trustedProxies, clock },
   )
   const alerts = openAlerts(clock, () => {
     const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }

@@ -126,7 +126,7 @@ export const openRpcListener = async ({
 
 /** Opens the admin listener. Rejects with ListenError. */
 export const openAdminListener = (address: Address, options: AdminOptions, tls?: TlsServers): Promise<Listener> =>
-  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback(), tls)
+  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback(), { ...options, tls })
 
 /** A listener whose application is loaded with the first request. */
 export interface AppListener extends Listener {
@@ -134,16 +134,23 @@ export interface AppListener extends Listener {
   reload(): void
 }
 
-/** Rejects with ListenError. */
+export interface AppListenerOptions {
+  readonly tls: TlsServers | undefined
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+}
+
+/** TLS handshakes are paced, as callers of the RPC listener wait while the event loop computes them. Rejects with ListenError. */
 export const openAppListener = async (
   { host, port }: Address,
   loadApp: (url: string) => Promise<RequestListener>,
-  tls?: TlsServers,
+  { tls, trustedProxies, clock }: AppListenerOptions,
 ): Promise<AppListener> => {
   let url = ''
   const newApp = () => lazyListener(() => loadApp(url))
   let serve = newApp()
   const server = createHttpServer((req, res) => serve(req, res), { tls })
+  if (tls !== undefined) paceConnections(server, { scheduler: new FairScheduler(clock), trustedProxies, isTls: true })
   url = urlOf(host, await listen(server, { host, port }), tls && 'https')
   const connections = new OpenConnections(server)
   return {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import type { RequestListener } from 'node:http'
 import { connect as connectTcp } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -11,6 +12,7 @@ import type { Test } from 'tap'
 import { paceConnections } from '../../src/server/connection-pacing.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ListenError, OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
+import { openAppListener } from '../../src/server/index.ts'
 import { TlsCertificate } from '../../src/server/tls-certificate.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
@@ -171,4 +173,26 @@ t.test('files that have become unusable since they were checked fail the start i
     const open = () => new TlsCertificate({ files, owner, clock, log: new TestLog(), metrics: createMetricsRegistry() })
     t.throws(open, new ListenError(`cannot serve TLS: ${owner}.tls.key: no such file`))
   }
+})
+
+t.test('handshakes with the listeners of the portal and of operators wait for the turn of all handshakes too', async t => {
+  const valid = join(certificates, 'valid.pem')
+  const files = { cert: valid, key: valid }
+  const tls = new TlsCertificate({ files, owner: 'admin', clock, log: new TestLog(), metrics: createMetricsRegistry() })
+  const entered = t.capture(FairScheduler.prototype, 'enter', FairScheduler.prototype.enter)
+  const serve: RequestListener = (_req, res) => void res.end('served')
+  const listener = await openAppListener({ host: '127.0.0.1', port: 0 }, async () => serve, { tls, trustedProxies: [], clock })
+  t.teardown(async () => {
+    tls.stop()
+    await listener.stop()
+  })
+  const socket = connect({
+    port: Number(new URL(listener.url).port),
+    host: '127.0.0.1',
+    ca: readFileSync(join(certificates, 'authority.pem')),
+  })
+  socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+  t.match(String((await once(socket, 'data'))[0]), /served$/)
+  socket.destroy()
+  t.match(entered(), [{ args: ['127.0.0.1', 8] }, { args: ['TLS handshakes', 8] }])
 })
