@@ -87,17 +87,22 @@ const maxAcceptMs = 500
 
 /**
  * Accepts the connections that callers have opened already: the system, or the primary of a worker, would reset them when listening ends.
- * The server gets them then: a caller who gets no response opens no further connection meanwhile.
+ * Resolves with what hands them to the server. Until then a caller who gets no response opens no further connection; and once listening has
+ * ended, as Node.js 26 closes connections without a request when it ends.
  */
-export const acceptPending = async (server: Server, clock: Clock): Promise<void> => {
+export const acceptPending = async (server: Server, clock: Clock): Promise<() => void> => {
   const deadlineAt = clock.monotonic() + maxAcceptMs
-  const accepted = new Promise<void>(resolve => {
+  let serve = (): void => undefined
+  const served = new Promise<void>(resolve => {
+    serve = resolve
+  })
+  await new Promise<void>(resolve => {
     let timer = clock.after(quietMs, resolve)
     holdConnections(server, () => {
       timer.cancel()
       timer = clock.after(Math.max(0, Math.min(quietMs, deadlineAt - clock.monotonic())), resolve)
-      return accepted
+      return served
     })
   })
-  await accepted
+  return serve
 }

@@ -169,16 +169,22 @@ export const openAppListener = async (
 
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
 const drain = async (
-  { activeRequests, log }: RpcServices,
+  { activeRequests, scheduler, log }: RpcServices,
   { server, connections, wsConnections, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
-  await acceptPending(server, clock)
+  const serveAccepted = await acceptPending(server, clock)
   const closed = closeServer(server)
+  serveAccepted()
   wsConnections.drain()
   const finish = async (): Promise<boolean> => {
-    await sleep(clock, 0) // what the latest connections have sent is read first
-    await activeRequests.whenIdle()
+    await sleep(clock, 0)
+    // What the latest connections have sent is read first, each in its turn.
+    for (let isWaiting = true; isWaiting; ) {
+      isWaiting = scheduler.waitingCount > 0
+      await sleep(clock, 0)
+      await activeRequests.whenIdle()
+    }
     return false
   }
   const isTimedOut = await Promise.race([finish(), sleep(clock, timeoutMs).then(() => true)])
