@@ -1,4 +1,5 @@
 import type { RequestListener, Server } from 'node:http'
+import { setImmediate } from 'node:timers/promises'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../core/network.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
@@ -178,11 +179,11 @@ const drain = async (
   serveAccepted()
   wsConnections.drain()
   const finish = async (): Promise<boolean> => {
-    await sleep(clock, 0)
-    // What the latest connections have sent is read first, each in its turn.
+    // What the latest connections have sent is read first, each in its turn. A timer of the clock would not keep the process alive.
+    await setImmediate()
     for (let isWaiting = true; isWaiting; ) {
       isWaiting = scheduler.waitingCount > 0
-      await sleep(clock, 0)
+      for (let turns = 0; turns < 2; turns++) await setImmediate()
       await activeRequests.whenIdle()
     }
     return false

@@ -106,3 +106,14 @@ t.test('the primary of several workers stays up for `drain.grace` too', async t 
   for (let i = 0; i < 4; i++) t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
   await gateway.kill()
 })
+
+t.test('a gateway without a listener for operators stops in order too: nothing else keeps its process alive', async t => {
+  const deployment = createDeployment({
+    gateway: { listen: { rpc: '127.0.0.1:0' }, drain: { grace: '0s' } },
+    networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
+  })
+  t.teardown(() => deployment.remove())
+  const gateway = await deployment.start()
+  t.equal(await gateway.stop(), 0)
+  t.match(gateway.log.at(-1), { event: 'stopped' })
+})
