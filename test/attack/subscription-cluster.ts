@@ -62,7 +62,7 @@ export class SubscriptionCluster {
       accounts: { find: () => ({ kind: 'unknown' }) },
       usage: { count: () => undefined },
       heads: { feeds },
-      filterRecords: this.#filterRecords,
+      filterRecords: recordsOfLiving(this.#filterRecords, () => isDead),
       events: composeEventRules([]),
     } as unknown as Services // what subscriptions read
     return {
@@ -80,6 +80,19 @@ export class SubscriptionCluster {
         for (const socket of sockets) socket.close()
       },
     }
+  }
+}
+
+/** A process that was killed writes no more, and so counts as dead after a while. */
+const recordsOfLiving = (records: FilterRecords, isDead: () => boolean): FilterRecords => {
+  const living = async (): Promise<FilterRecords> => {
+    if (isDead()) throw new Error('the process was killed')
+    return records
+  }
+  return {
+    put: async (kind, record) => (await living()).put(kind, record),
+    find: async (kind, id) => (await living()).find(kind, id),
+    take: async (kind, id) => (await living()).take(kind, id),
   }
 }
 
