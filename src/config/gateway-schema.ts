@@ -197,7 +197,7 @@ export const gatewaySchema = {
       default: 'tollgate',
       description:
         'What sends requests to nodes over HTTP: `tollgate`, the code of the gateway, or `undici`, the HTTP client of Node.js. A call to a ' +
-        'node takes a fifth more CPU with `undici`, and long answers more memory. It is there for a node that only `undici` understands: ' +
+        'node takes a seventh more CPU with `undici`, and long answers more memory. It is there for a node that only `undici` understands: ' +
         'calls to it fail with `invalid HTTP response` in the log.',
     },
     metrics: {
