@@ -32,7 +32,7 @@ export class SubscriptionCluster {
   startWorker(): ClusterWorker {
     const held: (() => void)[] = []
     let [isHeld, isDead] = [false, false]
-    const clock = this.#clock
+    const clock = clockOfLiving(this.#clock, () => isDead)
     const channel = new Channel<PrimaryMessage>((message, onSent) => {
       const deliver = (): void => {
         onSent()
@@ -95,6 +95,17 @@ const recordsOfLiving = (records: FilterRecords, isDead: () => boolean): FilterR
     take: async (kind, id) => (await living()).take(kind, id),
   }
 }
+
+/** A process that was killed has no timers. */
+const clockOfLiving = (clock: Clock, isDead: () => boolean): Clock => ({
+  now: () => clock.now(),
+  monotonic: () => clock.monotonic(),
+  after: (ms, run) => clock.after(ms, () => isDead() || run()),
+  every(ms, run) {
+    const timer = clock.every(ms, () => (isDead() ? timer.cancel() : run()))
+    return timer
+  },
+})
 
 export interface ClusterWorker {
   readonly subscriptions: Subscriptions
