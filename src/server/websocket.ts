@@ -77,8 +77,9 @@ export class WsConnections {
     const open = [...this.#connections].reverse()
     const [count, startMs] = [open.length, this.#clock.monotonic()]
     const timer = this.#clock.every(closeIntervalMs, () => {
-      const left = count * (1 - (this.#clock.monotonic() - startMs) / graceMs)
-      while (open.length > left) open.pop()?.drain()
+      // The timer may run after graceMs, above all in a process that was held up.
+      const leftPart = Math.max(0, 1 - (this.#clock.monotonic() - startMs) / graceMs)
+      while (open.length > count * leftPart) open.pop()?.drain()
     })
     await sleep(this.#clock, graceMs)
     timer.cancel()

@@ -119,6 +119,15 @@ t.test('while the gateway is to stop, WebSockets close with 1001 one after anoth
   t.equal(late.caller.readyState, WebSocket.OPEN)
 })
 
+t.test('a process that is held up beyond the grace closes the remaining WebSockets, and goes on', async t => {
+  const { clock, wsConnections, connect } = await openServer(t)
+  const callers = [await connect('1'), await connect('2')]
+  const done = wsConnections.closeGradually(1000)
+  clock.stall(3000)
+  await done
+  for (const { closed } of callers) t.equal(await closed, 1001)
+})
+
 t.test('an upgrade waits for its turn, as the first messages are read with it', async t => {
   const { scheduler, wsConnections, connect } = await openServer(t)
   scheduler.hold()
