@@ -14,7 +14,7 @@ const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: 
 /** Error codes of connections that the pool ends, or undici because they were idle for long. */
 const localDisconnectCodes: ReadonlySet<string> = new Set(['UND_ERR_DESTROYED', 'UND_ERR_INFO'])
 
-/** Connections by undici to one origin. It is loaded here: few gateways need it, and it takes 100 ms and 8 MB. */
+/** Connections by undici to one origin. It is loaded here: few gateways need it, and it takes 80 ms of CPU and 13 MB. */
 export const createUndiciConnections = (origin: string, limit: SocketLimit, clock: Clock): NewConnection => {
   const { Client, buildConnector } = createRequire(import.meta.url)('undici') as typeof Undici // what the package exports
   // One for all connections, as it keeps the TLS sessions.
