@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { BlockId, ChainUpdate, Json } from '../../src/plugin/plugin.ts'
+import type { BlockId, ChainUpdate, Json, LinkedBlock } from '../../src/plugin/plugin.ts'
 import type { LogFilter } from './log-filter.ts'
 
 /** What a filter is about: new blocks, pending transactions, or logs. */
@@ -99,8 +99,7 @@ export class Filter {
     const [resumedAt, [first]] = [this.#resumedAt, added]
     if (first !== undefined && this.#isBeforeFilter(first)) this.#nextFirstBlock = first.number - 1
     if (resumedAt !== undefined) {
-      if (removed.some(block => !this.#isNew(block))) return false
-      if (added.some(({ number, hash }) => number === resumedAt.number && hash !== resumedAt.hash)) return false
+      if (removed.some(block => !this.#isNew(block)) || added.some(block => isOnAnotherBranch(block, resumedAt))) return false
       if (!this.#isFollowing && first !== undefined && first.number > resumedAt.number + 1) return false
     }
     this.#isFollowing ||= added.some(block => this.#isNew(block))
@@ -152,6 +151,10 @@ export class Filter {
     return { text: `[${changes.join(',')}]`, count: changes.length }
   }
 }
+
+/** Its block at the height of the other is another. The feed may not reach up to that height when the other has been fetched. */
+const isOnAnotherBranch = ({ number, hash, parentHash }: LinkedBlock, other: BlockId): boolean =>
+  (number === other.number && hash !== other.hash) || (number === other.number + 1 && parentHash !== other.hash)
 
 /** It begins with the name of the process that keeps the filter. */
 export const newFilterId = (peer: string): string => `0x${peer}${randomBytes(8).toString('hex')}`

@@ -1,7 +1,7 @@
 import type { ChainUpdate } from '../../src/plugin/plugin.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { Filter } from './filter.ts'
-import { PublishedBlocks } from './published-blocks.ts'
+import { PublishedTip } from './published-tip.ts'
 import type { Subscription } from './subscription.ts'
 
 export interface HeadPublisherOptions {
@@ -12,7 +12,7 @@ export interface HeadPublisherOptions {
 
 /** Publishes each new header, and its hash to filters. Those of removed blocks are not taken back: the headers of the new branch follow. */
 export class HeadPublisher {
-  readonly blocks = new PublishedBlocks()
+  readonly tip = new PublishedTip()
   readonly #subscriptions: ReadonlySet<Subscription>
   readonly #filters: ReadonlySet<Filter>
   readonly #delivery: EventDelivery
@@ -24,10 +24,10 @@ export class HeadPublisher {
   }
 
   async publish({ removed, added }: ChainUpdate): Promise<void> {
-    for (const block of removed) this.blocks.remove(block)
+    for (const block of removed) this.tip.remove(block)
     for (const block of added) {
       const { json, hash, timestampMs } = block
-      this.blocks.add(block)
+      this.tip.add(block)
       for (const filter of this.#filters) filter.append([`"${hash}"`], block)
       // All WebSockets share the text.
       const event = [Buffer.from(json).toString('latin1')]

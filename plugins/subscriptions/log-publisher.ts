@@ -4,7 +4,7 @@ import { BlockLogs } from './block-logs.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { Filter } from './filter.ts'
 import type { LogFilter } from './log-filter.ts'
-import { PublishedBlocks } from './published-blocks.ts'
+import { PublishedTip } from './published-tip.ts'
 import type { Subscription } from './subscription.ts'
 
 export interface LogPublisherOptions extends Pick<Services, 'results'> {
@@ -15,7 +15,7 @@ export interface LogPublisherOptions extends Pick<Services, 'results'> {
 
 /** Publishes the logs of each block to the subscriptions and filters that they match, and takes them back when the block is removed. */
 export class LogPublisher {
-  readonly blocks = new PublishedBlocks()
+  readonly tip = new PublishedTip()
   readonly #subscriptions: ReadonlySet<Subscription>
   readonly #filters: ReadonlySet<Filter>
   readonly #delivery: EventDelivery
@@ -34,13 +34,13 @@ export class LogPublisher {
   /** What was published before is not taken back any more. */
   reset(): void {
     this.#recentLogs.clear()
-    this.blocks.clear()
+    this.tip.clear()
   }
 
   /** Resolves with false when logs that were published cannot be taken back, as they are not kept any more. */
   async publish({ removed, added }: ChainUpdate): Promise<boolean> {
     for (const block of removed) {
-      this.blocks.remove(block)
+      this.tip.remove(block)
       const logs = this.#recentLogs.remove(block)
       if (logs === 'unknown') return false
       if (logs !== undefined) await this.#takeBack(logs)
@@ -48,7 +48,7 @@ export class LogPublisher {
     for (const block of added) {
       const logs = new BlockLogs(block, this.#results)
       this.#recentLogs.add(logs)
-      this.blocks.add(block)
+      this.tip.add(block)
       const match = (filter: LogFilter) => logs.match(filter)
       const [events, changes] = [matchAll(this.#subscriptions, match), matchAll(this.#filters, match)]
       this.#receivers.set(logs, new WeakSet([...events.keys(), ...changes.keys()]))

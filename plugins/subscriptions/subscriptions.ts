@@ -6,7 +6,7 @@ import { FilterValues } from './filter-values.ts'
 import { Filters } from './filters.ts'
 import { HeadPublisher } from './head-publisher.ts'
 import { LogPublisher } from './log-publisher.ts'
-import type { PublishedBlocks } from './published-blocks.ts'
+import type { PublishedTip } from './published-tip.ts'
 import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
@@ -27,11 +27,11 @@ export class Subscriptions {
     this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
     const counters = mapKinds(kind => metrics.counter(metricDefinitions.subscriptionEvents, { kind }))
     const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
-    this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind], tipOf: kind => tips[kind]?.tip })
+    this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind], tipOf: kind => tips[kind]?.block })
     const receivers = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), filters: this.filters.of(kind) })
     const headPublisher = new HeadPublisher({ ...receivers('newHeads'), delivery })
     const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
-    const tips: Partial<Record<SubscriptionKind, PublishedBlocks>> = { newHeads: headPublisher.blocks, logs: logPublisher.blocks }
+    const tips: Partial<Record<SubscriptionKind, PublishedTip>> = { newHeads: headPublisher.tip, logs: logPublisher.tip }
     const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) => {
       const publisher = new EventPublisher({ ...services, ...receivers(kind), delivery })
       return new FeedConsumer({ feed, handle: update => publisher.publish(update), onEnd: () => this.#closeAll(kind) })
@@ -42,7 +42,7 @@ export class Subscriptions {
       syncing: eventConsumer('syncing', heads.feeds.syncing),
       newHeads: new FeedConsumer({
         feed: heads.feeds.headers,
-        onStart: () => headPublisher.blocks.clear(),
+        onStart: () => headPublisher.tip.clear(),
         handle: update => {
           this.filters.observe('newHeads', update)
           return headPublisher.publish(update)

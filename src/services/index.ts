@@ -25,6 +25,7 @@ export type {
   EventsUpdate,
   Feed,
   FeedBlock,
+  LinkedBlock,
   FeedKind,
   FeedListener,
   FeedSubscription,

@@ -9,7 +9,10 @@ import type { ChainUpdate, EventsUpdate } from '../../src/services/chain-heads/i
 import { TestClock } from '../support/fakes.ts'
 
 const settle = () => new Promise(setImmediate)
-const updateOf = (number: number): ChainUpdate => ({ removed: [], added: [{ number, hash: `0x${number}`, json: '{}' }] })
+const updateOf = (number: number): ChainUpdate => ({
+  removed: [],
+  added: [{ number, hash: `0x${number}`, parentHash: `0x${number - 1}`, json: '{}' }],
+})
 
 /** A primary and workers, whose channels can be stopped. */
 const openCluster = (workerCount: number) => {

@@ -1,7 +1,12 @@
 import type { BlockId } from './recent-blocks.ts'
 
+/** A block and its place on the chain. */
+export interface LinkedBlock extends BlockId {
+  readonly parentHash: string
+}
+
 /** A block of a feed. */
-export interface FeedBlock extends BlockId {
+export interface FeedBlock extends LinkedBlock {
   /** The block's own timestamp, in ms since 1970. */
   readonly timestampMs?: number
   /** JSON text: in the feed `headers` the header as eth_subscribe has it, in the feed `logs` the array of the block's logs. */
@@ -10,7 +15,7 @@ export interface FeedBlock extends BlockId {
 
 /** A change of the canonical chain: these blocks are removed, the newest first; then these are appended, the oldest first. */
 export interface ChainUpdate {
-  readonly removed: readonly BlockId[]
+  readonly removed: readonly LinkedBlock[]
   readonly added: readonly FeedBlock[]
 }
 

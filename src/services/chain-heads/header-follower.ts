@@ -1,5 +1,5 @@
 import { maxRecentBlocks } from './recent-blocks.ts'
-import type { ChainUpdate } from './block-feed.ts'
+import type { ChainUpdate, FeedBlock, LinkedBlock } from './block-feed.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
@@ -109,13 +109,14 @@ export class HeaderFollower {
     const removed = this.#published.splice(keptCount).reverse()
     this.#published.push(...branch)
     this.#published.splice(0, this.#published.length - maxRecentBlocks)
-    this.#options.publish({ removed: removed.map(({ number, hash }) => ({ number, hash })), added: branch.map(toFeedBlock) })
+    this.#options.publish({ removed: removed.map(toLinkedBlock), added: branch.map(toFeedBlock) })
   }
 }
 
-const toFeedBlock = ({ number, hash, timestampMs, header }: BlockHeader) => ({
-  number,
-  hash,
-  json: header,
-  ...(timestampMs !== undefined && { timestampMs }),
+const toLinkedBlock = ({ number, hash, parentHash }: BlockHeader): LinkedBlock => ({ number, hash, parentHash })
+
+const toFeedBlock = (header: BlockHeader): FeedBlock => ({
+  ...toLinkedBlock(header),
+  json: header.header,
+  ...(header.timestampMs !== undefined && { timestampMs: header.timestampMs }),
 })

@@ -9,6 +9,7 @@ export type {
   EventsUpdate,
   Feed,
   FeedBlock,
+  LinkedBlock,
   FeedKind,
   FeedListener,
   Feeds,

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import { sleep } from '../../util/async.ts'
-import type { ChainUpdate, FeedBlock, FeedListener } from './block-feed.ts'
+import type { ChainUpdate, FeedBlock, FeedListener, LinkedBlock } from './block-feed.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { maxRecentBlocks } from './recent-blocks.ts'
 
@@ -16,7 +16,7 @@ export interface LogFollowerOptions {
 }
 
 /** A block whose logs are to be published, or blocks that are removed. */
-type Step = { readonly block: FeedBlock } | { readonly removed: readonly BlockId[] }
+type Step = { readonly block: FeedBlock } | { readonly removed: readonly LinkedBlock[] }
 
 /**
  * Publishes the logs of each block of the feed `headers`, in its order. They are requested by the hash of the block, once. A block that is

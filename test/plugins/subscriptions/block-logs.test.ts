@@ -17,7 +17,7 @@ const addressOf = (i: number): string => `0x${i.toString(16).padStart(40, '0')}`
 const topicOf = (i: number): string => `0x${i.toString(16).padStart(64, '0')}`
 
 const blockOf = (logs: readonly object[], number = 7): BlockLogs =>
-  new BlockLogs({ number, hash: topicOf(number), json: JSON.stringify(logs) }, results)
+  new BlockLogs({ number, hash: topicOf(number), parentHash: topicOf(number - 1), json: JSON.stringify(logs) }, results)
 
 const filterOf = (value: Json | undefined): LogFilter => {
   const filter = parseLogFilter(value, 'eth_subscribe')

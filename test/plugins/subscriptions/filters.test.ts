@@ -6,6 +6,7 @@ import { filterMethods } from '../../../plugins/subscriptions/filter-methods.ts'
 import { Filters } from '../../../plugins/subscriptions/filters.ts'
 import type { Fetch } from '../../../plugins/subscriptions/missed-changes.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
+import { PublishedTip } from '../../../plugins/subscriptions/published-tip.ts'
 import type { FilterRequest } from '../../../plugins/subscriptions/remote-filters.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { BlockId, ChainUpdate, FilterRecords } from '../../../src/services/index.ts'
@@ -280,7 +281,7 @@ const blockAt = (number: number, branch = 'a') => ({
   hash: hashAt(number, branch),
   parentHash: hashAt(number - 1, branch),
 })
-const idAt = (number: number, branch = 'a') => ({ number, hash: hashAt(number, branch) })
+const idAt = (number: number, branch = 'a') => ({ number, hash: hashAt(number, branch), parentHash: hashAt(number - 1, branch) })
 
 const fetchFrom =
   (head: number, branch = 'a'): Fetch =>
@@ -372,6 +373,7 @@ t.test('a filter whose process has ended', async t => {
     for (const [update, head, branch, wanted] of [
       [{ removed: [idAt(3)], added: [] }, 3, 'b', [hashAt(3, 'b')]],
       [{ removed: [], added: [{ ...idAt(3, 'b'), json: '' }] }, 4, 'b', [hashAt(3, 'b'), hashAt(4, 'b')]],
+      [{ removed: [], added: [{ ...idAt(4, 'b'), json: '' }] }, 4, 'b', [hashAt(3, 'b'), hashAt(4, 'b')]],
       [{ removed: [], added: [{ ...idAt(6), json: '' }] }, 6, 'a', [hashAt(4), hashAt(5), hashAt(6)]],
     ] as const) {
       const { workers, clock } = openWorkers(2)
@@ -507,6 +509,15 @@ t.test('a filter whose process has ended', async t => {
     t.match(filter, { firstBlock: 3, position: idAt(3) })
     filter.take(idAt(4, 'b'))
     t.match(filter, { firstBlock: 2, position: idAt(4, 'b') })
+  })
+
+  t.test('has a position on the chain after a reorg that went below the first block of the feed', async t => {
+    const tip = new PublishedTip()
+    tip.add(idAt(4))
+    for (const number of [4, 3]) tip.remove(idAt(number))
+    t.same(tip.block, { number: 2, hash: hashAt(2) })
+    tip.remove({ number: 0, hash: hashAt(0), parentHash: '0x0' })
+    t.equal(tip.block, undefined)
   })
 
   t.test('waits for a store that does not answer', async t => {
