@@ -1,16 +1,14 @@
 import type { IncomingMessage } from 'node:http'
-import type { Failure } from '../plugin/reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
-import { getOrCreate } from '../util/memoize.ts'
 import { sleep } from '../util/async.ts'
-import type { MaybePromise } from '../util/async.ts'
-import type { NetworkEndpoint, RoutedRequest } from './rpc-request.ts'
+import type { RoutedRequest } from './rpc-request.ts'
 import { sendResponse } from './response.ts'
 import type { UpgradeResponse } from './response.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsConnection } from './ws-connection.ts'
 import type { AcceptUpgrade } from './ws-handshake.ts'
+import { WsKeyChecks } from './ws-key-checks.ts'
 
 const pingIntervalMs = 30_000
 /** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
@@ -22,14 +20,12 @@ const unitsPerUpgrade = 2
 /** While connections are closed gradually, some are closed this often. */
 const closeIntervalMs = 50
 
-/** The refusal of a key; undefined for a valid key. */
-type Admission = Failure | undefined
-
 /** The open WebSockets of the RPC listener: `/ws/v3/<API_KEY>` (contract 4.1). */
 export class WsConnections {
   readonly #services: RpcServices
   readonly #clock: Clock
   readonly #connections = new Set<WsConnection>()
+  readonly #keyChecks: WsKeyChecks
   #timers: readonly Timer[] = []
   #handshake: Promise<AcceptUpgrade> | undefined
   #isDraining = false
@@ -37,6 +33,7 @@ export class WsConnections {
   constructor(services: RpcServices, clock: Clock) {
     this.#services = services
     this.#clock = clock
+    this.#keyChecks = new WsKeyChecks(services.log)
   }
 
   get count(): number {
@@ -47,7 +44,7 @@ export class WsConnections {
   start(): void {
     this.#timers = [
       this.#clock.every(pingIntervalMs, () => this.#connections.forEach(connection => connection.ping())),
-      this.#clock.every(keyCheckIntervalMs, () => this.#revalidateKeys()),
+      this.#clock.every(keyCheckIntervalMs, () => this.#keyChecks.run()),
     ]
     void this.#loadHandshake()
   }
@@ -64,8 +61,12 @@ export class WsConnections {
       const connection = new WsConnection(socket, request.socket, routed, this.#services)
       socket.connection = connection
       this.#connections.add(connection)
+      const endKeyChecks = this.#keyChecks.add(connection)
       if (this.#isDraining || endpoint.isRemoved === true) connection.drain()
-      socket.on('close', () => this.#connections.delete(connection))
+      socket.on('close', () => {
+        this.#connections.delete(connection)
+        endKeyChecks()
+      })
     })
   }
 
@@ -112,36 +113,4 @@ export class WsConnections {
   #loadHandshake(): Promise<AcceptUpgrade> {
     return (this.#handshake ??= import('./ws-handshake.ts').then(({ createUpgradeHandler }) => createUpgradeHandler(this.#services)))
   }
-
-  /** Each key is checked once, however many connections use it; mostly the result is there without a store request. */
-  #revalidateKeys(): void {
-    const admissions = new Map<NetworkEndpoint, Map<string | undefined, MaybePromise<Admission>>>()
-    for (const connection of this.#connections) {
-      const { endpoint, origin } = connection.routedRequest
-      const byKey = getOrCreate(admissions, endpoint, () => new Map<string | undefined, MaybePromise<Admission>>())
-      const key = origin.key?.reveal()
-      const admission = byKey.has(key) ? byKey.get(key) : this.#admissionOf(connection.routedRequest)
-      byKey.set(key, admission)
-      if (admission instanceof Promise) void admission.then(failure => closeOnInvalidKey(connection, failure))
-      else closeOnInvalidKey(connection, admission)
-    }
-  }
-
-  #admissionOf({ endpoint, origin }: RoutedRequest): MaybePromise<Admission> {
-    try {
-      const admission = endpoint.admit(origin)
-      return admission instanceof Promise ? admission.catch((bug: unknown) => this.#reportBug(origin, bug)) : admission
-    } catch (bug) {
-      return this.#reportBug(origin, bug)
-    }
-  }
-
-  /** A connection is not closed because its key could not be checked. */
-  #reportBug({ requestId, network }: RoutedRequest['origin'], bug: unknown): undefined {
-    this.#services.log.error({ requestId, network, err: bug }, 'API key check of an open WebSocket failed because of a bug')
-  }
-}
-
-const closeOnInvalidKey = (connection: WsConnection, admission: Admission): void => {
-  if (admission?.kind === 'key') connection.sendResponse(failureResponse(admission))
 }

@@ -27,7 +27,7 @@ interface ScriptedNetwork {
   /** Length of each result. */
   resultBytes: number
   /** What `admit` returns for every key, and how often it was called. */
-  refusal: Failure | undefined
+  refusal: Failure | Promise<Failure> | undefined
   admitCount: number
   /** The signals of all calls so far. */
   readonly signals: Signal[]
@@ -139,30 +139,37 @@ t.test('an upgrade waits for its turn, as the first messages are read with it', 
   t.equal(wsConnections.count, 1)
 })
 
-t.test(
-  'the keys of silent WebSockets are checked again and again, once per key; a WebSocket with a revoked key gets an error and close 1008',
-  async t => {
-    const { clock, network, connect } = await openServer(t)
-    const callers = [await connect('one'), await connect('one'), await connect('other')]
-    network.admitCount = 0
-    clock.advance(400)
-    t.equal(network.admitCount, 2)
-    network.refusal = refuse('unavailable')
-    clock.advance(400)
-    t.equal(network.admitCount, 4)
-    t.ok(
-      callers.every(({ caller }) => caller.readyState === WebSocket.OPEN),
-      'a key that cannot be checked closes nothing',
-    )
-    network.refusal = refuse('key')
-    clock.advance(400)
-    t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1008])
-    t.match(
-      callers.map(({ messages }) => messages.map(text => JSON.parse(text))),
-      callers.map(() => [{ id: null, error: { code: -32090 } }]),
-    )
-  },
-)
+for (const isStoreAsync of [false, true])
+  t.test(
+    `the keys of silent WebSockets are checked again and again, once per key, in a store that answers ${isStoreAsync ? 'later' : 'at once'}; a WebSocket with a revoked key gets an error and close 1008`,
+    async t => {
+      const { clock, network, wsConnections, connect } = await openServer(t)
+      const callers = [await connect('one'), await connect('one'), await connect('other')]
+      const answer = (failure: Failure) => (network.refusal = isStoreAsync ? Promise.resolve(failure) : failure)
+      network.admitCount = 0
+      clock.advance(400)
+      t.equal(network.admitCount, 2)
+      answer(refuse('unavailable'))
+      clock.advance(400)
+      await new Promise(setImmediate)
+      t.equal(network.admitCount, 4)
+      t.ok(
+        callers.every(({ caller }) => caller.readyState === WebSocket.OPEN),
+        'a key that cannot be checked closes nothing',
+      )
+      callers[2]?.caller.close()
+      while (wsConnections.count > 2) await wait(1)
+      clock.advance(400)
+      t.equal(network.admitCount, 5, 'a key without WebSockets is checked no longer')
+      answer(refuse('key'))
+      clock.advance(400)
+      t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1005])
+      t.match(
+        callers.map(({ messages }) => messages.map(text => JSON.parse(text))),
+        [[{ id: null, error: { code: -32090 } }], [{ id: null, error: { code: -32090 } }], []],
+      )
+    },
+  )
 
 /** A caller with a response of 21 MiB under way, of which it reads nothing yet. */
 const openWithPendingResponse = async (test: Test) => {
