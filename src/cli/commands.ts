@@ -34,4 +34,4 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
 export const findCommandLoader = (name: string): (() => Promise<Command>) | undefined =>
   Object.hasOwn(commandLoaders, name) ? commandLoaders[name as CommandName] : undefined // it is one of the names
 
-const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins
+export const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins

@@ -17,7 +17,7 @@ const buildStamp = 'dist/.sources'
 const pageFolder = 'src/portal/page'
 const pageStamp = 'dist/.page'
 const wasmConfig = 'src/json/wasm/asconfig.json'
-const tablesStamp = 'dist/.tables'
+const buildFilesStamp = 'dist/.build-files'
 
 /** How long a process waits before it looks at the lock again. */
 const lockRetryMs = 100
@@ -27,10 +27,10 @@ const maxOutputBytes = 64 << 20
 
 const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
 const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
-const tablesStep = { title: 'parsing the method tables', isDone: areTablesParsed, run: parseTables }
+const buildFilesStep = { title: 'parsing method tables, compiling schemas of options', isDone: areBuildFilesWritten, run: writeBuildFiles }
 const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage }
 
-const steps = process.argv.includes('--packages') ? [installStep] : [installStep, compileStep, tablesStep, pageStep]
+const steps = process.argv.includes('--packages') ? [installStep] : [installStep, compileStep, buildFilesStep, pageStep]
 
 checkNode()
 if (!steps.every(step => step.isDone())) withLock(() => steps.forEach(runStep))
@@ -125,16 +125,16 @@ function removeOrphans() {
   }
 }
 
-function areTablesParsed() {
-  return readIfExists(tablesStamp) === tablesFingerprint()
+function areBuildFilesWritten() {
+  return readIfExists(buildFilesStamp) === buildFilesFingerprint()
 }
 
-function parseTables() {
-  runNode('dist/src/config/write-parsed-tables.js', [])
-  writeFileSync(tablesStamp, tablesFingerprint())
+function writeBuildFiles() {
+  runNode('dist/src/cli/write-build-files.js', [])
+  writeFileSync(buildFilesStamp, buildFilesFingerprint())
 }
 
-function tablesFingerprint() {
+function buildFilesFingerprint() {
   return fingerprint([buildStamp, ...filesIn('.', ['configs/methods'])])
 }
 

@@ -1,12 +1,13 @@
 import { dirname } from 'node:path'
-import { Ajv } from 'ajv'
-import type { ErrorObject, ValidateFunction } from 'ajv'
+import type { ErrorObject } from 'ajv'
 import type { Infer, ObjectSchema, Schema, UsualRange } from '../plugin/options-schema.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { jsonPointer, mapItems } from '../util/json-path.ts'
 import { maskSecrets } from './effective-file.ts'
 import { formats, parseDuration, parseSize } from './formats.ts'
+import { createValidator } from './option-validators.ts'
+import type { Validator } from './option-validators.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { childSchema, toJsonSchema } from './schema.ts'
@@ -82,20 +83,9 @@ const schemaKeywords =
   'type properties required additionalProperties items minItems maxItems enum pattern label minLength maxLength default format usual minimum ' +
   'maximum exclusiveMinimum description examples omitWhenUnset whenOthersHaveIt'
 
-const ajv = new Ajv({
-  strict: true,
-  allErrors: true,
-  useDefaults: true,
-  // The meta schema would take 30 ms of each start, and types check the schemas. Each is used only a few times.
-  meta: false,
-  validateSchema: false,
-  code: { optimize: false },
-})
-for (const [name, { accepts }] of Object.entries(formats)) ajv.addFormat(name, accepts)
+const validators = new WeakMap<ObjectSchema, Validator>()
 
-const validators = new WeakMap<ObjectSchema, ValidateFunction>()
-
-const validatorOf = (schema: ObjectSchema): ValidateFunction => getOrCreate(validators, schema, () => ajv.compile(toJsonSchema(schema)))
+const validatorOf = (schema: ObjectSchema): Validator => getOrCreate(validators, schema, () => createValidator(toJsonSchema(schema)))
 
 /** Adds the defaults to the value. */
 const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] => {

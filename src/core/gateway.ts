@@ -22,6 +22,7 @@ import { ReloadError, RunningNetworks } from './running-networks.ts'
 import type { PreparedNetworks } from './running-networks.ts'
 import type { HostServices } from './stage-services.ts'
 import { openTracing } from './tracing.ts'
+import { loadAjv } from '../util/load-ajv.ts'
 
 export type { ValidConfig } from './reloader.ts'
 
@@ -82,6 +83,7 @@ export const openGateway = async (
     const context = { ...services, ...base, running, isReady: () => !isStopping, reloader }
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
+    setImmediate(loadAjv) // the first calls need it
     const stop = async (graceMs = current.gateway.drain.grace) => {
       isStopping = true
       reloader?.stop()

@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { stringify } from 'yaml'
@@ -7,7 +7,10 @@ import { schemaError, findUnusualValues } from '../../src/config/check-options.t
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkSchema } from '../../src/config/network-config.ts'
-import { describeSchema } from '../../src/config/schema.ts'
+import { createValidator } from '../../src/config/option-validators.ts'
+import type { Validator } from '../../src/config/option-validators.ts'
+import { describeSchema, toJsonSchema } from '../../src/config/schema.ts'
+import { writeValidators } from '../../src/config/write-validators.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
@@ -168,5 +171,46 @@ t.test('the closest word is suggested only when it is close', t => {
   t.equal(closestMatch('timeout', words), undefined)
   t.equal(closestMatch('', words), undefined)
   t.equal(closestMatch('x', ['y']), undefined)
+  t.end()
+})
+
+/** What a validator says of the value, and the value with its defaults. */
+const verdictOf = (validator: Validator, given: unknown) => {
+  const value = structuredClone(given)
+  return { isValid: validator(value), value, errors: validator.errors }
+}
+
+t.test('a validator that the build has written says what Ajv says; other schemas, and a damaged file, leave it to Ajv', t => {
+  const dir = t.testdir()
+  const [file, damaged] = [join(dir, 'written.cjs'), join(dir, 'damaged.cjs')]
+  const values = [
+    {},
+    null,
+    [],
+    7,
+    { store: 'lmdb:./d' },
+    { plans: 1 },
+    { listen: { rpc: 'x' } },
+    { memory: '' },
+    { memory: '1GiB', extra: {} },
+  ]
+  const stepValues = [
+    { upstreams: [{ name: 'a', url: 'x' }, {}] },
+    { upstreams: [], maxTime: 'x' },
+    { cache: 1, maxBytes: '1MiB' },
+    { strict: 1 },
+  ]
+  const schemas = [gatewaySchema, networkSchema, ...plugins.map(({ options }) => options)]
+  writeValidators(schemas, file)
+  for (const schema of schemas.map(toJsonSchema)) {
+    const [written, compiled] = [createValidator(schema, file), createValidator(schema, join(dir, 'none.cjs'))]
+    t.not(written, compiled)
+    for (const value of [...values, ...stepValues]) t.same(verdictOf(written, value), verdictOf(compiled, value))
+  }
+  const other = { type: 'object', properties: { count: { type: 'integer', default: 3 } } }
+  t.same(verdictOf(createValidator(other, file), {}), { isValid: true, value: { count: 3 }, errors: null })
+  t.throws(() => createValidator({ type: 'object', sise: 1 }, file), { message: /unknown keyword: "sise"/ })
+  writeFileSync(damaged, readFileSync(file, 'utf8').slice(0, 1000))
+  t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), damaged), {}), { isValid: false })
   t.end()
 })

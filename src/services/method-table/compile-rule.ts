@@ -1,7 +1,7 @@
-import { Ajv } from 'ajv'
-import type { AnySchemaObject, ValidateFunction } from 'ajv'
+import type { Ajv, AnySchemaObject, ValidateFunction } from 'ajv'
 import type { Json } from '../../plugin/call.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { loadAjv } from '../../util/load-ajv.ts'
 import { isJsonArray, isJsonObject, toPlainNumbers } from '../../util/json.ts'
 import type { JsonObject } from '../../util/json.ts'
 import { parseHexFormat, afterMembers, aliasesOf, beforeMembers, createHexCheck, createMemberReader } from './rule-keywords.ts'
@@ -21,15 +21,15 @@ export type CompileRule = (rule: Rule) => CompiledRule
 
 /** Compiles resolved rules without issues; equal rules are compiled once. */
 export const createRuleCompiler = (): CompileRule => {
-  const ajv = createAjv(false)
+  let ajv: Ajv | undefined
+  const compile = (rule: Rule) => (ajv ??= createAjv(false)).compile(ajvSchemaOf(rule))
   const compiled = new Map<string, CompiledRule>()
-  return rule =>
-    getOrCreate(compiled, JSON.stringify(rule), () => compileOnFirstUse(() => ajv.compile(ajvSchemaOf(rule)), createNormalizer(rule)))
+  return rule => getOrCreate(compiled, JSON.stringify(rule), () => compileOnFirstUse(() => compile(rule), createNormalizer(rule)))
 }
 
 /** An Ajv with the keywords of rules. Its errors carry the value and the rule, for issueOfAjvError(). */
 export const createAjv = (allErrors: boolean): Ajv => {
-  const ajv = new Ajv({
+  const ajv = new (loadAjv())({
     allErrors,
     verbose: true,
     messages: false,

@@ -47,7 +47,7 @@ export const compileTable = (data: unknown): CompiledOrIssues => {
 /** The same for JSON that compileTable() had no issues with when Tollgate was built: its schema alone takes a sixth of a start. */
 export const compileCheckedTable = (data: unknown): CompiledOrIssues => {
   const found: Issue[] = []
-  return toResult(readTable(deepFreeze(data as TableFile), found), found) // as it was checked
+  return toResult(readTable(deepFreeze(data as TableFile), found, { isChecked: true }), found) // as it was checked
 }
 
 const toResult = (table: CompiledTable | undefined, found: readonly Issue[]): CompiledOrIssues => {
@@ -95,10 +95,10 @@ const checkTable = (data: unknown, issues: Issue[]): CompiledTable | undefined =
   return issues.length > 0 ? undefined : readTable(deepFreeze(file as TableFile), issues) // the schema has just been checked
 }
 
-const readTable = (source: TableFile, issues: Issue[]): CompiledTable | undefined => {
+const readTable = (source: TableFile, issues: Issue[], { isChecked = false } = {}): CompiledTable | undefined => {
   const { methods, errors = [], heavyClasses = [], hedgedClasses, ...defaultsAndTypes } = source
   const report = (issue: Issue) => void issues.push(issue)
-  const compiler = createMethodCompiler(defaultsAndTypes, report)
+  const compiler = createMethodCompiler(defaultsAndTypes, isChecked, report)
   if (issues.length > 0) return undefined
   const entries = new Map<string, CompiledMethod>()
   for (const [name, entry] of Object.entries(methods)) {
@@ -164,9 +164,10 @@ const networkValues = {
   clientVersion: ({ version }: NetworkIdentity) => `Tollgate/${version}`,
 } as const
 
-/** Reports the issues of the types of the file. */
+/** Reports the issues of the types of the file. Defaults that have been checked are not compiled again. */
 const createMethodCompiler = (
   file: Omit<TableFile, 'methods' | 'errors' | 'heavyClasses' | 'hedgedClasses'>,
+  isChecked: boolean,
   reportTypeIssue: ReportIssue,
 ): MethodCompiler => {
   const resolve = createRuleResolver(file.types ?? {}, reportTypeIssue)
@@ -181,7 +182,8 @@ const createMethodCompiler = (
   const resolvePositions = (params: readonly PositionEntry[], path: Path, report: ReportIssue): CompiledMethod['positions'] => {
     const issues: Issue[] = []
     const positions = params.map((position, i) => resolvePosition(position, [...path, i], issue => issues.push(issue)))
-    if (issues.length === 0) issues.push(...positions.flatMap(({ rule }, i) => inspectDefaults(rule, [...path, i], compileRule)))
+    if (issues.length === 0 && !isChecked)
+      issues.push(...positions.flatMap(({ rule }, i) => inspectDefaults(rule, [...path, i], compileRule)))
     issues.forEach(report)
     return issues.length > 0 ? undefined : positions
   }

@@ -1,4 +1,4 @@
-import type { ErrorObject } from 'ajv'
+import type { Ajv, ErrorObject } from 'ajv'
 import { errorCategories } from '../../plugin/reply.ts'
 import {
   textSchema,
@@ -20,8 +20,12 @@ import { issueOfAjvError } from './issue-messages.ts'
 import type { Issue } from './table-types.ts'
 import { formatSuggestion, renamedKey } from '../../util/did-you-mean.ts'
 
+/** Created when a table is checked: starts with the tables that the build has checked need none. */
+let ajv: Ajv | undefined
+
 /** The issues of a methods file, or of one entry of it, by its schema. */
 export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {
+  ajv ??= createAjv(true).addSchema(methodTableSchema)
   const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
   if (validate === undefined) throw new Error(`no schema of a ${part}`)
   return validate(data) ? [] : (validate.errors ?? []).map(issueOfSchemaError)
@@ -191,5 +195,3 @@ export const methodTableKeywords = {
   rule: ruleKeywords,
   error: errorPattern.properties,
 }
-
-const ajv = createAjv(true).addSchema(methodTableSchema)

@@ -1,0 +1,66 @@
+import { createHash } from 'node:crypto'
+import { createRequire } from 'node:module'
+import { fileURLToPath } from 'node:url'
+import type { Ajv, ErrorObject, Options } from 'ajv'
+import { loadAjv } from '../util/load-ajv.ts'
+import { formats } from './formats.ts'
+import type { JsonSchema } from './schema.ts'
+
+/** Adds the defaults to the value; false with `errors`. */
+export interface Validator {
+  (value: unknown): boolean
+  readonly errors?: null | readonly ErrorObject[]
+}
+
+/** What the build writes: a module that makes validators by the keys of their schemas, with the functions that formats accept by. */
+export type WrittenValidators = (accepts: FormatChecks) => Readonly<Record<string, Validator>>
+export type FormatChecks = Readonly<Record<string, (text: string) => boolean>>
+
+/** The build writes it; without it, and for schemas of external plugins, Ajv compiles when a schema is first used. */
+export const writtenFile = fileURLToPath(new URL('written-validators.cjs', import.meta.url))
+
+/** Throws for an invalid schema. */
+export const createValidator = (schema: JsonSchema, file = writtenFile): Validator =>
+  readWritten(file)?.[keyOf(schema)] ?? (ajv ??= createAjv({ code: { optimize: false } })).compile(schema)
+
+let ajv: Ajv | undefined
+
+/** Of the files by their paths: undefined where there is none. */
+const written = new Map<string, ReturnType<WrittenValidators> | undefined>()
+
+/**
+ * Ajv takes 100 ms to load and to compile the schemas of a start, a fifth of it; the written module takes 3 ms. Undefined without the
+ * module, or where it is damaged.
+ */
+const readWritten = (file: string): ReturnType<WrittenValidators> | undefined => {
+  if (!written.has(file)) written.set(file, requireIfExists(file)?.(formatChecks))
+  return written.get(file)
+}
+
+const requireIfExists = (file: string): WrittenValidators | undefined => {
+  try {
+    return createRequire(import.meta.url)(file) as WrittenValidators // as write-validators.ts writes it
+  } catch {
+    return undefined
+  }
+}
+
+const formatChecks: FormatChecks = Object.fromEntries(Object.entries(formats).map(([name, { accepts }]) => [name, accepts]))
+
+/** For schemas of options. The types check those of the gateway, and the meta schema would take 30 ms. */
+export const createAjv = (options: Options): Ajv => {
+  const created = new (loadAjv())({
+    strict: true,
+    allErrors: true,
+    useDefaults: true,
+    messages: false,
+    meta: false,
+    validateSchema: false,
+    ...options,
+  })
+  for (const [name, accepts] of Object.entries(formatChecks)) created.addFormat(name, accepts)
+  return created
+}
+
+/** Equal for equal schemas alone. */
+export const keyOf = (schema: JsonSchema): string => createHash('sha256').update(JSON.stringify(schema)).digest('hex')
