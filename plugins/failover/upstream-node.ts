@@ -49,7 +49,8 @@ export class UpstreamNode {
   constructor(target: Target, options: FailoverOptions['breaker'], services: Services) {
     const { name } = target
     this.name = name
-    this.target = target
+    this.target = Object.freeze(target) // all calls get it
+    if (target.headers !== undefined) Object.freeze(target.headers)
     this.#options = options
     this.#services = services
     this.#failures = services.metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })

@@ -66,7 +66,7 @@ export const stageServices = (
     ...hostServices,
     upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
     peers: peersOf(name),
-    network: { name, chainId, blockTime },
+    network: Object.freeze({ name, chainId, blockTime }),
     methods: methodTableOf(config, host),
     heads,
     offers,

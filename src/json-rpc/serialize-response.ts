@@ -1,4 +1,4 @@
-import { ChunkedBytes, toLatin1 } from '../json/chunked-bytes.ts'
+import { ChunkedBytes, chunksOf, toLatin1 } from '../json/chunked-bytes.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply, RpcError } from '../plugin/reply.ts'
 import { stringifyJson } from '../util/json.ts'
@@ -16,7 +16,7 @@ export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
   const isError = isFailure(reply)
   const value = isError ? serializeError(reply.error) : reply.result
   const prefix = `{"jsonrpc":"2.0","id":${id},"${isError ? 'error' : 'result'}":`
-  if (value instanceof ChunkedBytes) return { chunks: [prefix, ...value.chunks, '}'], byteLength: prefix.length + value.byteLength + 1 }
+  if (value instanceof ChunkedBytes) return { chunks: [prefix, ...chunksOf(value), '}'], byteLength: prefix.length + value.byteLength + 1 }
   return { chunks: [prefix, value, '}'], byteLength: prefix.length + value.length + 1 }
 }
 

@@ -6,38 +6,46 @@ export type RawJson = Uint8Array | ChunkedBytes
 /** Up to here a text is always in one array. */
 const maxContiguousBytes = 16_384
 
-/** A long text in the chunks in which it arrived, in order: 6 MB put together would be 6 MB more, and a tenth of their CPU. */
+/**
+ * A long text in the chunks in which it arrived, in order: 6 MB put together would be 6 MB more, and a tenth of their CPU. The chunks
+ * are private, as several callers may get the same text: plugins have no bytes of it that they could change.
+ */
 export class ChunkedBytes {
-  readonly chunks: readonly Uint8Array[]
   readonly byteLength: number
+  readonly #chunks: readonly Uint8Array[]
   /** Where each chunk begins. */
   readonly #offsets: readonly number[]
 
   constructor(chunks: readonly Uint8Array[]) {
     let length = 0
-    this.chunks = chunks
+    this.#chunks = chunks
     this.#offsets = chunks.map(chunk => (length += chunk.length) - chunk.length)
     this.byteLength = length
   }
 
+  /** Use chunksOf(). */
+  static chunksOf(json: ChunkedBytes): readonly Uint8Array[] {
+    return json.#chunks
+  }
+
   at(offset: number): number | undefined {
     const i = this.#chunkIndexAt(offset)
-    return this.chunks[i]?.[offset - this.#offsets[i]!]
+    return this.#chunks[i]?.[offset - this.#offsets[i]!]
   }
 
   /** A part of the text. A part that is in one chunk, or long, is not copied. */
   subarray(start: number, end: number): RawJson {
     const parts: Uint8Array[] = []
-    for (let i = this.#chunkIndexAt(start); i < this.chunks.length && this.#offsets[i]! < end; i++) {
+    for (let i = this.#chunkIndexAt(start); i < this.#chunks.length && this.#offsets[i]! < end; i++) {
       const from = this.#offsets[i]!
-      parts.push(this.chunks[i]!.subarray(Math.max(0, start - from), end - from))
+      parts.push(this.#chunks[i]!.subarray(Math.max(0, start - from), end - from))
     }
     return toRawJson(parts)
   }
 
   /** The last chunk that begins at the offset or before it. */
   #chunkIndexAt(offset: number): number {
-    let [low, high] = [0, this.chunks.length - 1]
+    let [low, high] = [0, this.#chunks.length - 1]
     while (low < high) {
       const middle = (low + high + 1) >> 1
       if (this.#offsets[middle]! <= offset) low = middle
@@ -46,6 +54,22 @@ export class ChunkedBytes {
     return low
   }
 }
+
+/** A long text of which plugins get copies alone. */
+class ReadOnlyBytes extends ChunkedBytes {
+  override subarray(start: number, end: number): RawJson {
+    return toReadOnly(super.subarray(start, end))
+  }
+}
+
+/** The same text for a plugin that must not change it: a copy, or, above 16 KiB, bytes that are copied when they are read. */
+export const toReadOnly = (json: RawJson): RawJson =>
+  json instanceof ReadOnlyBytes ? json : json.byteLength > maxContiguousBytes ? new ReadOnlyBytes(chunksOf(json)) : copyOf(json)
+
+/** The same text, which nobody who has the bytes of `json` can change. Chunks are private already. */
+export const toOwn = (json: RawJson): RawJson => (json instanceof ChunkedBytes ? json : copyOf(json))
+
+const copyOf = (json: RawJson): Buffer => Buffer.from(toBuffer(json))
 
 /** The text that these chunks are. */
 export const toRawJson = (chunks: readonly Uint8Array[]): RawJson => {
@@ -58,12 +82,12 @@ export const toRawJson = (chunks: readonly Uint8Array[]): RawJson => {
 /** The text in one array; copied if it is in chunks, and 20 MB of them take 20 ms. */
 export const toBuffer = (json: RawJson): Buffer =>
   json instanceof ChunkedBytes
-    ? Buffer.concat(json.chunks, json.byteLength)
+    ? Buffer.concat(chunksOf(json), json.byteLength)
     : Buffer.isBuffer(json)
       ? json
       : Buffer.from(json.buffer, json.byteOffset, json.byteLength)
 
-export const chunksOf = (json: RawJson): readonly Uint8Array[] => (json instanceof ChunkedBytes ? json.chunks : [json])
+export const chunksOf = (json: RawJson): readonly Uint8Array[] => (json instanceof ChunkedBytes ? ChunkedBytes.chunksOf(json) : [json])
 
 /** The bytes as text of one character per byte: offsets stay, and any bytes come back unchanged. */
 export const toLatin1 = (json: RawJson, start = 0, end = json.byteLength): string =>

@@ -89,7 +89,7 @@ export const results: Results = {
       chunks.reduce((sum, chunk) => sum + chunk.length, 2),
     )
   },
-  toContiguous: async result => (result instanceof ChunkedBytes ? concatChunks(result.chunks, result.byteLength) : result),
+  toContiguous: async result => (result instanceof ChunkedBytes ? concatChunks(chunksOf(result), result.byteLength) : result),
 }
 
 const [openBracket, comma, closeBracket] = ['[', ',', ']'].map(text => Buffer.from(text)) as [Buffer, Buffer, Buffer]

@@ -7,8 +7,8 @@ import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
 import { ownerOf } from '../../src/core/pipeline.ts'
 import type { HostServices } from '../../src/core/stage-services.ts'
-import { Cancellation, definePlugin, withContext } from '../../src/plugin/plugin.ts'
-import type { AnyPlugin, Call, Origin, Path, Stage } from '../../src/plugin/plugin.ts'
+import { Cancellation, ChunkedBytes, copyReply, definePlugin, toBuffer, withContext } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Call, Handler, Origin, Path, Reply, Request, Result, Services, Stage } from '../../src/plugin/plugin.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
@@ -70,6 +70,15 @@ const networkOf = async (...plugins: readonly AnyPlugin[]) => {
 }
 
 const options = { type: 'object', properties: {} } as const
+
+/** A call and a reply as a plugin in JavaScript sees them. */
+interface MutableCall {
+  context: { request: { method: string; params: { to: string }[] } }
+}
+interface MutableReply {
+  source: string
+  error: { data: { allowed: string[] } }
+}
 
 const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => fakeResult('0x1') })
 
@@ -227,6 +236,169 @@ t.test('a plugin from outside that calls next() again without `repeats` gets the
     t.match(host.log.lines, repeats ? [] : [{ level: 'warn', message: /called next\(\) again/ }])
     t.equal(host.log.lines.length, repeats ? 0 : 1)
   }
+})
+
+t.test('what a plugin from outside has of other callers is frozen, or a copy', async t => {
+  const outside = (handle: Handler<'request', 'request'>) =>
+    definePlugin({ name: 'outside', summary: 'Changes.', reads: ['request'], writes: ['request'], options, create: () => handle })
+  /** The plugin from outside above one that answers all callers with the same reply, and remembers what it was asked. */
+  const buildAbove = async (plugin: AnyPlugin, reply: Reply) => {
+    const asked: Request[] = []
+    const shared = definePlugin({
+      name: 'shared',
+      summary: 'Answers.',
+      reads: ['request'],
+      options,
+      terminal: true,
+      create: () => async call => {
+        asked.push(call.context.request)
+        return reply
+      },
+    })
+    const config = configOf([plugin, shared])
+    const [first, ...rest] = config.steps
+    const steps = [{ ...first!, file: { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' } }, ...rest]
+    const { network } = await buildNetwork({ ...config, steps }, hostServices())
+    if (network === undefined) throw new Error('the network cannot be built')
+    const request = { method: 'eth_call', params: [{ to: '0xa' }] }
+    const run = () => network.run({ ...fakeCall('eth_call'), context: { request } } as Call)
+    return { run, asked, request }
+  }
+  const answer = fakeResult('0xabc')
+  const readOnly = { plugin: 'outside', message: /TypeError: Cannot (assign to read only|add) property/ }
+
+  t.test('a request and its reply cannot be changed in place', async t => {
+    const changes: ((call: MutableCall, reply: MutableReply) => void)[] = [
+      ({ context }) => (context.request.method = 'eth_other'),
+      ({ context }) => (context.request.params[0]!.to = '0xb'),
+      ({ context }) => context.request.params.push({ to: '0xb' }),
+      (_, reply) => (reply.source = 'gateway'),
+    ]
+    for (const change of changes) {
+      const plugin = outside(async (call, next) => {
+        const reply = await next(call)
+        change(call as never, reply as never)
+        return reply
+      })
+      const { run, asked } = await buildAbove(plugin, answer)
+      await t.rejects(run(), readOnly)
+      t.same(asked, [{ method: 'eth_call', params: [{ to: '0xa' }] }], String(change))
+      t.equal(answer.source, 'node')
+    }
+    const failure = refuse('forbidden', { data: { allowed: ['eth_call'] } })
+    const changing = outside(async (call, next) => {
+      const reply = await next(call)
+      ;(reply as never as MutableReply).error.data.allowed.push('eth_other')
+      return reply
+    })
+    await t.rejects((await buildAbove(changing, failure)).run(), readOnly)
+    t.same(failure.error.data, { allowed: ['eth_call'] })
+  })
+
+  t.test('a request that it makes is frozen through and through, also one that is frozen outside only', async t => {
+    const changes: ((call: Call<'request'>, request: Request) => Call<'request'>)[] = [
+      (call, request) => withContext(call, { request }),
+      (call, request) => {
+        ;(call as never as { context: { request: Request } }).context.request = request
+        return call
+      },
+    ]
+    for (const change of changes) {
+      const params = Object.freeze([{ to: '0xa' }])
+      const plugin = outside((call, next) => {
+        params[0]!.to = '0xb'
+        return next(change(call, { method: 'eth_call', params }))
+      })
+      const { run, asked } = await buildAbove(plugin, answer)
+      await run()
+      await t.rejects(run(), readOnly)
+      t.same(asked, [{ method: 'eth_call', params: [{ to: '0xb' }] }])
+    }
+  })
+
+  t.test('the bytes of a reply are a copy, whatever their length', async t => {
+    for (const length of [10, 100_000]) {
+      const original = fakeResult('x'.repeat(length))
+      for (const reply of [original, { ...original, result: new ChunkedBytes([toBuffer((original as Result).result)]) }]) {
+        const plugin = outside(async (call, next) => {
+          const { result } = (await next(call)) as Result
+          toBuffer(result).fill(0)
+          toBuffer(result.subarray(0, 5)).fill(0)
+          t.same(
+            Object.keys(result).filter(key => key === 'chunks'),
+            [],
+          )
+          return next(call)
+        })
+        const { run } = await buildAbove(plugin, reply as Reply)
+        const returned = (await run()) as Result
+        t.equal(toBuffer(returned.result).toString(), JSON.stringify('x'.repeat(length)))
+        t.equal(toBuffer((original as Result).result).toString(), JSON.stringify('x'.repeat(length)))
+      }
+    }
+  })
+
+  t.test('a reply that it passes on is the one from below; bytes of its own are copied, as it may use them again', async t => {
+    const passing = await buildAbove(
+      outside((call, next) => next(call)),
+      answer,
+    )
+    t.equal(await passing.run(), answer)
+    const buffer = Buffer.from('"0x0"')
+    let count = 0
+    const { run } = await buildAbove(
+      outside(async (call, next) => {
+        buffer.write(`"0x${(count += 1)}"`)
+        return copyReply(await next(call), { result: buffer })
+      }),
+      answer,
+    )
+    const first = await run()
+    await run()
+    t.equal(valueOrErrorCode(first), '0x1')
+  })
+
+  t.test('the request that vary() is given is frozen', async t => {
+    let request: Request | undefined
+    const sharer = definePlugin({
+      name: 'sharer',
+      summary: 'Shares.',
+      reads: ['request'],
+      shares: true,
+      options,
+      create: (_options, services) => (call, next) => {
+        request = call.context.request
+        return next({ ...call, variant: services.vary(call) })
+      },
+    })
+    const varying = definePlugin({
+      name: 'varying',
+      summary: 'Varies.',
+      reads: ['request'],
+      terminal: true,
+      options,
+      vary: ({ request: { params } }) => {
+        ;(params as unknown[]).length = 0
+        return 'none'
+      },
+      create: () => async () => answer,
+    })
+    const config = configOf([sharer, varying])
+    const [first, second] = config.steps
+    const steps = [first!, { ...second!, file: { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' } }]
+    const { network } = await buildNetwork({ ...config, steps }, hostServices())
+    const context = { request: { method: 'eth_call', params: ['0xa'] } }
+    await t.rejects(async () => network?.run({ ...fakeCall('eth_call'), context } as Call), { plugin: 'varying', message: /read only/ })
+    t.same(request, { method: 'eth_call', params: ['0xa'] })
+  })
+
+  t.test('what all calls of a network are given cannot be changed', async t => {
+    const { network, methods } = await new Promise<Services>(resolve => {
+      const curious = { ...last, create: (_options: never, services: Services) => (resolve(services), async () => answer) }
+      void networkOf(curious)
+    })
+    for (const each of [network, methods, methods.names, methods.get('eth_call')]) t.ok(Object.isFrozen(each))
+  })
 })
 
 t.test('a return value that is no reply is a bug, and counted as one', async t => {

@@ -3,6 +3,7 @@ import type { Secret } from '../../plugin/secret.ts'
 import type { AccountRow, KeyWithAccount } from '../../store/store.ts'
 import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import { deepFreeze } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { isJwt } from '../jwt/index.ts'
 import type { RunningJwt } from '../jwt/index.ts'
@@ -100,7 +101,7 @@ const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (account.suspended !== undefined) return { kind: 'accountSuspended' }
   const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
-  return { kind: 'granted', key, account: { id: account.id, name: account.name, plan } }
+  return deepFreeze({ kind: 'granted', key, account: { id: account.id, name: account.name, plan } }) // all calls of the key get these objects
 }
 
 /** The account's plan, with the credits of the account's own if it has such. Undefined when gateway.yaml has no such plan. */

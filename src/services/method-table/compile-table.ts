@@ -72,9 +72,9 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
     )
   }
   const reopen = (changed: CompiledTable): MethodTable => (changed === table ? openedTable : openTable(changed, network, opened))
-  const openedTable: MethodTable = {
+  const openedTable = Object.freeze<MethodTable>({
     get: name => methods.get(name),
-    names: table.names,
+    names: Object.freeze(table.names),
     rulesId: rulesIdOf(table.source),
     defaultCost: table.defaultCost,
     heavyClasses: table.heavyClasses,
@@ -83,7 +83,7 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
     with: (overrides, tags) => reopen(overrideTable(table, { overrides, tags }, network.name)),
     offering: offer => reopen(selectOffered(table, offer)),
     toOpenRpc: described => openRpcDocument(described, table.entries, network),
-  }
+  })
   return openedTable
 }
 
@@ -136,19 +136,20 @@ const copyPlainData = (data: unknown): unknown => {
   }
 }
 
-const toMethod = (name: string, { settings, entry, positions = [], check }: CompiledMethod, network: NetworkIdentity): Method => ({
-  name,
-  ...settings,
-  ...answerOf(entry.answer, network),
-  check,
-  describeParams: () =>
-    positions.map(({ title, optional, rule }) => ({
-      title,
-      optional: optional !== false,
-      accepts: describeRule(rule),
-      ...(rule.default !== undefined && { default: rule.default }),
-    })),
-})
+const toMethod = (name: string, { settings, entry, positions = [], check }: CompiledMethod, network: NetworkIdentity): Method =>
+  Object.freeze({
+    name,
+    ...settings,
+    ...answerOf(entry.answer, network),
+    check,
+    describeParams: () =>
+      positions.map(({ title, optional, rule }) => ({
+        title,
+        optional: optional !== false,
+        accepts: describeRule(rule),
+        ...(rule.default !== undefined && { default: rule.default }),
+      })),
+  })
 
 const answerOf = (answer: MethodEntry['answer'], network: NetworkIdentity): Pick<Method, 'answer' | 'discovers'> => {
   if (answer === undefined) return {}
