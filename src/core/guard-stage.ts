@@ -4,7 +4,7 @@ import type { Next } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import { EndOfPipelineError, isReply } from './pipeline.ts'
-import { freezeRequest, freezeChangedRequest, lendReply, takeReply } from './plugin-boundary.ts'
+import { freezeRequest, freezeChangedRequest, protectReply, detachReply } from './plugin-boundary.ts'
 import type { AnyStage } from './pipeline.ts'
 import type { Step } from '../config/types.ts'
 import type { EventRules, Services } from '../services/index.ts'
@@ -30,7 +30,7 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
       const request = freezeRequest(call)
       try {
         const reply = assertReply(await stage.handle(call, bugs.guardNext(limitNext(next), request, pendingCall)))
-        return pendingCall.originalOf(reply) ?? takeReply(reply)
+        return pendingCall.originalOf(reply) ?? detachReply(reply)
       } catch (bug) {
         throw bugs.toFault(bug)
       } finally {
@@ -101,7 +101,7 @@ class StageBugs {
   async #runBelow(next: Next, call: Call, pendingCall: PendingCall): Promise<Reply> {
     pendingCall.enterNext()
     try {
-      return pendingCall.lend(await next(call))
+      return pendingCall.protect(await next(call))
     } catch (bug) {
       this.#recordFromBelow(bug)
       throw bug
@@ -160,7 +160,7 @@ class PendingCall {
   /** Sweeps that found the call with the plugin itself. */
   sweeps = 0
   #inNext = 0
-  #lent: Reply | undefined
+  #protected: Reply | undefined
   #original: Reply | undefined
 
   constructor(requestId: string) {
@@ -172,15 +172,15 @@ class PendingCall {
   }
 
   /** The latest reply of the plugins below, for the plugin. */
-  lend(reply: Reply): Reply {
+  protect(reply: Reply): Reply {
     this.#original = reply
-    this.#lent = lendReply(reply)
-    return this.#lent
+    this.#protected = protectReply(reply)
+    return this.#protected
   }
 
-  /** The reply that the plugin was lent, if it returns just that. */
+  /** The reply that was protected for the plugin, if the plugin returns just that. */
   originalOf(reply: Reply): Reply | undefined {
-    return reply === this.#lent ? this.#original : undefined
+    return reply === this.#protected ? this.#original : undefined
   }
 
   enterNext(): void {

@@ -35,14 +35,14 @@ const freezeAll = (root: unknown): void => {
 }
 
 /** The reply for a plugin from outside: what others have of it, the plugin cannot change. */
-export const lendReply = (reply: Reply): Reply => {
+export const protectReply = (reply: Reply): Reply => {
   if (!isFailure(reply)) return Object.freeze(copyReply<Result>(reply, { result: toReadOnly(reply.result) }))
   deepFreeze(reply.error)
   return Object.freeze(copyReply<Reply>(reply, {}))
 }
 
 /** The reply of a plugin from outside, which may go on using its bytes: it may write the next result to the same buffer. */
-export const takeReply = (reply: Reply): Reply => {
+export const detachReply = (reply: Reply): Reply => {
   if (!isFailure(reply)) return copyReply<Result>(reply, { result: toOwn(reply.result) })
   deepFreeze(reply.error)
   return copyReply<Reply>(reply, {})

@@ -1,6 +1,6 @@
 import t from 'tap'
 import failover from '../../../plugins/failover/index.ts'
-import type { Json, Request } from '../../../src/plugin/call.ts'
+import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { ErrorCategory, Failure } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
@@ -12,6 +12,19 @@ t.test('requests the first node, and the next one when it fails', async t => {
   const { request, requested } = openFailover(t, { b: () => fakeResult('b') })
   t.equal(valueOrErrorCode(await request(getLogs())), 'b')
   t.same(requested, ['a', 'b'])
+})
+
+t.test('the target that plugins below get is that of all calls, and cannot be changed in place', async t => {
+  const headers = { 'x-api-key': new Secret('secret') }
+  const targets: Target[] = []
+  const responder: Responder = call => {
+    targets.push(call.context.target)
+    return fakeResult('a')
+  }
+  const { request } = openFailover(t, { a: responder }, { upstreams: [node('a', { headers })] })
+  await request(getLogs())
+  for (const target of targets) t.ok(Object.isFrozen(target) && Object.isFrozen(target.headers))
+  t.match(targets, [{ name: 'a', headers }])
 })
 
 t.test("an error that is the caller's own is returned at once", async t => {

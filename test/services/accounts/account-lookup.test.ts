@@ -48,6 +48,13 @@ t.test('a key gives access to its account, with the plan and the lists of the ke
   })
 })
 
+t.test('what all calls of a key get cannot be changed in place', async t => {
+  const { accounts, addKey } = await setUp(t)
+  const lookup = await accounts.find(await addKey({ networks: ['devnet'] }))
+  if (lookup.kind !== 'granted') throw new Error('the key is refused')
+  for (const each of [lookup, lookup.key, lookup.key.networks, lookup.account, lookup.account.plan]) t.ok(Object.isFrozen(each))
+})
+
 t.test('a key is refused from the moment that it expires, cached or not', async t => {
   const { clock, accounts, addKey } = await setUp(t)
   const key = await addKey({ expires: clock.now() + 100 })
