@@ -45,7 +45,12 @@ nginx_snippet() {
   local dir
   dir=$(mktemp -d)
   sed 's/gateway-[ab]:8080/127.0.0.1:8080/' deploy/proxies/nginx.conf >"$dir/tollgate.conf"
-  printf 'pid %s/pid; error_log stderr; events {} http { access_log off; include %s/tollgate.conf; }\n' "$dir" "$dir" >"$dir/nginx.conf"
+  {
+    printf 'pid %s/pid; error_log stderr; events {} http { access_log off; include %s/tollgate.conf;\n' "$dir" "$dir"
+    # The folders that nginx is built with may belong to another user.
+    for each in client_body proxy fastcgi uwsgi scgi; do printf '%s_temp_path %s/%s;\n' "$each" "$dir" "$each"; done
+    echo '}'
+  } >"$dir/nginx.conf"
   nginx -t -p "$dir" -c "$dir/nginx.conf"
   local code=$?
   rm -r "$dir"

@@ -113,6 +113,24 @@ t.test('the compose file runs two gateways on one Redis that keeps all keys, and
   t.end()
 })
 
+t.test('no log of a proxy has the path of a request, or the header X-Api-Key', t => {
+  const nginx = read('deploy/proxies/nginx.conf')
+  const [, format = ''] = /^log_format tollgate (.*)$/m.exec(nginx) ?? []
+  const ofPath = ['$request', '$request_uri', '$uri', '$document_uri', '$http_x_api_key', '$http_authorization']
+  t.same(
+    format.match(/\$\w+/g)?.filter(variable => ofPath.includes(variable)),
+    [],
+  )
+  t.match(nginx, /^ +access_log \S+ tollgate;$/m)
+  t.match(nginx, /^ +error_log \S+ emerg;/m, 'lines of all other levels have the request')
+  const caddyLogs = read('deploy/proxies/Caddyfile')
+    .split(/^\tlog \{$/m)
+    .slice(1)
+  t.equal(caddyLogs.length, 2, 'the access log, and the log of errors')
+  for (const log of caddyLogs) for (const field of ['request>uri', 'request>headers>X-Api-Key']) t.match(log, `${field} delete`)
+  t.end()
+})
+
 t.test('the commands of the image and of the systemd unit exist', t => {
   const unit = read('deploy/systemd/tollgate.service')
   const dockerfile = read('deploy/docker/Dockerfile')
