@@ -12,6 +12,8 @@ export type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
 /** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */
 const maxRemovedBlocks = 64
 const maxNewBlocks = 512
+/** Upstreams may be on different branches, which differ in the newest blocks: these are fetched by their hashes. */
+const maxBlocksByHash = 32
 /** A reorg while the changes are fetched makes them wrong. */
 const maxAttempts = 3
 
@@ -33,11 +35,23 @@ export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Pr
 
 const fetchChangesUpTo = async (head: Block, filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
   const { removed, base } = await findFork(filter.position, head, fetch)
-  const ranges = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, to: head.number }
   if (head.number - base.number > maxNewBlocks) return 'unknown'
-  const changes = filter.kind === 'logs' ? await fetchLogChanges(filter.request, ranges, fetch) : await fetchHashes(ranges, fetch)
+  const branch = await fetchBranch(head, base, fetch)
+  const missed = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, branch }
+  const changes = filter.kind === 'logs' ? await fetchLogChanges(filter.request, missed, fetch) : await fetchHashes(missed, fetch)
   const position = { number: head.number, hash: head.hash }
   return { changes, position, firstBlock: Math.min(filter.firstBlock, base.number) }
+}
+
+/** The newest blocks above the base, the oldest first. */
+const fetchBranch = async (head: Block, base: BlockId, fetch: Fetch): Promise<readonly BlockId[]> => {
+  const branch: Block[] = []
+  let block = head
+  for (; block.number > base.number && branch.length < maxBlocksByHash; block = await fetchBlock(fetch, block.parentHash, 'unavailable'))
+    branch.push(block)
+  // The upstream that has the base may be on another branch than the one that has the head, or ahead of it.
+  if (block.number <= base.number && block.hash !== base.hash) throw new NoAnswer('unavailable')
+  return branch.reverse()
 }
 
 /** The newest block; undefined when the upstreams do not return it. */
@@ -103,13 +117,15 @@ const isOnChain = async ({ number, hash }: BlockId, fetch: Fetch): Promise<boole
   return isJsonObject(result) && String(result['hash']).toLowerCase() === hash
 }
 
-interface Ranges {
+interface MissedBlocks {
   readonly removed: readonly BlockId[]
+  /** The number of the first block that has come. */
   readonly from: number
-  readonly to: number
+  /** The newest blocks that have come; those before them are on every upstream's chain. */
+  readonly branch: readonly BlockId[]
 }
 
-const fetchLogChanges = async (request: Json, { removed, from, to }: Ranges, fetch: Fetch): Promise<readonly string[]> => {
+const fetchLogChanges = async (request: Json, { removed, from, branch }: MissedBlocks, fetch: Fetch): Promise<readonly string[]> => {
   const { fromBlock, toBlock, ...criteria } = isJsonObject(request) ? request : {}
   const [lowest, highest] = [parseHexQuantity(fromBlock) ?? 0, parseHexQuantity(toBlock) ?? Infinity]
   const isWanted = ({ number }: BlockId) => number >= lowest && number <= highest
@@ -118,10 +134,11 @@ const fetchLogChanges = async (request: Json, { removed, from, to }: Ranges, fet
     const logs = await fetchLogs({ ...criteria, blockHash: hash }, fetch)
     changes.push(...logs.toReversed().map(log => toText({ ...Object(log), removed: true })))
   }
-  const [first, last] = [Math.max(from, lowest), Math.min(to, highest)]
-  if (first > last) return changes
-  const logs = await fetchLogs({ ...criteria, fromBlock: toHexQuantity(first), toBlock: toHexQuantity(last) }, fetch)
-  return [...changes, ...logs.map(toText)]
+  const [first, last] = [Math.max(from, lowest), Math.min((branch[0]?.number ?? from) - 1, highest)]
+  const older = { ...criteria, fromBlock: toHexQuantity(first), toBlock: toHexQuantity(last) }
+  if (first <= last) changes.push(...(await fetchLogs(older, fetch)).map(toText))
+  for (const { hash } of branch.filter(isWanted)) changes.push(...(await fetchLogs({ ...criteria, blockHash: hash }, fetch)).map(toText))
+  return changes
 }
 
 const fetchLogs = async (criteria: Json, fetch: Fetch): Promise<readonly Json[]> => {
@@ -131,10 +148,10 @@ const fetchLogs = async (criteria: Json, fetch: Fetch): Promise<readonly Json[]>
 }
 
 /** Removed blocks are no changes of a block filter: those of the new branch follow. */
-const fetchHashes = async ({ from, to }: Ranges, fetch: Fetch): Promise<readonly string[]> => {
+const fetchHashes = async ({ from, branch }: MissedBlocks, fetch: Fetch): Promise<readonly string[]> => {
   const hashes: string[] = []
-  for (let number = from; number <= to; number++) hashes.push(toText((await fetchBlock(fetch, toHexQuantity(number))).hash))
-  return hashes
+  for (let number = from; number < (branch[0]?.number ?? from); number++) hashes.push((await fetchBlock(fetch, toHexQuantity(number))).hash)
+  return [...hashes, ...branch.map(({ hash }) => hash)].map(toText)
 }
 
 /** One character per byte (latin1). */

@@ -277,7 +277,7 @@ t.test('a filter', async t => {
 /** A chain of which each block is known by its number or hash: those of the branch `a`, or of `b` from block 3 on. */
 const hashAt = (number: number, branch = 'a') => `0x${(number < 3 ? 'a' : branch).repeat(4)}${number.toString(16).padStart(60, '0')}`
 const blockAt = (number: number, branch = 'a') => ({
-  number: `0x${number}`,
+  number: `0x${number.toString(16)}`,
   hash: hashAt(number, branch),
   parentHash: hashAt(number - 1, branch),
 })
@@ -287,12 +287,13 @@ const fetchFrom =
   (head: number, branch = 'a'): Fetch =>
   async (method, [param]) => {
     const of = (log: string, number: number, at: string) => ({ log, blockHash: hashAt(number, at) })
+    const known = Array.from({ length: head + 1 }, (_, number) => blockAt(number, branch))
     if (method === 'eth_getLogs') {
       const { blockHash, fromBlock, toBlock } = param as Record<string, string>
-      if (blockHash !== undefined) return [of('1', 3, 'a'), of('2', 3, 'a')]
+      const number = known.findIndex(({ hash }) => hash === blockHash)
+      if (blockHash !== undefined) return number < 0 ? [of('1', 3, 'a'), of('2', 3, 'a')] : [of('1', number, branch)]
       return Array.from({ length: Number(toBlock) - Number(fromBlock) + 1 }, (_, i) => of('1', Number(fromBlock) + i, branch))
     }
-    const known = Array.from({ length: head + 1 }, (_, number) => blockAt(number, branch))
     if (method === 'eth_getBlockByHash') return [...known, blockAt(3)].find(({ hash }) => hash === param) ?? null
     return (param === 'latest' ? known.at(-1) : known[Number(param)]) ?? null
   }
@@ -420,6 +421,48 @@ t.test('a filter whose process has ended', async t => {
     publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
     t.match(await poll(clock, other, id, fetchFrom(1)), { error: { code: -32002 } }, 'they are behind what has been published')
     t.ok(await poll(clock, other, id, fetchFrom(2)))
+  })
+
+  t.test('goes on along one branch, though the upstreams are on several', async t => {
+    for (const topic of [logs, { kind: 'newHeads' }] as const) {
+      const { workers, clock } = openWorkers(2)
+      const [owner, other] = workers as [Filters, Filters]
+      const id = await createAt(owner, topic, idAt(2))
+      await owner.close()
+      const fetch: Fetch = async (method, params) => {
+        const { fromBlock } = Object(params[0]) as { fromBlock?: Json }
+        return fetchFrom(4, fromBlock !== undefined || params[0] === '0x3' ? 'a' : 'b')(method, params)
+      }
+      const changes = textOf(await poll(clock, other, id, fetch)) as (string | { readonly blockHash: string })[]
+      const hashes = changes.map(change => (typeof change === 'string' ? change : change.blockHash))
+      t.same(hashes, [hashAt(3, 'b'), hashAt(4, 'b')], topic.kind)
+    }
+  })
+
+  t.test('does not go back, when the upstream that has the head is behind one that has the last block', async t => {
+    const { workers, clock } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(4))
+    await owner.close()
+    const fetch: Fetch = (method, params) => fetchFrom(params[0] === 'latest' ? 3 : 4)(method, params)
+    t.match(await poll(clock, other, id, fetch), { error: { code: -32002 } })
+    t.same(textOf(await poll(clock, other, id, fetchFrom(5))), [hashAt(5)])
+  })
+
+  t.test('of more missed blocks than those in which upstreams differ is answered whole', async t => {
+    for (const topic of [logs, { kind: 'newHeads' }] as const) {
+      const { workers, clock } = openWorkers(2)
+      const [owner, other] = workers as [Filters, Filters]
+      const id = await createAt(owner, topic, idAt(2))
+      await owner.close()
+      const changes = textOf(await poll(clock, other, id, fetchFrom(99))) as (string | { readonly blockHash: string })[]
+      const hashes = changes.map(change => (typeof change === 'string' ? change : change.blockHash))
+      t.same(
+        hashes,
+        Array.from({ length: 97 }, (_, i) => hashAt(3 + i)),
+        topic.kind,
+      )
+    }
   })
 
   t.test('is polled by several callers at once while it is resumed', async t => {
