@@ -1,9 +1,11 @@
+import { hash } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { gzip } from 'node:zlib'
 import { promisify } from 'node:util'
 import type Koa from 'koa'
+import { LRUCache } from 'lru-cache'
 import { getOrCreate } from '../util/memoize.ts'
 import { ApiError } from './api-error.ts'
 
@@ -13,18 +15,33 @@ export type PageName = 'developer' | 'operator'
 /** What the build wrote: a folder for each page, with index.html and assets whose names change with their content. */
 const buildDir = fileURLToPath(new URL('../../page', import.meta.url))
 
-interface PageFile {
-  readonly type: string
+/** A file as it is sent, once with and once without compression: other bytes, and so another ETag. */
+interface Representation {
+  readonly headers: Readonly<Record<string, string | number>>
   readonly bytes: Buffer
-  readonly gzipped: Buffer
+}
+
+interface PageFile {
+  readonly plain: Representation
+  readonly gzipped: Representation
 }
 
 /** A year: a changed file has another name. */
 const assetMaxAgeSeconds = 31_536_000
 
+/** Of what the build writes. */
+const contentTypes: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+}
+
 const loadedPages = new Map<PageName, Promise<ReadonlyMap<string, PageFile>>>()
 
-/** A page for browsers: assets by their names, and the HTML file for its paths. Other paths are none of its. */
+/**
+ * A page for browsers: assets by their names, and the HTML file for its paths. Other paths are none of its. Calls wait while a file is
+ * served, so the headers are made once and the response is written here: through `ctx.body` it took 1.0 to 1.4 times the CPU.
+ */
 export const servePage =
   (page: PageName, isPagePath: (path: string) => boolean): Koa.Middleware =>
   async (ctx, next) => {
@@ -35,27 +52,54 @@ export const servePage =
     const file = files.get(isAsset ? ctx.path : '/index.html')
     if (file === undefined && isAsset) throw new ApiError(404, 'not-found', 'there is no such file')
     if (file === undefined) throw new ApiError(500, 'internal', 'the page has not been built; run `npm run build`')
-    if (isAsset) ctx.set('Cache-Control', `public, max-age=${assetMaxAgeSeconds}, immutable`)
-    ctx.type = file.type
-    ctx.vary('Accept-Encoding')
-    if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
-      ctx.set('Content-Encoding', 'gzip')
-      ctx.body = file.gzipped
-    } else {
-      ctx.body = file.bytes
-    }
+    respondWithFile(ctx, acceptsGzip(ctx) ? file.gzipped : file.plain)
   }
+
+const respondWithFile = (ctx: Koa.Context, { headers, bytes }: Representation): void => {
+  const { res } = ctx
+  ctx.respond = false
+  for (const name in headers) res.setHeader(name, headers[name] ?? '')
+  res.statusCode = 200
+  if (ctx.fresh) res.writeHead(304).end()
+  else res.setHeader('Content-Length', bytes.length).end(bytes)
+}
+
+const maxKnownEncodings = 100
+
+/** By Accept-Encoding: browsers send a few. */
+const acceptsGzipByHeader = new LRUCache<string, boolean>({ max: maxKnownEncodings })
+
+const acceptsGzip = (ctx: Koa.Context): boolean => {
+  const header = ctx.get('Accept-Encoding')
+  const known = acceptsGzipByHeader.get(header)
+  if (known !== undefined) return known
+  const accepts = ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
+  acceptsGzipByHeader.set(header, accepts)
+  return accepts
+}
 
 const readPageFiles = async (page: PageName): Promise<ReadonlyMap<string, PageFile>> => {
   const pageDir = join(buildDir, page)
   const names = await readdir(pageDir, { recursive: true, withFileTypes: true }).catch(() => [])
   const files = names.filter(entry => entry.isFile()).map(entry => join(entry.parentPath, entry.name))
   return new Map(
-    await Promise.all(
-      files.map(async (file): Promise<[string, PageFile]> => {
-        const bytes = await readFile(file)
-        return [file.slice(pageDir.length), { type: extname(file), bytes, gzipped: await promisify(gzip)(bytes) }]
-      }),
-    ),
+    await Promise.all(files.map(async (path): Promise<[string, PageFile]> => [path.slice(pageDir.length), await readPageFile(path)])),
   )
+}
+
+const readPageFile = async (path: string): Promise<PageFile> => {
+  const type = contentTypes[extname(path)] ?? 'application/octet-stream'
+  const cacheControl = path.includes('/assets/') ? `public, max-age=${assetMaxAgeSeconds}, immutable` : 'no-cache'
+  const represent = (bytes: Buffer, encoding?: string): Representation => ({
+    headers: {
+      'Content-Type': type,
+      'Cache-Control': cacheControl,
+      Vary: 'Accept-Encoding',
+      ETag: `"${hash('sha256', bytes, 'base64url')}"`,
+      ...(encoding !== undefined && { 'Content-Encoding': encoding }),
+    },
+    bytes,
+  })
+  const bytes = await readFile(path)
+  return { plain: represent(bytes), gzipped: represent(await promisify(gzip)(bytes), 'gzip') }
 }

@@ -1,5 +1,7 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { networkFile } from '../support/deployment.ts'
 import type { Deployment } from '../support/deployment.ts'
 import { createPortalDeployment, signInToPortal } from '../support/portal-client.ts'
@@ -9,6 +11,7 @@ import { createFigure, spreadOf } from './figures.ts'
 import type { RoundValues } from './figures.ts'
 import { measureRound, openSession, toScenarioResult } from './measure.ts'
 import type { OpenScenario, Round, Scenario } from './measure.ts'
+import type { OpenCommand, OpenReply } from './overviews-main.ts'
 import { storageAtRequest } from './request-templates.ts'
 import { startServer } from './server-process.ts'
 import type { BenchServers } from './servers.ts'
@@ -21,6 +24,15 @@ const connections = 64
 const maxP99RiseMs = 2
 const maxOverviewMs = 300
 
+/** How long the last pages of a round may take. */
+const openTimeoutMs = 30_000
+
+interface Browsers {
+  /** Opens the page at the constant rate, or once for 0. Resolves with the time of each in ms. */
+  open(durationMs: number): Promise<readonly number[]>
+  stop(): void
+}
+
 /** Cached calls alone, and while browsers open the page Overview, with 10,000 accounts and 90 days of usage in the store. */
 export const overviewsBesideCalls = async (servers: BenchServers): Promise<CaseResult> => {
   const node = await startServer({ script: new URL('./bench-node.js', import.meta.url), args: ['0'] })
@@ -30,14 +42,15 @@ export const overviewsBesideCalls = async (servers: BenchServers): Promise<CaseR
     env: { TOLLGATE_BENCH_MONITOR: servers.monitors.path },
     nodeOptions: ['--import', new URL('./process-monitor.js', import.meta.url).href],
   })
+  let browsers: Browsers | undefined
   try {
     await deployment.addAccount('viewed', 'custom')
     const { key } = await deployment.addKey('viewed')
     await fillStore(join(deployment.dir, '../data'), 'viewed')
     const cookie = await signIn(deployment)
     const gateway = await deployment.start()
-    const openPage = () => openOverview(gateway.portal ?? '', cookie)
-    const firstMs = await openPage()
+    browsers = startBrowsers({ portalUrl: gateway.portal ?? '', cookie })
+    const firstMs = await browsers.open(0)
     const scenario: Scenario = {
       name: 'tollgate',
       server: 'gateway',
@@ -49,7 +62,7 @@ export const overviewsBesideCalls = async (servers: BenchServers): Promise<CaseR
     }
     const server = { url: gateway.rpc, pid: gateway.pid, startupMs: 0, stop: () => gateway.kill() }
     const opened = { scenario, server, session: await openSession(servers, scenario, server), idleRssMB: undefined }
-    const { alone, beside, overviewMs } = await measureInTurns(servers, opened, openPage)
+    const { alone, beside, overviewMs } = await measureInTurns(servers, opened, browsers)
     await opened.session.close()
     const p99Rises = beside.map((round, i) => round.p99 - (alone[i]?.p99 ?? 0))
     return {
@@ -60,11 +73,12 @@ export const overviewsBesideCalls = async (servers: BenchServers): Promise<CaseR
       figures: [
         createFigure('p99 of cached calls rises by', 'ms', spreadOf(p99Rises), maxP99RiseMs),
         createFigure('CPU of an Overview', 'ms', spreadOf(cpuOfOverview(alone, beside))),
-        createFigure('the first Overview after a start', 'ms', spreadOf([firstMs]), maxOverviewMs),
+        createFigure('the first Overview after a start', 'ms', spreadOf(firstMs), maxOverviewMs),
         createFigure('an Overview beside the calls', 'ms', spreadOf(overviewMs), maxOverviewMs),
       ],
     }
   } finally {
+    browsers?.stop()
     await deployment.remove()
     await node.stop()
   }
@@ -78,17 +92,14 @@ const signIn = async (deployment: Deployment): Promise<string> => {
   return client.cookies()
 }
 
-const measureInTurns = async (servers: BenchServers, opened: OpenScenario, openPage: () => Promise<number>) => {
+const measureInTurns = async (servers: BenchServers, opened: OpenScenario, browsers: Browsers) => {
   const { rounds, minWarmUpMs, constantRateRoundMs: durationMs } = servers.settings
   const [alone, beside, overviewMs]: [Round[], Round[], number[]] = [[], [], []]
   await opened.session.run({ durationMs: minWarmUpMs })
-  await openRepeatedly(minWarmUpMs, openPage)
+  await browsers.open(minWarmUpMs)
   for (let i = 0; i < rounds; i += 1) {
     alone.push(await measureRound(servers, opened, { durationMs, callsPerSecond }))
-    const [round, times] = await Promise.all([
-      measureRound(servers, opened, { durationMs, callsPerSecond }),
-      openRepeatedly(durationMs, openPage),
-    ])
+    const [round, times] = await Promise.all([measureRound(servers, opened, { durationMs, callsPerSecond }), browsers.open(durationMs)])
     beside.push(round)
     overviewMs.push(...times)
   }
@@ -102,37 +113,17 @@ const cpuOfOverview = (alone: readonly Round[], beside: readonly Round[]): Round
     return cpu === undefined || cpuAlone === undefined ? undefined : ((cpu - cpuAlone) * callsPerSecond) / overviewsPerSecond / 1_000
   })
 
-/** At the constant rate, however long each takes. */
-const openRepeatedly = async (durationMs: number, openPage: () => Promise<number>): Promise<readonly number[]> => {
-  const opened: Promise<number>[] = []
-  for (const endMs = performance.now() + durationMs; performance.now() < endMs; ) {
-    opened.push(openPage())
-    await pause(1_000 / overviewsPerSecond)
+/** Opens pages in a process of its own. */
+const startBrowsers = (page: Pick<OpenCommand, 'portalUrl' | 'cookie'>): Browsers => {
+  const child = fork(fileURLToPath(new URL('./overviews-main.js', import.meta.url)))
+  return {
+    async open(durationMs) {
+      const command: OpenCommand = { ...page, perSecond: overviewsPerSecond, durationMs }
+      child.send(command)
+      const [reply] = (await once(child, 'message', { signal: AbortSignal.timeout(durationMs + openTimeoutMs) })) as [OpenReply]
+      if ('error' in reply) throw new Error(reply.error)
+      return reply.times
+    },
+    stop: () => void child.kill(),
   }
-  return Promise.all(opened)
-}
-
-/** What a browser requests that opens the page for somebody who is signed in, until the figures have arrived. Resolves with the time in ms. */
-const openOverview = async (portalUrl: string, cookie: string): Promise<number> => {
-  const startMs = performance.now()
-  const get = async (path: string): Promise<string> => {
-    const response = await fetch(`${portalUrl}${path}`, { headers: { cookie } })
-    if (response.status !== 200) throw new Error(`${path} was answered with ${response.status}`)
-    return response.text()
-  }
-  const html = await get('/')
-  await Promise.all([...html.matchAll(/(?:src|href)="(\/assets\/[^"]+)"/g)].map(([, path]) => get(path ?? '')))
-  await get('/api/v1/session')
-  await readFirstFigures(`${portalUrl}/api/v1/events`, cookie)
-  return performance.now() - startMs
-}
-
-const readFirstFigures = async (url: string, cookie: string): Promise<void> => {
-  const { body } = await fetch(url, { headers: { cookie } })
-  let received = ''
-  for await (const bytes of body ?? []) {
-    received += Buffer.from(bytes).toString()
-    if (/^event: account\ndata: .*"hours"/m.test(received)) return
-  }
-  throw new Error('the stream of figures ended')
 }

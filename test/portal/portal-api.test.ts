@@ -1,4 +1,7 @@
+import { once } from 'node:events'
 import http from 'node:http'
+import { buffer } from 'node:stream/consumers'
+import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import type { Test } from 'tap'
 import { portalOpenApi } from '../../src/portal/portal-openapi.ts'
@@ -391,6 +394,46 @@ t.test('portal', async t => {
     t.match(response.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'/)
     t.match(await response.text(), '<div id="app">')
     t.equal((await fetch(`${portalUrl}/assets/nothing.js`)).status, 404)
+  })
+
+  t.test('a browser that has the page gets 304, and one without gzip gets other bytes with another ETag', async t => {
+    // fetch() would add `Cache-Control: no-cache`.
+    const read = async (path: string, headers: Readonly<Record<string, string>> = {}, method = 'GET') => {
+      const request = http.request(`${portalUrl}${path}`, { method, headers: { 'accept-encoding': 'gzip', ...headers } }).end()
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+      const bytes = await buffer(response)
+      const header = (name: string) => response.headers[name] ?? ''
+      return {
+        status: response.statusCode,
+        bytes,
+        text: String(bytes.length > 0 && header('content-encoding') === 'gzip' ? gunzipSync(bytes) : bytes),
+        header,
+      }
+    }
+    const asset = /src="([^"]+)"/.exec((await read('/keys')).text)?.[1] ?? ''
+    for (const [path, cacheControl] of [
+      ['/keys', 'no-cache'],
+      [asset, 'public, max-age=31536000, immutable'],
+    ] as const) {
+      const compressed = await read(path)
+      const plain = await read(path, { 'accept-encoding': 'gzip;q=0' })
+      t.same(
+        [compressed, plain].map(each => [each.header('content-encoding'), each.header('cache-control'), each.header('vary')]),
+        [
+          ['gzip', cacheControl, 'Accept-Encoding'],
+          ['', cacheControl, 'Accept-Encoding'],
+        ],
+      )
+      t.ok(compressed.text === plain.text && plain.text !== '', path)
+      const etag = String(compressed.header('etag'))
+      t.match(etag, /^"[^"]+"$/)
+      t.not(plain.header('etag'), etag)
+      const known = await read(path, { 'if-none-match': etag })
+      t.same([known.status, known.bytes.length, known.header('etag'), known.header('content-length')], [304, 0, etag, ''])
+      t.equal((await read(path, { 'if-none-match': String(plain.header('etag')) })).status, 200)
+      const head = await read(path, {}, 'HEAD')
+      t.same([head.status, head.bytes.length, head.header('content-length')], [200, 0, compressed.header('content-length')])
+    }
   })
 
   t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
