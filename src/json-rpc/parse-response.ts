@@ -140,11 +140,15 @@ const findEnvelope = (json: RawJson, members: readonly IndexedMember[]): Envelop
 /** Compares bytes: to make a string of the name takes as long as the rest of parsing a short response. */
 const envelopeNameOf = (json: RawJson, { nameStart, nameEnd }: IndexedMember): EnvelopeName | undefined => {
   const length = nameEnd - nameStart
-  const unescaped = envelopeNames.find(name => name.length === length && startsWithAt(json, nameStart, name))
-  if (unescaped !== undefined || length > maxNameBytes || !toBuffer(json.subarray(nameStart, nameEnd)).includes(ascii.backslash))
-    return unescaped
+  for (const name of envelopeNames) if (name.length === length && startsWithAt(json, nameStart, name)) return name
+  if (length > maxNameBytes || !hasEscape(json, nameStart, nameEnd)) return undefined
   const unescapedName = unescapeName(toLatin1(json, nameStart, nameEnd))
   return envelopeNames.find(name => name === unescapedName)
+}
+
+const hasEscape = (json: RawJson, start: number, end: number): boolean => {
+  for (let at = start; at < end; at++) if (json.at(at) === ascii.backslash) return true
+  return false
 }
 
 const startsWithAt = (json: RawJson, start: number, word: string): boolean => {

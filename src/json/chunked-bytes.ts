@@ -123,13 +123,16 @@ export const maxBytesPerTurn = 1_048_576
 const minUncopiedBytes = 16_384
 const maxSlabBytes = 262_144
 
+/** One for all: to make an array of bytes takes 0.2 us, even of none. */
+const noBytes = new Uint8Array()
+
 /** Collects bytes as they arrive, in chunks none of which are many and short. */
 export class ChunkBuffer {
   byteLength = 0
   readonly #expectedBytes: number
   readonly #chunks: Uint8Array[] = []
   /** Where chunks are copied to, and how much of it is used. */
-  #slab = new Uint8Array()
+  #slab = noBytes
   #slabUsedBytes = 0
   /** Where in the slab the last chunk begins, if it is in the slab and may grow. */
   #openChunkStart: number | undefined

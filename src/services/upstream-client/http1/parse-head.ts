@@ -24,19 +24,22 @@ export class InvalidResponseError extends Error {
   }
 }
 
-const statusLinePattern = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t -~\x80-\xff]*)?$/
-const namePattern = /^[!#$%&'*+\-.^_`|~\dA-Za-z]+$/
-const visiblePattern = /^[\t -~\x80-\xff]*$/
+/**
+ * Each character has one place in it, so that it takes time in proportion to the length. One pattern for the head takes 0.2 us where two for
+ * each line take 1.
+ */
+const headPattern = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: [\t -~\x80-\xff]*)?(?:\r\n[!#$%&'*+\-.^_`|~\dA-Za-z]+:[\t -~\x80-\xff]*)*$/
+/** Tells an invalid status line from an invalid header. */
+const statusLinePattern = /^HTTP\/1\.[01] [1-9]\d\d(?: [\t -~\x80-\xff]*)?(?:\r\n|$)/
 /** At most 15 digits are exact in a number. */
 const lengthPattern = /^\d{1,15}$/
 
 /** Parses a head, one character per byte, without the empty line behind it. Throws an InvalidResponseError. */
 export const parseHead = (head: string): ResponseHead => {
-  const lines = head.split('\r\n')
-  const [, minorVersion, statusCode] = statusLinePattern.exec(lines[0]!) ?? []
-  if (statusCode === undefined) throw new InvalidResponseError('HTTP_STATUS_LINE')
+  const [, minorVersion, statusCode] = headPattern.exec(head) ?? []
+  if (statusCode === undefined) throw new InvalidResponseError(statusLinePattern.test(head) ? 'HTTP_HEADER' : 'HTTP_STATUS_LINE')
   const status = Number(statusCode)
-  const headers = parseHeaders(lines)
+  const headers = parseHeaders(head)
   const isChunked = headers['transfer-encoding'] !== undefined
   const framing = status < 200 || status === 204 || status === 304 ? 0 : framingOf(headers, isChunked)
   return {
@@ -50,27 +53,28 @@ export const parseHead = (head: string): ResponseHead => {
 
 type ParsedHeaders = Readonly<Record<string, string>>
 
-const parseHeaders = (lines: readonly string[]): ParsedHeaders => {
+/** The headers of a head that fits the pattern. */
+const parseHeaders = (head: string): ParsedHeaders => {
   const headers: Record<string, string> = Object.create(null)
-  for (let i = 1; i < lines.length; i++) {
-    const line = lines[i]!
-    const colon = line.indexOf(':')
-    const name = line.slice(0, Math.max(0, colon))
-    if (!namePattern.test(name) || !visiblePattern.test(line)) throw new InvalidResponseError('HTTP_HEADER')
-    const lowerCaseName = name.toLowerCase()
-    const value = withoutOuterSpace(line, colon + 1)
-    const earlier = headers[lowerCaseName]
-    headers[lowerCaseName] = earlier === undefined ? value : `${earlier}, ${value}`
+  let lineEnd = head.indexOf('\r\n')
+  while (lineEnd >= 0) {
+    const start = lineEnd + '\r\n'.length
+    const colon = head.indexOf(':', start)
+    lineEnd = head.indexOf('\r\n', colon)
+    const name = head.slice(start, colon).toLowerCase()
+    const value = withoutOuterSpace(head, colon + 1, lineEnd < 0 ? head.length : lineEnd)
+    const earlier = headers[name]
+    headers[name] = earlier === undefined ? value : `${earlier}, ${value}`
   }
   return headers
 }
 
-/** The rest of the line without the spaces and tabs around it; trim() takes more for a space, such as 0xa0. A pattern takes 0.1 to 0.5 s for 16 KB of spaces. */
-const withoutOuterSpace = (line: string, from: number): string => {
-  let [start, end] = [from, line.length]
-  while (start < end && isSpaceOrTab(line.charCodeAt(start))) start++
-  while (end > start && isSpaceOrTab(line.charCodeAt(end - 1))) end--
-  return line.slice(start, end)
+/** A part of the head without the spaces and tabs around it; trim() takes more for a space, such as 0xa0. A pattern takes 0.1 to 0.5 s for 16 KB of spaces. */
+const withoutOuterSpace = (head: string, from: number, to: number): string => {
+  let [start, end] = [from, to]
+  while (start < end && isSpaceOrTab(head.charCodeAt(start))) start++
+  while (end > start && isSpaceOrTab(head.charCodeAt(end - 1))) end--
+  return head.slice(start, end)
 }
 
 const isSpaceOrTab = (code: number): boolean => code === ascii.space || code === ascii.tab
