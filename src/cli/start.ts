@@ -101,6 +101,7 @@ const runWorker = async (
     headsSource: worker.heads,
     peersOf: worker.peersOf,
     rateLimits: worker.rateLimits,
+    endListening: worker.endListening,
   })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed

@@ -29,6 +29,8 @@ export type WorkerMessage =
   /** It sends calls to these upstreams, and needs their heads. */
   | { readonly kind: 'track'; readonly network: string; readonly upstreams: TrackedUpstreams }
   | { readonly kind: 'untrack'; readonly network: string }
+  /** It is to stop, and holds new connections. To be answered with `listeningEnded`. */
+  | { readonly kind: 'endListening' }
   /** Calls come in. */
   | { readonly kind: 'activity'; readonly network: string }
   /** An upstream has answered a caller that the tag names this block. */
@@ -77,6 +79,8 @@ export type PrimaryMessage =
   | { readonly kind: 'tokens'; readonly id: number; readonly granted: number; readonly waitMs: number; readonly state: BucketState }
   /** Still serves for `graceMs`, as Gateway.stop() does. */
   | { readonly kind: 'stop'; readonly graceMs: number }
+  /** Answers `endListening`: the worker has all connections that it will get. */
+  | { readonly kind: 'listeningEnded' }
   | WorkerSetting
   /** The access log is to be opened anew under its name; to be answered with `accessLogSet`. */
   | { readonly kind: 'reopenAccessLog'; readonly id: number }

@@ -10,10 +10,12 @@ import { openAdminListener } from '../server/index.ts'
 import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/http-server.ts'
 import { openAdminCertificate } from '../server/tls-certificate.ts'
+import { AcceptedConnections } from '../runtime/connection-handover.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
+import { RefusedSockets, maxCallerSockets } from '../services/socket-limits.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
@@ -68,7 +70,7 @@ export const openPrimary = async (
     closers.push(() => heads.close())
     const { sharedHeads } = heads
     const env = { [rpcPortVariable]: String(rpc.port) }
-    const poolOptions = poolOptionsOf(config, { dir, env, metrics, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
+    const poolOptions = poolOptionsOf(config, { dir, env, metrics, log, sharedHeads, stopTimeoutMs: stopTimeoutMs() })
     const pool = await openWorkerPool(poolOptions, systemClock, log)
     closers.unshift(graceMs => pool.stop(graceMs, stopTimeoutMs()))
     const accessLog = new SharedAccessLog(config.gateway.accessLog, pool)
@@ -174,13 +176,15 @@ interface PoolContext {
   readonly dir: string
   readonly env: Readonly<Record<string, string>>
   readonly metrics: MetricsRegistry
+  readonly log: RootLog
   readonly sharedHeads: SharedHeads
   readonly stopTimeoutMs: number
 }
 
 /** Workers run this program again. What they ask for is answered by the rate limits or by the heads. */
-const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, sharedHeads, stopTimeoutMs }: PoolContext): WorkerPoolOptions => {
-  const size = config.gateway.workers
+const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHeads, stopTimeoutMs }: PoolContext): WorkerPoolOptions => {
+  const { workers: size, limits } = config.gateway
+  const { recordRefused } = new RefusedSockets({ clock: systemClock, log, metrics })
   const rateLimits = new SharedRateLimits(systemClock, size)
   const handleMessage = (worker: WorkerChannel, message: WorkerMessage): void =>
     message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message)
@@ -188,6 +192,10 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, sharedHeads, st
     exec: process.argv[1] ?? '',
     args: ['start', '--config', dir],
     ...{ env, size, stopTimeoutMs, metrics },
+    connections: new AcceptedConnections({
+      maxPending: maxCallerSockets(limits.connections),
+      onRefused: reason => recordRefused('caller', reason),
+    }),
     sharedHeads: { handleMessage, removeWorker: (worker: WorkerChannel) => sharedHeads.removeWorker(worker) },
     configId: configId(config),
   }

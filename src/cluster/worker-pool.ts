@@ -1,6 +1,7 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import { reassignConnections } from '../runtime/connection-handover.ts'
+import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
@@ -9,6 +10,7 @@ import { Backoff } from '../util/async.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { PreparedReload, ReloadProblem } from '../core/reloader.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from './channel.ts'
+import { ListeningEnd } from './listening-end.ts'
 import { openWorkerChannel, spawnWorker, whenExited, whenReady, requestReply } from './worker-process.ts'
 import type { WorkerExit, PrimaryRequest, ReplyKind, WorkerReply } from './worker-process.ts'
 
@@ -25,6 +27,8 @@ export interface WorkerPoolOptions {
   readonly stopTimeoutMs: number
   /** Of the configuration that workers start with. */
   readonly configId: string
+  /** Those that are accepted for the workers. */
+  readonly connections: AcceptedConnections
   /** Gets all messages of workers, and their exits. */
   readonly sharedHeads: { handleMessage(worker: WorkerChannel, message: WorkerMessage): void; removeWorker(worker: WorkerChannel): void }
 }
@@ -68,6 +72,7 @@ export class WorkerPool {
   /** What has been set since the start, by kind; the rest is as in the configuration. */
   readonly #settings = new Map<WorkerSetting['kind'], WorkerSetting>()
   readonly #exits: Counter
+  readonly #listeningEnd: ListeningEnd
   #isStopping = false
   #lastRequestId = 0
   /** Of the configuration that all workers are to have. */
@@ -82,6 +87,7 @@ export class WorkerPool {
     this.#configId = options.configId
     this.#clock = clock
     this.#log = log
+    this.#listeningEnd = new ListeningEnd({ connections: options.connections, workers: () => this.#ready.values(), clock })
   }
 
   /** Workers that accept calls. */
@@ -126,13 +132,18 @@ export class WorkerPool {
     const channel = openWorkerChannel(worker)
     const exited = whenExited(worker, this.#log)
     reassignConnections(worker, () => this.#ready.keys())
+    const endSearch = this.#options.connections.findListening(worker)
     this.#workers.set(worker, { channel, exited })
-    worker.on('message', (message: WorkerMessage) => this.#options.sharedHeads.handleMessage(channel, message))
+    worker.on('message', (message: WorkerMessage) =>
+      message.kind === 'endListening' ? this.#listeningEnd.add(channel) : this.#options.sharedHeads.handleMessage(channel, message),
+    )
     void exited.then(exit => {
+      endSearch()
       const uptimeMs = this.#clock.monotonic() - startedAt
       if (this.#removeExited(worker, channel, exit)) this.#restart(backoff, uptimeMs)
     })
     const configId = await whenReady(worker, exited)
+    endSearch()
     this.#ready.set(worker, channel)
     if (configId !== this.#configId) void this.#reloadWorker(worker)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
@@ -191,6 +202,7 @@ export class WorkerPool {
     this.#options.sharedHeads.removeWorker(channel)
     this.#workers.delete(worker)
     const wasReady = this.#ready.delete(worker)
+    this.#listeningEnd.checkWorkers()
     if (this.#isStopping || !wasReady) return false
     this.#exits.add()
     this.#log.warn({ event: 'worker-exited', worker: worker.process.pid, code, signal }, 'worker exited; restarting it')

@@ -10,6 +10,7 @@ import type { AccessLogControl } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { Peers } from '../services/peers.ts'
+import { withTimeoutOr } from '../util/async.ts'
 import { Channel, rpcPortVariable } from './channel.ts'
 import type { PrimaryMessage, WorkerMessage, WorkerSetting } from './channel.ts'
 import { WorkerNetworks } from './worker-networks.ts'
@@ -25,6 +26,8 @@ export interface PrimaryConnection {
   peersOf(network: string): Peers
   /** Buckets whose tokens the primary has. */
   readonly rateLimits: RateLimits
+  /** Resolves when the primary has handed over the last connection, or does not answer. */
+  endListening(): Promise<void>
   /**
    * Reports that this worker is ready, answers requests for its metrics, takes part in reloads, and resolves when the worker is to stop: the primary
    * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
@@ -57,6 +60,7 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
     heads: networks,
     peersOf: networks.peersOf,
     rateLimits,
+    endListening: () => endListening(clock, () => channel.send({ kind: 'endListening' })),
     serveUntilStopped: gateway =>
       new Promise(resolve => {
         const { metrics, accessLog, configId, readConfig } = gateway
@@ -74,6 +78,19 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
         channel.send({ kind: 'ready', configId })
       }),
   }
+}
+
+/** The primary answers sooner, even if it has to wait for another worker. */
+const endListeningTimeoutMs = 2_000
+
+const endListening = async (clock: Clock, request: () => void): Promise<void> => {
+  let end = (): void => undefined
+  const ended = new Promise<void>(resolve => (end = resolve))
+  const handleMessage = ({ kind }: PrimaryMessage): void => (kind === 'listeningEnded' ? end() : undefined)
+  process.on('message', handleMessage).once('disconnect', end)
+  request()
+  if (process.connected) await withTimeoutOr(clock, endListeningTimeoutMs, ended, () => undefined)
+  process.off('message', handleMessage).off('disconnect', end)
 }
 
 const setAccessLog = (

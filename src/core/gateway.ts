@@ -47,6 +47,8 @@ export interface GatewayOptions {
   peersOf?(network: string): Peers
   /** Those of this process unless given; with Redis as the store, those of all gateways that share it. */
   readonly rateLimits?: RateLimits
+  /** Of a worker, whose connections the primary accepts: resolves when it has got the last of them. */
+  endListening?(): Promise<void>
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
 }
@@ -56,7 +58,13 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, peersOf: localPeersOf = openOnlyPeer, rateLimits: givenRateLimits, readConfig }: GatewayOptions = {},
+  {
+    headsSource: givenHeads,
+    peersOf: localPeersOf = openOnlyPeer,
+    rateLimits: givenRateLimits,
+    endListening,
+    readConfig,
+  }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -80,7 +88,7 @@ export const openGateway = async (
     running.commit(await current.prepareNetworks(config), base, 0)
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
-    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader }
+    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader, endListening }
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
     setImmediate(loadAjv) // the first calls need it

@@ -1,4 +1,7 @@
-import type { Worker } from 'node:cluster'
+import { createHook } from 'node:async_hooks'
+import type { Address, Worker } from 'node:cluster'
+import { setImmediate } from 'node:timers/promises'
+import { getSystemErrorName } from 'node:util'
 
 /** A worker gets one connection at a time for each port. More without an acknowledgment mean that Node names its messages anew. */
 const maxUnacknowledged = 16
@@ -45,4 +48,107 @@ interface InternalMessage {
 /** From a worker. Where `accepted` is true, the primary closes its own end of the connection. */
 interface AckMessage {
   readonly ack?: number
+}
+
+export interface AcceptedConnectionsOptions {
+  /** Accepted connections that may wait to be handed over to a worker: each is an open file. */
+  readonly maxPending: number
+  /** A connection was closed because too many wait, or could not be accepted. `reason` is a limit of the configuration, or a code of the system. */
+  onRefused(reason: string): void
+}
+
+/** libuv accepts one connection in a turn of the event loop: after so many turns without one, the system's queue is empty. */
+const minQuietTurns = 2
+/** At most so many turns: callers may open connections for ever. Twice what the system's queue holds. */
+const maxAcceptTurns = 1024
+
+/** Resolves when the system has no accepted connection left for the process. To end listening after that, without a turn between, resets none. */
+export const whenQueueEmpty = async (acceptedCount: () => number): Promise<void> => {
+  for (let [turns, quiet] = [0, 0]; quiet < minQuietTurns && turns < maxAcceptTurns; turns++) {
+    const before = acceptedCount()
+    await setImmediate()
+    quiet = acceptedCount() === before ? quiet + 1 : 0
+  }
+}
+
+/**
+ * The connections that Node's primary accepts for all workers, and their listening socket. Node shows neither. The socket is found by its creation
+ * (async_hooks) and its address. Where it cannot be found, connections are accepted as Node does it: without a limit, until the last worker
+ * stops listening, which resets connections that are not handed over yet.
+ */
+export class AcceptedConnections {
+  readonly #options: AcceptedConnectionsOptions
+  #listening: ListeningHandle | undefined
+  readonly #pending = new Set<ConnectionHandle>()
+  #acceptedCount = 0
+  #whenNonePending = (): void => undefined
+
+  constructor(options: AcceptedConnectionsOptions) {
+    this.#options = options
+  }
+
+  /** To be called when a worker is started, until the function that it returns is called: by then, the worker listens. Promises are slower meanwhile. */
+  findListening(worker: Worker): () => void {
+    const created: ListeningHandle[] = []
+    const hook = createHook({
+      init: (_id, type, _triggerId, resource) => void (type === 'TCPSERVERWRAP' && created.push(resource as ListeningHandle)), // as its type says
+    }).enable()
+    worker.once('listening', address => {
+      const found = created.find(handle => isListeningOn(handle, address))
+      if (found !== undefined) this.#watch(found)
+    })
+    return () => void hook.disable()
+  }
+
+  /** Accepts what the system has in its queue, ends listening, and resolves once the workers have all connections. */
+  async endListening(): Promise<void> {
+    const handle = this.#listening
+    if (handle === undefined) return
+    await whenQueueEmpty(() => this.#acceptedCount)
+    handle.close()
+    this.#listening = undefined
+    if (this.#pending.size > 0) await new Promise<void>(resolve => void (this.#whenNonePending = resolve))
+  }
+
+  #watch(handle: ListeningHandle): void {
+    const { onconnection } = handle
+    if (handle === this.#listening || typeof onconnection !== 'function') return
+    this.#listening = handle
+    handle.onconnection = (status, connection) => {
+      this.#acceptedCount += 1
+      if (connection === undefined) this.#options.onRefused(getSystemErrorName(status))
+      else if (this.#pending.size >= this.#options.maxPending) {
+        connection.close()
+        return this.#options.onRefused('limits.connections')
+      } else this.#add(connection)
+      Reflect.apply(onconnection, handle, [status, connection])
+    }
+  }
+
+  /** The primary closes its own end of a connection once a worker has it, or no worker is left. */
+  #add(connection: ConnectionHandle): void {
+    this.#pending.add(connection)
+    const { close } = connection
+    connection.close = (...args) => {
+      if (this.#pending.delete(connection) && this.#pending.size === 0) this.#whenNonePending()
+      Reflect.apply(close, connection, args)
+    }
+  }
+}
+
+/** A listening socket, and an accepted one, as libuv's bindings have them (Node 20, 22, 24 and 26). */
+interface ListeningHandle {
+  /** Without a connection, the status is an error of the system. */
+  onconnection?: (status: number, connection?: ConnectionHandle) => void
+  getsockname?(address: Partial<Address>): number
+  close(): void
+}
+
+interface ConnectionHandle {
+  close(...args: unknown[]): void
+}
+
+const isListeningOn = (handle: ListeningHandle, { address, port }: Address): boolean => {
+  const own: Partial<Address> = {}
+  return handle.getsockname?.(own) === 0 && own.port === port && own.address === address
 }

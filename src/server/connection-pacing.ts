@@ -1,5 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { whenQueueEmpty } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
 import { AddressSet, networkOf, parseAddressText } from '../util/address-set.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
@@ -87,10 +88,11 @@ const maxAcceptMs = 500
 
 /**
  * Accepts the connections that callers have opened already: the system, or the primary of a worker, would reset them when listening ends.
- * Resolves with what hands them to the server. Until then a caller who gets no response opens no further connection; and once listening has
- * ended, as Node.js 26 closes connections without a request when it ends.
+ * Listening is to end at once when the promise resolves, with what hands the connections to the server. Until then a caller who gets no response
+ * opens no further connection; and once listening has ended, as Node.js 26 closes connections without a request when it ends.
  */
-export const acceptPending = async (server: Server, clock: Clock): Promise<() => void> => {
+export const acceptPending = async (server: Server, clock: Clock, endListening?: () => Promise<void>): Promise<() => void> => {
+  let acceptedCount = 0
   const deadlineAt = clock.monotonic() + maxAcceptMs
   let serve = (): void => undefined
   const served = new Promise<void>(resolve => {
@@ -99,10 +101,13 @@ export const acceptPending = async (server: Server, clock: Clock): Promise<() =>
   await new Promise<void>(resolve => {
     let timer = clock.after(quietMs, resolve)
     holdConnections(server, () => {
+      acceptedCount += 1
       timer.cancel()
       timer = clock.after(Math.max(0, Math.min(quietMs, deadlineAt - clock.monotonic())), resolve)
       return served
     })
   })
+  await endListening?.()
+  await whenQueueEmpty(() => acceptedCount)
   return serve
 }

@@ -54,6 +54,8 @@ export interface RpcListenerOptions {
   readonly log: Log
   readonly metrics: Metrics
   readonly accessLog: AccessLog
+  /** Of a worker, whose connections the primary accepts: resolves when it has got the last of them. */
+  readonly endListening?: (() => Promise<void>) | undefined
   /** For HTTPS. */
   readonly tls?: TlsServers | undefined
 }
@@ -78,6 +80,7 @@ export const openRpcListener = async ({
   log,
   metrics,
   accessLog,
+  endListening,
   tls,
 }: RpcListenerOptions): Promise<RpcListener> => {
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
@@ -121,7 +124,7 @@ export const openRpcListener = async ({
       activeRequests.isDraining = true
       return wsConnections.closeGradually(graceMs)
     },
-    stop: () => drain(services, { server, connections, wsConnections, clock, timeoutMs: drainConfig.timeout }),
+    stop: () => drain(services, { server, connections, wsConnections, endListening, clock, timeoutMs: drainConfig.timeout }),
   }
 }
 
@@ -171,10 +174,10 @@ export const openAppListener = async (
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
 const drain = async (
   { activeRequests, scheduler, log }: RpcServices,
-  { server, connections, wsConnections, clock, timeoutMs }: DrainOptions,
+  { server, connections, wsConnections, endListening, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
-  const serveAccepted = await acceptPending(server, clock)
+  const serveAccepted = await acceptPending(server, clock, endListening)
   const closed = closeServer(server)
   serveAccepted()
   wsConnections.drain()
@@ -202,6 +205,7 @@ interface DrainOptions {
   readonly server: Server
   readonly connections: OpenConnections
   readonly wsConnections: WsConnections
+  readonly endListening: RpcListenerOptions['endListening']
   readonly clock: Clock
   readonly timeoutMs: number
 }

@@ -9,6 +9,7 @@ import { movingFilters } from './moving-filters.ts'
 import { reloads } from './reloads.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
+import { stops } from './stops.ts'
 import { subscriptionModel } from './subscription-model.ts'
 
 /** In the order in which they run. */
@@ -22,6 +23,7 @@ export const attacks: readonly Attack[] = [
   movingFilters,
   reloads,
   restarts,
+  stops,
   kills,
   exhaustion,
 ]

@@ -2,12 +2,14 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { ListeningEnd } from '../../src/cluster/listening-end.ts'
 import { SharedAccessLog } from '../../src/cluster/shared-logs.ts'
 import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.ts'
 import type { WorkerPool } from '../../src/cluster/worker-pool.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from '../../src/cluster/channel.ts'
 import { WorkerReload } from '../../src/cluster/worker.ts'
+import { AcceptedConnections } from '../../src/runtime/connection-handover.ts'
 import { configId } from '../../src/core/config-changes.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
@@ -33,7 +35,10 @@ const openPool = async (env: Record<string, string> = {}) => {
   const [clock, log] = [new TestClock(), new TestLog()]
   const workerEnv = { NODE_OPTIONS: '', ...env } // without tap, which would load itself into the worker
   const pool = await openWorkerPool(
-    { exec, args: [], env: workerEnv, size: 1, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000, sharedHeads },
+    {
+      ...{ exec, args: [], env: workerEnv, size: 1, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000, sharedHeads },
+      connections: new AcceptedConnections({ maxPending: 1, onRefused: () => undefined }),
+    },
     clock,
     log,
   )
@@ -192,4 +197,46 @@ t.test('an access log that one worker cannot open is changed in none, and the pr
   t.equal(accessLog.settings, before)
   t.match(set, [{ kind: 'accessLog', settings: before }])
   await t.rejects(accessLog.reopen(), { message: 'cannot open the log file: EMFILE' })
+})
+
+t.test('listening ends when all workers hold new connections, and after a second without one that does not', async t => {
+  const clock = new TestClock()
+  const fakeWorkers = ['one', 'two', 'stopped'].map(name => {
+    const received: PrimaryMessage[] = []
+    return { name, received, send: (message: PrimaryMessage) => void received.push(message) }
+  })
+  const [one, two, stopped] = fakeWorkers as [(typeof fakeWorkers)[0], (typeof fakeWorkers)[0], (typeof fakeWorkers)[0]]
+  const answered = () => fakeWorkers.filter(({ received }) => received.length > 0).map(({ name }) => name)
+  const open = (workers: readonly WorkerChannel[]) => {
+    for (const { received } of fakeWorkers) received.length = 0
+    let endCount = 0
+    const connections = { endListening: async () => void (endCount += 1) }
+    return { end: new ListeningEnd({ connections, workers: () => workers, clock }), endCount: () => endCount }
+  }
+  const both = open([one, two])
+  both.end.add(one)
+  clock.advance(900)
+  t.same([both.endCount(), answered()], [0, []])
+  both.end.add(two)
+  await waitUntil(() => two.received.length > 0)
+  t.same([both.endCount(), answered()], [1, ['one', 'two']])
+  t.same(one.received, [{ kind: 'listeningEnded' }])
+
+  const late = open([one, two, stopped])
+  late.end.add(one)
+  late.end.add(two)
+  clock.advance(1_000)
+  await waitUntil(() => two.received.length > 0)
+  t.same([late.endCount(), answered()], [1, ['one', 'two']])
+  late.end.add(stopped)
+  await waitUntil(() => stopped.received.length > 0)
+  t.same([late.endCount(), answered()], [1, ['one', 'two', 'stopped']], 'it is answered when it asks')
+
+  const serving: WorkerChannel[] = [one, two]
+  const exited = open(serving)
+  exited.end.add(one)
+  serving.pop()
+  exited.end.checkWorkers()
+  await waitUntil(() => one.received.length > 0)
+  t.same([exited.endCount(), answered()], [1, ['one']], 'nobody waits for a worker that has exited')
 })

@@ -85,3 +85,27 @@ t.test('a process that may open few files', async t => {
     t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'22'.repeat(20)}`, '0x1']), { result: '0x2' })
   })
 })
+
+t.test('two workers that may open few files: each connection that is refused is counted, whichever process refuses it', async t => {
+  const gateway = { workers: 2 }
+  const deployment = createDeployment({ gateway, networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) }, maxOpenFiles })
+  t.teardown(() => deployment.remove())
+  const { rpc, admin, log } = await deployment.start()
+  const metric = async (name: string) =>
+    Number(new RegExp(`^tollgate_${name} (\\d+)`, 'm').exec((await post(`${admin}/metrics`, '', { method: 'GET' })).text)?.[1])
+  let closedCount = 0
+  // All at once: the primary accepts them faster than the workers take them.
+  const sockets = Array.from({ length: 2 * maxOpenFiles }, () =>
+    connect(Number(new URL(rpc).port), '127.0.0.1')
+      .on('error', () => undefined)
+      .on('close', () => (closedCount += 1)),
+  )
+  t.teardown(() => sockets.forEach(socket => socket.destroy()))
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
+  const refused = () => metric('sockets_refused_total\\{peer="caller"\\}')
+  await waitUntil(async () => (await metric('connections')) + (await refused()) === sockets.length)
+  await waitUntil(() => closedCount >= sockets.length - 2 * 102)
+  t.ok((await refused()) >= sockets.length - 2 * 102)
+  await waitUntil(async () => closedCount === (await refused()))
+  t.ok(log.some(({ event, reason }) => event === 'socket-refused' && reason === 'limits.connections'))
+})

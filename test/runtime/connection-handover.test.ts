@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { reassignConnections } from '../../src/runtime/connection-handover.ts'
+import { AcceptedConnections, reassignConnections } from '../../src/runtime/connection-handover.ts'
 
 t.test('this version of Node names its messages so that connections of a dead worker go to another', async t => {
   cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
@@ -49,6 +49,32 @@ t.test('connections are closed when all workers are killed, whether a worker was
       `round ${round}: ${received}`,
     )
   }
+})
+
+t.test('in this version of Node, accepted connections wait within a limit, and listening ends when workers have them', async t => {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
+  const refused: string[] = []
+  const connections = new AcceptedConnections({ maxPending: 3, onRefused: reason => refused.push(reason) })
+  const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
+  t.teardown(() => worker.process.kill('SIGKILL'))
+  const endSearch = connections.findListening(worker)
+  const [port] = (await once(worker, 'message')) as [number]
+  endSearch()
+  const pid = String(worker.process.pid)
+  const open = () => text(connect(port, '127.0.0.1')).catch((error: NodeJS.ErrnoException) => error.code)
+  t.same(await Promise.all([open(), open()]), [pid, pid])
+  worker.process.kill('SIGSTOP')
+  const responses = [open(), open(), open(), open(), open()]
+  while (refused.length < 2) await new Promise(setImmediate)
+  t.same(refused, ['limits.connections', 'limits.connections'])
+  let hasEnded = false
+  const ended = connections.endListening().then(() => (hasEnded = true))
+  let latest: string | undefined
+  while ((latest = await open()) !== 'ECONNREFUSED') t.not(latest, pid)
+  t.notOk(hasEnded, 'the worker has not taken them')
+  worker.process.kill('SIGCONT')
+  await ended
+  t.equal((await Promise.all(responses)).filter(response => response === pid).length, 3)
 })
 
 /** The part of a worker that is used, and the messages that it would be sent. */
