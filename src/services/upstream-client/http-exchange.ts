@@ -170,7 +170,7 @@ class HttpExchange implements ResponseHandler {
     const { readTurns } = this.#context
     if (readTurns.record(length, this.#reservedBytes) || this.#isSettled) return
     this.#inFlight?.pause()
-    readTurns.wait(() => this.#inFlight?.resume())
+    readTurns.wait(this.#reservedBytes, () => this.#inFlight?.resume())
   }
 
   #complete(): void {

@@ -1,19 +1,24 @@
 /** Bytes of all responses together that one turn of the event loop reads: 1.5 ms. */
 const maxBytesPerTurn = 786_432
-/** Responses that wait and are read on in one turn; a chunk has up to 64 KiB. */
-const maxResumedPerTurn = 12
 /** Shorter responses wait for nobody. */
 const maxUnpausedBytes = 131_072
 /** Bytes after which the end of the turn is marked: to mark it costs a microsecond, and most responses are short. */
 const bytesPerMark = 131_072
 
+interface WaitingResponse {
+  /** So far. */
+  readonly bytes: number
+  resume(): void
+}
+
 /**
  * Shares out the time of the event loop over the responses that arrive: what has arrived of one is read 2 MB at once, which blocks for
- * 5 ms, and hundreds of long ones would block for a second. A response that finds its turn exhausted waits behind those that wait.
+ * 5 ms, and hundreds of long ones would block for a second. A response that finds its turn exhausted waits. The one of which most has
+ * been read goes on first, so that few are in memory at a time.
  */
 export class ReadTurns {
-  /** In order. */
-  readonly #waiting: (() => void)[] = []
+  /** The one with the most bytes is the last. */
+  readonly #waiting: WaitingResponse[] = []
   #bytesThisTurn = 0
   #isTurnEnding = false
 
@@ -25,8 +30,9 @@ export class ReadTurns {
   }
 
   /** Calls `resume` when it is the turn of the response, in another turn of the event loop. */
-  wait(resume: () => void): void {
-    this.#waiting.push(resume)
+  wait(responseBytes: number, resume: () => void): void {
+    const next = this.#waiting.findIndex(({ bytes }) => bytes >= responseBytes)
+    this.#waiting.splice(next < 0 ? this.#waiting.length : next, 0, { bytes: responseBytes, resume })
     this.#endTurnLater()
   }
 
@@ -39,7 +45,7 @@ export class ReadTurns {
   #endTurn(): void {
     this.#isTurnEnding = false
     this.#bytesThisTurn = 0
-    for (const resume of this.#waiting.splice(0, maxResumedPerTurn)) resume()
+    this.#waiting.pop()?.resume()
     if (this.#waiting.length > 0) this.#endTurnLater()
   }
 }

@@ -413,28 +413,33 @@ t.test('bytes', async t => {
   })
 })
 
-t.test('long responses that arrive together are read in turns, and short ones do not wait for them', async t => {
+t.test('long responses that arrive together are read in turns, one after the other, and short ones do not wait for them', async t => {
   const turns = new ReadTurns()
-  const [chunkBytes, totalBytes, count] = [65_536, 1 << 20, 100]
-  let [endedCount, bytesThisTurn, mostBytesInTurn] = [0, 0, 0]
+  const [chunkBytes, totalBytes, count] = [65_536, 2 << 20, 100]
+  let [endedCount, bytesThisTurn, mostBytesInTurn, heldBytes, mostHeldBytes] = [0, 0, 0, 0, 0]
   const readOn = (readBytes: number): void => {
     for (let bytes = readBytes + chunkBytes; ; bytes += chunkBytes) {
       bytesThisTurn += chunkBytes
+      heldBytes += chunkBytes
+      mostHeldBytes = Math.max(mostHeldBytes, heldBytes)
       const mayGoOn = turns.record(chunkBytes, bytes)
       if (bytes === totalBytes) {
         endedCount += 1
+        heldBytes -= totalBytes
         return
       }
-      if (!mayGoOn) return turns.wait(() => readOn(bytes))
+      if (!mayGoOn) return turns.wait(bytes, () => readOn(bytes))
     }
   }
   for (let i = 0; i < count; i += 1) readOn(0)
+  const firstHeldBytes = heldBytes
   for (bytesThisTurn = 0; endedCount < count; bytesThisTurn = 0) {
     t.ok(turns.record(1_000, 1_000), 'a short response is not paused')
     await turn()
     mostBytesInTurn = Math.max(mostBytesInTurn, bytesThisTurn)
   }
   t.ok(mostBytesInTurn <= 2 << 20, `${mostBytesInTurn} bytes`)
+  t.ok(mostHeldBytes - firstHeldBytes <= totalBytes, `${mostHeldBytes} bytes`)
 })
 
 t.test('the event loop gets its turn while a long response comes in', async t => {
