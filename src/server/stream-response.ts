@@ -60,15 +60,47 @@ export const setSendTimeout = (
 /** The caller is disconnected at the last check before the timeout. Node's own socket timeout begins anew after the first bytes. */
 const checksPerSendTimeout = 10
 
+/** Bytes of one response that one turn of the event loop sends. */
+export const maxSentBytesPerTurn = 1_048_576
+
 /**
- * Sends the chunks without copying them. The response ends only when all chunks have been flushed: a server that stops
- * closes connections whose response has ended, even if the caller has not read it yet.
+ * Sends the chunks without copying them, a part in each turn of the event loop: the system takes 4 MB in one write, and to encrypt 6 MB
+ * takes as long as all else. The response ends only when all chunks have been flushed: a server that stops closes connections whose
+ * response has ended, even if the caller has not read it yet.
  */
 export const sendChunks = (res: ServerResponse, { chunks }: ResponseBody): void => {
-  const last = chunks.length - 1
-  res.cork()
-  for (const [i, chunk] of chunks.entries()) res.write(chunk, 'latin1', i < last ? undefined : () => void res.end())
-  res.uncork()
+  const parts = splitByTurn(chunks)
+  const sendPart = (index: number): void => {
+    if (res.destroyed) return
+    const part = parts[index] ?? []
+    const onFlushed = (): void => void (index < parts.length - 1 ? setImmediate(sendPart, index + 1) : res.end())
+    res.cork()
+    for (const [i, chunk] of part.entries()) res.write(chunk, 'latin1', i < part.length - 1 ? undefined : onFlushed)
+    res.uncork()
+  }
+  sendPart(0)
+}
+
+type Chunk = ResponseBody['chunks'][number]
+
+/** Each part has at most the bytes of one turn. */
+const splitByTurn = (chunks: readonly Chunk[]): readonly (readonly Chunk[])[] => {
+  let part: Chunk[] = []
+  const parts = [part]
+  let freeBytes = maxSentBytesPerTurn
+  for (const chunk of chunks) {
+    for (let start = 0; start < chunk.length; ) {
+      if (freeBytes === 0) {
+        parts.push((part = []))
+        freeBytes = maxSentBytesPerTurn
+      }
+      const end = Math.min(chunk.length, start + freeBytes)
+      part.push(typeof chunk === 'string' ? chunk.slice(start, end) : chunk.subarray(start, end))
+      freeBytes -= end - start
+      start = end
+    }
+  }
+  return parts
 }
 
 /** Shorter responses are not worth compressing: 6 MB of logs become 0.4 MB, in 190 ms on another thread. */

@@ -1,5 +1,10 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { openHttpDate } from '../../src/server/response.ts'
+import { maxSentBytesPerTurn, sendChunks } from '../../src/server/stream-response.ts'
 import { TestClock } from '../support/fakes.ts'
 
 t.test('the Date header is formatted anew when a second has passed', t => {
@@ -11,4 +16,58 @@ t.test('the Date header is formatted anew when a second has passed', t => {
   clock.advance(1)
   t.equal(read(), 'Thu, 15 Jan 2026 12:00:01 GMT')
   t.end()
+})
+
+/** A response to a caller that reads all at once, and what has been sent to it. */
+const openResponse = () => {
+  const sent: Buffer[] = []
+  const stream = new Duplex({
+    read: () => undefined,
+    write(chunk: Buffer, _encoding, done) {
+      sent.push(chunk)
+      done()
+    },
+  })
+  const socket = stream as Socket // all of it that a response uses
+  const res = new ServerResponse(new IncomingMessage(socket))
+  res.assignSocket(socket)
+  return { res, stream, sent }
+}
+
+const lengthOf = (chunks: readonly Uint8Array[]): number => chunks.reduce((sum, { length }) => sum + length, 0)
+
+t.test('a long response is sent in parts, one in each turn of the event loop', async t => {
+  const chunks = [
+    '{',
+    Buffer.alloc(5 * maxSentBytesPerTurn + 7, 'a'),
+    'b'.repeat(maxSentBytesPerTurn),
+    ...Array<Buffer>(9).fill(Buffer.alloc(200_000, 'c')),
+    '}',
+  ]
+  const body = Buffer.concat(chunks.map(chunk => Buffer.from(chunk)))
+  const { res, sent } = openResponse()
+  res.writeHead(200, { 'Content-Length': body.length })
+  sendChunks(res, { chunks, byteLength: body.length })
+  let sentBytes = 0
+  while (!res.writableFinished) {
+    await turn()
+    const bytes = lengthOf(sent) - sentBytes
+    t.ok(bytes <= maxSentBytesPerTurn + 1_000, `${bytes} bytes in a turn`)
+    sentBytes += bytes
+  }
+  const all = Buffer.concat(sent)
+  t.ok(all.subarray(all.indexOf('\r\n\r\n') + 4).equals(body))
+})
+
+t.test('nothing more is sent to a caller that has left in the middle of a long response', async t => {
+  const { res, stream, sent } = openResponse()
+  res.writeHead(200)
+  sendChunks(res, { chunks: [Buffer.alloc(5 * maxSentBytesPerTurn)], byteLength: 5 * maxSentBytesPerTurn })
+  await turn()
+  res.destroy()
+  const sentBytes = lengthOf(sent)
+  for (let i = 0; i < 9; i++) await turn()
+  t.ok(stream.destroyed)
+  t.ok(sentBytes > maxSentBytesPerTurn / 2 && sentBytes < 3 * maxSentBytesPerTurn)
+  t.equal(lengthOf(sent), sentBytes)
 })
