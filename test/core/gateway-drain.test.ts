@@ -1,7 +1,8 @@
 import { once } from 'node:events'
-import { Agent, request } from 'node:http'
+import { Agent, createServer, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { loadValidConfig } from '../../src/cli/startup.ts'
@@ -9,9 +10,10 @@ import { openGateway } from '../../src/core/gateway.ts'
 import { plugins } from '../../plugins/index.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
+import { acceptPending } from '../../src/server/connection-pacing.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { TestLog } from '../support/fakes.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
 import { call, post } from '../support/rpc-client.ts'
 
 const graceMs = 123_456
@@ -88,6 +90,25 @@ t.test('connections that are open already when listening ends are served', async
   await gateway.stop(0)
   const results = (await Promise.all(responses)).map(response => response.split('\r\n\r\n')[1] ?? response)
   t.strictSame([...new Set(results)], ['{"jsonrpc":"2.0","id":1,"result":"0x7a69"}'])
+})
+
+t.test('connections that came while the process was held up are served, though the time to accept them is over', async t => {
+  const server = createServer((_, response) => response.end('served')).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const clock = new TestClock()
+  const pending = acceptPending(server, clock)
+  const sockets = Array.from({ length: 20 }, () => connect((server.address() as AddressInfo).port, '127.0.0.1'))
+  const responses = sockets.map(socket => {
+    socket.write('GET / HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n')
+    return text(socket).catch((error: Error) => error.message)
+  })
+  // The system has accepted all of them now, and the event loop none.
+  await new Promise<void>(resolve => process.nextTick(resolve))
+  clock.advance(500)
+  const serve = await pending
+  server.close()
+  serve()
+  for (const response of await Promise.all(responses)) t.match(response, /served/)
 })
 
 t.test('the primary of several workers stays up for `drain.grace` too', async t => {
