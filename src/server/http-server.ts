@@ -1,5 +1,5 @@
 import { createServer } from 'node:http'
-import type { IncomingMessage, RequestListener, Server, ServerOptions } from 'node:http'
+import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Address, GatewayConfig } from '../config/types.ts'
@@ -157,9 +157,16 @@ export const createRpcServer = (
   server.on('checkExpectation', serve) // an unknown expectation may be ignored (RFC 9110, 10.1.1)
   server.on('connect', serveUpgrade)
   server.on('upgrade', serveUpgrade)
-  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) =>
-    respondToParserError(services, currentResponse, stream, failureByParserError[code] ?? malformedRequest),
-  )
+  const waiting = new WeakSet<Duplex>()
+  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) => {
+    // Each piece that comes behind the first malformed one is reported too.
+    if (waiting.has(stream)) return
+    waiting.add(stream)
+    whenComplete(currentResponse, stream, () => {
+      waiting.delete(stream)
+      respondToParserError(services, currentResponse(stream), stream, failureByParserError[code] ?? malformedRequest)
+    })
+  })
   return server
 }
 
@@ -174,17 +181,21 @@ const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: ()
   else current.once('finish', () => whenResponded(currentResponse, stream, run))
 }
 
-/** Not before the response to a whole request that came first; and not behind the head of a response to this one. */
+/** Runs once all whole requests that came before on this connection have been answered. */
+const whenComplete = (currentResponse: CurrentResponse, stream: Duplex, run: () => void): void => {
+  const current = currentResponse(stream)
+  if (stream.writable && current?.req.complete === true) current.once('finish', () => whenComplete(currentResponse, stream, run))
+  else run()
+}
+
+/** Not behind the head of a response to this request. */
 const respondToParserError = (
   services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
-  currentResponse: CurrentResponse,
+  current: ServerResponse | undefined,
   stream: Duplex,
   failure: Failure,
 ): void => {
-  const current = currentResponse(stream)
-  if (!stream.writable) stream.destroy()
-  else if (current?.req.complete === true) current.once('finish', () => respondToParserError(services, currentResponse, stream, failure))
-  else if (current?.headersSent === true) stream.destroy()
+  if (!stream.writable || current?.headersSent === true) stream.destroy()
   else sendRawResponse(services, stream, { requestId: nextRequestId() }, failureResponse(failure))
 }
 

@@ -17,6 +17,7 @@ t.test('a response that keeps the rules of JSON-RPC has no fault', async t => {
   t.equal(findFault(sent, '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}'), undefined)
   t.equal(findFault('[{"id":1},{"id":"a"}]', '[{"jsonrpc":"2.0","id":"a","result":0}]'), undefined)
   t.equal(findFault('{"method":"eth_chainId"}', '', 204), undefined)
+  t.equal(findFault('{"id":"\ud83d"}', '{"jsonrpc":"2.0","id":"\ufffd","result":0}'), undefined, 'as it is sent in UTF-8')
 })
 
 t.test('each rule of JSON-RPC that a response breaks is named', async t => {

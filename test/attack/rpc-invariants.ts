@@ -10,8 +10,11 @@ export const findFault = (message: string, response: string, status = 200): stri
   const parsed = parse(response)
   if (parsed === undefined) return 'the response is not JSON'
   const members: readonly unknown[] = Array.isArray(parsed) ? parsed : [parsed]
-  return members.map(findMemberFault).find(fault => fault !== undefined) ?? findIdFault(parse(message), parsed)
+  return members.map(findMemberFault).find(fault => fault !== undefined) ?? findIdFault(parse(asSent(message)), parsed)
 }
+
+/** In UTF-8, which half of a surrogate pair cannot be written in. */
+const asSent = (message: string): string => Buffer.from(message).toString()
 
 const parse = (text: string): unknown => {
   try {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { Socket, connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
@@ -178,6 +179,23 @@ t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes get 42
   t.match(accepted, /^HTTP\/1.1 101 /)
   t.notMatch(accepted, /Sec-WebSocket-Protocol/i, 'no subprotocol is agreed to')
   counted.length = entered.length = 0
+})
+
+t.test('what is malformed behind a request is answered once, behind its response, in however many pieces it comes', async t => {
+  const connected = once(server, 'connection') as Promise<[Socket]>
+  const responded = new Promise<ServerResponse>(resolve => server.once('request', (_, response) => resolve(response)))
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  raw.write(call('looked-up'))
+  const [[socket], response] = [await connected, await responded]
+  await waitUntil(() => response.req.complete)
+  const listenerCount = response.listenerCount('finish')
+  for (let piece = 0; piece < 20; piece++) server.emit('clientError', new Error('malformed'), socket)
+  t.equal(response.listenerCount('finish'), listenerCount + 1, 'a listener for each piece would be a leak, of which Node warns')
+  finishLookup()
+  const text = await raw.waitFor(/HTTP\/1.1 400 [^]*\}$/)
+  t.match(text, /^HTTP\/1.1 200 /)
+  t.equal(text.split('HTTP/1.1 ').length - 1, 2)
+  raw.close()
 })
 
 t.test('the body of a refused request', async t => {
