@@ -89,7 +89,7 @@ const add: Subcommand = (args, terminal) => {
       (await createSignInLink(
         { store, accounts, clock: systemClock },
         portalUrl,
-        await getOrAddPerson(store, { account: account.id, name: firstPersonName, role: 'owner' }),
+        await getOrAddPerson(store, systemClock, { account: account.id, name: firstPersonName, role: 'owner' }),
       ))
     if (json) return terminal.out(JSON.stringify({ ...toAccountJson(account), ...(signInLink && { link: signInLink }) }))
     terminal.out(`added account ${accountName} (${account.id}) on ${describePlan(account)}`)
@@ -181,7 +181,7 @@ const link: Subcommand = (args, terminal) => {
       throw new CommandError('the dashboard has no address: set `listen.portal` in gateway.yaml to a host and a port, or `portal.url`')
     }
     const { id } = await getAccount(store, accountName)
-    const person = await getOrAddPerson(store, { account: id, name: personName, role })
+    const person = await getOrAddPerson(store, systemClock, { account: id, name: personName, role })
     if (email !== undefined) await changeEmail({ store, accounts }, person, email.toLowerCase())
     const signInLink = await createSignInLink({ store, accounts, clock: systemClock }, portalUrl, person)
     if (json) terminal.out(JSON.stringify({ account: accountName, person: personName, link: signInLink }))

@@ -161,7 +161,7 @@ const createDevSignInLink = async ({ store: address }: GatewayConfig, portalUrl:
   try {
     const account = await store.account(devAccountName)
     if (account === undefined) return undefined
-    const person = await getOrAddPerson(store, { account: account.id, name: 'owner', role: 'owner' })
+    const person = await getOrAddPerson(store, systemClock, { account: account.id, name: 'owner', role: 'owner' })
     return signInUrl(portalUrl, await createSignInToken(store, systemClock, person))
   } finally {
     await store.close()

@@ -41,8 +41,7 @@ export const confirmEmail = async (store: RecordStore, token: string): Promise<s
   if (!isJsonObject(record?.value)) return undefined
   const [person, email] = [await findPerson(store, String(record.value['person'])), String(record.value['email'])]
   if (person?.email !== email) return undefined
-  await verifyEmail(store, person)
-  return email
+  return (await verifyEmail(store, person))?.email
 }
 
 const tokenBytes = 32

@@ -20,14 +20,18 @@ export const personOfIdentity = async (
   const { store, clock } = services
   const identity = { hash: hashToken(`${issuer} ${subject}`), issuer, linked: clock.now() }
   const linked = await findLinkedPerson(store, identity)
-  if (linked !== undefined) return linked.email !== undefined && linked.email === email ? verifyEmail(store, linked) : linked
+  if (linked !== undefined) return linked.email !== undefined && linked.email === email ? verifiedPerson(store, linked) : linked
   if (email === undefined) {
     throw new ApiError(403, 'email-unverified', `${name} has not verified your e-mail address, or does not tell it`)
   }
   const person = (await findPersonByEmail(store, email)) ?? (await signUpFromDomain(services, domains, email))
-  if (await linkIdentity(store, person, identity)) return verifyEmail(store, person)
+  if (await linkIdentity(store, person, identity)) return verifiedPerson(store, person)
   throw new ApiError(403, 'other-identity', `${email} signs in here with another identity: another user, or another provider`)
 }
+
+const verifiedPerson = async (store: RecordStore, person: Person): Promise<Person> =>
+  (await verifyEmail(store, person)) ??
+  Promise.reject(new ApiError(403, 'not-invited', 'you were removed, or your address was changed, in this moment: sign in again'))
 
 const signUpFromDomain = async (services: SignUpServices, domains: readonly string[], email: string): Promise<Person> => {
   const { signUp } = services
@@ -41,10 +45,10 @@ const signUpFromDomain = async (services: SignUpServices, domains: readonly stri
 const findLinkedPerson = async (store: RecordStore, identity: LinkedIdentity): Promise<Person | undefined> => {
   const record = await store.findRecord('identity', identity.hash)
   const person = record && (await findPerson(store, String(record.value)))
+  const link = person && (await store.findRecord('identity-of', person.id))
   // Linked by an older version, which stored the hash alone: the time is that of this sign-in.
-  if (person !== undefined && (await store.findRecord('identity-of', person.id))?.value === identity.hash) {
-    await store.putRecord('identity-of', linkRecord(person, identity))
-  }
+  if (link?.value === identity.hash) await store.replaceRecord('identity-of', link, { ...identity })
+  else if (!isJsonObject(link?.value) || link.value['hash'] !== identity.hash) return undefined // unlinked while it was being linked
   return person
 }
 

@@ -5,6 +5,7 @@ import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
+import { editRecord } from './edit-record.ts'
 
 /** What a person may do; each role includes those before it. */
 export const roles = ['viewer', 'developer', 'owner'] as const
@@ -43,10 +44,30 @@ export const findPerson = async (store: RecordStore, id: string): Promise<Person
   toPerson(await store.findRecord('person', id))
 
 /** The person of this name; a new one where the account has none. An existing person keeps their role. */
-export const getOrAddPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {
-  const existing = (await listPeople(store, account)).find(person => person.name === name)
-  return existing ?? addPerson(store, { account, name, role })
+export const getOrAddPerson = async (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person> => {
+  // Not twice but where another request is just adding the person: two writes of the store.
+  for (;;) {
+    const found = (await findByName(store, person)) ?? (await addNewPerson(store, clock, person))
+    if (found !== undefined) return found
+  }
 }
+
+/** Undefined when the account has a person of this name, or another request is just adding one. */
+export const addNewPerson = async (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person | undefined> => {
+  const lock = { id: `person ${person.account} ${person.name}`, account: '', value: true, expires: clock.now() + lockTtlMs }
+  if (!(await store.addRecord('lock', lock))) return undefined
+  try {
+    return (await findByName(store, person)) === undefined ? await addPerson(store, person) : undefined
+  } finally {
+    await store.takeRecord('lock', lock.id)
+  }
+}
+
+/** Of a gateway that dies while it adds a person. */
+const lockTtlMs = 10_000
+
+const findByName = async (store: RecordStore, { account, name }: PersonWithoutEmail): Promise<Person | undefined> =>
+  (await listPeople(store, account)).find(person => person.name === name)
 
 export const addPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {
   const id = `usr_${randomBytes(idBytes).toString('base64url')}`
@@ -55,10 +76,10 @@ export const addPerson = async (store: RecordStore, { account, name, role }: Per
 }
 
 /** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. */
-export const removePerson = async (store: RecordStore, { id, email }: Person): Promise<void> => {
-  if (email !== undefined) await store.takeRecord('email', email)
+export const removePerson = async (store: RecordStore, { id }: Person): Promise<void> => {
+  const removed = toPerson(await store.takeRecord('person', id))
+  if (removed?.email !== undefined) await store.takeRecord('email', removed.email)
   await unlinkIdentity(store, id)
-  await store.takeRecord('person', id)
 }
 
 /** The identity of an OpenID Connect provider by which the person has signed in no longer does. Rows of older versions are the hash alone. */
@@ -69,39 +90,47 @@ export const unlinkIdentity = async (store: RecordStore, id: string): Promise<vo
 }
 
 /**
- * Gives the person an e-mail address, in place of another and of the identity that it was linked to. False when somebody else has it.
- * An address that was verified stays so.
+ * Gives the person an e-mail address, in place of another and of the identity that it was linked to. False when somebody else has it, or
+ * the person was changed or removed meanwhile. An address that was verified stays so.
  */
 export const setEmail = async (
   store: RecordStore,
-  { id, account, name, role, email: previous, isEmailVerified: wasVerified = false }: Person,
+  { id, account, email: previous }: Person,
   email: string,
   isVerified = false,
 ): Promise<boolean> => {
-  const put = () =>
-    store.putRecord('person', {
-      id,
-      account,
-      value: { name, role, email, ...(isVerified && { isEmailVerified: true }) },
-      expires: neverExpires,
-    })
-  if (previous === email) {
-    if (isVerified && !wasVerified) await put()
-    return true
+  if (previous === email) return !isVerified || changeEmail(store, id, email, { email, isVerified })
+  const address = { id: email, account, value: id, expires: neverExpires }
+  if ((await findPersonByEmail(store, email)) !== undefined || !(await store.addRecord('email', address))) return false
+  if (!(await changeEmail(store, id, previous, { email, isVerified }))) {
+    await store.takeRecord('email', email)
+    return false
   }
-  if ((await findPersonByEmail(store, email)) !== undefined) return false
-  if (!(await store.addRecord('email', { id: email, account, value: id, expires: neverExpires }))) return false
-  await put()
+  // A look-up between the two writes took the address for one without a person.
+  await store.addRecord('email', address)
   if (previous === undefined) return true
   await store.takeRecord('email', previous)
   await unlinkIdentity(store, id)
   return true
 }
 
-/** The person, whose address is known to be theirs. */
-export const verifyEmail = async (store: RecordStore, person: Person): Promise<Person> => {
-  if (person.email !== undefined) await setEmail(store, person, person.email, true)
-  return { ...person, isEmailVerified: true }
+/** False where the person has no longer the address that they are known by, or was removed. */
+const changeEmail = (
+  store: RecordStore,
+  id: string,
+  known: string | undefined,
+  { email, isVerified }: { readonly email: string; readonly isVerified: boolean },
+): Promise<boolean> =>
+  editRecord(store, 'person', id, record => {
+    const person = toPerson(record)
+    if (person === undefined || person.email !== known) return undefined
+    return { name: person.name, role: person.role, email, ...(isVerified && { isEmailVerified: true }) }
+  })
+
+/** The person, whose address is known to be theirs. Undefined when they were removed, or have another address by now. */
+export const verifyEmail = async (store: RecordStore, person: Person): Promise<Person | undefined> => {
+  if (person.email === undefined || person.isEmailVerified === true) return person
+  return (await setEmail(store, person, person.email, true)) ? { ...person, isEmailVerified: true } : undefined
 }
 
 export const findPersonByEmail = async (store: RecordStore, email: string): Promise<Person | undefined> => {

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type Koa from 'koa'
 import { createSession } from 'koa-session'
 import type { Clock } from '../services/clock.ts'
-import type { RecordStore } from '../store/record-store.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
 import { hashToken } from './people.ts'
 import type { Person } from './people.ts'
@@ -24,7 +24,7 @@ export interface SessionData {
 }
 
 export interface SessionOptions {
-  readonly store: Pick<RecordStore, 'findRecord' | 'putRecord' | 'takeRecord'>
+  readonly store: Pick<RecordStore, 'findRecord' | 'putRecord' | 'replaceRecord' | 'takeRecord'>
   readonly clock: Clock
   readonly cookieName: string
   /** `strict`: links from other sites open the page signed out. */
@@ -57,9 +57,18 @@ export const sessionMiddleware = (
       genid: () => randomBytes(sessionIdBytes).toString('base64url'),
       valid: (_ctx, { signedIn }: SessionData) => clock.now() - signedIn < maxAgeMs,
       store: {
-        get: async id => (await store.findRecord('session', hashToken(id)))?.value,
-        set: (id, data: Json & SessionData, ttlMs) =>
-          store.putRecord('session', { id: hashToken(id), account: data.account, value: data, expires: clock.now() + ttlMs }),
+        async get(id, _maxAge, { ctx }: SessionCall) {
+          const found = await store.findRecord('session', hashToken(id))
+          if (ctx !== undefined) ctx.state[foundMember] = found
+          return found?.value
+        },
+        async set(id, data: Json & SessionData, ttlMs, { ctx }: SessionCall) {
+          const [recordId, expires] = [hashToken(id), clock.now() + ttlMs]
+          const found = ctx?.state[foundMember] as StoredRecord | undefined // set above alone
+          // A session that is renewed may have been ended since, by another request or on another machine.
+          if (found?.id === recordId) await store.replaceRecord('session', found, data, expires)
+          else await store.putRecord('session', { id: recordId, account: data.account, value: data, expires })
+        },
         destroy: async id => void (await store.takeRecord('session', hashToken(id))),
       },
     },
@@ -75,6 +84,14 @@ export const sessionMiddleware = (
 }
 
 const sessionIdBytes = 32
+
+/** What koa-session passes to its store. */
+interface SessionCall {
+  readonly ctx?: Koa.Context
+}
+
+/** The record of the session, as a request has found it. */
+const foundMember = 'foundSession'
 
 /** The session of a request; undefined where nobody is signed in. */
 export const sessionOf = (ctx: Koa.Context): SessionData | undefined => {

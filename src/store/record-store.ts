@@ -60,6 +60,8 @@ export interface RecordStore {
   putRecord(kind: RecordKind, record: StoredRecord): Promise<void>
   /** False, and nothing is written, when there is a record with the same kind and id. */
   addRecord(kind: RecordKind, record: StoredRecord): Promise<boolean>
+  /** Gives the record another value. False, and nothing is written, when it is not as it was found any more: changed, removed or expired. */
+  replaceRecord(kind: RecordKind, found: StoredRecord, value: Json, expires?: number): Promise<boolean>
   findRecord(kind: RecordKind, id: string): MaybePromise<StoredRecord | undefined>
   /** Removes the record; of several callers at once, one gets it. */
   takeRecord(kind: RecordKind, id: string): Promise<StoredRecord | undefined>

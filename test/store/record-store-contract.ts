@@ -51,6 +51,27 @@ export const recordStoreContract = async (t: Test, open: OpenStore): Promise<voi
     t.same(await store.records('sign-in-link', 'acc_1'), [])
   })
 
+  t.test('a record is replaced only as it was found: of two changes at once one is made, and none brings it back', async t => {
+    const clock = new TestClock()
+    const store = await open(t, clock)
+    const found = record('a', { value: { count: 0 }, expires: clock.now() + 5_000 })
+    await store.putRecord('person', found)
+    const replaced = await Promise.all([1, 2].map(count => store.replaceRecord('person', found, { count })))
+    t.same([...replaced].sort(), [false, true])
+    const changed = { ...found, value: { count: replaced[0] ? 1 : 2 } }
+    t.same(await store.findRecord('person', 'a'), changed)
+    t.equal(await store.replaceRecord('person', changed, 'later', clock.now() + 9_000), true)
+    clock.advance(8_000)
+    const later = { ...found, value: 'later', expires: found.expires + 4_000 }
+    t.same(await store.records('person', 'acc_1'), [later])
+    clock.advance(1_000)
+    t.equal(await store.replaceRecord('person', later, 'expired'), false)
+    await store.putRecord('person', found)
+    await store.takeRecord('person', 'a')
+    t.equal(await store.replaceRecord('person', found, 'removed'), false)
+    t.same([await store.findRecord('person', 'a'), await store.records('person', 'acc_1')], [undefined, []])
+  })
+
   t.test('a record is added once', async t => {
     const store = await open(t, new TestClock())
     const added = await Promise.all([1, 2].map(value => store.addRecord('secret', record('a', { value }))))

@@ -43,18 +43,38 @@ const saltBytes = 12
 
 /** Those of the account; the defaults, which tell nobody, where none are stored. */
 export const readAlertSettings = async (store: RecordStore, account: string): Promise<AlertSettings> =>
-  toSettings(await store.findRecord('alerts', account)) ?? {
-    account,
-    webhook: undefined,
-    email: false,
-    daily: defaultThresholds,
-    monthly: defaultThresholds,
-  }
+  toSettings(await store.findRecord('alerts', account)) ?? defaultSettings(account)
 
-export const writeAlertSettings = (store: RecordStore, { account, webhook, email, daily, monthly }: AlertSettings): Promise<void> => {
-  const value: Json = { ...(webhook && { webhook: { url: webhook.url, salt: webhook.salt } }), email, daily, monthly }
-  return store.putRecord('alerts', { id: account, account: bucketOf(account), value, expires: neverExpires })
+const defaultSettings = (account: string): AlertSettings => ({
+  account,
+  webhook: undefined,
+  email: false,
+  daily: defaultThresholds,
+  monthly: defaultThresholds,
+})
+
+/** Changes the settings as they are now: of several changes at once none is lost. */
+export const editAlertSettings = async (
+  store: RecordStore,
+  account: string,
+  edit: (before: AlertSettings) => AlertSettings,
+): Promise<{ readonly before: AlertSettings; readonly after: AlertSettings }> => {
+  for (;;) {
+    const found = await store.findRecord('alerts', account)
+    const before = toSettings(found) ?? defaultSettings(account)
+    const after = edit(before)
+    const isWritten =
+      found === undefined
+        ? await store.addRecord('alerts', { id: account, account: bucketOf(account), value: toValue(after), expires: neverExpires })
+        : await store.replaceRecord('alerts', found, toValue(after))
+    if (isWritten) return { before, after }
+  }
 }
+
+const toValue = ({ webhook, email, daily, monthly }: AlertSettings): Json => ({
+  ...(webhook && { webhook: { url: webhook.url, salt: webhook.salt } }),
+  ...{ email, daily, monthly },
+})
 
 /** Whom alerts are mailed to, where the account wants that: owners who have shown that their address is theirs. */
 export const mailReceivers = async (store: RecordStore, account: string): Promise<readonly Person[]> =>
@@ -64,6 +84,6 @@ export const mailReceivers = async (store: RecordStore, account: string): Promis
 export const listAlertSettings = async (store: RecordStore, bucket: string): Promise<readonly AlertSettings[]> =>
   (await store.records('alerts', bucket)).flatMap(record => toSettings(record) ?? [])
 
-/** Written by writeAlertSettings() alone. */
+/** Written by editAlertSettings() alone. */
 const toSettings = (record: StoredRecord | undefined): AlertSettings | undefined =>
   isJsonObject(record?.value) ? ({ webhook: undefined, ...record.value, account: record.id } as unknown as AlertSettings) : undefined

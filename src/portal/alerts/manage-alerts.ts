@@ -5,7 +5,7 @@ import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-error.ts'
 import { findPerson } from '../people.ts'
 import { readSigningKeys } from '../signing-key.ts'
-import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, writeAlertSettings } from './alert-settings.ts'
+import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { listDeliveries } from './delivery.ts'
 import type { Delivery } from './delivery.ts'
@@ -68,14 +68,12 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
 export const changeAlerts = async (services: AlertServices, account: string, { email, daily, monthly }: AlertChange): Promise<void> => {
   if (email === true && !services.canMail)
     throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
-  const before = await readAlertSettings(services.store, account)
-  const after = {
+  await change(services, account, before => ({
     ...before,
     ...(email !== undefined && { email }),
     ...(daily !== undefined && { daily: ascending(daily) }),
     ...(monthly !== undefined && { monthly: ascending(monthly) }),
-  }
-  await write(services, before, after)
+  }))
 }
 
 const ascending = (thresholds: readonly number[]): readonly number[] => [...new Set(thresholds)].sort((a, b) => a - b)
@@ -85,20 +83,20 @@ export const setWebhook = async (services: AlertServices, account: string, url: 
   if (!isWebhookUrl(url)) throw invalidField('url', 'must be a URL such as https://example.org/hook, without user and password')
   const [secret] = await readSigningKeys(services.store, services.secrets, 'webhooks')
   const webhook = newWebhook(url)
-  const before = await readAlertSettings(services.store, account)
-  await write(services, before, { ...before, webhook })
+  await change(services, account, before => ({ ...before, webhook }))
   return formatKey(deriveKey(secret, account, webhook))
 }
 
-export const removeWebhook = async (services: AlertServices, account: string): Promise<void> => {
-  const before = await readAlertSettings(services.store, account)
-  await write(services, before, { ...before, webhook: undefined })
-}
+export const removeWebhook = (services: AlertServices, account: string): Promise<void> =>
+  change(services, account, before => ({ ...before, webhook: undefined }))
 
-const write = async ({ store, accounts }: AlertServices, before: AlertSettings, after: AlertSettings): Promise<void> => {
-  await writeAlertSettings(store, after)
-  const change = { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) } as const
-  await accounts.recordOf(after.account, change)
+const change = async (
+  { store, accounts }: AlertServices,
+  account: string,
+  edit: (before: AlertSettings) => AlertSettings,
+): Promise<void> => {
+  const { before, after } = await editAlertSettings(store, account, edit)
+  await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
 }
 
 /** For the log of changes. The path of a URL may be a secret. */

@@ -177,7 +177,7 @@ export const operatorAccountRoutes = [
       if (url === undefined)
         throw new ApiError(409, 'no-dashboard', 'the gateway has no dashboard: `listen.portal` in gateway.yaml gives it one')
       const { id } = await findAccount(services, params['id'])
-      const person = await getOrAddPerson(services.store, { account: id, name, role })
+      const person = await getOrAddPerson(services.store, services.clock, { account: id, name, role })
       return { person: name, link: await createSignInLink(services, url, person) }
     },
   }),

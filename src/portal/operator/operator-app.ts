@@ -4,7 +4,6 @@ import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { parseJsonBody } from '../../server/json-body.ts'
 import { closeOnUnreadBody } from '../../server/request-body.ts'
-import type { RecordStore } from '../../store/record-store.ts'
 import type { Store } from '../../store/store.ts'
 import { ApiError } from '../api-error.ts'
 import { respondWithErrors } from '../error-responses.ts'
@@ -12,6 +11,7 @@ import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { refuseCrossSite, securityHeaders } from '../security.ts'
 import { isHttps, sessionMiddleware } from '../sessions.ts'
+import type { SessionOptions } from '../sessions.ts'
 import { operatorApiRouter } from './operator-api.ts'
 import type { OperatorServices } from './operator-route.ts'
 import { operatorCookieName, operatorLogin } from './operator-login.ts'
@@ -81,8 +81,9 @@ const pagePath = '/operator'
 const openAtPage: Koa.Middleware = (ctx, next) => (ctx.path === '/' && ctx.method === 'GET' ? ctx.redirect(pagePath) : next())
 
 /** Opens the store when a session is read. */
-const lazyRecordStore = (openStore: () => Promise<Store>): Pick<RecordStore, 'findRecord' | 'putRecord' | 'takeRecord'> => ({
+const lazyRecordStore = (openStore: () => Promise<Store>): SessionOptions['store'] => ({
   findRecord: async (kind, id) => (await openStore()).findRecord(kind, id),
   putRecord: async (kind, record) => (await openStore()).putRecord(kind, record),
+  replaceRecord: async (...change) => (await openStore()).replaceRecord(...change),
   takeRecord: async (kind, id) => (await openStore()).takeRecord(kind, id),
 })

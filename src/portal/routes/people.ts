@@ -4,7 +4,7 @@ import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
 import {
   setEmail,
-  addPerson,
+  addNewPerson,
   createSignInToken,
   emailPattern,
   findPerson,
@@ -83,12 +83,12 @@ export const peopleRoutes = [
     async handle({ person, body: { name, role, email } }, services) {
       const { store, clock, url } = services
       const { account } = person
-      const people = await listPeople(store, account)
-      if (people.some(each => each.name === name)) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
-      if (people.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
+      if ((await listPeople(store, account)).length >= maxPeople)
+        throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
       const address = email?.toLowerCase()
       if (address !== undefined) checkConfirmation(services, account, address)
-      const added = await addPerson(store, { account, name, role })
+      const added = await addNewPerson(store, clock, { account, name, role })
+      if (added === undefined) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
       if (address !== undefined && !(await setEmail(store, added, address))) {
         await removePerson(store, added)
         throw new ApiError(409, 'email-taken', 'somebody signs in with this e-mail address already', 'email')

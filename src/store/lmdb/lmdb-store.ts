@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
@@ -141,6 +142,12 @@ const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: 
       transactions.run(() => {
         if (find(kind, record.id) !== undefined) return false
         put(kind, record)
+        return true
+      }),
+    replaceRecord: (kind, found, value, expires = found.expires) =>
+      transactions.run(() => {
+        if (!isDeepStrictEqual(find(kind, found.id), found)) return false
+        put(kind, { ...found, value, expires })
         return true
       }),
     findRecord: find,

@@ -79,8 +79,10 @@ return redis.call('PUBLISH', ARGV[3], ARGV[4])
 
 /** KEYS: record, recordsOfAccount. ARGV: id, record, time to live in ms or 0 for none, `add` or `replace`, the time. `add` returns 0 where there is a record. */
 export const putRecord = script(`
-local known = ARGV[4] == 'add' and redis.call('GET', KEYS[1])
-if known and cjson.decode(known).expires > tonumber(ARGV[5]) then return 0 end
+local known = ARGV[4] ~= 'put' and redis.call('GET', KEYS[1])
+local exists = known and cjson.decode(known).expires > tonumber(ARGV[5])
+if ARGV[4] == 'add' and exists then return 0 end
+if ARGV[4] == 'replace' and not (exists and known == ARGV[6]) then return 0 end
 if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
 redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[5])
 redis.call('ZADD', KEYS[2], cjson.decode(ARGV[2]).expires, ARGV[1])

@@ -112,10 +112,12 @@ const copyableRedis = (redis: RedisConnection, dayClock: RedisDayClock): Copyabl
 
 /** Redis drops expired records by itself; their ids are dropped with the next write for the account. */
 const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStore => {
-  const write = async (kind: RecordKind, record: StoredRecord, mode: 'replace' | 'add'): Promise<boolean> => {
+  /** `replace`: only where the record is as it was found. */
+  const write = async (kind: RecordKind, record: StoredRecord, mode: 'put' | 'add' | 'replace', found = record): Promise<boolean> => {
     const ttlMs = record.expires === neverExpires ? 0 : Math.max(1, Math.ceil(record.expires - now()))
     const keys = [redisKeys.record(kind, record.id), redisKeys.recordsOfAccount(kind, record.account)]
-    return (await redis.runScript(putRecord, keys, [record.id, JSON.stringify(record), String(ttlMs), mode, String(now())])) === 1
+    const [text, foundText] = [JSON.stringify(record), JSON.stringify(found)]
+    return (await redis.runScript(putRecord, keys, [record.id, text, String(ttlMs), mode, String(now()), foundText])) === 1
   }
   const readAll = async (keys: readonly string[]): Promise<readonly (StoredRecord | undefined)[]> => {
     const texts = (await redis.sendCommand('MGET', ...keys)) as (string | null)[]
@@ -126,9 +128,10 @@ const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStor
   }
   return {
     async putRecord(kind, record) {
-      await write(kind, record, 'replace')
+      await write(kind, record, 'put')
     },
     addRecord: (kind, record) => write(kind, record, 'add'),
+    replaceRecord: (kind, found, value, expires = found.expires) => write(kind, { ...found, value, expires }, 'replace', found),
     async findRecord(kind, id) {
       return (await readAll([redisKeys.record(kind, id)]))[0]
     },

@@ -1,0 +1,166 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import Koa from 'koa'
+import t from 'tap'
+import type { Test } from 'tap'
+import { editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
+import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
+import {
+  addNewPerson,
+  addPerson,
+  findPerson,
+  findPersonByEmail,
+  getOrAddPerson,
+  listPeople,
+  removePerson,
+  setEmail,
+  unlinkIdentity,
+  verifyEmail,
+} from '../../src/portal/people.ts'
+import { sessionMiddleware } from '../../src/portal/sessions.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import type { RecordKind } from '../../src/store/record-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { tempFolder } from '../store/temp-store.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+
+/** A store in which something else happens right after the first look-up of a record of the kind. */
+const interruptAfterFind = (store: Store, kind: RecordKind, interrupt: () => Promise<unknown>): Store => {
+  let isPending = true
+  return {
+    ...store,
+    async findRecord(found, id) {
+      const record = await store.findRecord(found, id)
+      const isNow = isPending && found === kind
+      if (isNow) isPending = false
+      if (isNow) await interrupt()
+      return record
+    },
+  }
+}
+
+const account = 'acc_1'
+const alice = { account, name: 'alice', role: 'owner' } as const
+
+/** The stores of two gateways. */
+const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => {
+  const addWithEmail = async (name: string) => {
+    const email = `${name}@example.org`
+    const person = await addPerson(store, { ...alice, name })
+    t.equal(await setEmail(store, person, email), true)
+    return { ...person, email }
+  }
+
+  t.test('a person who is removed while their address is confirmed or changed stays removed', async t => {
+    for (const [name, change] of [
+      ['confirmed', (racing: Store, person: Awaited<ReturnType<typeof addWithEmail>>) => verifyEmail(racing, person)],
+      ['changed', (racing: Store, person: Awaited<ReturnType<typeof addWithEmail>>) => setEmail(racing, person, 'new@example.org')],
+    ] as const) {
+      const person = await addWithEmail(name)
+      const changed = await change(
+        interruptAfterFind(store, 'person', () => removePerson(other, person)),
+        person,
+      )
+      t.notOk(changed)
+      t.equal(await findPerson(store, person.id), undefined)
+      for (const email of [person.email, 'new@example.org']) t.equal(await store.findRecord('email', email), undefined, email)
+    }
+  })
+
+  t.test('an address that is looked up while it is given keeps its person', async t => {
+    const person = await addPerson(store, { ...alice, name: 'looked-up' })
+    const racing = {
+      ...store,
+      async addRecord(...added: Parameters<Store['addRecord']>) {
+        const isAdded = await store.addRecord(...added)
+        await findPersonByEmail(other, 'looked-up@example.org')
+        return isAdded
+      },
+    }
+    t.equal(await setEmail(racing, person, 'looked-up@example.org'), true)
+    t.match(await findPersonByEmail(other, 'looked-up@example.org'), { id: person.id })
+  })
+
+  t.test('a person who is added several times at once is added once', async t => {
+    const added = await Promise.all([store, other, store].map(each => addNewPerson(each, systemClock, alice)))
+    t.equal(added.filter(person => person !== undefined).length, 1)
+    t.equal(await addNewPerson(other, systemClock, alice), undefined)
+    const found = await Promise.all([store, other, store].map(each => getOrAddPerson(each, systemClock, { ...alice, name: 'bob' })))
+    t.equal(new Set(found.map(({ id }) => id)).size, 1)
+    const names = (await listPeople(store, account)).map(({ name }) => name)
+    t.same([names.filter(name => name === 'alice').length, names.filter(name => name === 'bob').length], [1, 1])
+  })
+
+  t.test('an identity that is unlinked while it is linked signs nobody in', async t => {
+    const { id, email } = await addWithEmail('linked')
+    const [provider, identity] = [
+      { name: 'Example', domains: [] },
+      { issuer: 'https://example.org', subject: '1', email },
+    ] as const
+    // After the link of the person, before that of the identity.
+    const racing = interruptAfterFind(store, 'identity-of', () => unlinkIdentity(other, id))
+    t.match(await personOfIdentity({ store: racing, clock: systemClock }, provider, identity), { id }, 'the last time')
+    t.match(await personOfIdentity({ store, clock: systemClock }, provider, { ...identity, subject: '2' }), { id })
+    await t.rejects(personOfIdentity({ store: other, clock: systemClock }, provider, identity), { code: 'other-identity' })
+  })
+
+  t.test('of changes of the alerts at the same time none is lost', async t => {
+    const webhook = newWebhook('https://example.org/hook')
+    await Promise.all([
+      editAlertSettings(store, account, before => ({ ...before, webhook })),
+      editAlertSettings(other, account, before => ({ ...before, daily: [50] })),
+      editAlertSettings(store, account, before => ({ ...before, monthly: [60] })),
+      editAlertSettings(other, account, before => ({ ...before, email: true })),
+    ])
+    t.same(await readAlertSettings(store, account), { account, webhook, daily: [50], monthly: [60], email: true })
+  })
+
+  t.test('a session that is ended while it is renewed stays ended', async t => {
+    const app = new Koa()
+    const options = { clock: systemClock, cookieName: 'test', sameSite: 'lax', secure: false, readSigningKeys: () => ['key'] } as const
+    app.use(sessionMiddleware(app, { ...options, store }))
+    app.use(async ctx => {
+      if (ctx.path === '/sign-in') ctx['session'] = { person: 'usr_1', account, signedIn: systemClock.now() }
+      // Renewed at the end of the request, as it is after half of its time.
+      else ctx['session'].maxAge = 1_000_000
+      const [record] = ctx.path === '/end' ? await other.records('session', account) : []
+      if (record !== undefined) await other.takeRecord('session', record.id)
+      ctx.body = ''
+    })
+    const server = createServer(app.callback()).listen(0, '127.0.0.1')
+    t.teardown(() => server.close())
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const request = async (path: string, cookie = '') =>
+      (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { cookie, connection: 'close' } })).headers
+        .getSetCookie()
+        .map(each => each.split(';')[0])
+        .join('; ')
+    const expires = async () => (await store.records('session', account)).map(record => record.expires)
+    const cookie = await request('/sign-in')
+    const [first = 0] = await expires()
+    t.equal(await request('/renew', cookie), cookie)
+    t.not((await expires())[0], first, 'it is renewed')
+    await request('/end', cookie)
+    t.same(await expires(), [])
+  })
+}
+
+const testOn = async (t: Test, open: () => Promise<Store>): Promise<void> => {
+  const stores = [await open(), await open()] as const
+  t.teardown(() => Promise.all(stores.map(store => store.close())))
+  testChanges(t, stores)
+}
+
+t.test('changes at the same time, with LMDB', async t => {
+  const path = await tempFolder(t)
+  await testOn(t, () => openStore({ kind: 'lmdb', path }, systemClock))
+})
+
+t.test('changes at the same time, with Redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  await testOn(t, () => openStore(redis.address, systemClock))
+})
