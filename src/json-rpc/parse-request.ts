@@ -49,8 +49,7 @@ export const createMessageParser = (limits: MessageLimits): ParseMessage => {
   const requestCache = new ParsedRequestCache()
   return bytes => {
     const raw = toLatin1(bytes)
-    const template = readTemplate(raw)
-    const cached = template && requestCache.get(template)
+    const cached = requestCache.get(raw)
     if (cached !== undefined) return cached
     const scanner = new Scanner({ maxDepth: limits.depth, maxElements: limits.batch, maxValues: maxParsedValues })
     scanner.push(bytes)
@@ -58,12 +57,9 @@ export const createMessageParser = (limits: MessageLimits): ParseMessage => {
     if (error !== undefined) return refuseMessage(bytes, raw, error, limits)
     const { isArray, items, hasNonAscii, needsExactParse } = scanner
     const source = { raw, hasNonAscii, needsExactParse, requestCache }
-    if (!isArray) return parseItem(source, items[0]!, template)
+    if (!isArray) return parseItem(source, items[0]!)
     if (items.length === 0) return invalidRequest('the batch is empty')
-    return items.map(item => {
-      const template = readTemplate(raw.slice(item.start, item.end))
-      return (template && requestCache.get(template)) ?? parseItem(source, item, template)
-    })
+    return items.map(item => requestCache.get(raw.slice(item.start, item.end)) ?? parseItem(source, item))
   }
 }
 
@@ -113,13 +109,13 @@ interface MessageSource {
   readonly requestCache: ParsedRequestCache
 }
 
-const parseItem = (source: MessageSource, { start, end, members = [] }: IndexedItem, template?: RequestTemplate): IncomingRequest => {
+const parseItem = (source: MessageSource, { start, end, members = [] }: IndexedItem): IncomingRequest => {
   const { raw, hasNonAscii, requestCache } = source
   const text = raw.slice(start, end)
   const message = parseText(hasNonAscii ? latin1ToUtf8(text) : text, source)
   const { id, idMember, refusal } = readEnvelope(raw, members)
-  const isOfId = template !== undefined && id === template.id && idMember?.start === start + template.idStart
-  if (isOfId && refusal === undefined && !hasNonAscii) requestCache.add(template, message as JsonObject) // an item with members is an object
+  if (idMember !== undefined && refusal === undefined && !hasNonAscii)
+    requestCache.add(text, idMember.start - start, idMember.end - start, message as JsonObject) // an item with members is an object
   return { message, id, refusal }
 }
 
@@ -183,50 +179,41 @@ class ParsedRequestCache {
   #newer = new Map<string, JsonObject | undefined>()
   #older = new Map<string, JsonObject | undefined>()
 
-  get({ text, id }: RequestTemplate): (IncomingRequest & { readonly message: JsonObject }) | undefined {
-    const request = this.#find(text)
+  /** `raw` is a whole request, one character per byte. */
+  get(raw: string): (IncomingRequest & { readonly message: JsonObject }) | undefined {
+    if (raw.length > maxCachedRequestBytes) return undefined
+    const start = idStart(raw)
+    const end = start < 0 ? start : idEnd(raw, start)
+    if (end === start) return undefined
+    const request = this.#find(raw.slice(0, start) + raw.slice(end))
+    const id = raw.slice(start, end)
     return request && { message: { ...request, id: Number(id) }, id, refusal: undefined }
   }
 
-  /** Caches a request from its second time on. */
-  add({ text }: RequestTemplate, message: JsonObject): void {
-    if (countCommas(text) > maxCachedCommas) return
-    const isRepeated = this.#newer.has(text) || this.#older.has(text)
-    this.#set(text, isRepeated ? deepFreeze(message) : undefined)
+  /** Caches a request from its second time on; its id is between `start` and `end`. */
+  add(raw: string, start: number, end: number, message: JsonObject): void {
+    if (raw.length > maxCachedRequestBytes || countCommas(raw) > maxCachedCommas || start !== idStart(raw)) return
+    // V8 computes the hash of a text once. It is no help to get(), where most texts are found at once: to detach theirs takes 0.3 us of a batch's call.
+    const key = detach(raw.slice(0, start) + raw.slice(end))
+    const isRepeated = this.#newer.has(key) || this.#older.has(key)
+    this.#set(key, isRepeated ? deepFreeze(message) : undefined)
   }
 
-  #find(text: string): JsonObject | undefined {
-    const newer = this.#newer.get(text)
+  #find(key: string): JsonObject | undefined {
+    const newer = this.#newer.get(key)
     if (newer !== undefined) return newer
-    const older = this.#older.get(text)
-    if (older !== undefined) this.#set(text, older)
+    const older = this.#older.get(key)
+    if (older !== undefined) this.#set(detach(key), older)
     return older
   }
 
-  #set(text: string, request: JsonObject | undefined): void {
+  #set(key: string, request: JsonObject | undefined): void {
     if (this.#newer.size === maxGenerationEntries) {
       this.#older = this.#newer
       this.#newer = new Map()
     }
-    this.#newer.set(text, request)
+    this.#newer.set(key, request)
   }
-}
-
-/** What a request has in common with those that differ in nothing but the digits of their ids. */
-interface RequestTemplate {
-  /** The text without the digits. */
-  readonly text: string
-  /** The digits. */
-  readonly id: string
-  readonly idStart: number
-}
-
-/** Undefined where the request is too long to be cached, or its first `"id":` is not followed by digits. `raw` has one character per byte. */
-const readTemplate = (raw: string): RequestTemplate | undefined => {
-  if (raw.length > maxCachedRequestBytes) return undefined
-  const start = idStart(raw)
-  const end = start < 0 ? start : idEnd(raw, start)
-  return end === start ? undefined : { text: detach(raw.slice(0, start) + raw.slice(end)), id: raw.slice(start, end), idStart: start }
 }
 
 const countCommas = (text: string): number => {
