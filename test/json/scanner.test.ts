@@ -11,13 +11,19 @@ import { withNumbersAsTexts } from '../support/json-numbers.ts'
 
 const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
 
-/** Scans the text in chunks that end at the cuts. */
-const scan = (bytes: Uint8Array, cuts: readonly number[] = [], limits = unlimited, minWasmBytes = Infinity): Scanner => {
+/** Scans the text in chunks that end at the cuts. `place`: puts a chunk elsewhere. */
+const scan = (
+  bytes: Uint8Array,
+  cuts: readonly number[] = [],
+  limits = unlimited,
+  minWasmBytes = Infinity,
+  place = (chunk: Uint8Array): Uint8Array => chunk,
+): Scanner => {
   const scanner = new Scanner(limits, minWasmBytes)
   const ends = [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)
   let from = 0
   for (const end of ends) {
-    scanner.push(bytes.subarray(from, end))
+    scanner.push(place(bytes.subarray(from, end)))
     from = end
   }
   scanner.end()
@@ -35,10 +41,23 @@ const scanResult = ({ error, isArray, hasNonAscii, needsExactParse, items }: Sca
 /** The same limits for both: depth limits what WebAssembly has room for. */
 const wasmLimits: ScanLimits = { ...unlimited, maxDepth: 512 }
 
-/** WebAssembly and JavaScript find the same, about the text and about a response with it. */
+const readBuffer = getWasmScanner()?.readBuffer ?? Buffer.alloc(0)
+
+/** Reads a chunk as the connections to nodes do, to the end of the memory that they read into. */
+const readIntoWasm = (chunk: Uint8Array): Uint8Array => {
+  const place = readBuffer.subarray(readBuffer.length - chunk.length)
+  place.set(chunk)
+  return place
+}
+
+/** WebAssembly and JavaScript find the same, about the text and about a response with it, copied and where it has been read. */
 const assertWasmAgrees = (text: Uint8Array, cuts: readonly number[]): void => {
-  for (const bytes of [text, Buffer.concat([bytesOf('{"id":1,"result":'), text, bytesOf('}')])])
-    deepStrictEqual(scanResult(scan(bytes, cuts, wasmLimits, 1)), scanResult(scan(bytes, cuts, wasmLimits)))
+  for (const bytes of [text, Buffer.concat([bytesOf('{"id":1,"result":'), text, bytesOf('}')])]) {
+    const expected = scanResult(scan(bytes, cuts, wasmLimits))
+    deepStrictEqual(scanResult(scan(bytes, cuts, wasmLimits, 1)), expected)
+    const reads = Array.from({ length: Math.floor(bytes.length / readBuffer.length) }, (_, i) => (i + 1) * readBuffer.length)
+    deepStrictEqual(scanResult(scan(bytes, [...cuts, ...reads], wasmLimits, 1, readIntoWasm)), expected)
+  }
 }
 
 const everyByte = (bytes: Uint8Array): number[] => Array.from(bytes, (_, i) => i)

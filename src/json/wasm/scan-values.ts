@@ -3,10 +3,9 @@
 // Reads on inside a JSON value, by the same table of states as the scanner in JavaScript. It stops before each byte that it cannot
 // take: the scanner reads that byte, and knows what to do or what to report.
 
-// Of the memory: the table of states, then whether each container is an object, then the window that holds the text. Bytes behind the
-// text are read and ignored.
+// Of the memory: the table of states, then whether each container is an object, then what holds texts. Bytes behind a text are read
+// and ignored.
 const containersOffsetBytes: usize = 0x2800
-const windowOffsetBytes: usize = 0x4000
 
 // The states by which this code decides, as in ../grammar.ts; all others it takes from the table.
 const stateValue: u32 = 0
@@ -29,7 +28,7 @@ export let state: u32 = 0
 export let depth: u32 = 0
 /** The string being read is a name. */
 export let isName: bool = false
-/** Bytes of the number being read, before the window. */
+/** Bytes of the number being read, before the text. */
 export let numberLength: u32 = 0
 /** How many values began directly in the outermost container. */
 export let childCount: u32 = 0
@@ -70,13 +69,17 @@ function isSpace(byte: u32): bool {
   return byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09
 }
 
+// Two bytes that mostly follow a string in texts without space, as one load reads them.
+const colonAndQuote: u32 = 0x223a
+const commaAndQuote: u32 = 0x222c
+
 /**
- * Reads `byteLength` bytes of the window, inside a container at `baseDepth`. Returns how many were read: fewer when the container
- * ends, or at a byte that is an error or begins a container deeper than `maxDepth`.
+ * Reads `byteLength` bytes from `offset` of the memory on, inside a container at `baseDepth`. Returns how many were read: fewer when
+ * the container ends, or at a byte that is an error or begins a container deeper than `maxDepth`.
  */
-export function scan(byteLength: u32, baseDepth: u32, maxDepth: u32): u32 {
-  const end = windowOffsetBytes + byteLength
-  let at = windowOffsetBytes
+export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32): u32 {
+  const end = <usize>offset + byteLength
+  let at = <usize>offset
   let current = state
   let level = depth
   let inName = isName
@@ -88,7 +91,16 @@ export function scan(byteLength: u32, baseDepth: u32, maxDepth: u32): u32 {
       if (at === end) break
       const byte = <u32>load<u8>(at)
       if (byte === 0x22) {
-        current = inName ? stateColon : stateAfter
+        at++
+        const next = at + 1 < end ? <u32>load<u16>(at) : 0
+        if (next === (inName ? colonAndQuote : commaAndQuote)) {
+          inName = !inName && isObject
+          if (!inName && level === baseDepth) childCount++
+          at += 2
+        } else {
+          current = inName ? stateColon : stateAfter
+        }
+        continue
       } else {
         const next = <u32>load<u8>((stateString << 8) + byte)
         if (next === stateFailed) break
@@ -158,5 +170,5 @@ export function scan(byteLength: u32, baseDepth: u32, maxDepth: u32): u32 {
   depth = level
   isName = inName
   numberLength = <u32>(at - numberStart)
-  return <u32>(at - windowOffsetBytes)
+  return <u32>(at - offset)
 }

@@ -2,6 +2,7 @@ import { connect, isIP } from 'node:net'
 import type { OnReadOpts, Socket, TcpNetConnectOpts } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { ConnectionOptions } from 'node:tls'
+import { getWasmScanner } from '../../../json/wasm-scanner.ts'
 import { createCoalescingLookup } from '../coalescing-lookup.ts'
 import { noSocketLeft } from '../socket-limit.ts'
 import type { SocketLimit } from '../socket-limit.ts'
@@ -20,10 +21,15 @@ export interface SocketEvents {
 const readBufferBytes = 65_536
 
 /**
- * All sockets read into the same memory, as each chunk is consumed before the next is read. On Windows the system gets the
- * memory beforehand, so that each socket needs its own.
+ * All sockets read into the same memory, as each chunk is consumed before the next is read: into that of WebAssembly, which scans the
+ * bytes without copying them. On Windows the system gets the memory beforehand, so that each socket needs its own.
  */
-const sharedReadBuffer = process.platform === 'win32' ? undefined : Buffer.allocUnsafeSlow(readBufferBytes)
+const getReadBuffer = (): Buffer =>
+  process.platform === 'win32'
+    ? Buffer.allocUnsafeSlow(readBufferBytes)
+    : (sharedReadBuffer ??= getWasmScanner()?.readBuffer ?? Buffer.allocUnsafeSlow(readBufferBytes))
+
+let sharedReadBuffer: Buffer | undefined
 
 const tcpKeepAliveDelayMs = 60_000
 
@@ -54,7 +60,7 @@ export class SocketConnector {
       return undefined
     }
     const socket = this.#open({
-      buffer: sharedReadBuffer ?? Buffer.allocUnsafeSlow(readBufferBytes),
+      buffer: getReadBuffer(),
       callback(byteLength, buffer) {
         events.onBytes((buffer as Buffer).subarray(0, byteLength)) // the buffer of above
         return true
