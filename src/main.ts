@@ -4,6 +4,7 @@ import type { Terminal } from './cli/command.ts'
 import { commandSummaries } from './cli/command-summaries.ts'
 import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
+import { keepCompiledCode } from './runtime/compile-cache.ts'
 import { didYouMean } from './util/did-you-mean.ts'
 
 const terminal: Terminal = {
@@ -56,4 +57,5 @@ const printLines = (lines: readonly string[], write: (line: string) => void, cod
 // Whoever reads the output may end first (`tollgate keys list | head -1`), or the terminal may: the command still ends in order.
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 
+keepCompiledCode(process.env)
 process.exit(await runCommandLine(process.argv.slice(2)))

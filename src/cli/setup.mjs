@@ -4,7 +4,7 @@
 //   --packages    installs the packages only
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -27,7 +27,7 @@ const maxOutputBytes = 64 << 20
 
 const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
 const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
-const buildFilesStep = { title: 'parsing method tables, compiling schemas of options', isDone: areBuildFilesWritten, run: writeBuildFiles }
+const buildFilesStep = { title: 'parsing method tables, compiling schemas, bundling', isDone: areBuildFilesWritten, run: writeBuildFiles }
 const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage }
 
 const steps = process.argv.includes('--packages') ? [installStep] : [installStep, compileStep, buildFilesStep, pageStep]
@@ -108,7 +108,6 @@ function compile() {
   runNode('node_modules/typescript/bin/tsc', [])
   runNode('node_modules/assemblyscript/bin/asc.js', ['--config', wasmConfig])
   removeOrphans()
-  chmodSync('dist/src/main.js', 0o755)
   writeFileSync(buildStamp, stamp)
 }
 

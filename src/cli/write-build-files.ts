@@ -7,7 +7,9 @@ import { useStepSchema } from '../config/steps.ts'
 import { writeValidators } from '../config/write-validators.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
 import { loadBuiltInPlugins } from './commands.ts'
+import { writeBundle } from './write-bundle.ts'
 
 const plugins = await loadBuiltInPlugins()
 writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
 writeValidators([gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)])
+await writeBundle()

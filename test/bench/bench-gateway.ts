@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { copyFile, mkdir, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -9,8 +10,11 @@ import type { BenchPlugin } from './bench-options.ts'
 /** The root folder of this commit. */
 const thisRoot = fileURLToPath(new URL('../../../', import.meta.url))
 
-/** The command line of a gateway, by the root folder of its commit. */
-export const tollgateScriptIn = (root: string): URL => pathToFileURL(join(root, 'dist/src/main.js'))
+/** The command line of a gateway, by the root folder of its commit; not every commit has a bundle. */
+export const tollgateScriptIn = (root: string): URL => {
+  const bundle = join(root, 'dist/bundle/main.js')
+  return pathToFileURL(existsSync(bundle) ? bundle : join(root, 'dist/src/main.js'))
+}
 
 export const tollgateScript = tollgateScriptIn(thisRoot)
 

@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import type { Test } from 'tap'
-import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, isRunning, mainPath, networkFile } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -20,7 +20,7 @@ interface DevProcess {
 }
 
 const startDevCommand = async (t: Test, dir: string): Promise<DevProcess> => {
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', dir], {
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'dev', '--config', dir], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   t.teardown(() => child.kill('SIGTERM')) // which ends its node too
@@ -99,7 +99,7 @@ t.test('tollgate dev', async t => {
   })
 
   t.test('goes on when nobody reads its output, and ends in order', async t => {
-    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'dev', '--config', deployment.dir])
+    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'dev', '--config', deployment.dir])
     t.teardown(() => child.kill('SIGTERM'))
     child.stdout.destroy()
     const ended = Promise.all([once(child, 'exit'), text(child.stderr)])

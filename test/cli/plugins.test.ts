@@ -1,15 +1,13 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { plugins } from '../../plugins/index.ts'
 import { stripsTypes } from '../../src/config/plugin-loader.ts'
 import { createPluginsCommand } from '../../src/cli/plugins.ts'
+import { mainPath } from '../support/deployment.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { runCommand } from './run-command.ts'
-
-const mainPath = fileURLToPath(new URL('../../src/main.js', import.meta.url))
 
 /** `env -u`: tap would load itself into the process. */
 const run = (cwd: string, ...args: readonly string[]) => {

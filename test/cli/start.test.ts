@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, isRunning, mainPath, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -92,7 +92,7 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
   t.teardown(() => deployment.remove())
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, 'dist/src/main.js', 'start', '--config', deployment.dir])
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'start', '--config', deployment.dir])
   t.teardown(() => child.kill('SIGKILL'))
   const exited = once(child, 'exit')
   const errors = text(child.stderr)

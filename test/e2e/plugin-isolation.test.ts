@@ -182,3 +182,15 @@ t.test('what a plugin throws outside of a call is logged, and the gateway serves
   }
   t.equal(await resultFor('alice', 'varying', 'eth_gasPrice'), 'alice from alice')
 })
+
+t.test('a plugin has the classes of the gateway itself: an option that it refuses is reported at its place', async t => {
+  const refusing = createDeployment({ networks: { refusing: networkWith('refusing', ['../refusing.mjs']) } })
+  t.teardown(refusing.remove)
+  const plugin = `import { Misconfigured } from 'tollgate/plugin'
+    export default { name: 'refusing', summary: 'Refuses.', options: { type: 'object' },
+      create() { throw new Misconfigured([{ path: [], message: 'cannot work on this network' }]) } }`
+  writeFileSync(join(refusing.dir, 'refusing.mjs'), plugin)
+  const { code, stderr } = await refusing.runProgram('start')
+  t.equal(code, 78)
+  t.match(stderr, /refusing\.yaml:\d+:\d+: .*refusing: cannot work on this network/)
+})
