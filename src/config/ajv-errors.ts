@@ -7,7 +7,8 @@ import { formats } from './formats.ts'
 import { formatSuggestion, closestKey, didYouMeanKey } from '../util/did-you-mean.ts'
 import type { Problem } from './problem.ts'
 import { childSchema, describeSchema, schemaAt } from './schema.ts'
-import type { YamlFile } from './yaml-file.ts'
+import { formatCodePoint } from './yaml-errors.ts'
+import type { ExpandedText, YamlFile } from './yaml-file.ts'
 
 /** A map of options inside a file. */
 export interface OptionsLocation<S extends ObjectSchema = ObjectSchema> {
@@ -17,6 +18,8 @@ export interface OptionsLocation<S extends ObjectSchema = ObjectSchema> {
   /** Whose options they are; empty for the file itself. */
   readonly owner: string
   readonly schema: S
+  /** The options of other plugins, by name: a key may have been written in the wrong map. */
+  readonly otherOptions?: Readonly<Record<string, ObjectSchema>>
 }
 
 /** Ajv's errors about the map at the location, as problems: one for each mistake. */
@@ -52,8 +55,21 @@ const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string)
   const known = knownKeysAt(location, inside)
   const owner = formatOptionPath(location.owner, inside)
   const message = `unknown ${location.owner ? 'option' : 'key'} \`${key}\`${owner && ` of ${owner}`}`
-  const hint = didYouMeanKey(key, known) ?? hintOfOwner(location, key) ?? describeKeys(known)
+  const hint = suggestKey(key, known) ?? hintOfOwner(location, key) ?? hintOfOtherOwner(location, key) ?? describeKeys(known)
   return location.source.problemAtKey([...location.namePath, ...inside, key], message, hint)
+}
+
+/** The known key that was probably meant; it may look the same, where a letter is one of another alphabet. */
+const suggestKey = (key: string, known: readonly string[]): string | undefined => {
+  const [lookAlike] = /\P{ASCII}/u.exec(key) ?? []
+  const suggestion = didYouMeanKey(key, known)
+  return suggestion && lookAlike ? `${suggestion} (the key contains the character ${formatCodePoint(lookAlike)})` : suggestion
+}
+
+/** An option of another plugin. */
+const hintOfOtherOwner = ({ otherOptions = {} }: OptionsLocation, key: string): string | undefined => {
+  const owners = Object.keys(otherOptions).filter(name => Object.hasOwn(otherOptions[name]?.properties ?? {}, key))
+  return owners.length > 0 ? `\`${key}\` is an option of ${owners.map(name => `\`${name}\``).join(' and ')}` : undefined
 }
 
 /** A key that stands in the wrong map of these options. */
@@ -94,7 +110,9 @@ const holdsSecret = (wanted: Schema): boolean =>
 const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | undefined => {
   const value = source.valueAt(path)
   const text = source.expandedTexts.get(jsonPointer(path))
-  if (text && text.values.length > 0) return text.isBareVariable ? undefined : quotedVariableHint(wanted)
+  if (text && text.values.length > 0)
+    return surroundedVariableHint(text, value) ?? (text.isBareVariable ? undefined : quotedVariableHint(wanted))
+  if (typeof value === 'string' && /^[\u2018-\u201f\u00ab]/.test(value)) return `quotes must be straight ("), not ${formatCodePoint(value)}`
   if (wanted.type === 'boolean') return formatSuggestion(booleanSpellings[String(value).toLowerCase()])
   if (wanted.type === 'integer' && typeof value === 'string') return suggestInteger(value, wanted)
   if (wanted.type === 'array') return suggestList(value, wanted)
@@ -107,7 +125,7 @@ const suggestText = (value: unknown, { enum: values, format, examples: [example]
   const { suggest, example: formatExample } = format ? formats[format] : {}
   const shownExample = example ?? formatExample
   const hint = shownExample && `for example ${shownExample}`
-  if (typeof value === 'number')
+  if (typeof value === 'number' && Number.isFinite(value))
     return formatSuggestion(suggest?.(String(value))) ?? (suggest && !formatExample ? 'the unit is missing' : hint)
   if (typeof value !== 'string') return hint
   if (values) return didYouMeanKey(value, values)
@@ -143,6 +161,12 @@ const suggestList = (value: unknown, { items }: ArraySchema): string | undefined
   return `write [${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}]`
 }
 
+/** As from an environment file whose reader does not remove quotes. */
+const surroundedVariableHint = ({ variables }: ExpandedText, value: unknown): string | undefined =>
+  typeof value === 'string' && /^["'\s]|["'\s]$/.test(value)
+    ? `the value of ${variables.map(name => `\${${name}}`).join(' and ')} has quotes or spaces around it`
+    : undefined
+
 /** Only an unquoted variable can become a number or a boolean. */
 const quotedVariableHint = (wanted: Schema): string | undefined =>
   ['integer', 'number', 'boolean'].includes(wanted.type ?? '')
@@ -151,7 +175,11 @@ const quotedVariableHint = (wanted: Schema): string | undefined =>
 
 const describeKeys = (keys: readonly string[]): string => (keys.length > 0 ? `known keys: ${keys.join(', ')}` : 'it has no keys')
 
-const booleanSpellings: Readonly<Record<string, string>> = { yes: 'true', on: 'true', no: 'false', off: 'false' }
+/** With `true` and `false` themselves, which may stand in quotes. */
+const booleanSpellings: Readonly<Record<string, string>> = {
+  ...{ true: 'true', yes: 'true', on: 'true', 1: 'true' },
+  ...{ false: 'false', no: 'false', off: 'false', 0: 'false' },
+}
 
 /** `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. */
 export const formatOptionPath = (owner: string, path: Path): string =>

@@ -31,7 +31,7 @@ export interface PluginLoadFailure {
 /** Imports an external plugin; a path is relative to the file `referrer`, and so is the look-up of a package. */
 export const loadPlugin = async (use: string, referrer: string): Promise<LoadedPlugin> => {
   const location = resolvePluginPath(use, referrer)
-  if (location === undefined) return { reason: `package ${use} not found`, hint: `npm install ${use}` }
+  if (location === undefined) return notInstalled(use)
   if (!existsSync(location))
     return { reason: `file ${displayPath(location)} not found`, hint: 'paths are relative to the folder of this file' }
   if (isDirectory(location)) return { reason: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
@@ -46,6 +46,13 @@ export const loadPlugin = async (use: string, referrer: string): Promise<LoadedP
   // Under the URL of an import that failed Node.js fails for ever, also once the file has been corrected.
   imports.set(path, { content, url: `${pathToFileURL(location).href}?${content}` })
   return file.isStale === true ? loadPlugin(use, referrer) : loaded
+}
+
+const notInstalled = (use: string): PluginLoadFailure => {
+  if (use.startsWith('~'))
+    return { reason: `file ${use} not found`, hint: 'only a shell replaces ~: write an absolute path, or one relative to this file' }
+  if (/^\w{2,}:/.test(use)) return { reason: `${use} is a URL`, hint: 'a plugin is loaded from a file or a package: save it as a file' }
+  return { reason: `package ${use} not found`, hint: `npm install ${use}` }
 }
 
 const importPlugin = async (use: string, url: string, file: PluginFile): Promise<LoadedPlugin> => {

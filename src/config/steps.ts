@@ -100,9 +100,10 @@ type CheckedStep = Pick<StepDraft, 'step' | 'effective' | 'problems' | 'warnings
 const checkStepOptions = (
   { plugin, name, file }: Pick<Step, 'plugin' | 'name' | 'file'>,
   syntax: StepSyntax,
-  { source, optional }: StepReadContext,
+  { source, plugins, optional }: StepReadContext,
 ): CheckedStep => {
-  const location = { source, namePath: syntax.optionsPath, owner: source.maskValues(name), schema: plugin.options }
+  const otherOptions = Object.fromEntries(plugins.map(({ name, options }) => [name, options]))
+  const location = { source, namePath: syntax.optionsPath, owner: source.maskValues(name), schema: plugin.options, otherOptions }
   const { options, ...checked } = checkOptions(location, { optional })
   if (options === undefined || !isComplete(source, syntax.optionsPath, checked.omitted)) return checked
 

@@ -52,13 +52,18 @@ const findCause = (text: string, errorLine: number): YamlProblem | undefined => 
 /** What is wrong with the first characters of a line. */
 const describeStart = (line: string): Omit<YamlProblem, 'offset'> | undefined => {
   if (/^-[a-z][\w-]*:(\s|$)/i.test(line)) return { message: 'a space is missing after the dash' }
+  const found = formatCodePoint(line)
+  if (/^[\u2010-\u2015\u2022\u2212] /.test(line))
+    return { message: `a list item must begin with -, not ${found}`, hint: lookAlikeHint('-') }
+  if (/^[\w-]+\uff1a/.test(line)) return { message: 'a key must be followed by a colon, not U+FF1A', hint: lookAlikeHint(':') }
   if (!/^[\u00a0\u2000-\u200b\u202f\u205f\u3000]/.test(line)) return undefined
-  const codePoint = line.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')
-  return {
-    message: `indentation must be spaces, not U+${codePoint}`,
-    hint: 'it looks like a space, and may come from a web page: type a space in its place',
-  }
+  return { message: `indentation must be spaces, not ${found}`, hint: lookAlikeHint('a space') }
 }
+
+const lookAlikeHint = (meant: string): string => `it looks like ${meant}, and may come from a web page: type ${meant} in its place`
+
+/** The first character of a text, as Unicode names it: U+2013. */
+export const formatCodePoint = (text: string): string => `U+${(text.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
 const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter): ParsedProblem => {
   const offset = error.pos[0]

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isCollection, isMap, isScalar, isSeq } from 'yaml'
@@ -53,12 +54,25 @@ export interface YamlFile {
 /** Reads one file. Without `env`, `$` is a character like any other. */
 export const readYamlFile = (path: string, env?: Env): YamlFile => {
   try {
-    return parseYamlFile(readFileSync(path, 'utf8'), path, env)
+    const bytes = readFileSync(path)
+    return isUtf8(bytes) ? parseYamlFile(bytes.toString(), path, env) : unreadableFile(path, encodingProblem(bytes))
   } catch (error) {
     if (!isSystemError(error)) throw error
-    const problem = { file: displayPath(path), line: 1, column: 1, message: describeReadError(error) }
-    return { ...parseYamlFile('', path), isEmpty: false, problems: [problem] }
+    return unreadableFile(path, { line: 1, column: 1, message: describeReadError(error) })
   }
+}
+
+const unreadableFile = (path: string, problem: Omit<Problem, 'file'>): YamlFile => ({
+  ...parseYamlFile('', path),
+  isEmpty: false,
+  problems: [{ file: displayPath(path), ...problem }],
+})
+
+/** At the first character that is not UTF-8. */
+const encodingProblem = (bytes: Buffer): Omit<Problem, 'file'> => {
+  const linesBefore = (bytes.toString().split('\ufffd', 1)[0] ?? '').split('\n')
+  const place = { line: linesBefore.length, column: (linesBefore.at(-1) ?? '').length + 1 }
+  return { ...place, message: 'the file must be UTF-8', hint: 'save it with the encoding UTF-8' }
 }
 
 const isSystemError = (error: unknown): error is NodeJS.ErrnoException => error instanceof Error && 'code' in error

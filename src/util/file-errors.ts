@@ -8,5 +8,6 @@ const readErrorMessages: Readonly<Record<string, string>> = {
   ENOENT: 'no such file',
   ENOTDIR: 'no such file',
   EISDIR: 'this is a directory, not a file',
+  ELOOP: 'the symbolic links of this file form a loop',
   EACCES: 'the file cannot be read: permission denied',
 }

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import t from 'tap'
@@ -9,7 +9,7 @@ import { readNetworkConfig } from '../../src/config/network-config.ts'
 import { findParsedTable, writeParsedTables } from '../../src/config/parsed-tables.ts'
 import { formatProblems } from '../../src/config/problem.ts'
 import type { Problem } from '../../src/config/problem.ts'
-import { parseYamlFile } from '../../src/config/yaml-file.ts'
+import { parseYamlFile, readYamlFile } from '../../src/config/yaml-file.ts'
 import type { Path } from '../../src/plugin/plugin.ts'
 import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'
 
@@ -107,6 +107,27 @@ t.test('line ends of Windows, a byte order mark and wide characters do not chang
   t.same(positionsOf('"🌞é": { 日本: x }\n', ['🌞é', '日本']), ['1:13', '1:9'], 'columns count characters')
   const { sourceLine: source } = parseYamlFile('\ufeffa: 1\r\n', 'a.yaml').problemAt(['a'], '')
   t.equal(source, 'a: 1')
+  t.end()
+})
+
+t.test('a file in another encoding is a problem at its first character that is not UTF-8', t => {
+  const path = join(t.testdir(), 'a.yaml')
+  const problemOf = (bytes: Buffer): Problem | undefined => {
+    writeFileSync(path, bytes)
+    return readYamlFile(path).problems[0]
+  }
+  const expected = { message: 'the file must be UTF-8', hint: 'save it with the encoding UTF-8' }
+  t.match(problemOf(Buffer.from('\ufeffa: b', 'utf16le')), { line: 1, column: 1, ...expected })
+  t.match(problemOf(Buffer.from('a: b\nä: \xe4\n', 'latin1')), { line: 2, column: 1, ...expected })
+  t.match(problemOf(Buffer.concat([Buffer.from('a: ä\n# '), Buffer.of(0xe4)])), { line: 2, column: 3, ...expected })
+  t.equal(problemOf(Buffer.from('\ufeffä: 🙂')), undefined)
+  t.end()
+})
+
+t.test('a loop of symbolic links is named as such', t => {
+  const path = join(t.testdir(), 'a.yaml')
+  symlinkSync('a.yaml', path)
+  t.match(readYamlFile(path).problems, [{ line: 1, column: 1, message: 'the symbolic links of this file form a loop' }])
   t.end()
 })
 

@@ -160,4 +160,18 @@ export const fileMistakes: readonly Mistake[] = [
       'networks/arb.yaml:16:30: unexpected here: indentation, quotes or a comma may be missing before it -> quote a string that contains a variable: "${VAR}"',
     ],
   },
+  {
+    mistake: 'an en dash before an item',
+    network: [['  - key-auth', '  \u2013 key-auth']],
+    answers: [
+      'networks/arb.yaml:9:3: a list item must begin with -, not U+2013 -> it looks like -, and may come from a web page: type - in its place',
+    ],
+  },
+  {
+    mistake: 'a full-width colon',
+    network: [['chainId:', 'chainId\uff1a']],
+    answers: [
+      'networks/arb.yaml:2:1: a key must be followed by a colon, not U+FF1A -> it looks like :, and may come from a web page: type : in its place',
+    ],
+  },
 ]

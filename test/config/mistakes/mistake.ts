@@ -18,6 +18,7 @@ export interface Mistake {
   readonly files?: Readonly<Record<string, string>>
   readonly lineEnd?: '\r\n'
   readonly online?: true
+  readonly env?: Readonly<Record<string, string>>
   /** `file:line:column: message`, and after ` -> ` the hint; none where `check` rightly says nothing. */
   readonly answers: readonly string[]
 }
@@ -75,7 +76,7 @@ const methodTable = readFileSync('configs/methods/ethereum.yaml', 'utf8')
 
 /** What `check` says about the mistake, in the form of `answers`. */
 export const answersTo = async (t: Test, mistake: Mistake): Promise<readonly string[]> => {
-  const { network = [], gateway = [], files = {}, lineEnd = '\n', online = false } = mistake
+  const { network = [], gateway = [], files = {}, lineEnd = '\n', online = false, env = {} } = mistake
   const { out } = await runCheck(
     t,
     {
@@ -84,7 +85,7 @@ export const answersTo = async (t: Test, mistake: Mistake): Promise<readonly str
       'networks/arb.yaml': edit(networkText, ...network).replaceAll('\n', lineEnd),
       ...files,
     },
-    { dryRun: dryRunNetworks, plugins, args: ['--format', 'json', ...(online ? ['--online'] : [])] },
+    { dryRun: dryRunNetworks, plugins, env, args: ['--format', 'json', ...(online ? ['--online'] : [])] },
   )
   const report = JSON.parse(out.join('')) as Report
   return [...report.problems, ...report.warnings, ...report.failures.map(message => ({ message }))].map(formatAnswer)

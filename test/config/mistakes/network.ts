@@ -130,4 +130,14 @@ export const networkMistakes: readonly Mistake[] = [
     network: [['250ms', '0.25s']],
     answers: ['networks/arb.yaml:3:12: blockTime must be a duration such as 250ms, 10s or 5m, not "0.25s" -> did you mean `250ms`?'],
   },
+  {
+    mistake: 'a boolean in quotes',
+    network: [['methods: ethereum', 'methods: ethereum\noptional: "true"']],
+    answers: ['networks/arb.yaml:5:11: optional must be true or false, not "true" -> did you mean `true`?'],
+  },
+  {
+    mistake: 'a letter of another alphabet in a key',
+    network: [['pipeline:', 'pip\u0435line:']],
+    answers: ['networks/arb.yaml:7:1: unknown key `pip\u0435line` -> did you mean `pipeline`? (the key contains the character U+0435)'],
+  },
 ]

@@ -111,4 +111,19 @@ export const pipelineMistakes: readonly Mistake[] = [
       "networks/arb.yaml:10:5: a step must have one key, the plugin's name, not both `key-auth` and `network-access` -> indent `network-access` more if it is an option of key-auth",
     ],
   },
+  {
+    mistake: 'an option of another plugin',
+    network: [['upstream: { timeout: 10s }', 'upstream: { timeout: 10s, maxLag: 5 }']],
+    answers: ['networks/arb.yaml:18:31: unknown option `maxLag` of upstream -> `maxLag` is an option of `failover`'],
+  },
+  {
+    mistake: 'an option of two other plugins',
+    network: [['credits: {}', 'credits: { maxBytes: 64MiB }']],
+    answers: ['networks/arb.yaml:11:16: unknown option `maxBytes` of credits -> `maxBytes` is an option of `cache` and `upstream`'],
+  },
+  {
+    mistake: 'a time without end',
+    network: [['10s', '.inf']],
+    answers: ['networks/arb.yaml:18:26: upstream.timeout must be a duration such as 250ms, 10s or 5m, not Infinity'],
+  },
 ]

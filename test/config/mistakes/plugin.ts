@@ -113,4 +113,18 @@ export const pluginMistakes: readonly Mistake[] = [
     files: { 'p.js': edit(pluginText, ['minimum', 'minimun']) },
     answers: ['networks/arb.yaml:12:10: the options schema of ../p.js is invalid: unknown keyword `minimun`; did you mean `minimum`?'],
   },
+  {
+    mistake: 'a path with a tilde',
+    network: [['  - params: {}', '  - params: {}\n  - use: ~/p.js']],
+    answers: [
+      'networks/arb.yaml:13:10: file ~/p.js not found -> only a shell replaces ~: write an absolute path, or one relative to this file',
+    ],
+  },
+  {
+    mistake: 'a URL as a plugin',
+    network: [['  - params: {}', '  - params: {}\n  - use: https://plugins.test/p.js']],
+    answers: [
+      'networks/arb.yaml:13:10: https://plugins.test/**** is a URL -> a plugin is loaded from a file or a package: save it as a file',
+    ],
+  },
 ]

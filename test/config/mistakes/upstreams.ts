@@ -118,4 +118,19 @@ export const upstreamMistakes: readonly Mistake[] = [
     network: [['      upstreams:', '      openFor: 30s\n      upstreams:']],
     answers: ['networks/arb.yaml:15:7: unknown option `openFor` of failover -> `openFor` belongs in `failover.breaker`'],
   },
+  {
+    mistake: 'a variable whose value has quotes',
+    network: [['"http://127.0.0.1:1/own"', '"${OWN_URL}"']],
+    env: { OWN_URL: '"http://127.0.0.1:1"' },
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> the value of ${OWN_URL} has quotes or spaces around it',
+    ],
+  },
+  {
+    mistake: 'curly quotes',
+    network: [['"http://127.0.0.1:1/own"', '\u201chttp://127.0.0.1:1/own\u201d']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> quotes must be straight ("), not U+201C',
+    ],
+  },
 ]
