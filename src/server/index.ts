@@ -30,6 +30,7 @@ import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
 import { acceptPending, paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
+import { ResponseCompressor } from './response-compressor.ts'
 import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
@@ -99,6 +100,7 @@ export const openRpcListener = async ({
     memoryBudget,
     hintGc: openGcHints(),
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
+    compressor: new ResponseCompressor(),
     httpDate: openHttpDate(clock),
     countResponse: createResponseCounter(metrics),
     clock,

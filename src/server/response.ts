@@ -11,7 +11,7 @@ import type { RawHeaders } from './response-headers.ts'
 import { logAborted, recordResponse } from './response-records.ts'
 import type { ResponseOrigin } from './response-records.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { sendCompressed, shouldCompress, reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
+import { reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 
@@ -91,12 +91,12 @@ const sendLongResponse = (
 ): void => {
   const accepted = reserveForResponse(services, res, response, memory)
   setSendTimeout(services, res, origin.requestId)
-  const isCompressed = shouldCompress(res, accepted)
+  const isCompressed = services.compressor.shouldCompress(res, accepted)
   const closesConnection = services.activeRequests.isDraining
   res.writeHead(accepted.status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
   recordResponse(services, origin, accepted, accepted.status)
   if (accepted.body === undefined) res.end()
-  else if (isCompressed) sendCompressed(res, accepted.body)
+  else if (isCompressed) services.compressor.send(res, accepted.body)
   else sendChunks(res, accepted.body)
 }
 

@@ -7,6 +7,7 @@ import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
+import type { ResponseCompressor } from './response-compressor.ts'
 import type { ActiveRequests, EndpointByHost } from './rpc-request.ts'
 
 /** What all requests and all WebSockets of the RPC listener share. */
@@ -25,6 +26,7 @@ export interface RpcServices {
   /** Called with the length of each long response once it has been sent. */
   hintGc(byteLength: number): void
   readonly sendSingleWrite: SendSingleWrite
+  readonly compressor: ResponseCompressor
   /** The value of the Date header. */
   httpDate(): string
   readonly clock: Pick<Clock, 'monotonic'>

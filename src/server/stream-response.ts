@@ -1,6 +1,4 @@
 import type { ServerResponse } from 'node:http'
-import { Readable, pipeline } from 'node:stream'
-import { createGzip } from 'node:zlib'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import { overloaded } from '../services/memory-budget.ts'
@@ -11,7 +9,6 @@ import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import { minReadBytes, refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { isFailure } from '../plugin/reply.ts'
 
 /**
  * Reserves the bytes of a long response, until it has been sent. When the memory budget has no room for them, the response
@@ -70,21 +67,21 @@ export const maxSentBytesPerTurn = 1_048_576
  */
 export const sendChunks = (res: ServerResponse, { chunks }: ResponseBody): void => {
   const parts = splitByTurn(chunks)
-  const sendPart = (index: number): void => {
+  const sendPart = (): void => {
     if (res.destroyed) return
-    const part = parts[index] ?? []
-    const onFlushed = (): void => void (index < parts.length - 1 ? setImmediate(sendPart, index + 1) : res.end())
+    const part = parts.shift() ?? []
+    const onFlushed = (): void => void (parts.length > 0 ? setImmediate(sendPart) : res.end())
     res.cork()
     for (const [i, chunk] of part.entries()) res.write(chunk, 'latin1', i < part.length - 1 ? undefined : onFlushed)
     res.uncork()
   }
-  sendPart(0)
+  sendPart()
 }
 
 type Chunk = ResponseBody['chunks'][number]
 
 /** Each part has at most the bytes of one turn. */
-const splitByTurn = (chunks: readonly Chunk[]): readonly (readonly Chunk[])[] => {
+const splitByTurn = (chunks: readonly Chunk[]): (readonly Chunk[])[] => {
   let part: Chunk[] = []
   const parts = [part]
   let freeBytes = maxSentBytesPerTurn
@@ -101,28 +98,4 @@ const splitByTurn = (chunks: readonly Chunk[]): readonly (readonly Chunk[])[] =>
     }
   }
   return parts
-}
-
-/** Shorter responses are not worth compressing: 6 MB of logs become 0.4 MB, in 190 ms on another thread. */
-const minCompressedBytes = 131_072
-
-/** Results only: errors are short, and a proxy may inspect them. */
-export const shouldCompress = (res: ServerResponse, { body, replies }: RpcResponse): boolean =>
-  body !== undefined &&
-  body.byteLength >= minCompressedBytes &&
-  !replies.every(isFailure) &&
-  acceptsGzip(res.req.headers['accept-encoding'])
-
-const acceptsGzip = (header: string | string[] | undefined): boolean => /\bgzip\b(?!\s*;\s*q=0(\.0*)?\s*(,|$))/i.test(String(header ?? ''))
-
-/** Sends the chunks compressed, no faster than the caller reads. */
-export const sendCompressed = (res: ServerResponse, { chunks }: ResponseBody): void => {
-  const bytes = chunks.map(chunk => (typeof chunk === 'string' ? Buffer.from(chunk, 'latin1') : chunk))
-  // Only a caller that disconnects makes it fail, and then there is nobody to send an error to.
-  pipeline(Readable.from(takeEach(bytes)), createGzip({ level: 1 }), res, () => undefined)
-}
-
-/** Holds no reference to a chunk that it has yielded: V8 holds each Gzip, and all that leads to it, until a full collection. */
-function* takeEach(bytes: Uint8Array[]): Generator<Uint8Array> {
-  for (let chunk = bytes.shift(); chunk !== undefined; chunk = bytes.shift()) yield chunk
 }

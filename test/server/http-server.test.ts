@@ -12,6 +12,7 @@ import { paceConnections } from '../../src/server/connection-pacing.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
+import { ResponseCompressor } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
@@ -70,6 +71,7 @@ const services: RpcServices = {
   memoryBudget: new MemoryBudget(1 << 20),
   hintGc: () => undefined,
   sendSingleWrite: () => false,
+  compressor: new ResponseCompressor(),
   httpDate: () => '',
   countResponse: status => void counted.push(status),
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
@@ -14,6 +15,7 @@ import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import type { AccessLog } from '../../src/services/access-log.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
+import { ResponseCompressor, maxConcurrentCompressions } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
@@ -32,9 +34,14 @@ interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'mem
   readonly accessLog?: AccessLog
   /** Of each result, in bytes. */
   readonly resultBytes?: number
+  /** In place of zeros. */
+  readonly result?: Buffer
   /** Calls are answered when it resolves. */
   readonly whenAnswered?: Promise<void>
 }
+
+const callText = (more = '', body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}'): string =>
+  `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`
 
 const openServer = async (
   test: Test,
@@ -46,6 +53,7 @@ const openServer = async (
     accessLog = fakeAccessLog,
     upstream = 'own',
     resultBytes = defaultResultBytes,
+    result,
     whenAnswered,
   }: ServerOptions,
 ) => {
@@ -68,7 +76,7 @@ const openServer = async (
   let startedCalls = 0
   const answer = () => ({
     ...fakeResult('0'),
-    result: Buffer.alloc(resultBytes, '0'),
+    result: result ?? Buffer.alloc(resultBytes, '0'),
     charge,
     credits: 255,
     upstream,
@@ -97,6 +105,7 @@ const openServer = async (
     memoryBudget,
     hintGc,
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
+    compressor: new ResponseCompressor(),
     httpDate: () => '',
     countResponse: () => undefined,
     sendTimeoutMs,
@@ -106,16 +115,15 @@ const openServer = async (
     '127.0.0.1',
   )
   await once(server, 'listening')
-  const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
-  test.teardown(() => {
-    caller.destroy()
-    server.close()
-  })
-  const call = (body = '{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}', more = '') =>
-    caller.write(
-      `POST /v3/key HTTP/1.1\r\nHost: a\r\n${more}Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
-    )
-  return { log, activeRequests, memoryBudget, scheduler, caller, call, refunds, startedCalls: () => startedCalls }
+  test.teardown(() => void server.close())
+  const openCaller = (): Socket => {
+    const opened = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    test.teardown(() => void opened.destroy())
+    return opened
+  }
+  const caller = openCaller()
+  const call = (body?: string, more?: string) => caller.write(callText(more, body))
+  return { openCaller, log, activeRequests, memoryBudget, scheduler, caller, call, refunds, startedCalls: () => startedCalls }
 }
 
 t.test('a caller who reads nothing of a long response is disconnected, and the memory reserved for it is released', async t => {
@@ -328,6 +336,25 @@ t.test('the memory of long responses is free as soon as they have been sent, com
     const medianChange = changes.sort((one, other) => one - other)[7] ?? Infinity
     t.ok(medianChange < maxChangeBytes, `${headers}: ${memories}`)
   }
+})
+
+t.test('as many responses are compressed at once as there are threads; others are sent as they are, until one has ended', async t => {
+  const { openCaller } = await openServer(t, { result: randomBytes(defaultResultBytes), sendTimeoutMs: 60_000 })
+  const openSlowCaller = async () => {
+    const caller = openCaller()
+    caller.write(callText('Accept-Encoding: gzip\r\n'))
+    const head = await nextResponse(caller)
+    caller.pause()
+    return { caller, isCompressed: /^Content-Encoding: gzip\r$/m.test(head) }
+  }
+  const callers = []
+  for (let i = 0; i < maxConcurrentCompressions + 2; i++) callers.push(await openSlowCaller())
+  t.same(
+    callers.map(({ isCompressed }) => isCompressed),
+    callers.map((_, i) => i < maxConcurrentCompressions),
+  )
+  callers[0]?.caller.destroy()
+  while (!(await openSlowCaller()).isCompressed) await wait(20)
 })
 
 /** The collection runs in the turn after the end of a response. */

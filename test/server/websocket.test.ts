@@ -11,6 +11,7 @@ import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
+import { ResponseCompressor } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { WsConnections } from '../../src/server/websocket.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
@@ -79,6 +80,7 @@ const openServer = async (test: Test) => {
     memoryBudget,
     hintGc: () => undefined,
     sendSingleWrite: () => false,
+    compressor: new ResponseCompressor(),
     httpDate: () => '',
     countResponse: () => undefined,
   }
