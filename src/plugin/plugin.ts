@@ -58,7 +58,7 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   readonly handle: Handler<Reads, Writes>
   /**
    * Called once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole response,
-   * with its HTTP status. While WebSockets are open, called every 400 ms for each of their keys, with the origin of one of
+   * with its HTTP status. While WebSockets are open, called every 250 ms for each of their keys, with the origin of one of
    * the key's WebSockets: a failure of the kind `key` closes them all, and any other failure is ignored.
    */
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>

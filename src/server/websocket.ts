@@ -11,8 +11,11 @@ import type { AcceptUpgrade } from './ws-handshake.ts'
 import { WsKeyChecks } from './ws-key-checks.ts'
 
 const pingIntervalMs = 30_000
-/** A key revoked while a socket is silent closes it within 1 s: half of it for this, half for the key to be looked up anew. */
-const keyCheckIntervalMs = 400
+/**
+ * A key revoked while its WebSockets are silent closes them within 1 s: after 500 ms at most it is looked up anew, with the next check. The
+ * rest is for sending: thousands of WebSockets may have one key.
+ */
+const keyCheckIntervalMs = 250
 
 /** The units of an upgrade; what is read with it is counted by itself. */
 const unitsPerUpgrade = 2

@@ -149,10 +149,10 @@ for (const isStoreAsync of [false, true])
       const callers = [await connect('one'), await connect('one'), await connect('other')]
       const answer = (failure: Failure) => (network.refusal = isStoreAsync ? Promise.resolve(failure) : failure)
       network.admitCount = 0
-      clock.advance(400)
+      clock.advance(250)
       t.equal(network.admitCount, 2)
       answer(refuse('unavailable'))
-      clock.advance(400)
+      clock.advance(250)
       await new Promise(setImmediate)
       t.equal(network.admitCount, 4)
       t.ok(
@@ -161,10 +161,10 @@ for (const isStoreAsync of [false, true])
       )
       callers[2]?.caller.close()
       while (wsConnections.count > 2) await wait(1)
-      clock.advance(400)
+      clock.advance(250)
       t.equal(network.admitCount, 5, 'a key without WebSockets is checked no longer')
       answer(refuse('key'))
-      clock.advance(400)
+      clock.advance(250)
       t.same(await Promise.all(callers.map(({ closed }) => closed)), [1008, 1008, 1005])
       t.match(
         callers.map(({ messages }) => messages.map(text => JSON.parse(text))),
@@ -220,7 +220,7 @@ t.test('while a response is under way', async t => {
   t.test('a revoked key gets its error after the response, and then close 1008', async t => {
     const { caller, messages, closed, clock, network } = await openWithPendingResponse(t)
     network.refusal = refuse('key')
-    clock.advance(400)
+    clock.advance(250)
     await wait(0)
     caller.resume()
     t.equal(await closed, 1008)
