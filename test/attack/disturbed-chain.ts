@@ -34,12 +34,17 @@ export class DisturbedChain {
     for (const node of nodes) node.head = chain.tip
   }
 
-  /** As nodes answer calls: perhaps from before what has been published. The blocks of branches that were left are known. */
+  /**
+   * As nodes answer calls: each call goes to any node that has the block, so that calls about one head may be answered from several branches,
+   * and from before what has been published. The blocks of branches that were left are known.
+   */
   readonly fetch: Fetch = async (method, params) => {
-    const [best] = this.#model.nodes.filter(node => !this.#failing.has(node)).toSorted((a, b) => b.head.number - a.head.number)
-    const { blockHash = params[0] } = Object(params[0]) as { blockHash?: Json }
+    const { blockHash = params[0], toBlock = params[0] } = Object(params[0]) as { blockHash?: Json; toBlock?: Json }
     const known = this.#blocks.get(String(blockHash))
-    return known === undefined ? best?.answer(method, params) : responseAt(known, known, method, params)
+    if (known !== undefined) return responseAt(known, known, method, params)
+    const answering = this.#model.nodes.filter(node => !this.#failing.has(node))
+    const withBlock = answering.filter(({ head }) => toBlock === 'latest' || head.number >= Number(toBlock))
+    return (withBlock[this.#random(withBlock.length)] ?? answering[0])?.answer(method, params)
   }
 
   #moveChain(): void {
