@@ -22,7 +22,7 @@ export interface FilterOptions {
   /** The newest block before the filter. Without it, the filter is not stored. */
   readonly base?: BlockId | undefined
   /** Another process has kept the filter, which begins with resume(). */
-  readonly resumed?: { readonly firstBlock: number; readonly position: BlockId } | undefined
+  readonly resumed?: { readonly firstBlock: number; readonly position: BlockId; readonly writtenAt: number } | undefined
   /** The filter holds so many characters more, or fewer, than before. */
   onResize(filter: Filter, change: number): void
 }
@@ -43,6 +43,8 @@ export class Filter {
   readonly account: string
   /** Of the position: blocks up to this one were before the filter. */
   firstBlock: number
+  /** When the record was written from which this process goes on with the filter. */
+  readonly resumedFrom: number | undefined
   /** In monotonic ms. */
   usedAt: number
   /** Changes up to this block have been delivered. */
@@ -66,6 +68,7 @@ export class Filter {
     this.topic = topic
     this.account = account
     this.usedAt = usedAt
+    this.resumedFrom = resumed?.writtenAt
     this.firstBlock = this.#nextFirstBlock = resumed?.firstBlock ?? base?.number ?? 0
     this.position = resumed?.position ?? base
     this.#waiting = resumed && { updates: [], changes: [] }

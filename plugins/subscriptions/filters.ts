@@ -12,7 +12,7 @@ import type { Fetch } from './missed-changes.ts'
 import { RemoteFilters, feedUnavailable, missingFilter } from './remote-filters.ts'
 import type { FilterAnswer, FilterRequest } from './remote-filters.ts'
 import { StoredFilters } from './stored-filters.ts'
-import type { StoredFilter } from './stored-filters.ts'
+import type { StoredFilter, WrittenFilter } from './stored-filters.ts'
 import { mapKinds } from './subscription.ts'
 import type { SubscriptionKind } from './subscription.ts'
 
@@ -51,9 +51,9 @@ export class Filters {
       onTaken: filter => this.#remove(filter),
     })
     this.#remote = new RemoteFilters({
-      peers: options.peers,
+      ...options,
       stored: this.#stored,
-      has: id => this.#byId.has(id),
+      resumedFrom: id => this.#byId.get(id)?.resumedFrom,
       answer: request => this.#answer(request),
       resume: (filter, fetch) => this.#resume(filter, fetch),
     })
@@ -91,7 +91,7 @@ export class Filters {
   }
 
   /** It collects what comes while what was missed is fetched. */
-  async #resume(stored: StoredFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
+  async #resume(stored: WrittenFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
     const topic = topicOf(stored)
     if (topic === undefined) return undefined
     const filter = new Filter({ ...stored, topic, resumed: stored, usedAt: this.#options.clock.monotonic(), onResize: this.#onResize })

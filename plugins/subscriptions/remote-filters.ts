@@ -3,7 +3,7 @@ import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
 import { ownerOf } from './filter.ts'
 import type { Fetch } from './missed-changes.ts'
-import type { StoredFilter, StoredFilters } from './stored-filters.ts'
+import type { StoredFilters, WrittenFilter } from './stored-filters.ts'
 
 /** What a caller wants of a filter. It goes to the process that keeps the filter. */
 export interface FilterRequest {
@@ -24,14 +24,14 @@ const maxOwners = 10_000
 /** A filter may move while it is looked for. */
 const maxAttempts = 3
 
-export interface RemoteFiltersOptions extends Pick<Services, 'peers'> {
+export interface RemoteFiltersOptions extends Pick<Services, 'clock' | 'peers'> {
   readonly stored: StoredFilters
-  /** Does this process keep the filter by now? */
-  has(id: string): boolean
+  /** When the record was written from which this process goes on with the filter; undefined when it does not keep the filter. */
+  resumedFrom(id: string): number | undefined
   /** The answer of this process, for a filter that it keeps. */
   answer(request: FilterRequest): FilterAnswer | undefined
   /** The filter of a process that has ended belongs to this process now. */
-  resume(filter: StoredFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined>
+  resume(filter: WrittenFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined>
 }
 
 /**
@@ -63,14 +63,22 @@ export class RemoteFilters {
     fetch: Fetch,
     attemptsLeft: number,
   ): Promise<FilterAnswer | Failure | undefined> {
-    const { peers, stored, has, answer, resume } = this.#options
+    const { clock, peers, stored, resumedFrom, answer, resume } = this.#options
     const { id, account, action } = request
+    const sentAt = clock.now()
     const reply = await this.#ask(owner, request)
     if (typeof reply === 'object') return reply
+    // What was written later may count what the process has delivered to nobody.
+    const mayBeLost = (writtenAt: number) => reply === 'late' && action === 'changes' && writtenAt >= sentAt
+    const writtenAt = resumedFrom(id)
     // Another call has had it resumed here.
-    if (has(id)) return answer(request)
+    if (writtenAt !== undefined && !mayBeLost(writtenAt)) return answer(request)
     const found = await stored.find(id, account)
     if (reply === 'late' && typeof found !== 'object') return this.#giveUp(owner, request)
+    if (typeof found === 'object' && mayBeLost(found.filter.writtenAt)) {
+      await stored.take(id)
+      return this.#giveUp(found.owner, request)
+    }
     if (found === 'unavailable') return feedUnavailable
     if (found === undefined) return undefined
     const repeat = async (next: string) => (attemptsLeft > 1 ? this.#requestFrom(next, request, fetch, attemptsLeft - 1) : undefined)
@@ -96,7 +104,9 @@ export class RemoteFilters {
   /** The answer has not arrived. What the process may have delivered to nobody would be missing in the next answer: the filter ends. */
   #giveUp(owner: string, request: FilterRequest): Failure | undefined {
     if (request.action === 'criteria') return feedUnavailable
-    void this.#ask(owner, { ...request, action: 'uninstall' })
+    const uninstall = { ...request, action: 'uninstall' } as const
+    if (owner === this.#options.peers.name) this.#options.answer(uninstall)
+    else void this.#ask(owner, uninstall)
     return undefined
   }
 

@@ -15,6 +15,12 @@ export interface StoredFilter {
   readonly position: BlockId
 }
 
+/** As it was read from the store. */
+export interface WrittenFilter extends StoredFilter {
+  /** In ms since 1970, by the clock of the process that has written it. */
+  readonly writtenAt: number
+}
+
 export interface StoredFiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'network'> {
   /** The name of this process. */
   readonly owner: string
@@ -25,7 +31,7 @@ export interface StoredFiltersOptions extends Pick<Services, 'clock' | 'filterRe
 }
 
 interface FoundFilter {
-  readonly filter: StoredFilter
+  readonly filter: WrittenFilter
   /** Empty when it belongs to whoever takes it. */
   readonly owner: string
 }
@@ -99,18 +105,17 @@ export class StoredFilters {
   }
 
   /** As it was written last; undefined when it belongs to somebody else by now. */
-  async take(id: string): Promise<StoredFilter | undefined> {
+  async take(id: string): Promise<WrittenFilter | undefined> {
     const record = await this.#options.filterRecords.take('filter', id).catch(() => undefined)
     return record && this.#read(record)?.filter
   }
 
   /** Undefined for a filter of another network. */
-  #read({ id, account, value }: StoredRecord): FoundFilter | undefined {
+  #read({ id, account, value, expires }: StoredRecord): FoundFilter | undefined {
     const { network, owner, ...filter } = isJsonObject(value) ? value : {}
-    // Written by this class.
-    return network === this.#options.network.name
-      ? { filter: { ...filter, id, account } as unknown as StoredFilter, owner: String(owner) }
-      : undefined
+    if (network !== this.#options.network.name) return undefined
+    const stored = { ...filter, id, account } as unknown as StoredFilter // written by this class
+    return { filter: { ...stored, writtenAt: expires - this.#options.maxUnusedMs }, owner: String(owner) }
   }
 
   /** Other workers find the filter here from now on. While `run` lasts, this process is not taken for dead. */
@@ -214,9 +219,9 @@ export class StoredFilters {
     }
   }
 
-  #put({ id, account, ...filter }: StoredFilter, owner: string): Promise<void> {
+  #put({ id, account, kind, request, firstBlock, position }: StoredFilter, owner: string): Promise<void> {
     const { clock, filterRecords, network, maxUnusedMs } = this.#options
-    const value = { ...filter, position: { ...filter.position }, network: network.name, owner }
+    const value = { kind, request, firstBlock, position: { ...position }, network: network.name, owner }
     return filterRecords.put('filter', { id, account, value, expires: clock.now() + maxUnusedMs })
   }
 }

@@ -27,6 +27,8 @@ const openWorkers = (count: number) => {
   const stopped = new Set<number>()
   /** Workers whose answers do not arrive. */
   const late = new Set<number>()
+  /** An answer does not arrive. */
+  const onLate = { run: async (): Promise<void> => undefined }
   /** A process that is closed is about to say that it has ended. */
   const onEnd = { run: (): unknown => undefined }
   let writtenFilters = 0
@@ -56,7 +58,10 @@ const openWorkers = (count: number) => {
       },
       request: async (peer, payload) => {
         const answer = await handlers.get(peer)?.answer(JSON.parse(JSON.stringify(payload)) as Json)
-        if (answer !== undefined && late.has(Number(peer[0]))) return 'late'
+        if (answer !== undefined && late.has(Number(peer[0]))) {
+          await onLate.run()
+          return 'late'
+        }
         return answer === undefined ? 'absent' : { payload: JSON.parse(JSON.stringify(answer)) as Json }
       },
     }
@@ -101,6 +106,7 @@ const openWorkers = (count: number) => {
     publish,
     stopped,
     late,
+    onLate,
     onEnd,
     handlers,
     disconnect,
@@ -528,7 +534,7 @@ t.test('a filter whose process has ended', async t => {
   })
 
   t.test('does not fall back behind what was delivered when it was resumed', async t => {
-    const stored = { id: '0x1', account: 'alice', firstBlock: 1, position: idAt(2) }
+    const stored = { id: '0x1', account: 'alice', firstBlock: 1, position: idAt(2), writtenAt: 0 }
     const filter = new Filter({ ...stored, topic: { kind: 'newHeads' }, resumed: stored, usedAt: 0, onResize: () => undefined })
     const added = [4, 5].map(number => ({ ...idAt(number), json: '' }))
     t.ok(filter.follow({ removed: [], added }))
@@ -561,6 +567,32 @@ t.test('a filter whose process has ended', async t => {
     t.same(tip.block, { number: 2, hash: hashAt(2) })
     tip.remove({ number: 0, hash: hashAt(0), parentHash: '0x0' })
     t.equal(tip.block, undefined)
+  })
+
+  t.test('ends when an answer did not arrive, though the process that sent it has given the filter back since', async t => {
+    const { workers, clock, publish, late, onLate } = openWorkers(3)
+    const [owner, second, third] = workers as [Filters, Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
+    await owner.close()
+    t.same(textOf(await poll(clock, second, id, fetchFrom(3))), [hashAt(3)])
+    publish({ removed: [], added: [{ ...idAt(4), json: '' }] })
+    late.add(1)
+    onLate.run = async () => {
+      second.observe('newHeads', { removed: [idAt(4), idAt(3)], added: [] })
+      await settle(clock, 1_000)
+    }
+    for (const head of [5, 6]) t.equal(await poll(clock, third, id, fetchFrom(head)), undefined, 'block 4 would be missing')
+  })
+
+  t.test('goes on when an answer did not arrive from a process that has written nothing since, and is dead', async t => {
+    const { workers, clock, publish, late, stopped } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
+    await settle(clock, 2_000)
+    publish({ removed: [], added: [{ ...idAt(3), json: '' }] })
+    stopped.add(0)
+    late.add(0)
+    t.same(textOf(await poll(clock, other, id, fetchFrom(4))), [hashAt(3), hashAt(4)])
   })
 
   t.test('waits for a store that does not answer', async t => {
