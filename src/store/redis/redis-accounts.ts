@@ -5,6 +5,7 @@ import { applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { changesChannel, redisKeys } from './redis-layout.ts'
+import { dropLatestDay } from './redis-ledger.ts'
 import * as scripts from './redis-scripts.ts'
 
 /** Rows are JSON of these types, written by this program. */
@@ -53,7 +54,10 @@ const accountRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Ro
         const text = await rowAt(redisKeys.accounts, id)
         const row = parseRow<AccountRow>(text)
         if (text === null || row?.deleteAt !== deleteAt) return false
-        if (await runChange(scripts.removeAccount, scriptKeys, [row.name, id, text])) return true
+        const keyIds = (await hashedKeys(redis, id)).map(({ key }) => key.id)
+        if (!(await runChange(scripts.removeAccount, scriptKeys, [row.name, id, text]))) continue
+        await Promise.all([id, ...keyIds].map(each => dropLatestDay(redis, each)))
+        return true
       }
     },
     async account(idOrName) {

@@ -20,8 +20,13 @@ export const redisKeys = {
   /** String: how many changes of accounts and keys there have been. */
   changes: 'tollgate:{accounts}:changes',
 
-  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Expires after three days. */
+  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Expires after three days, if it is not the latest. */
   ledgerDay: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
+  /**
+   * String: the latest `ledgerDay` of one account. That row does not expire: Redis expires rows by its own clock, and one wrong date would
+   * grant the credits of the day again.
+   */
+  latestLedgerDay: (account: string): string => `tollgate:{${account}}:latest-day`,
 
   /** Sorted set: process -> its last heartbeat, ms since 1970. */
   processes: 'tollgate:{processes}:seen',

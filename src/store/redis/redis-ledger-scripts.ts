@@ -55,8 +55,8 @@ local function text(number) return string.format('%.0f', number) end
 
 /**
  * applyLeaseRequest() on the day of one account. A LeaseRequest has other names for `need` (minCredits), `want`
- * (desiredCredits), `share` (shareDivisor) and `told` (counters.granted).
- * KEYS: day. ARGV from 4: process, seq, day, need, want, limit, share; granted, returned, used, or three empty texts.
+ * (desiredCredits), `share` (shareDivisor) and `told` (counters.granted). The row of the latest day does not expire.
+ * KEYS: ledgerDay, latestLedgerDay. ARGV from 4: process, seq, day, need, want, limit, share; granted, returned, used, or three empty texts.
  */
 export const requestLease = script(`${readDay}
 local process, seq, day = 'p:' .. ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -76,7 +76,15 @@ if seq > last then
   leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[13]) or used
   local entry = text(granted) .. ' ' .. text(returned) .. ' ' .. text(used) .. ' ' .. text(seq)
   redis.call('HSET', KEYS[1], 'leased', text(leased), process, entry)
-  redis.call('PEXPIRE', KEYS[1], text((day + ${ledgerRetentionDays}) * ${dayMs} - now))
+  local latest = tonumber(redis.call('GET', KEYS[2]) or day)
+  local function expire(key, ofDay) redis.call('PEXPIRE', key, text((ofDay + ${ledgerRetentionDays}) * ${dayMs} - now)) end
+  if day < latest then
+    expire(KEYS[1], day)
+  else
+    if latest < day then expire(string.gsub(KEYS[1], '%d+$', text(latest)), latest) end
+    redis.call('PERSIST', KEYS[1])
+    redis.call('SET', KEYS[2], text(day))
+  end
 end
 return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased) }
 `)

@@ -19,7 +19,7 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
     if (!dayClock.isSynced()) await listLiveProcesses(redis, dayClock)
     const reply = await redis.runScript(
       scripts.requestLease,
-      [redisKeys.ledgerDay(request.account, request.day)],
+      [redisKeys.ledgerDay(request.account, request.day), redisKeys.latestLedgerDay(request.account)],
       [...dayClock.scriptArgs(), ...leaseArgs(request)],
     )
     const [today, endsInMs, granted, returned, used, remaining] = (reply as LeaseReply).map(Number) as LeaseReplyNumbers
@@ -43,14 +43,25 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
     const accounts = (await redis.sendCommand('HKEYS', redisKeys.accounts)) as string[]
     const keys = ((await redis.sendCommand('HVALS', redisKeys.keys)) as string[]).map(row => JSON.parse(row) as KeyRow)
     const limitedKeys = keys.flatMap(({ id, dailyCredits }) => (dailyCredits === undefined ? [] : [id]))
-    // Later rows have expired: a row is kept for three days after its day by the clock that wrote it.
+    // Other rows have expired: a row that is not the latest is kept for three days after its day by the clock that wrote it.
     const laterDays = Array.from({ length: ledgerRetentionDays }, (_, i) => to + 1 + i)
     await Promise.all(
-      [...accounts, ...limitedKeys].flatMap(account => laterDays.map(day => redis.sendCommand('DEL', redisKeys.ledgerDay(account, day)))),
+      [...accounts, ...limitedKeys].flatMap(account => [
+        dropLatestDay(redis, account, to),
+        ...laterDays.map(day => redis.sendCommand('DEL', redisKeys.ledgerDay(account, day))),
+      ]),
     )
     return { from, to }
   },
 })
+
+/** Drops the row of the account's latest day if that is after `after`. */
+export const dropLatestDay = async (redis: RedisConnection, account: string, after = -1): Promise<void> => {
+  const latest = Number(await redis.sendCommand('GET', redisKeys.latestLedgerDay(account)))
+  if (latest <= after) return
+  await redis.sendCommand('DEL', redisKeys.ledgerDay(account, latest))
+  await redis.sendCommand('DEL', redisKeys.latestLedgerDay(account))
+}
 
 /** `countedHours`: of how many hours of the day the credits of counts are summed, from the first. */
 const readDayTotals = async (

@@ -115,7 +115,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.match(await store.dayTotals('acc_1'), { leased: limit, used: limit - 1, held: 0, forfeited: 1 })
   })
 
-  t.test('takes the day from its own clock, and drops a day three days after it began', async t => {
+  t.test('takes the day from its own clock, and drops a day three days after it began, except the latest day of an account', async t => {
     await redis.send('FLUSHALL')
     const wrong = new TestClock(Date.UTC(2001, 0, 1))
     const store = await openStore(redis.address, wrong)
@@ -123,10 +123,40 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const { today, endsInMs } = await store.heartbeat('p1')
     const differenceMs = today * dayMs + dayMs - endsInMs - systemClock.now()
     t.ok(Math.abs(differenceMs) < 5_000, `${differenceMs} ms`)
-    const base = { account: 'acc_1', day: today, process: 'p1', minCredits: 0, limit: 9, shareDivisor: 1 }
-    await store.requestLease({ ...base, seq: 1, counters: undefined, desiredCredits: 5 })
-    const ttl = (await redis.send('PTTL', `tollgate:{acc_1}:day:${today}`)) as number
-    t.ok(Math.abs(ttl - endsInMs - 2 * dayMs) < 5_000, `${ttl} ms`)
+    const base = { account: 'acc_1', process: 'p1', minCredits: 0, limit: 9, shareDivisor: 1, counters: undefined, desiredCredits: 5 }
+    const ttlOf = async (day: number) => (await redis.send('PTTL', `tollgate:{acc_1}:day:${day}`)) as number
+    await store.requestLease({ ...base, day: today, seq: 1 })
+    t.equal(await ttlOf(today), -1, 'Redis expires rows by its clock: a wrong date would grant the credits of the day again')
+    await store.requestLease({ ...base, day: today + 1, seq: 2 })
+    const expectTtl = async (day: number) => {
+      const ttl = await ttlOf(day)
+      t.ok(Math.abs(ttl - endsInMs - (day - today + 2) * dayMs) < 5_000, `${ttl} ms`)
+    }
+    await expectTtl(today)
+    await store.requestLease({ ...base, day: today - 1, seq: 3 })
+    await expectTtl(today - 1)
+    t.equal(await ttlOf(today + 1), -1)
+  })
+
+  t.test('an account that is removed leaves no row of its ledger, and a repair none of a later day', async t => {
+    await redis.send('FLUSHALL')
+    const store = await openStore(redis.address, systemClock)
+    t.teardown(() => store.close())
+    await store.addAccount({ ...alice, deleteAt: 1 })
+    await store.addKey('hash', { id: 'key_1', account: alice.id, hint: 'x', dailyCredits: 9, created: 1 })
+    const { today } = await store.heartbeat('p1')
+    const base = { process: 'p1', minCredits: 0, limit: 9, shareDivisor: 1, counters: undefined, desiredCredits: 5 }
+    const rows = async () => ((await redis.send('KEYS', 'tollgate:*day*')) as string[]).filter(key => !key.includes('processes'))
+    const lease = (account: string, seq: number) => store.requestLease({ ...base, account, day: today + 3_652, seq })
+    await lease(alice.id, 1)
+    await lease('key_1', 2)
+    t.equal((await rows()).length, 4)
+    await store.resetDay()
+    t.same(await rows(), [])
+    await lease(alice.id, 3)
+    await lease('key_1', 4)
+    t.equal(await store.removeAccount(alice.id, 1), true)
+    t.same(await rows(), [])
   })
 
   t.test('answers thousands of concurrent commands in turn', async t => {
