@@ -13,7 +13,7 @@ import {
   logDataWords,
 } from './request-templates.ts'
 import type { RequestTemplate } from './request-templates.ts'
-import { cpuRatio, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
+import { cpuRatio, cpuRatioBeside, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
 import type { Figure } from './figures.ts'
 import { failingNode, hangingNode } from './hanging-node.ts'
 import { idleWebSockets } from './idle-websockets.ts'
@@ -44,6 +44,7 @@ const httpScenario = { path: '', transport: 'http:', connections: 32 } as const
 
 const baselineNames: Readonly<Record<Baseline, string>> = {
   http: 'bare node:http',
+  'http-workers': 'bare node:http, two workers',
   koa: 'Koa',
   proxy: 'parsing proxy',
   pipe: 'piping proxy',
@@ -147,12 +148,26 @@ const inBatches: RunCase = async (servers, reportSkipped) => {
   }
 }
 
-/** The same number of connections to each process: with fewer connections, fewer calls arrive together, and each costs a little more. */
+/**
+ * The same number of connections to each process: with fewer connections, fewer calls arrive together, and each costs a little more. The bare
+ * servers show what the same load costs in two processes whatever they do: with the load and the node they are four processes on few cores.
+ */
 const inTwoWorkers: RunCase = async (servers, reportSkipped) => {
   const one = { ...gatewayScenario(servers, storageAtRequest), name: 'tollgate, one process' }
-  const two = { ...one, name: 'tollgate, two workers', server: 'workers' as const, connections: 2 * one.connections }
-  const rows = await compareScenarios(servers, [one, two], reportSkipped)
-  return { rows, figures: [cpuRatio(rows, two.name, one.name, 1.1)] }
+  const bareOne = baselineScenario('http', storageAtRequest)
+  const inTwo = { processes: 2, connections: 2 * one.connections }
+  const two = { ...one, ...inTwo, name: 'tollgate, two workers', server: 'workers' as const }
+  const bareTwo = { ...baselineScenario('http-workers', storageAtRequest), ...inTwo }
+  const rows = await compareScenarios(servers, [one, two, bareOne, bareTwo], reportSkipped)
+  const title = 'CPU of two workers / one process: tollgate / bare node:http'
+  return {
+    rows,
+    figures: [
+      cpuRatio(rows, two.name, one.name),
+      cpuRatio(rows, bareTwo.name, bareOne.name),
+      cpuRatioBeside(rows, title, [two.name, one.name, bareTwo.name, bareOne.name], 1.03),
+    ],
+  }
 }
 
 /** One response at a time, so that peak minus idle memory is what one response takes. */

@@ -22,6 +22,20 @@ export const createFigure = (title: string, unit: Figure['unit'], value: Spread 
 export const cpuRatio = (rows: readonly ScenarioResult[], of: string, to: string, target?: number): Figure =>
   createFigure(`CPU of ${of} / ${to}`, '×', ratioOf(cpuMicrosOfRounds(rows, of), cpuMicrosOfRounds(rows, to)), target)
 
+/** How much more CPU a call takes in one scenario than in another, as a multiple of how much more it takes in two others. */
+export const cpuRatioBeside = (
+  rows: readonly ScenarioResult[],
+  title: string,
+  [of, to, besideOf, besideTo]: readonly [of: string, to: string, besideOf: string, besideTo: string],
+  target?: number,
+): Figure => {
+  const ratios = (one: string, other: string) => {
+    const base = cpuMicrosOfRounds(rows, other)
+    return cpuMicrosOfRounds(rows, one).map((value, i) => divide(value, base[i]))
+  }
+  return createFigure(title, '×', ratioOf(ratios(of, to), ratios(besideOf, besideTo)), target)
+}
+
 /** CPU per call of one scenario above that of another in the same rounds. */
 export const cpuDifference = (rows: readonly ScenarioResult[], of: string, above: string): Figure => {
   const base = cpuMicrosOfRounds(rows, above)

@@ -15,6 +15,8 @@ export interface Scenario {
   readonly path: string
   readonly transport: 'http:' | 'ws:'
   readonly connections: number
+  /** Processes that share the calls; 1 if absent. */
+  readonly processes?: number
   /** Calls in flight on each connection; 1 if absent. */
   readonly pipelining?: number
   /** A constant rate of all connections together; as many calls as possible if absent. */
@@ -117,14 +119,15 @@ const sendWarmUpRequest = async (
   await session.close()
 }
 
-/** V8 compiles what has run often enough: a slow or busy machine needs more runs to reach as many calls. */
+/** V8 compiles what has run often enough, in each process: a slow or busy machine needs more runs to reach as many calls. */
 const maxWarmUpRuns = 5
 const minWarmUpCalls = 5000
 const minWarmUpBytes = 200e6
 
 const warmUp = async (servers: BenchServers, scenario: Scenario, session: LoadSession): Promise<void> => {
+  const { processes = 1 } = scenario
   let [calls, bytes] = [0, 0]
-  for (let i = 0; i < maxWarmUpRuns && calls < minWarmUpCalls && bytes < minWarmUpBytes; i++) {
+  for (let i = 0; i < processes * maxWarmUpRuns && calls < processes * minWarmUpCalls && bytes < minWarmUpBytes; i++) {
     const result = await session.run({ durationMs: servers.settings.minWarmUpMs, ...pipeliningOf(scenario) })
     calls += result.responses * (scenario.request.batchSize ?? 1)
     bytes += result.bodyBytes

@@ -12,7 +12,7 @@ import { startServer, stopAll } from './server-process.ts'
 import type { ServerProcess } from './server-process.ts'
 
 /** What the gateway is compared with; each baseline is a file in baselines/. */
-export type Baseline = 'http' | 'koa' | 'proxy' | 'pipe' | 'ws'
+export type Baseline = 'http' | 'http-workers' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
 /** The servers that a case may start. */
 export type ServerName = 'gateway' | Variant['server'] | 'workers' | Baseline | `peer:${string}`

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { cannedResults } from '../request-templates.ts'
@@ -35,10 +36,14 @@ const respondToOne = ({ id, method }: RpcRequest): string =>
 const keepAliveTimeoutMs = 65_000
 
 /** Listens on the loopback interface, and prints the same line as the gateway. */
-export const listenAndAnnounce = (server: Server, port = 0): void => {
+export const listenAndAnnounce = async (server: Server, port = 0): Promise<void> => announce(await listen(server, port))
+
+/** Resolves with the port. */
+export const listen = async (server: Server, port = 0): Promise<number> => {
   server.keepAliveTimeout = keepAliveTimeoutMs
-  server.listen(port, '127.0.0.1', () => {
-    const { port } = server.address() as AddressInfo // the address of a TCP server is always an AddressInfo
-    process.stdout.write(`${JSON.stringify({ event: 'listening', rpc: `http://127.0.0.1:${port}` })}\n`)
-  })
+  await once(server.listen(port, '127.0.0.1'), 'listening')
+  return (server.address() as AddressInfo).port // the address of a TCP server is always an AddressInfo
 }
+
+export const announce = (port: number): void =>
+  void process.stdout.write(`${JSON.stringify({ event: 'listening', rpc: `http://127.0.0.1:${port}` })}\n`)
