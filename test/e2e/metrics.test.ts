@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { join, resolve } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
@@ -68,6 +69,61 @@ t.test('the dashboard and the alert rules name metrics and labels that exist', a
 
 t.test('promtool finds the alert rules valid', { skip: hasProgram('promtool') ? false : 'promtool is not installed' }, async t => {
   t.match(runPromtool(['check', 'rules', alertsFile]), /SUCCESS/)
+})
+
+/** For each alert, series of one sample a minute with which it fires alone, in the notation of promtool, and the minute in which it does. */
+const firingSeries: Readonly<Record<string, readonly [minute: number, series: Readonly<Record<string, string>>]>> = {
+  TollgateDown: [2, { 'up{job="tollgate"}': '0x10' }],
+  TollgateNoUpstream: [2, { 'tollgate_upstream_up{network="n",upstream="u"}': '0x10' }],
+  TollgateCallsFail: [
+    12,
+    { 'tollgate_calls_total{network="n",outcome="ok"}': '0+90x20', 'tollgate_calls_total{network="n",outcome="unavailable"}': '0+10x20' },
+  ],
+  TollgateInternalErrors: [12, { 'tollgate_calls_total{network="n",outcome="internal"}': '_x8 1x20' }],
+  TollgateSlowCalls: [
+    20,
+    {
+      'tollgate_call_duration_seconds_bucket{network="n",le="5"}': '0x30',
+      'tollgate_call_duration_seconds_bucket{network="n",le="10"}': '0+100x30',
+      'tollgate_call_duration_seconds_bucket{network="n",le="+Inf"}': '0+100x30',
+    },
+  ],
+  TollgateHeadStalled: [15, { 'tollgate_head_block{network="n"}': '7x20', 'tollgate_calls_total{network="n",outcome="ok"}': '0+9x20' }],
+  TollgateUpstreamDown: [
+    8,
+    { 'tollgate_upstream_up{network="n",upstream="u"}': '0x10', 'tollgate_upstream_up{network="n",upstream="v"}': '1x10' },
+  ],
+  TollgateUpstreamExcluded: [8, { 'tollgate_upstream_excluded{network="n",upstream="u",reason="lag"}': '1x10' }],
+  TollgateBreakerOpen: [8, { 'tollgate_upstream_breaker_open{network="n",upstream="u",class="logs"}': '1x10' }],
+  TollgateUpstreamRateLimited: [15, { 'tollgate_upstream_rate_limited{network="n",upstream="u"}': '1x20' }],
+  TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
+  TollgateSharedCacheDown: [8, { 'tollgate_shared_cache_up{redis="r"}': '0x10' }],
+  TollgateMemoryForCallers: [8, { tollgate_in_flight_bytes: '90x10', tollgate_in_flight_max_bytes: '100x10' }],
+  TollgateSocketsRefused: [8, { 'tollgate_sockets_refused_total{peer="caller"}': '0x5 1x5' }],
+  TollgateCertificateExpires: [70, { 'tollgate_tls_certificate_expiry_timestamp_seconds{option="listen.tls"}': '86400x80' }],
+  TollgateJwtKeysUnavailable: [12, { tollgate_jwt_keys_reload_successful: '0x20' }],
+  TollgateOpenFiles: [8, { 'process_open_fds{job="tollgate"}': '90x10', 'process_max_fds{job="tollgate"}': '100x10' }],
+  TollgateWorkersMissing: [4, { tollgate_workers_ready: '1x10', tollgate_workers_configured: '2x10' }],
+  TollgateEventLoopLag: [8, { 'nodejs_eventloop_lag_p99_seconds{job="tollgate"}': '0.2x10' }],
+  TollgateReloadFailed: [2, { tollgate_config_last_reload_successful: '0x10' }],
+  TollgateAlertsUndelivered: [8, { 'tollgate_alert_deliveries_total{channel="email",result="failed"}': '0x5 1x5' }],
+}
+
+t.test('each alert fires, and no other with it', { skip: hasProgram('promtool') ? false : 'promtool is not installed' }, async t => {
+  t.same(Object.keys(firingSeries).sort(), alerts.map(({ alert }) => alert).sort())
+  const tests = Object.entries(firingSeries).map(([alert, [minute, series]]) => ({
+    interval: '1m',
+    input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),
+    promql_expr_test: [
+      {
+        expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+        eval_time: `${minute}m`,
+        exp_samples: [{ labels: `{alertname="${alert}"}`, value: 1 }],
+      },
+    ],
+  }))
+  const dir = t.testdir({ 'rules.yaml': JSON.stringify({ rule_files: [resolve(alertsFile)], evaluation_interval: '1m', tests }) })
+  t.match(runPromtool(['test', 'rules', join(dir, 'rules.yaml')]), /SUCCESS/)
 })
 
 t.test('a gateway that has served calls', async t => {
