@@ -95,8 +95,9 @@ export class RemoteFilters {
       return attemptsLeft > 1 ? repeat(owner) : feedUnavailable
     }
     const taken = await stored.take(id)
-    if (taken !== undefined) return action === 'uninstall' ? { isRemoved: true } : resume(taken, fetch)
-    // Another process has been faster.
+    if (taken?.owner === found.owner) return action === 'uninstall' ? { isRemoved: true } : resume(taken.filter, fetch)
+    // Another process has been faster, and goes on with the filter.
+    if (taken !== undefined) await stored.putBack(taken.filter, taken.owner)
     await stored.wait()
     return repeat(owner)
   }

@@ -105,9 +105,9 @@ export class StoredFilters {
   }
 
   /** As it was written last; undefined when it belongs to somebody else by now. */
-  async take(id: string): Promise<WrittenFilter | undefined> {
+  async take(id: string): Promise<FoundFilter | undefined> {
     const record = await this.#options.filterRecords.take('filter', id).catch(() => undefined)
-    return record && this.#read(record)?.filter
+    return record && this.#read(record)
   }
 
   /** Undefined for a filter of another network. */
@@ -130,9 +130,9 @@ export class StoredFilters {
     }
   }
 
-  /** It belongs to whoever takes it next. */
-  async putBack(filter: StoredFilter): Promise<void> {
-    await this.#put(filter, '').catch(() => undefined)
+  /** Without an owner, it belongs to whoever takes it next. */
+  async putBack(filter: StoredFilter, owner = ''): Promise<void> {
+    await this.#put(filter, owner).catch(() => undefined)
   }
 
   /** Waits until a process that does not write any more counts as dead. */

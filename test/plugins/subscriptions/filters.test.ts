@@ -27,6 +27,8 @@ const openWorkers = (count: number) => {
   const stopped = new Set<number>()
   /** Workers whose answers do not arrive. */
   const late = new Set<number>()
+  /** A worker is about to take a filter out of the store. */
+  const beforeTake = { run: async (_worker: number): Promise<void> => undefined }
   /** An answer does not arrive. */
   const onLate = { run: async (): Promise<void> => undefined }
   /** A process that is closed is about to say that it has ended. */
@@ -42,8 +44,9 @@ const openWorkers = (count: number) => {
         }),
       find: (kind, id) => reach().then(() => records.find(kind, id)),
       take: (kind, id) =>
-        reach().then(() => {
+        reach().then(async () => {
           if (kind === 'filter-owner') onEnd.run()
+          else await beforeTake.run(i)
           return records.take(kind, id)
         }),
     }
@@ -107,6 +110,7 @@ const openWorkers = (count: number) => {
     stopped,
     late,
     onLate,
+    beforeTake,
     onEnd,
     handlers,
     disconnect,
@@ -485,6 +489,27 @@ t.test('a filter whose process has ended', async t => {
     t.same(textOf(await polled[1]), [], 'it is not lost for the second caller')
     answerFirst()
     t.same(textOf(await polled[0]), [hashAt(2), hashAt(3)])
+  })
+
+  t.test('goes on in one process alone, when two wait for the death of its own at once', async t => {
+    const { workers, clock, publish, kill, beforeTake } = openWorkers(3)
+    const [owner, second, third] = workers as [Filters, Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
+    await settle(clock, 1_000)
+    kill(0)
+    beforeTake.run = async worker => {
+      while (worker === 2 && second.of('newHeads').size === 0) await new Promise(setImmediate)
+    }
+    const polled = [poll(clock, second, id, fetchFrom(3)), poll(clock, third, id, fetchFrom(3))]
+    await settle(clock, 10_000)
+    t.same((await Promise.all(polled)).map(textOf), [[hashAt(3)], []])
+    t.same(
+      [second, third].map(filters => filters.of('newHeads').size),
+      [1, 0],
+    )
+    publish({ removed: [], added: [{ ...idAt(4), json: '' }] })
+    t.same(textOf(await request(third, 'changes', id)), [hashAt(4)])
+    t.same(textOf(await request(second, 'changes', id)), [])
   })
 
   t.test('is uninstalled for good while it is resumed, and stays when the upstreams fail then', async t => {
