@@ -12,7 +12,7 @@ export type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
 /** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */
 const maxRemovedBlocks = 64
 const maxNewBlocks = 512
-/** Upstreams may be on different branches, which differ in the newest blocks: these are fetched by their hashes. */
+/** Upstreams may be on different branches, which differ in the newest blocks: the logs of these are fetched by the hash of each. */
 const maxBlocksByHash = 32
 /** A reorg while the changes are fetched makes them wrong. */
 const maxAttempts = 3
@@ -36,18 +36,26 @@ export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Pr
 const fetchChangesUpTo = async (head: Block, filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
   const { removed, base } = await findFork(filter.position, head, fetch)
   if (head.number - base.number > maxNewBlocks) return 'unknown'
-  const branch = await fetchBranch(head, base, fetch)
+  const isAboutLogs = filter.kind === 'logs'
+  const branch = await fetchBranch({ head, base, maxBlocks: isAboutLogs ? maxBlocksByHash : maxNewBlocks }, fetch)
   const missed = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, branch }
-  const changes = filter.kind === 'logs' ? await fetchLogChanges(filter.request, missed, fetch) : await fetchHashes(missed, fetch)
+  // Removed blocks are no changes of a block filter: those of the new branch follow.
+  const changes = isAboutLogs ? await fetchLogChanges(filter.request, missed, fetch) : branch.map(({ hash }) => toText(hash))
   const position = { number: head.number, hash: head.hash }
   return { changes, position, firstBlock: Math.min(filter.firstBlock, base.number) }
 }
 
+interface Branch {
+  readonly head: Block
+  readonly base: BlockId
+  readonly maxBlocks: number
+}
+
 /** The newest blocks above the base, the oldest first. */
-const fetchBranch = async (head: Block, base: BlockId, fetch: Fetch): Promise<readonly BlockId[]> => {
+const fetchBranch = async ({ head, base, maxBlocks }: Branch, fetch: Fetch): Promise<readonly BlockId[]> => {
   const branch: Block[] = []
   let block = head
-  for (; block.number > base.number && branch.length < maxBlocksByHash; block = await fetchBlock(fetch, block.parentHash, 'unavailable'))
+  for (; block.number > base.number && branch.length < maxBlocks; block = await fetchBlock(fetch, block.parentHash, 'unavailable'))
     branch.push(block)
   // The upstream that has the base may be on another branch than the one that has the head, or ahead of it.
   if (block.number <= base.number && block.hash !== base.hash) throw new NoAnswer('unavailable')
@@ -145,13 +153,6 @@ const fetchLogs = async (criteria: Json, fetch: Fetch): Promise<readonly Json[]>
   const logs = await fetch('eth_getLogs', [criteria])
   if (!Array.isArray(logs)) throw new NoAnswer(logs === undefined ? 'unavailable' : 'unknown')
   return logs
-}
-
-/** Removed blocks are no changes of a block filter: those of the new branch follow. */
-const fetchHashes = async ({ from, branch }: MissedBlocks, fetch: Fetch): Promise<readonly string[]> => {
-  const hashes: string[] = []
-  for (let number = from; number < (branch[0]?.number ?? from); number++) hashes.push((await fetchBlock(fetch, toHexQuantity(number))).hash)
-  return [...hashes, ...branch.map(({ hash }) => hash)].map(toText)
 }
 
 /** One character per byte (latin1). */

@@ -4,6 +4,9 @@ import type { openModelHeads } from '../services/chain-heads/model-heads.ts'
 import { ancestorAt, responseAt } from '../support/model-chain.ts'
 import type { ModelBlock, ModelNode, RandomBelow } from '../support/model-chain.ts'
 
+/** Nodes that lag more get no calls; see `maxLag` of failover. */
+const maxLagBlocks = 10
+
 /** A chain with reorgs, at nodes that fail, lag, and stay on branches that were left. */
 export class DisturbedChain {
   reorgs = 0
@@ -35,14 +38,16 @@ export class DisturbedChain {
   }
 
   /**
-   * As nodes answer calls: each call goes to any node that has the block, so that calls about one head may be answered from several branches,
+   * As nodes answer calls: each call goes to any node that has the block and does not lag much, so that calls about one head may be answered from several branches,
    * and from before what has been published. The blocks of branches that were left are known.
    */
   readonly fetch: Fetch = async (method, params) => {
     const { blockHash = params[0], toBlock = params[0] } = Object(params[0]) as { blockHash?: Json; toBlock?: Json }
     const known = this.#blocks.get(String(blockHash))
     if (known !== undefined) return responseAt(known, known, method, params)
-    const answering = this.#model.nodes.filter(node => !this.#failing.has(node))
+    const living = this.#model.nodes.filter(node => !this.#failing.has(node))
+    const bestNumber = Math.max(...living.map(({ head }) => head.number))
+    const answering = living.filter(({ head }) => bestNumber - head.number <= maxLagBlocks)
     const withBlock = answering.filter(({ head }) => toBlock === 'latest' || head.number >= Number(toBlock))
     return (withBlock[this.#random(withBlock.length)] ?? answering[0])?.answer(method, params)
   }
