@@ -7,7 +7,7 @@ const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: (fo
 
 /**
  * Lets Node.js keep the compiled code of modules that are loaded from now on in the user's cache folder, which a start after this one
- * reads: 18 % less CPU. Node's own folder is one of /tmp, where another user could have left code. NODE_COMPILE_CACHE=DIR names
+ * reads: an eighth less CPU. Node's own folder is one of /tmp, where another user could have left code. NODE_COMPILE_CACHE=DIR names
  * another folder; NODE_DISABLE_COMPILE_CACHE=1 turns it off.
  */
 export const keepCompiledCode = (env: Readonly<Record<string, string | undefined>>): void => {
