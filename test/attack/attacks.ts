@@ -6,6 +6,7 @@ import { messageFuzz } from './fuzz-messages.ts'
 import { kills } from './kills.ts'
 import { maliciousNodes } from './malicious-nodes.ts'
 import { movingFilters } from './moving-filters.ts'
+import { pauses } from './pauses.ts'
 import { reloads } from './reloads.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
@@ -24,6 +25,7 @@ export const attacks: readonly Attack[] = [
   reloads,
   restarts,
   stops,
+  pauses,
   kills,
   exhaustion,
 ]

@@ -173,7 +173,8 @@ export const openCallers = (url: string, callsPerSecond: number, random: SeededR
   }
 }
 
-const sendCall = async (agent: Agent, url: string, method: string): Promise<string> => {
+/** The text of the response. */
+export const sendCall = async (agent: Agent, url: string, method: string): Promise<string> => {
   const sent = request(url, { agent, method: 'POST', headers: { 'content-type': 'application/json' } })
   sent.end(JSON.stringify({ jsonrpc: '2.0', id: 1, method }))
   const [response] = (await once(sent, 'response')) as [IncomingMessage]

@@ -1,13 +1,11 @@
-import { once } from 'node:events'
-import { Agent, request } from 'node:http'
-import type { IncomingMessage } from 'node:http'
-import { text } from 'node:stream/consumers'
+import { Agent } from 'node:http'
 import { setTimeout } from 'node:timers/promises'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack } from './attack.ts'
+import { sendCall } from './restarts.ts'
 
 export interface StopsOptions {
   readonly stops: number
@@ -23,7 +21,6 @@ const maxPauseMs = 40
 const loadBeforeStopMs = 500
 
 const expected = '{"jsonrpc":"2.0","id":1,"result":"0x7a69"}'
-const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
 
 /**
  * Stops a gateway with two workers under load, without a load balancer. Callers end once their connections are refused: until then,
@@ -71,18 +68,11 @@ const callUntilRefused = async (url: string, agent: Agent, random: SeededRandom)
   const failures: string[] = []
   for (let answered = 0; ; ) {
     await setTimeout(maxPauseMs * random.next())
-    const answer = await sendCall(agent, url).catch((error: NodeJS.ErrnoException) => error)
+    const answer = await sendCall(agent, url, 'eth_chainId').catch((error: NodeJS.ErrnoException) => error)
     if (answer === expected) answered += 1
     else if (answer instanceof Error && answer.code === 'ECONNREFUSED') return { answered, failures }
     else failures.push(String(answer))
   }
-}
-
-const sendCall = async (agent: Agent, url: string): Promise<string> => {
-  const headers = { 'content-type': 'application/json', 'content-length': body.length }
-  const sent = request(url, { agent, method: 'POST', headers }).end(body)
-  const [response] = (await once(sent, 'response')) as [IncomingMessage]
-  return text(response)
 }
 
 /** For each step of the scale. */
