@@ -75,18 +75,20 @@ export const addPerson = async (store: RecordStore, { account, name, role }: Per
   return { id, account, name, role }
 }
 
-/** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. */
-export const removePerson = async (store: RecordStore, { id }: Person): Promise<void> => {
+/** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. Of several removals at once, one is true. */
+export const removePerson = async (store: RecordStore, { id }: Person): Promise<boolean> => {
   const removed = toPerson(await store.takeRecord('person', id))
   if (removed?.email !== undefined) await store.takeRecord('email', removed.email)
   await unlinkIdentity(store, id)
+  return removed !== undefined
 }
 
 /** The identity of an OpenID Connect provider by which the person has signed in no longer does. Rows of older versions are the hash alone. */
-export const unlinkIdentity = async (store: RecordStore, id: string): Promise<void> => {
-  const { value } = (await store.takeRecord('identity-of', id)) ?? {}
-  const identity = isJsonObject(value) ? value['hash'] : value
+export const unlinkIdentity = async (store: RecordStore, id: string): Promise<boolean> => {
+  const unlinked = await store.takeRecord('identity-of', id)
+  const identity = isJsonObject(unlinked?.value) ? unlinked.value['hash'] : unlinked?.value
   if (typeof identity === 'string') await store.takeRecord('identity', identity)
+  return unlinked !== undefined
 }
 
 /**

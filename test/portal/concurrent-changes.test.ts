@@ -93,6 +93,12 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.same([names.filter(name => name === 'alice').length, names.filter(name => name === 'bob').length], [1, 1])
   })
 
+  t.test('a person who is removed several times at once is removed once', async t => {
+    const person = await addWithEmail('removed')
+    const removed = await Promise.all([store, other, store].map(each => removePerson(each, person)))
+    t.same([...removed].sort(), [false, false, true])
+  })
+
   t.test('an identity that is unlinked while it is linked signs nobody in', async t => {
     const { id, email } = await addWithEmail('linked')
     const [provider, identity] = [

@@ -1,7 +1,14 @@
 import { readFile } from 'node:fs/promises'
 import t from 'tap'
 import type { Page, Request } from 'playwright-core'
+import { openPortal } from '../../src/portal/index.ts'
+import { addPerson, createSignInToken, signInUrl } from '../../src/portal/people.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import { dayMs } from '../../src/util/dates.ts'
+import { tempFolder } from '../store/temp-store.ts'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
@@ -189,6 +196,18 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.$$eval('[role=alert]', found => found.length), 0)
   })
 
+  t.test('an invitation says which field is wrong and why', async t => {
+    await openPage(page, 'Access')
+    const form = 'form[aria-label="Add a person"]'
+    await page.fill(`${form} >> label:has-text("Name")`, 'bob')
+    await page.fill(`${form} >> label:has-text("E-mail")`, 'bob')
+    await page.click(`${form} >> button`)
+    const email = page.locator(`${form} .field:has(label:has-text("E-mail"))`)
+    t.equal(await email.locator('.error').textContent(), 'email must be an e-mail address')
+    t.equal(await email.locator('input').getAttribute('aria-invalid'), 'true')
+    t.equal(await page.locator(`${form} [aria-invalid=true]`).count(), 1)
+  })
+
   t.test('every page passes axe in both themes', async t => {
     // Only colors differ between the themes.
     for (const [colorScheme, rules] of [['light'], ['dark', ['color-contrast']]] as const) {
@@ -293,4 +312,46 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       [],
     )
   })
+})
+
+t.test('a page that is left open over midnight shows the new day', { skip: skipWithoutChromium }, async t => {
+  const midnight = Date.UTC(2026, 0, 16)
+  const clock = new TestClock(midnight - 90_000)
+  const path = await tempFolder(t)
+  const store = await openStore({ kind: 'lmdb', path }, clock)
+  const account = { id: 'acc_1', name: 'alice', plan: 'core', created: clock.now() }
+  await store.addAccount(account)
+  const lease = { account: account.id, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
+  await store.requestLease({ ...lease, day: midnight / dayMs - 1, seq: 1, counters: undefined, desiredCredits: 400 })
+  await store.requestLease({
+    ...lease,
+    day: midnight / dayMs - 1,
+    seq: 2,
+    counters: { granted: 400, returned: 0, used: 240 },
+    desiredCredits: 0,
+  })
+  const portal = await openPortal({
+    ...{ address: { host: '127.0.0.1', port: 0 }, store, storeAddress: { kind: 'lmdb', path }, clock, log: new TestLog(), version: '0' },
+    ...{ trustedProxies: [], networks: [], plans: { core: { name: 'core', dailyCredits: 1_000, forwarding: false } } },
+    ...{ usageRetentionMs: dayMs, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
+    describeMethods: async () => new Map(),
+    headsStatus: () => [],
+  })
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    await portal.stop()
+    await store.close()
+  })
+  const page = await browser.newPage()
+  await page.clock.install({ time: clock.now() })
+  const person = await addPerson(store, { account: account.id, name: 'owner', role: 'owner' })
+  await page.goto(signInUrl(portal.url, await createSignInToken(store, clock, person)))
+  await page.waitForSelector('[data-testid=credits-used] >> text=/^240 used of 1,000/')
+  await page.waitForSelector('section[aria-label="Reset"] >> text=1 min')
+  await page.clock.fastForward(120_000)
+  clock.advance(120_000)
+  await page.waitForSelector('[data-testid=credits-used] >> text=/^0 used of 1,000/')
+  await page.waitForSelector('section[aria-label="Reset"] >> text=23 h 59 min')
+  t.match(await page.textContent('[data-testid=credits-left]'), '1,000')
 })

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals'
 import type { RequestError } from './request.ts'
 
-/** Sends a form once; keeps what was answered and what was wrong. */
+/** Sends a form once, also when it is clicked again before the answer; keeps what was answered and what was wrong. */
 export const useSubmit = <Answer>(send: (values: FormData) => Promise<Answer>) => {
   const answer = useSignal<Answer | undefined>(undefined)
-  const error = useSignal<string | undefined>(undefined)
+  const error = useSignal<RequestError | undefined>(undefined)
   const isSending = useSignal(false)
   const submit = async (event: SubmitEvent): Promise<void> => {
     event.preventDefault()
@@ -16,7 +16,7 @@ export const useSubmit = <Answer>(send: (values: FormData) => Promise<Answer>) =
       error.value = undefined
       form.reset()
     } catch (reason) {
-      error.value = (reason as RequestError).message // request() throws nothing else
+      error.value = reason as RequestError // request() throws nothing else
     } finally {
       isSending.value = false
     }

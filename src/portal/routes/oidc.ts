@@ -94,7 +94,7 @@ export const oidcRoutes = [
       const identity = await findLinkedIdentity(store, person.id)
       if (identity === undefined || identity.hash !== id) throw notFound('identity')
       checkOtherSignIn(services, person)
-      await unlinkIdentity(store, person.id)
+      if (!(await unlinkIdentity(store, person.id))) throw notFound('identity')
       const change = {
         action: 'person-changed',
         target: person.id,

@@ -128,7 +128,7 @@ export const peopleRoutes = [
     async handle({ person, params: { id } }, services) {
       const removed = await findColleague(services, person, id)
       if (removed.id === person.id) throw new ApiError(409, 'self', 'another owner must remove you')
-      await removePerson(services.store, removed)
+      if (!(await removePerson(services.store, removed))) throw notFound('person')
       const change = { action: 'person-removed', target: removed.id, before: { name: removed.name, role: removed.role } } as const
       await accountsAs(services, person).recordOf(person.account, change)
       await signOutEverywhere(services.store, removed)
@@ -176,7 +176,7 @@ export const peopleRoutes = [
       const { store } = services
       const found = (await listAccessTokens(store, person)).find(token => token.id === id)
       if (found === undefined) throw notFound('token')
-      await store.takeRecord('token', found.id)
+      if ((await store.takeRecord('token', found.id)) === undefined) throw notFound('token')
       const change = { action: 'token-removed', target: found.id, before: { name: found.name } } as const
       await accountsAs(services, person).recordOf(person.account, change)
     },

@@ -20,7 +20,7 @@ export const Field = ({ label, help, error, children }: FieldProps) => {
       <label for={id}>{label}</label>
       {children({ id, describedBy: note === undefined ? undefined : noteId })}
       {note !== undefined && (
-        <p id={noteId} class={error === undefined ? 'help' : 'error'}>
+        <p id={noteId} class={error === undefined ? 'help' : 'error'} role={error === undefined ? undefined : 'alert'}>
           {note}
         </p>
       )}

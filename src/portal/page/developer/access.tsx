@@ -1,13 +1,13 @@
 import { useSignal } from '@preact/signals'
 import { session } from '../api.ts'
 import type { AccessToken, Identity, Person, Role, SignInOptions } from '../api.ts'
-import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
+import { Notice, Select, TextField } from '../components/controls.tsx'
+import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import { useSubmit } from '../use-submit.ts'
 
 const text = texts.access
 
@@ -104,29 +104,33 @@ const EmailAddress = ({ person: { id, email, emailVerified }, canConfirm }: { re
 
 const AddPerson = ({ onAdded }: { onAdded(): void }) => {
   const role = useSignal<string>('developer')
-  const { answer, error, isSending, submit } = useSubmit(async values => {
+  const send = async (values: FormData) => {
     const email = String(values.get('email') ?? '').trim()
     const person = { name: values.get('name'), role: role.value as Role, ...(email !== '' && { email }) }
     const added = await request<{ readonly link: string }>('POST', '/people', person)
     onAdded()
     return added
-  })
+  }
   return (
-    <form class="card form" onSubmit={submit} aria-label={text.addPerson}>
-      <h3>{text.addPerson}</h3>
-      <TextField label={texts.keys.name} name="name" required error={error.value} />
-      <TextField label={text.email} name="email" help={text.emailHelp} />
-      <Select label={text.role} options={['viewer', 'developer', 'owner']} value={role.value} onChange={value => (role.value = value)} />
-      <button type="submit" disabled={isSending.value}>
-        {text.addPerson}
-      </button>
-      {answer.value !== undefined && (
-        <div role="status">
-          <p>{text.linkHelp}</p>
-          <CopyText text={answer.value.link} label={text.link} />
-        </div>
+    <Form
+      title={text.addPerson}
+      heading="h3"
+      send={send}
+      done={({ link }) => <ShownOnce help={text.linkHelp} text={link} label={text.link} />}
+    >
+      {errorOf => (
+        <>
+          <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
+          <TextField label={text.email} name="email" help={text.emailHelp} error={errorOf('email')} />
+          <Select
+            label={text.role}
+            options={['viewer', 'developer', 'owner']}
+            value={role.value}
+            onChange={value => (role.value = value)}
+          />
+        </>
       )}
-    </form>
+    </Form>
   )
 }
 
@@ -169,13 +173,13 @@ const Identities = () => {
 const Tokens = () => {
   const tokens = useRequest<readonly AccessToken[]>('/tokens')
   const removal = useRemove(tokens.reload)
-  const { answer, error, isSending, submit } = useSubmit(async values => {
+  const create = async (values: FormData) => {
     const days = String(values.get('days') ?? '')
     const body = { name: String(values.get('name')).trim(), ...(days !== '' && { days: Number(days) }) }
     const created = await request<AccessToken & { readonly token: string }>('POST', '/tokens', body)
     tokens.reload()
     return created
-  })
+  }
   return (
     <>
       <h2>{text.tokens}</h2>
@@ -205,20 +209,19 @@ const Tokens = () => {
           },
         ]}
       />
-      <form class="card form" onSubmit={submit} aria-label={text.createToken}>
-        <h3>{text.createToken}</h3>
-        <TextField label={texts.keys.name} name="name" required error={error.value} />
-        <TextField label={text.days} name="days" type="number" />
-        <button type="submit" disabled={isSending.value}>
-          {text.createToken}
-        </button>
-        {answer.value !== undefined && (
-          <div role="status">
-            <p>{text.saveToken}</p>
-            <CopyText text={answer.value.token} label={text.newToken} />
-          </div>
+      <Form
+        title={text.createToken}
+        heading="h3"
+        send={create}
+        done={({ token }) => <ShownOnce help={text.saveToken} text={token} label={text.newToken} />}
+      >
+        {errorOf => (
+          <>
+            <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
+            <TextField label={text.days} name="days" type="number" error={errorOf('days')} />
+          </>
         )}
-      </form>
+      </Form>
     </>
   )
 }

@@ -1,14 +1,14 @@
 import { useSignal } from '@preact/signals'
 import { session } from '../api.ts'
 import type { AlertDelivery, Alerts as AlertsOfAccount, SignInOptions } from '../api.ts'
-import { Checkbox, CopyText, Notice, TextField } from '../components/controls.tsx'
+import { Checkbox, Notice, TextField } from '../components/controls.tsx'
+import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { listOf } from '../list-of.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import { useSubmit } from '../use-submit.ts'
 
 const text = texts.alerts
 
@@ -44,52 +44,56 @@ interface ThresholdsProps {
 }
 
 const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
-  const { answer, error, isSending, submit } = useSubmit(async values => {
+  const save = async (values: FormData) => {
     const [daily, monthly] = ['daily', 'monthly'].map(name => listOf(values.get(name)).map(Number))
     const changed = await request('PATCH', '/alerts', { daily, monthly, ...(canMail && { email: values.get('email') !== null }) })
     onChanged()
     return changed
-  })
+  }
   return (
-    <form class="card form" onSubmit={submit} aria-label={text.thresholds}>
-      <h2>{text.thresholds}</h2>
-      <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={error.value} />
-      <TextField label={text.monthly} name="monthly" help={text.monthlyHelp} value={alerts.monthly.join(', ')} />
-      {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
-      {canMail && (
-        <p class="help">
-          {alerts.mailReceivers.length === 0 ? text.noMailReceivers : `${text.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
-        </p>
+    <Form title={text.thresholds} button={text.save} send={save} done={() => <p role="status">{text.saved}</p>}>
+      {errorOf => (
+        <>
+          <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={errorOf('daily')} />
+          <TextField
+            label={text.monthly}
+            name="monthly"
+            help={text.monthlyHelp}
+            value={alerts.monthly.join(', ')}
+            error={errorOf('monthly')}
+          />
+          {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
+          {canMail && (
+            <p class="help">
+              {alerts.mailReceivers.length === 0 ? text.noMailReceivers : `${text.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
+            </p>
+          )}
+        </>
       )}
-      <button type="submit" disabled={isSending.value}>
-        {text.save}
-      </button>
-      {answer.value !== undefined && <p role="status">{text.saved}</p>}
-    </form>
+    </Form>
   )
 }
 
 const Webhook = ({ url, onChanged }: { readonly url: string | undefined; onChanged(): void }) => {
-  const { answer, error, isSending, submit } = useSubmit(async values => {
+  const set = async (values: FormData) => {
     const created = await request<{ readonly secret: string }>('POST', '/alerts/webhook', { url: String(values.get('url')).trim() })
     onChanged()
     return created
-  })
+  }
   return (
-    <form class="card form" onSubmit={submit} aria-label={text.webhook}>
-      <h2>{text.webhook}</h2>
-      {url !== undefined && <CurrentWebhook url={url} onChanged={onChanged} />}
-      <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={error.value} />
-      <button type="submit" disabled={isSending.value}>
-        {url === undefined ? text.set : text.replace}
-      </button>
-      {answer.value !== undefined && (
-        <div role="status">
-          <p>{text.saveSecret}</p>
-          <CopyText text={answer.value.secret} label={text.secret} />
-        </div>
+    <Form
+      title={text.webhook}
+      button={url === undefined ? text.set : text.replace}
+      send={set}
+      done={({ secret }) => <ShownOnce help={text.saveSecret} text={secret} label={text.secret} />}
+    >
+      {errorOf => (
+        <>
+          {url !== undefined && <CurrentWebhook url={url} onChanged={onChanged} />}
+          <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={errorOf('url')} />
+        </>
       )}
-    </form>
+    </Form>
   )
 }
 

@@ -15,7 +15,7 @@ export const ConfirmEmail = () => {
   return (
     <main class="sign-in" id="content">
       <h1>{text.title}</h1>
-      <Notice text={error.value} />
+      <Notice text={error.value?.message} />
       {answer.value === undefined ? (
         <form class="form" onSubmit={submit} aria-label={text.title}>
           <p>{text.how}</p>

@@ -1,13 +1,13 @@
-import { useSignal } from '@preact/signals'
 import { session } from '../api.ts'
 import type { Key, NewKey } from '../api.ts'
 import { CopyText, Notice, TextField } from '../components/controls.tsx'
+import { Form } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { listOf } from '../list-of.ts'
 import { newKey } from '../new-key.ts'
-import { RequestError, request } from '../request.ts'
+import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 
@@ -33,19 +33,9 @@ export const Keys = () => {
   )
 }
 
-const fields = ['name', 'networks', 'methods', 'origins', 'ips', 'dailyCredits', 'rate', 'burst', 'days']
-
 const CreateKey = ({ onCreated }: { onCreated(): void }) => {
-  const error = useSignal<RequestError | undefined>(undefined)
-  const isSending = useSignal(false)
-  const create = async (event: SubmitEvent): Promise<void> => {
-    event.preventDefault()
-    // A second click while the first is on its way must not create a second key.
-    if (isSending.value) return
-    isSending.value = true
-    const form = event.currentTarget as HTMLFormElement
-    const values = new FormData(form)
-    const body = {
+  const create = async (values: FormData): Promise<void> => {
+    newKey.value = await request<NewKey>('POST', '/keys', {
       name: String(values.get('name')).trim(),
       networks: listOf(values.get('networks')),
       methods: listOf(values.get('methods')),
@@ -55,37 +45,25 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       ...(values.get('rate') !== '' && { rate: String(values.get('rate')).trim() }),
       ...(values.get('burst') !== '' && { burst: Number(values.get('burst')) }),
       ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
-    }
-    try {
-      newKey.value = await request<NewKey>('POST', '/keys', body)
-      error.value = undefined
-      form.reset()
-      onCreated()
-    } catch (reason) {
-      error.value = reason as RequestError // request() throws nothing else
-    } finally {
-      isSending.value = false
-    }
+    })
+    onCreated()
   }
-  const errorOf = (field: string) => (error.value?.field?.split('.')[0] === field ? error.value.message : undefined)
-  const hasField = fields.some(field => errorOf(field) !== undefined)
   return (
-    <form class="card form" onSubmit={event => void create(event)} aria-label={text.create}>
-      <h2>{text.create}</h2>
-      <TextField label={text.name} name="name" required error={errorOf('name')} />
-      <TextField label={text.networks} name="networks" help={text.networksHelp} error={errorOf('networks')} />
-      <TextField label={text.methods} name="methods" help={text.methodsHelp} error={errorOf('methods')} />
-      <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
-      <TextField label={text.ips} name="ips" help={text.ipsHelp} error={errorOf('ips')} />
-      <TextField label={text.limit} name="dailyCredits" type="number" help={text.limitHelp} error={errorOf('dailyCredits')} />
-      <TextField label={text.rate} name="rate" help={text.rateHelp} error={errorOf('rate')} />
-      <TextField label={text.burst} name="burst" type="number" help={text.burstHelp} error={errorOf('burst')} />
-      <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
-      {!hasField && <Notice text={error.value?.message} />}
-      <button type="submit" disabled={isSending.value}>
-        {text.create}
-      </button>
-    </form>
+    <Form title={text.create} send={create}>
+      {errorOf => (
+        <>
+          <TextField label={text.name} name="name" required error={errorOf('name')} />
+          <TextField label={text.networks} name="networks" help={text.networksHelp} error={errorOf('networks')} />
+          <TextField label={text.methods} name="methods" help={text.methodsHelp} error={errorOf('methods')} />
+          <TextField label={text.origins} name="origins" help={text.originsHelp} error={errorOf('origins')} />
+          <TextField label={text.ips} name="ips" help={text.ipsHelp} error={errorOf('ips')} />
+          <TextField label={text.limit} name="dailyCredits" type="number" help={text.limitHelp} error={errorOf('dailyCredits')} />
+          <TextField label={text.rate} name="rate" help={text.rateHelp} error={errorOf('rate')} />
+          <TextField label={text.burst} name="burst" type="number" help={text.burstHelp} error={errorOf('burst')} />
+          <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
+        </>
+      )}
+    </Form>
   )
 }
 

@@ -73,7 +73,7 @@ const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {
     <form class="card form" onSubmit={submit} aria-label={text.sendLink}>
       <p>{text.byEmail}</p>
       {isSignUp && <p>{text.signUp}</p>}
-      <TextField label={text.email} name="email" type="email" required error={error.value} />
+      <TextField label={text.email} name="email" type="email" required error={error.value?.message} />
       <button type="submit" disabled={isSending.value}>
         {text.sendLink}
       </button>

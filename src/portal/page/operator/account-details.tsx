@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
-import { CopyText, Notice, Select, TextField } from '../components/controls.tsx'
+import { Notice, Select, TextField } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
+import { Form, ShownOnce } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
@@ -72,7 +73,7 @@ const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, 
           {text.deleteAt} {formatTime(deleteAt)}. {text.deleteHelp}
         </p>
       )}
-      <Notice text={error.value} />
+      <Notice text={error.value?.message} />
       <form class="actions" onSubmit={submit}>
         <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
           {suspended === null ? text.suspend : text.resume}
@@ -100,7 +101,7 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   return (
     <form onSubmit={submit} aria-label={text.delete}>
       <p>{text.confirmDelete}</p>
-      <Notice text={error.value} />
+      <Notice text={error.value?.message} />
       <div class="buttons">
         <button type="submit" class="danger" disabled={isSending.value}>
           {text.delete}
@@ -118,7 +119,7 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeProps) => {
   const plan = useSignal(account.plan)
   // The plan of the account may have left gateway.yaml.
   const planNames = [...new Set([account.plan, ...(plans.data.value?.map(each => each.name) ?? [])])]
-  const { answer, error, isSending, submit } = useSubmit(async values => {
+  const change = async (values: FormData) => {
     const credits = String(values.get('credits'))
     const changes = {
       ...(plan.value !== account.plan && { plan: plan.value }),
@@ -128,41 +129,46 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeProps) => {
     await request('PATCH', path, changes)
     onChanged()
     return changes
-  })
+  }
   return (
-    <form class="card form" onSubmit={submit} aria-label={text.change}>
-      <h2>{text.change}</h2>
-      <Select label={text.plan} options={planNames} value={plan.value} onChange={value => (plan.value = value)} />
-      <TextField label={text.credits} name="credits" type="number" help={text.creditsHelp} value={String(account.credits ?? '')} />
-      <TextField label={text.label} name="label" value={account.label ?? ''} />
-      <Notice text={error.value ?? plans.error.value} />
-      <button type="submit" disabled={isSending.value}>
-        {text.change}
-      </button>
-      {answer.value !== undefined && <p role="status">{text.changed}</p>}
-    </form>
+    <Form title={text.change} send={change} done={() => <p role="status">{text.changed}</p>}>
+      {errorOf => (
+        <>
+          <Select label={text.plan} options={planNames} value={plan.value} onChange={value => (plan.value = value)} />
+          <TextField
+            label={text.credits}
+            name="credits"
+            type="number"
+            help={text.creditsHelp}
+            value={String(account.credits ?? '')}
+            error={errorOf('credits')}
+          />
+          <TextField label={text.label} name="label" value={account.label ?? ''} error={errorOf('label')} />
+          <Notice text={plans.error.value} />
+        </>
+      )}
+    </Form>
   )
 }
 
 const SignInLink = ({ path }: { readonly path: string }) => {
-  const { answer, error, isSending, submit } = useSubmit(async values => {
+  const create = (values: FormData) => {
     const person = String(values.get('person')).trim()
     return request<{ readonly link: string }>('POST', `${path}/sign-in-links`, person === '' ? {} : { person })
-  })
+  }
   return (
-    <form class="card form" onSubmit={submit} aria-label={text.signInLink}>
-      <h2>{text.signInLink}</h2>
-      <p class="help">{text.signInLinkHelp}</p>
-      <TextField label={text.person} name="person" value="owner" error={error.value} />
-      <button type="submit" disabled={isSending.value}>
-        {text.signInLink}
-      </button>
-      {answer.value !== undefined && (
-        <p role="status">
-          <CopyText text={answer.value.link} label={texts.access.link} />
-        </p>
+    <Form
+      title={text.signInLink}
+      send={create}
+      done={({ link }) => <ShownOnce help={texts.access.linkHelp} text={link} label={texts.access.link} />}
+    >
+      {errorOf => (
+        <>
+          <p class="help">{text.signInLinkHelp}</p>
+          <TextField label={text.person} name="person" value="owner" error={errorOf('person')} />
+        </>
       )}
-    </form>
+    </Form>
   )
 }
 

@@ -1,12 +1,12 @@
 import { useSignal } from '@preact/signals'
 import { Notice, Select, TextField } from '../components/controls.tsx'
+import { Form } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import { useSubmit } from '../use-submit.ts'
 import type { AccountPage, AccountRow, Plan } from './operator-api.ts'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -94,7 +94,7 @@ const CreateAccount = () => {
   const plans = useRequest<readonly Plan[]>('/plans')
   const plan = useSignal('')
   const planNames = plans.data.value?.map(({ name }) => name) ?? []
-  const { error, isSending, submit } = useSubmit(async values => {
+  const create = async (values: FormData): Promise<void> => {
     const credits = String(values.get('credits'))
     const created = await request<AccountRow>('POST', '/accounts', {
       name: String(values.get('name')).trim(),
@@ -103,18 +103,23 @@ const CreateAccount = () => {
       ...(credits !== '' && { credits: Number(credits) }),
     })
     navigate(pathOf(created))
-  })
+  }
   return (
-    <form class="card form" onSubmit={submit} aria-label={text.create}>
-      <h2>{text.create}</h2>
-      <TextField label={text.name} name="name" required />
-      <Select label={text.plan} options={planNames} value={plan.value || (planNames[0] ?? '')} onChange={value => (plan.value = value)} />
-      <TextField label={text.credits} name="credits" type="number" help={text.creditsHelp} />
-      <TextField label={text.label} name="label" />
-      <Notice text={error.value ?? plans.error.value} />
-      <button type="submit" disabled={isSending.value}>
-        {text.create}
-      </button>
-    </form>
+    <Form title={text.create} send={create}>
+      {errorOf => (
+        <>
+          <TextField label={text.name} name="name" required error={errorOf('name')} />
+          <Select
+            label={text.plan}
+            options={planNames}
+            value={plan.value || (planNames[0] ?? '')}
+            onChange={value => (plan.value = value)}
+          />
+          <TextField label={text.credits} name="credits" type="number" help={text.creditsHelp} error={errorOf('credits')} />
+          <TextField label={text.label} name="label" error={errorOf('label')} />
+          <Notice text={plans.error.value} />
+        </>
+      )}
+    </Form>
   )
 }

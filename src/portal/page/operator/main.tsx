@@ -55,7 +55,7 @@ const SignIn = () => {
       <h1>{texts.signIn.title}</h1>
       <form class="card form" onSubmit={submit} aria-label={texts.signIn.title}>
         <p>{text.signIn.how}</p>
-        <TextField label={text.signIn.token} name="token" type="password" required error={error.value} />
+        <TextField label={text.signIn.token} name="token" type="password" required error={error.value?.message} />
         <button type="submit" disabled={isSending.value}>
           {text.signIn.submit}
         </button>

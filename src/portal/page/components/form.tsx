@@ -1,0 +1,51 @@
+import type { ComponentChildren } from 'preact'
+import type { RequestError } from '../request.ts'
+import { useSubmit } from '../use-submit.ts'
+import { CopyText, Notice } from './controls.tsx'
+
+/** What is wrong with the value of a field, by its name in the API. */
+type ErrorOf = (field: string) => string | undefined
+
+interface FormProps<Answer> {
+  readonly title: string
+  readonly heading?: 'h2' | 'h3'
+  /** The title unless given. */
+  readonly button?: string
+  send(values: FormData): Promise<Answer>
+  readonly children: (errorOf: ErrorOf) => ComponentChildren
+  /** What is shown below the form once it was answered. */
+  done?(answer: Answer): ComponentChildren
+}
+
+/** A form, which is sent once however often it is clicked. What is wrong with a field is said beside it, and all else above the button. */
+export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, send, children, done }: FormProps<Answer>) => {
+  const { answer, error, isSending, submit } = useSubmit(send)
+  const fields = new Set<string | undefined>()
+  const failed = error.value === undefined ? undefined : fieldOf(error.value)
+  const content = children(field => {
+    fields.add(field)
+    return field === failed ? error.value?.message : undefined
+  })
+  return (
+    <form class="card form" onSubmit={submit} aria-label={title}>
+      <Heading>{title}</Heading>
+      {content}
+      {!fields.has(failed) && <Notice text={error.value?.message} />}
+      <button type="submit" disabled={isSending.value}>
+        {button}
+      </button>
+      {answer.value !== undefined && done?.(answer.value)}
+    </form>
+  )
+}
+
+/** The field that has the wrong member, such as `networks` for `networks.0`. */
+const fieldOf = ({ field }: RequestError): string | undefined => field?.split('.')[0]
+
+/** A text that is shown this once, with what to do with it. */
+export const ShownOnce = ({ help, text, label }: { readonly help: string; readonly text: string; readonly label: string }) => (
+  <div role="status">
+    <p>{help}</p>
+    <CopyText text={text} label={label} />
+  </div>
+)
