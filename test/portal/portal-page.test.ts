@@ -164,7 +164,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.fill('[name=daily]', '90, 50')
     await page.click('text="Save"')
     await page.waitForSelector('text="Saved."')
-    await page.waitForFunction(`document.querySelector('[name=daily]').value === '50, 90'`)
+    await waitUntil(async () => (await page.inputValue('[name=daily]')) === '50, 90')
     await page.fill('[name=daily]', '101')
     await page.click('text="Save"')
     await page.waitForSelector('[name=daily][aria-invalid=true]')
