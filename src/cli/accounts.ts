@@ -135,7 +135,11 @@ const set: Subcommand = (args, terminal) => {
     }
     const account = await accounts.changeAccount(id, change)
     if (account === undefined) throw new CommandError(`account "${accountName}" no longer exists`)
-    terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name} is on ${describePlan(account)} now`)
+    const changed = [
+      ...((plan ?? credits) === undefined ? [] : [`is on ${describePlan(account)}`]),
+      ...(label === undefined ? [] : [account.label === undefined ? 'has no label' : `has the label "${account.label}"`]),
+    ]
+    terminal.out(json ? JSON.stringify(toAccountJson(account)) : `account ${account.name} ${changed.join(' and ')} now`)
   })
 }
 

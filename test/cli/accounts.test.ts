@@ -43,6 +43,10 @@ t.test('an account is suspended and resumed, and has a label', async t => {
   t.match(await json(accountsCommand, 'list'), [{ suspended: time, deleteAt: time }])
   t.match(await json(accountsCommand, 'delete', 'alice'), { deleteAt: time })
   t.same((await run(accountsCommand, 'resume', 'alice')).out, ['account alice: active'])
+  const setLabel = async (...args: string[]) => (await run(accountsCommand, 'set', 'alice', '--label', ...args)).out
+  t.same(await setLabel('customer 8'), ['account alice has the label "customer 8" now'])
+  t.same(await setLabel('customer 9', '--plan', 'growth'), ['account alice is on plan growth and has the label "customer 9" now'])
+  t.same(await setLabel(''), ['account alice has no label now'])
   const resumed = (await json(accountsCommand, 'set', 'alice', '--label', '')) as object
   t.same(Object.keys(resumed).sort(), ['created', 'id', 'name', 'plan'])
   t.match((await run(accountsCommand, 'set', 'alice', '--label', 'x'.repeat(201))).err[0], /^--label must be a text of at most 200/)
