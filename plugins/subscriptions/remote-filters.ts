@@ -94,12 +94,19 @@ export class RemoteFilters {
       if (reply === 'late') return this.#giveUp(owner, request)
       return attemptsLeft > 1 ? repeat(owner) : feedUnavailable
     }
+    const taken = await this.#take(id, found.owner)
+    if (taken === undefined) return repeat(owner)
+    return action === 'uninstall' ? { isRemoved: true } : resume(taken, fetch)
+  }
+
+  /** Takes the filter of this owner out of the store. Undefined when another process has been faster, and goes on with the filter. */
+  async #take(id: string, owner: string): Promise<WrittenFilter | undefined> {
+    const { stored } = this.#options
     const taken = await stored.take(id)
-    if (taken?.owner === found.owner) return action === 'uninstall' ? { isRemoved: true } : resume(taken.filter, fetch)
-    // Another process has been faster, and goes on with the filter.
+    if (taken?.owner === owner) return taken.filter
     if (taken !== undefined) await stored.putBack(taken.filter, taken.owner)
     await stored.wait()
-    return repeat(owner)
+    return undefined
   }
 
   /** The answer has not arrived. What the process may have delivered to nobody would be missing in the next answer: the filter ends. */
