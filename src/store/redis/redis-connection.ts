@@ -183,7 +183,8 @@ const createRedisClient = (address: ConnectionAddress, reconnectStrategy: (retri
     socket: { connectTimeout: connectTimeoutMs, socketTimeout: idleSocketTimeoutMs, reconnectStrategy },
   })
 
-const connectTimeoutMs = 500
+/** A first connection is tried once: less would fail on a machine that is busy for a second. */
+const connectTimeoutMs = 2_000
 
 const reconnectBackoff = { minMs: 25, maxMs: 400 }
 
