@@ -162,10 +162,13 @@ export const createRpcServer = (
     // Each piece that comes behind the first malformed one is reported too.
     if (waiting.has(stream)) return
     waiting.add(stream)
-    whenComplete(currentResponse, stream, () => {
-      waiting.delete(stream)
-      respondToParserError(services, currentResponse(stream), stream, failureByParserError[code] ?? malformedRequest)
-    })
+    const respond = (): void =>
+      whenComplete(currentResponse, stream, () => {
+        waiting.delete(stream)
+        respondToParserError(services, currentResponse(stream), stream, failureByParserError[code] ?? malformedRequest)
+      })
+    if (code === timeoutCode) whenRead(currentResponse, stream, isComplete => (isComplete ? waiting.delete(stream) : respond()))
+    else respond()
   })
   return server
 }
@@ -179,6 +182,19 @@ const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: ()
   const current = currentResponse(stream)
   if (current === undefined) run()
   else current.once('finish', () => whenResponded(currentResponse, stream, run))
+}
+
+/**
+ * Runs once what has arrived is read, in this turn of the event loop. A process that was stopped for longer than the timeout of a request, or
+ * whose machine was, finds the timeout exceeded before it reads a request that has arrived in time.
+ */
+const whenRead = (
+  currentResponse: CurrentResponse,
+  stream: Duplex & { readonly bytesWritten?: number },
+  run: (isComplete: boolean) => void,
+): void => {
+  const { bytesWritten } = stream
+  setImmediate(() => run(currentResponse(stream)?.req.complete === true || stream.bytesWritten !== bytesWritten))
 }
 
 /** Runs once all whole requests that came before on this connection have been answered. */
@@ -201,7 +217,9 @@ const respondToParserError = (
 
 const malformedRequest = refuse('malformed')
 
+const timeoutCode = 'ERR_HTTP_REQUEST_TIMEOUT'
+
 const failureByParserError: Readonly<Record<string, Failure>> = {
   HPE_HEADER_OVERFLOW: refuse('headersTooLarge'),
-  ERR_HTTP_REQUEST_TIMEOUT: refuse('late'),
+  [timeoutCode]: refuse('late'),
 }

@@ -370,6 +370,25 @@ t.test('what middleware throws is logged once with the request id, and is an int
   }
 })
 
+t.test(
+  'a request that has arrived in time is answered, although a process that was stopped meanwhile reads it after the timeout',
+  async t => {
+    const accepted = once(server, 'connection')
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1').setEncoding('utf8')
+    const [socket] = (await accepted) as [Socket]
+    const timeOut = () => server.emit('clientError', Object.assign(new Error('timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket)
+    // As Node finds timeouts exceeded: in a timer, before the turn reads what has arrived.
+    await wait(1)
+    client.write(call('good'))
+    timeOut()
+    t.match((await once(client, 'data'))[0], /^HTTP\/1.1 200 /)
+    await wait(1)
+    client.write(call('good').slice(0, 30))
+    timeOut()
+    t.match((await once(client, 'data'))[0], /^HTTP\/1.1 408 /)
+  },
+)
+
 t.test('after malformed bytes no request is active, no memory is reserved, and nothing is logged', async t => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const result = await runFuzzBytes({ url, wsUrl: url, apiKey: 'good', seed: 2, count: 400, log: line => t.comment(line) })
