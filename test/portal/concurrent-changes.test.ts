@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
 import t from 'tap'
 import type { Test } from 'tap'
+import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
 import { editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import {
@@ -18,7 +19,14 @@ import {
   unlinkIdentity,
   verifyEmail,
 } from '../../src/portal/people.ts'
+import type { Person } from '../../src/portal/people.ts'
+import type { PortalServices } from '../../src/portal/portal-services.ts'
+import { checkInput } from '../../src/portal/route.ts'
+import type { Route, RouteRequest } from '../../src/portal/route.ts'
+import { keyRoutes } from '../../src/portal/routes/keys.ts'
+import { peopleRoutes } from '../../src/portal/routes/people.ts'
 import { sessionMiddleware } from '../../src/portal/sessions.ts'
+import { createKey } from '../../src/services/accounts/create-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { RecordKind } from '../../src/store/record-store.ts'
@@ -43,6 +51,22 @@ const interruptAfterFind = (store: Store, kind: RecordKind, interrupt: () => Pro
 
 const account = 'acc_1'
 const alice = { account, name: 'alice', role: 'owner' } as const
+
+/** What a route answers a person whose request reaches the gateway of this store. */
+const requestRoute = async (
+  route: Route | undefined,
+  store: Store,
+  person: Person,
+  input: { readonly id?: string; readonly name?: string },
+) => {
+  // What the routes below use: no network, and a log that nobody reads.
+  const services = { store, clock: systemClock, url: '', networks: [], log: { info: () => undefined } } as unknown as PortalServices
+  const body = route?.body && checkInput('body', route.body, { name: input.name })
+  return route?.handle({ person, params: { id: input.id ?? '' }, body } as unknown as RouteRequest<never, never>, services)
+}
+
+const routeOf = (routes: readonly Route[], method: string, path: string) =>
+  routes.find(each => each.method === method && each.path === path)
 
 /** The stores of two gateways. */
 const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => {
@@ -91,6 +115,45 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.equal(new Set(found.map(({ id }) => id)).size, 1)
     const names = (await listPeople(store, account)).map(({ name }) => name)
     t.same([names.filter(name => name === 'alice').length, names.filter(name => name === 'bob').length], [1, 1])
+  })
+
+  t.test('of two owners who remove each other at once, one stays', async t => {
+    const removal = routeOf(peopleRoutes, 'delete', '/people/{id}')
+    const people = { account: 'acc_owners', role: 'owner' } as const
+    const [one, two] = [await addPerson(store, { ...people, name: 'one' }), await addPerson(store, { ...people, name: 'two' })]
+    const outcomes = await Promise.allSettled([requestRoute(removal, store, one, two), requestRoute(removal, other, two, one)])
+    t.match(
+      outcomes.filter(({ status }) => status === 'rejected'),
+      [{ reason: { code: 'not-signed-in' } }],
+    )
+    t.equal((await listPeople(store, people.account)).length, 1)
+  })
+
+  t.test('requests at once make no more keys, people and tokens than 100', async t => {
+    const person = await addPerson(store, { account: 'acc_many', name: 'owner', role: 'owner' })
+    await store.addAccount({ id: person.account, name: 'many', plan: 'core', created: systemClock.now() })
+    for (let i = 0; i < 97; i += 1) {
+      const created = await createKey(store, systemClock, person.account)
+      if (i % 2 === 0) await store.changeKey(created.row.id, { suspended: 1 })
+      await addPerson(store, { ...person, name: `person-${i}` })
+      await createAccessToken(store, systemClock, person, { name: 'token', expires: undefined })
+    }
+    for (const [routes, path, count, made] of [
+      [keyRoutes, '/keys', async () => (await store.keys(person.account)).length, 3],
+      [peopleRoutes, '/people', async () => (await listPeople(store, person.account)).length, 2],
+      [peopleRoutes, '/tokens', async () => (await listAccessTokens(store, person)).length, 3],
+    ] as const) {
+      const requests = Array.from({ length: 8 }, (_, i) =>
+        requestRoute(routeOf(routes, 'post', path), i % 2 === 0 ? store : other, person, { name: `new-${i}` }),
+      )
+      const outcomes = await Promise.allSettled(requests)
+      t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, made, path)
+      t.match(
+        outcomes.filter(({ status }) => status === 'rejected'),
+        Array.from({ length: 8 - made }, () => ({ reason: { code: 'too-many' } })),
+      )
+      t.equal(await count(), 100, path)
+    }
   })
 
   t.test('a person who is removed several times at once is removed once', async t => {
@@ -157,6 +220,9 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
 const testOn = async (t: Test, open: () => Promise<Store>): Promise<void> => {
   const stores = [await open(), await open()] as const
   t.teardown(() => Promise.all(stores.map(store => store.close())))
+  // As the listeners of a gateway do: a request that waits for another has a timer alone, which does not.
+  const keepAlive = setInterval(() => undefined, 1_000)
+  t.teardown(() => clearInterval(keepAlive))
   testChanges(t, stores)
 }
 

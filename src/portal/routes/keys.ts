@@ -4,6 +4,7 @@ import type { KeyChange, KeyRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-error.ts'
 import { keyJson } from '../key-json.ts'
+import { oneAtATime } from '../one-at-a-time.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -13,7 +14,8 @@ import { days, keySettings, name, toKeyChange } from './key-settings.ts'
 /** How far back a key's last use is looked for. */
 const lastUseHours = 168
 
-const maxActiveKeys = 100
+/** Neither revoked nor expired: a suspended key counts, as it can be resumed. */
+const maxKeys = 100
 
 const maxOverlapHours = 720
 
@@ -65,8 +67,7 @@ export const keyRoutes = [
       const { clock } = services
       const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
       const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
-      await checkKeyCount(services, person)
-      const { row, key } = await accountsAs(services, person).createKey(person.account, change)
+      const { row, key } = await addWithinLimit(services, person, () => accountsAs(services, person).createKey(person.account, change))
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
     },
@@ -105,8 +106,9 @@ export const keyRoutes = [
       const rotated = await findOwnKey(services, person, id)
       const refusal = keyRefusal(rotated, clock.now())
       if (refusal !== undefined) throw new ApiError(409, 'not-active', `the key is ${refusal}`)
-      await checkKeyCount(services, person)
-      const { row, key } = await accountsAs(services, person).rotateKey(rotated, overlapHours * hourMs)
+      const { row, key } = await addWithinLimit(services, person, () =>
+        accountsAs(services, person).rotateKey(rotated, overlapHours * hourMs),
+      )
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
     },
@@ -155,11 +157,16 @@ const throwNotFound = (): never => {
   throw notFound('key')
 }
 
-/** Throws ApiError when the account has as many active keys as it may. */
-const checkKeyCount = async ({ store, clock }: PortalServices, { account }: Person): Promise<void> => {
-  const active = (await store.keys(account)).filter(row => keyRefusal(row, clock.now()) === undefined)
-  if (active.length >= maxActiveKeys) throw new ApiError(409, 'too-many', `an account has at most ${maxActiveKeys} active keys: revoke one`)
-}
+/** Adds a key. Rejects with ApiError when the account has as many as it may. */
+const addWithinLimit = <T>(services: PortalServices, { account }: Person, add: () => Promise<T>): Promise<T> =>
+  oneAtATime(services, `keys ${account}`, async () => {
+    const { store, clock } = services
+    const now = clock.now()
+    const counted = (await store.keys(account)).filter(({ revoked, expires = Infinity }) => revoked === undefined && expires > now)
+    if (counted.length >= maxKeys)
+      throw new ApiError(409, 'too-many', `an account has at most ${maxKeys} keys that are active or suspended: revoke one`)
+    return add()
+  })
 
 const changeEvents = {
   created: { event: 'key-created' },

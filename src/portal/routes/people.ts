@@ -20,6 +20,7 @@ import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 import { mailConfirmation } from '../email-verification.ts'
+import { oneAtATime } from '../one-at-a-time.ts'
 import { personJson } from './session.ts'
 import { signOutEverywhere } from '../sessions.ts'
 
@@ -34,6 +35,10 @@ const findColleague = async ({ store }: PortalServices, { account }: Person, id 
   if (found === undefined || found.account !== account) throw notFound('person')
   return found
 }
+
+const peopleLock = (account: string): string => `people ${account}`
+
+const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you were removed from the account in this moment')
 
 const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
   id,
@@ -83,11 +88,13 @@ export const peopleRoutes = [
     async handle({ person, body: { name, role, email } }, services) {
       const { store, clock, url } = services
       const { account } = person
-      if ((await listPeople(store, account)).length >= maxPeople)
-        throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
       const address = email?.toLowerCase()
       if (address !== undefined) checkConfirmation(services, account, address)
-      const added = await addNewPerson(store, clock, { account, name, role })
+      const added = await oneAtATime(services, peopleLock(account), async () => {
+        if ((await listPeople(store, account)).length >= maxPeople)
+          throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
+        return addNewPerson(store, clock, { account, name, role })
+      })
       if (added === undefined) throw new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
       if (address !== undefined && !(await setEmail(store, added, address))) {
         await removePerson(store, added)
@@ -128,7 +135,11 @@ export const peopleRoutes = [
     async handle({ person, params: { id } }, services) {
       const removed = await findColleague(services, person, id)
       if (removed.id === person.id) throw new ApiError(409, 'self', 'another owner must remove you')
-      if (!(await removePerson(services.store, removed))) throw notFound('person')
+      await oneAtATime(services, peopleLock(person.account), async () => {
+        // Two owners who remove each other at once: one of them stays.
+        if ((await findPerson(services.store, person.id)) === undefined) throw removedError()
+        if (!(await removePerson(services.store, removed))) throw notFound('person')
+      })
       const change = { action: 'person-removed', target: removed.id, before: { name: removed.name, role: removed.role } } as const
       await accountsAs(services, person).recordOf(person.account, change)
       await signOutEverywhere(services.store, removed)
@@ -159,10 +170,12 @@ export const peopleRoutes = [
     response: { $ref: '#/components/schemas/NewAccessToken' },
     async handle({ person, body: { name, days } }, services) {
       const { store, clock } = services
-      if ((await listAccessTokens(store, person)).length >= maxTokens)
-        throw new ApiError(409, 'too-many', `a person has at most ${maxTokens} tokens: remove one first`)
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
-      const created = await createAccessToken(store, clock, person, { name, expires })
+      const created = await oneAtATime(services, `tokens ${person.id}`, async () => {
+        if ((await listAccessTokens(store, person)).length >= maxTokens)
+          throw new ApiError(409, 'too-many', `a person has at most ${maxTokens} tokens: remove one first`)
+        return createAccessToken(store, clock, person, { name, expires })
+      })
       await accountsAs(services, person).recordOf(person.account, { action: 'token-created', target: created.id, after: { name } })
       return { ...tokenJson(created), token: created.token.reveal() }
     },
