@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
 import type { Chain } from './chains.ts'
 import { CommandError } from './store-context.ts'
+import { createFolder } from '../util/create-folder.ts'
 
 /** The configuration that comes with the package, three folders above the compiled file. */
 const shippedDir = fileURLToPath(new URL('../../../configs', import.meta.url))
@@ -54,8 +55,14 @@ export const shippedSupportFiles = (): Readonly<Record<string, string>> =>
 export const writeNewFiles = (dir: string, files: Readonly<Record<string, string>>): void => {
   const existing = Object.keys(files).find(path => existsSync(join(dir, path)))
   if (existing !== undefined) throw new CommandError(`${displayPath(join(dir, existing))} exists already; nothing is written`)
-  for (const [path, text] of Object.entries(files)) {
-    mkdirSync(dirname(join(dir, path)), { recursive: true })
-    writeFileSync(join(dir, path), text, { flag: 'wx' })
+  for (const [path, text] of Object.entries(files)) writeNewFile(join(dir, path), text)
+}
+
+const writeNewFile = (path: string, text: string): void => {
+  try {
+    createFolder(dirname(path))
+    writeFileSync(path, text, { flag: 'wx' })
+  } catch (cause) {
+    throw new CommandError(`cannot write ${displayPath(path)}: ${(cause as Error).message}`, { cause })
   }
 }

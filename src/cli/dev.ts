@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import type { DestinationStream } from 'pino'
 import { AnvilError, startAnvil } from './anvil.ts'
@@ -25,6 +25,7 @@ import type { Command, Terminal } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import { createConfigReader, printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './startup.ts'
 import { configOption, readConfigDir } from './args.ts'
+import { createFolder } from '../util/create-folder.ts'
 import { isJsonObject } from '../util/json.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
@@ -189,7 +190,7 @@ const getOrCreateDevKey = async ({ store: address, plans }: GatewayConfig, dir: 
     const apiKey =
       storedKey !== undefined && (await isActiveKey(store, storedKey)) ? storedKey : await createDevKey(store, Object.keys(plans)[0] ?? '')
     if (apiKey !== storedKey) {
-      mkdirSync(dirname(path), { recursive: true })
+      createFolder(dirname(path))
       writeFileSync(path, `${apiKey}\n`, { mode: 0o600 })
       chmodSync(path, 0o600) // the mode above applies to a new file only
     }

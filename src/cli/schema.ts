@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
 import { editorSchemas, formatSchema, schemaNames } from '../config/editor-schema.ts'
@@ -6,6 +6,7 @@ import type { SchemaName, UsedPlugin } from '../config/editor-schema.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
+import { createFolder } from '../util/create-folder.ts'
 import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
 import { configOption, formatAlternatives, readOptionalArgument } from './args.ts'
@@ -57,7 +58,7 @@ const usedPlugins = ({ networks, effective }: LoadedConfig): readonly UsedPlugin
 }
 
 const writeSchemas = (dir: string, schemas: ReturnType<typeof editorSchemas>): readonly string[] => {
-  mkdirSync(dir, { recursive: true })
+  createFolder(dir)
   return schemaNames.map(name => {
     const path = join(dir, `${name}.json`)
     writeFileSync(path, formatSchema(schemas[name]))

@@ -114,6 +114,17 @@ const storePathIsDirectory: GatewayRule = source => {
   return [source.problemAt(['store'], 'the path of the store is a file, not a directory', 'lmdb:PATH names a directory')]
 }
 
+/** The folder of a log is never created: a missing one is more often a typo, or a disk that is not mounted. */
+const accessLogFileInFolder: GatewayRule = source => {
+  const path = ['accessLog', 'file']
+  const text = source.textAt(path)
+  if (text === undefined || text === '' || text === 'stdout') return []
+  const file = resolve(dirname(source.path), text)
+  if (isDirectory(file)) return [source.problemAt(path, 'accessLog.file is a directory, not a file', 'add the name of a file')]
+  if (isDirectory(dirname(file))) return []
+  return [source.problemAt(path, 'the directory of accessLog.file does not exist', 'create the directory, or correct the path')]
+}
+
 const nearestExisting = (path: string): string => (existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path)))
 
 const validWorkerCount: GatewayRule = source => {
@@ -171,6 +182,7 @@ const gatewayRules: readonly GatewayRule[] = [
   validAdminHosts,
   supportedStore,
   storePathIsDirectory,
+  accessLogFileInFolder,
   validWorkerCount,
   validPlanNames,
   planLimits,

@@ -25,6 +25,8 @@ t.test('init writes a configuration that check accepts without a warning, and ch
     /^# yaml-language-server: \$schema=..\/schemas\/network.json\nnetwork: local\n/,
   )
   t.match(await init(), { code: exitCodes.failed, out: [], err: [/gateway.yaml exists already; nothing is written$/] })
+  const inFile = await runCommand(initCommand, ['--config', join(dir, 'gateway.yaml', 'more')])
+  t.match(inFile, { code: exitCodes.failed, out: [], err: [/^tollgate: cannot write .*: .*gateway.yaml is a file, not a folder$/] })
 })
 
 t.test('networks add writes a network of the list that check accepts, with all plugins of the shipped networks', async t => {

@@ -152,7 +152,10 @@ t.test('the embedded store', async t => {
   t.test('refuses a path that is not a folder, and a folder that LMDB cannot open', async t => {
     const path = await tempFolder(t)
     await writeFile(join(path, 'file'), '')
-    await t.rejects(openAt(join(path, 'file')), { name: 'StoreError', message: /^cannot use .*file as the store's folder: / })
+    const isFile = /^cannot use .* as the store's folder: .*file is a file, not a folder$/
+    for (const below of ['file', 'file/store']) await t.rejects(openAt(join(path, below)), { name: 'StoreError', message: isFile })
+    const impossible = "cannot use /proc/tollgate/store as the store's folder: no folder can be created in /proc"
+    await t.rejects(openAt('/proc/tollgate/store'), { name: 'StoreError', message: impossible }, 'recursive mkdir() would not return')
     await mkdir(join(path, 'store', 'data.mdb'), { recursive: true })
     await t.rejects(openAt(join(path, 'store')), { name: 'StoreError', message: /^cannot open the store in / })
   })

@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { access, chmod, constants, link, mkdir, rm, stat, statfs, writeFile } from 'node:fs/promises'
+import { access, chmod, constants, link, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { assertIntactDataFile } from './data-file.ts'
 import { assertNotLocked, isOpenHere } from './store-lock.ts'
 import { StoreError } from '../store.ts'
+import { createFolder } from '../../util/create-folder.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
 export const prepareDataFolder = async (path: string): Promise<void> => {
   try {
-    await mkdir(path, { recursive: true, mode: 0o700 })
+    createFolder(path, 0o700)
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (cause) {
-    const { code, message } = cause as NodeJS.ErrnoException
-    throw new StoreError(`cannot use ${path} as the store's folder: ${code === 'EEXIST' ? 'it is a file' : message}`, { cause })
+    throw new StoreError(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
   }
   assertLocalFilesystem(path, (await statfs(path)).type)
   await assertIntactFiles(path)

@@ -1,11 +1,12 @@
 import { existsSync } from 'node:fs'
-import { chmod, mkdir, open as openFile, rename, rm, stat } from 'node:fs/promises'
+import { chmod, open as openFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
 import { openTables } from './lmdb-tables.ts'
+import { createFolder } from '../../util/create-folder.ts'
 
 /** What a backup contains. The members are those of `store backup --json`. */
 export interface BackupSummary {
@@ -24,7 +25,7 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
   await assertIntactFiles(path)
   const partial = `${target}.partial-${process.pid}`
   try {
-    await mkdir(partial, { recursive: true, mode: 0o700 })
+    createFolder(partial, 0o700)
     await withEnvironment(path, root => root.backup(partial, true))
     await sync(join(partial, 'data.mdb'))
     const summary = await withEnvironment(partial, summarize)

@@ -59,6 +59,21 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:4:8: the path of the store is a file, not a directory -> lmdb:PATH names a directory'],
   },
   {
+    mistake: 'an access log in a folder that does not exist',
+    gateway: [['workers: 1', 'workers: 1\naccessLog: { file: logs/access.log }']],
+    answers: ['gateway.yaml:7:20: the directory of accessLog.file does not exist -> create the directory, or correct the path'],
+  },
+  {
+    mistake: 'an access log that is a folder',
+    gateway: [['workers: 1', 'workers: 1\naccessLog: { file: networks }']],
+    answers: ['gateway.yaml:7:20: accessLog.file is a directory, not a file -> add the name of a file'],
+  },
+  {
+    mistake: 'an access log at an unset variable',
+    gateway: [['workers: 1', 'workers: 1\naccessLog: { file: "${LOGS}/access.log" }']],
+    answers: ['gateway.yaml:7:20: the environment variable LOGS is not set -> export LOGS=…, or write ${LOGS:-default}'],
+  },
+  {
     mistake: 'negative credits',
     gateway: [['3000000', '-5']],
     answers: ['gateway.yaml:8:25: plans.core.dailyCredits must be an integer from 1 to 2^53-1, not -5'],

@@ -1,0 +1,24 @@
+import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+
+/**
+ * Creates the folder, and the missing folders above it with the same mode. Throws where that is impossible; `recursive` of Node.js
+ * 20 would not return where a file system has no place for folders, such as /proc: it repeats a mkdir() that fails with ENOENT.
+ */
+export const createFolder = (path: string, mode = 0o777): void => {
+  if (isFolder(path)) return
+  createFolder(dirname(path), mode)
+  try {
+    mkdirSync(path, { mode })
+  } catch (cause) {
+    if (isFolder(path)) return // another process has created it meanwhile
+    throw new Error(describeFailure(path, cause as NodeJS.ErrnoException), { cause })
+  }
+}
+
+const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
+
+const describeFailure = (path: string, { code, message }: NodeJS.ErrnoException): string => {
+  if (code === 'EEXIST') return `${path} is a file, not a folder`
+  return code === 'ENOENT' ? `no folder can be created in ${dirname(path)}` : message
+}
