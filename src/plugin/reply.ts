@@ -1,12 +1,8 @@
 import type { Json } from './call.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
-
-/** Where the reply comes from. A `gateway` reply is a refusal; a `local` reply needed no node. */
-export type Source = 'gateway' | 'local' | 'cache' | 'node' | 'partner'
-
-/** Whose fault an error is. Circuit breakers count `upstream`; credits are refunded for all but `caller`. */
-export type Fault = 'caller' | 'upstream' | 'gateway'
+import { refusals, tooManyResultsMessage } from './error-table.ts'
+import type { Fault, RefusalKind, Source } from './error-table.ts'
 
 /** The error object of JSON-RPC 2.0 (contract 2.3). */
 export interface RpcError {
@@ -84,7 +80,7 @@ export interface Result extends ReplyMetadata {
 export interface Failure extends ReplyMetadata {
   readonly error: RpcError
   readonly fault: Fault
-  /** The row of the table below, or `node` for an error that a node returned. */
+  /** The row of the table, or `node` for an error that a node returned. */
   readonly kind: RefusalKind | 'node'
   /** HTTP status when the failure is the whole response; inside a batch it is 200. */
   readonly status: number
@@ -129,54 +125,6 @@ export type ErrorCategory = (typeof errorCategories)[number]
 
 /** What a handler returns: the outcome of a call. */
 export type Reply = Result | Failure
-
-interface Refusal {
-  readonly status: number
-  readonly code: number
-  readonly message: string
-  readonly fault: Fault
-  readonly source: Source
-}
-
-const refusal = (status: number, code: number, message: string, fault: Fault = 'caller', source: Source = 'gateway'): Refusal => ({
-  status,
-  code,
-  message,
-  fault,
-  source,
-})
-
-const tooManyResultsMessage = (maxResults: number): string => `query returned more than ${maxResults} results`
-
-/** Every error that the gateway itself returns. docs/errors.md has the same table; a test compares them. */
-export const refusals = {
-  parse: refusal(200, -32700, 'parse error'),
-  invalid: refusal(200, -32600, 'invalid request'),
-  method: refusal(200, -32601, 'the method does not exist/is not available'),
-  params: refusal(200, -32602, 'invalid params'),
-  tooMany: refusal(200, -32005, tooManyResultsMessage(10_000), 'caller', 'node'),
-  timeout: refusal(200, -32005, 'query timeout exceeded', 'caller', 'node'),
-  tooLarge: refusal(200, -32003, 'response too large', 'caller', 'node'),
-  key: refusal(401, -32090, 'the API key is not valid'),
-  forbidden: refusal(200, -32091, 'not allowed for this API key'),
-  spent: refusal(402, -33000, 'the daily credits are used up'),
-  rate: refusal(429, -32005, 'too many calls per second'),
-  tooManySubscriptions: refusal(200, -32005, 'too many subscriptions'),
-  unknownSubscription: refusal(200, -32000, 'subscription not found'),
-  failing: refusal(429, -32005, 'too many of the recent calls failed; retry later'),
-  unavailable: refusal(503, -32002, 'no upstream can answer now', 'upstream'),
-  internal: refusal(200, -32603, 'internal error', 'gateway'),
-  notFound: refusal(404, -32090, 'not found'),
-  bodyTooLarge: refusal(413, -32600, 'the message is too large'),
-  contentType: refusal(415, -32600, 'the content type must be application/json'),
-  httpMethod: refusal(405, -32600, 'the HTTP method must be POST'),
-  upgradeRequired: refusal(426, -32600, 'this path takes WebSocket upgrades'),
-  malformed: refusal(400, -32600, 'the HTTP message is malformed'),
-  late: refusal(408, -32600, 'the request took too long to arrive'),
-  headersTooLarge: refusal(431, -32600, 'the headers are too large'),
-} as const satisfies Record<string, Refusal>
-
-export type RefusalKind = keyof typeof refusals
 
 /** What one refusal adds to its row, or replaces. */
 export interface RefusalDetails

@@ -1,5 +1,6 @@
 import type { GatewayConfig, GatewayLimits } from '../config/types.ts'
-import type { RefusalKind, Reply } from '../plugin/reply.ts'
+import type { RefusalKind } from '../plugin/error-table.ts'
+import type { Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'

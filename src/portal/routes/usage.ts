@@ -1,5 +1,5 @@
-import { refusals } from '../../plugin/reply.ts'
-import type { RefusalKind } from '../../plugin/reply.ts'
+import { refusals } from '../../plugin/error-table.ts'
+import type { RefusalKind } from '../../plugin/error-table.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
