@@ -33,13 +33,13 @@ const written = new Map<string, ReturnType<WrittenValidators> | undefined>()
  * module, or where it is damaged.
  */
 const readWritten = (file: string): ReturnType<WrittenValidators> | undefined => {
-  if (!written.has(file)) written.set(file, requireIfExists(file)?.(formatChecks))
+  if (!written.has(file)) written.set(file, loadWritten(file))
   return written.get(file)
 }
 
-const requireIfExists = (file: string): WrittenValidators | undefined => {
+const loadWritten = (file: string): ReturnType<WrittenValidators> | undefined => {
   try {
-    return createRequire(import.meta.url)(file) as WrittenValidators // as write-validators.ts writes it
+    return (createRequire(import.meta.url)(file) as WrittenValidators)(formatChecks) // as write-validators.ts writes it
   } catch {
     return undefined
   }

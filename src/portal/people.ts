@@ -78,7 +78,7 @@ export const addPerson = async (store: RecordStore, { account, name, role }: Per
 /** The person can no longer sign in; sessions and tokens end with them, as each request looks the person up. Of several removals at once, one is true. */
 export const removePerson = async (store: RecordStore, { id }: Person): Promise<boolean> => {
   const removed = toPerson(await store.takeRecord('person', id))
-  if (removed?.email !== undefined) await store.takeRecord('email', removed.email)
+  if (removed?.email !== undefined) await releaseEmail(store, removed.email, id)
   await unlinkIdentity(store, id)
   return removed !== undefined
 }
@@ -97,21 +97,24 @@ export const unlinkIdentity = async (store: RecordStore, id: string): Promise<bo
  */
 export const setEmail = async (
   store: RecordStore,
-  { id, account, email: previous }: Person,
+  { id, account, email: previous, isEmailVerified: wasVerified = false }: Person,
   email: string,
   isVerified = false,
 ): Promise<boolean> => {
   if (previous === email) return !isVerified || changeEmail(store, id, email, { email, isVerified })
-  const address = { id: email, account, value: id, expires: neverExpires }
-  if ((await findPersonByEmail(store, email)) !== undefined || !(await store.addRecord('email', address))) return false
+  const claim: StoredRecord = { id: email, account, value: { claimedBy: id }, expires: neverExpires }
+  if ((await findPersonByEmail(store, email)) !== undefined || !(await store.addRecord('email', claim))) return false
   if (!(await changeEmail(store, id, previous, { email, isVerified }))) {
-    await store.takeRecord('email', email)
+    await releaseEmail(store, email, id)
     return false
   }
-  // A look-up between the two writes took the address for one without a person.
-  await store.addRecord('email', address)
+  // A look-up before the change took the claim for that of a gateway that died: somebody else may have claimed the address since.
+  if (!(await store.replaceRecord('email', claim, id)) && !(await store.addRecord('email', { ...claim, value: id }))) {
+    await changeEmail(store, id, email, { email: previous, isVerified: wasVerified })
+    return false
+  }
   if (previous === undefined) return true
-  await store.takeRecord('email', previous)
+  await releaseEmail(store, previous, id)
   await unlinkIdentity(store, id)
   return true
 }
@@ -121,13 +124,25 @@ const changeEmail = (
   store: RecordStore,
   id: string,
   known: string | undefined,
-  { email, isVerified }: { readonly email: string; readonly isVerified: boolean },
+  { email, isVerified }: { readonly email: string | undefined; readonly isVerified: boolean },
 ): Promise<boolean> =>
   editRecord(store, 'person', id, record => {
     const person = toPerson(record)
     if (person === undefined || person.email !== known) return undefined
-    return { name: person.name, role: person.role, email, ...(isVerified && { isEmailVerified: true }) }
+    return { name: person.name, role: person.role, ...(email !== undefined && { email, ...(isVerified && { isEmailVerified: true }) }) }
   })
+
+/** Nobody has the address any more, unless it is somebody else's by now. */
+const releaseEmail = async (store: RecordStore, email: string, id: string): Promise<void> => {
+  const found = await store.findRecord('email', email)
+  if (found !== undefined && personIdOf(found) === id) await expireEmail(store, found)
+}
+
+/** Only as it was found. */
+const expireEmail = (store: RecordStore, found: StoredRecord): Promise<boolean> => store.replaceRecord('email', found, found.value, 0)
+
+/** Of an address: the person who has it, or who is just getting it. */
+const personIdOf = ({ value }: StoredRecord): string => String(isJsonObject(value) ? value['claimedBy'] : value)
 
 /** The person, whose address is known to be theirs. Undefined when they were removed, or have another address by now. */
 export const verifyEmail = async (store: RecordStore, person: Person): Promise<Person | undefined> => {
@@ -138,9 +153,9 @@ export const verifyEmail = async (store: RecordStore, person: Person): Promise<P
 export const findPersonByEmail = async (store: RecordStore, email: string): Promise<Person | undefined> => {
   const record = await store.findRecord('email', email)
   if (record === undefined) return undefined
-  const person = await findPerson(store, String(record.value))
+  const person = await findPerson(store, personIdOf(record))
   // A gateway that died between two writes leaves an address without a person.
-  if (person?.email !== email) await store.takeRecord('email', email)
+  if (person?.email !== email) await expireEmail(store, record)
   return person?.email === email ? person : undefined
 }
 

@@ -182,7 +182,7 @@ const verdictOf = (validator: Validator, given: unknown) => {
 
 t.test('a validator that the build has written says what Ajv says; other schemas, and a damaged file, leave it to Ajv', t => {
   const dir = t.testdir()
-  const [file, damaged] = [join(dir, 'written.cjs'), join(dir, 'damaged.cjs')]
+  const [file, damaged, empty] = [join(dir, 'written.cjs'), join(dir, 'damaged.cjs'), join(dir, 'empty.cjs')]
   const values = [
     {},
     null,
@@ -211,6 +211,7 @@ t.test('a validator that the build has written says what Ajv says; other schemas
   t.same(verdictOf(createValidator(other, file), {}), { isValid: true, value: { count: 3 }, errors: null })
   t.throws(() => createValidator({ type: 'object', sise: 1 }, file), { message: /unknown keyword: "sise"/ })
   writeFileSync(damaged, readFileSync(file, 'utf8').slice(0, 1000))
-  t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), damaged), {}), { isValid: false })
+  writeFileSync(empty, '')
+  for (const each of [damaged, empty]) t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), each), {}), { isValid: false })
   t.end()
 })

@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import Koa from 'koa'
@@ -105,6 +105,53 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     }
     t.equal(await setEmail(racing, person, 'looked-up@example.org'), true)
     t.match(await findPersonByEmail(other, 'looked-up@example.org'), { id: person.id })
+  })
+
+  t.test('of two people who are given one address at the same time one gets it', async t => {
+    const email = 'shared@example.org'
+    const [first, second] = [await addPerson(store, { ...alice, name: 'first' }), await addPerson(store, { ...alice, name: 'second' })]
+    const given: boolean[] = []
+    let isPending = true
+    const racing = {
+      ...store,
+      async addRecord(...added: Parameters<Store['addRecord']>) {
+        const isAdded = await store.addRecord(...added)
+        if (isPending) {
+          isPending = false
+          given.push(await setEmail(other, second, email))
+        }
+        return isAdded
+      },
+    }
+    given.push(await setEmail(racing, first, email))
+    t.same([...given].sort(), [false, true])
+    const owners = (await listPeople(store, account)).filter(person => person.email === email)
+    t.equal(owners.length, 1)
+    t.match(await findPersonByEmail(other, email), { id: owners[0]?.id })
+  })
+
+  t.test('a look-up that began before an address was given does not take it away', async t => {
+    const email = 'slowly@example.org'
+    const person = await addPerson(store, { ...alice, name: 'slowly' })
+    const steps = new EventEmitter()
+    const racing = {
+      ...store,
+      async addRecord(...added: Parameters<Store['addRecord']>) {
+        const isAdded = await store.addRecord(...added)
+        if (steps.emit('claimed')) await once(steps, 'looked-up')
+        return isAdded
+      },
+    }
+    const isClaimed = once(steps, 'claimed')
+    const given = setEmail(racing, person, email)
+    await isClaimed
+    const lookUp = interruptAfterFind(other, 'person', () => {
+      steps.emit('looked-up')
+      return given
+    })
+    t.equal(await findPersonByEmail(lookUp, email), undefined)
+    t.equal(await given, true)
+    t.match(await findPersonByEmail(other, email), { id: person.id })
   })
 
   t.test('a person who is added several times at once is added once', async t => {
