@@ -1,4 +1,5 @@
 import { hash, randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Secret } from '../plugin/secret.ts'
 import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
@@ -45,10 +46,11 @@ export const findPerson = async (store: RecordStore, id: string): Promise<Person
 
 /** The person of this name; a new one where the account has none. An existing person keeps their role. */
 export const getOrAddPerson = async (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person> => {
-  // Not twice but where another request is just adding the person: two writes of the store.
   for (;;) {
     const found = (await findByName(store, person)) ?? (await addNewPerson(store, clock, person))
     if (found !== undefined) return found
+    // Another request is just adding the person, or its gateway has died meanwhile. A timer of the clock would not keep a command alive.
+    await sleep(lockPollIntervalMs)
   }
 }
 
@@ -65,6 +67,7 @@ export const addNewPerson = async (store: RecordStore, clock: Clock, person: Per
 
 /** Of a gateway that dies while it adds a person. */
 const lockTtlMs = 10_000
+const lockPollIntervalMs = 50
 
 const findByName = async (store: RecordStore, { account, name }: PersonWithoutEmail): Promise<Person | undefined> =>
   (await listPeople(store, account)).find(person => person.name === name)
