@@ -55,8 +55,7 @@ interface Branch {
 const fetchBranch = async ({ head, base, maxBlocks }: Branch, fetch: Fetch): Promise<readonly BlockId[]> => {
   const branch: Block[] = []
   let block = head
-  for (; block.number > base.number && branch.length < maxBlocks; block = await fetchBlock(fetch, block.parentHash, 'unavailable'))
-    branch.push(block)
+  for (; block.number > base.number && branch.length < maxBlocks; block = await fetchBlock(fetch, block.parentHash)) branch.push(block)
   // The upstream that has the base may be on another branch than the one that has the head, or ahead of it.
   if (block.number <= base.number && block.hash !== base.hash) throw new NoAnswer('unavailable')
   return branch.reverse()
@@ -86,8 +85,8 @@ interface Block extends BlockId {
   readonly parentHash: string
 }
 
-/** `missing`: what it means that no upstream has the block. */
-const fetchBlock = async (fetch: Fetch, block: string, missing: NoAnswer['reason'] = 'unknown'): Promise<Block> => {
+/** `missing`: what it means that no upstream has the block. Those that are left may be behind. */
+const fetchBlock = async (fetch: Fetch, block: string, missing: NoAnswer['reason'] = 'unavailable'): Promise<Block> => {
   const result = await fetch(block.length === hashChars ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', [block, false])
   if (result === undefined) throw new NoAnswer('unavailable')
   const { number, hash, parentHash } = isJsonObject(result) ? result : {}
@@ -108,7 +107,7 @@ interface Fork {
 const findFork = async (position: BlockId, head: BlockId, fetch: Fetch): Promise<Fork> => {
   const removed: BlockId[] = []
   let base = position
-  while (!(await isOnChain(base, fetch))) {
+  while (!(await isOnChain(base, head, fetch))) {
     if (removed.length === maxRemovedBlocks || base.number === 0) throw new NoAnswer('unknown')
     // Upstreams that are behind do not know it yet.
     const { parentHash } = await fetchBlock(fetch, base.hash, base.number > head.number ? 'unavailable' : 'unknown')
@@ -118,10 +117,10 @@ const findFork = async (position: BlockId, head: BlockId, fetch: Fetch): Promise
   return { removed, base }
 }
 
-/** The chain may be shorter than it was. */
-const isOnChain = async ({ number, hash }: BlockId, fetch: Fetch): Promise<boolean> => {
+/** The chain may be shorter than it was; an upstream that has no block at a height up to the head is behind. */
+const isOnChain = async ({ number, hash }: BlockId, head: BlockId, fetch: Fetch): Promise<boolean> => {
   const result = await fetch('eth_getBlockByNumber', [toHexQuantity(number), false])
-  if (result === undefined) throw new NoAnswer('unavailable')
+  if (result === undefined || (result === null && number <= head.number)) throw new NoAnswer('unavailable')
   return isJsonObject(result) && String(result['hash']).toLowerCase() === hash
 }
 
@@ -145,13 +144,17 @@ const fetchLogChanges = async (request: Json, { removed, from, branch }: MissedB
   const [first, last] = [Math.max(from, lowest), Math.min((branch[0]?.number ?? from) - 1, highest)]
   const older = { ...criteria, fromBlock: toHexQuantity(first), toBlock: toHexQuantity(last) }
   if (first <= last) changes.push(...(await fetchLogs(older, fetch)).map(toText))
-  for (const { hash } of branch.filter(isWanted)) changes.push(...(await fetchLogs({ ...criteria, blockHash: hash }, fetch)).map(toText))
+  for (const { hash } of branch.filter(isWanted)) {
+    const logs = await fetchLogs({ ...criteria, blockHash: hash }, fetch, 'unavailable')
+    changes.push(...logs.map(toText))
+  }
   return changes
 }
 
-const fetchLogs = async (criteria: Json, fetch: Fetch): Promise<readonly Json[]> => {
+/** `missing`: what it means that no upstream has the logs. */
+const fetchLogs = async (criteria: Json, fetch: Fetch, missing: NoAnswer['reason'] = 'unknown'): Promise<readonly Json[]> => {
   const logs = await fetch('eth_getLogs', [criteria])
-  if (!Array.isArray(logs)) throw new NoAnswer(logs === undefined ? 'unavailable' : 'unknown')
+  if (!Array.isArray(logs)) throw new NoAnswer(logs === undefined ? 'unavailable' : missing)
   return logs
 }
 

@@ -459,6 +459,24 @@ t.test('a filter whose process has ended', async t => {
     t.same(textOf(await poll(clock, other, id, fetchFrom(5))), [hashAt(5)])
   })
 
+  t.test('stays when the upstreams that are left do not have the newest blocks that have come', async t => {
+    const lacking: readonly (readonly [FilterTopic, (method: string, params: readonly Json[]) => boolean])[] = [
+      [{ kind: 'newHeads' }, (_method, [block]) => block === '0x5'],
+      [{ kind: 'newHeads' }, (_method, [block]) => block === '0x4'],
+      [logs, (_method, [block]) => block === '0x5'],
+      [logs, method => method === 'eth_getLogs'],
+    ]
+    for (const [topic, isLacking] of lacking) {
+      const { workers, clock } = openWorkers(2)
+      const [owner, other] = workers as [Filters, Filters]
+      const id = await createAt(owner, topic, idAt(4))
+      await owner.close()
+      const fetch: Fetch = async (method, params) => (isLacking(method, params) ? null : fetchFrom(5)(method, params))
+      t.match(await poll(clock, other, id, fetch), { error: { code: -32002 } })
+      t.equal((textOf(await poll(clock, other, id, fetchFrom(5))) as unknown[]).length, 1)
+    }
+  })
+
   t.test('of more missed blocks than those in which upstreams differ is answered whole', async t => {
     for (const topic of [logs, { kind: 'newHeads' }] as const) {
       const { workers, clock } = openWorkers(2)
