@@ -1,16 +1,9 @@
 import { LRUCache } from 'lru-cache'
-import { ChunkedBytes, copyReply, isFailure, isJsonNull, metricDefinitions, toBuffer } from '../../src/plugin/plugin.ts'
-import type { CachePolicy, ChainSnapshot, Failure, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
-import { isFinal, minedBlockOf } from './finality.ts'
+import { ChunkedBytes, copyReply, isFailure, metricDefinitions, toBuffer } from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
 import type { CacheQuery } from './finality.ts'
-
-/** A request that a node must answer, and what was known before the node was requested. */
-export interface CacheMiss extends CacheQuery {
-  readonly snapshot: ChainSnapshot
-  readonly transactionVersion: number
-  /** On the monotonic clock. */
-  readonly requestedAt: number
-}
+import { ReplyValidity, isCacheable } from './validity.ts'
+import type { CacheMiss, Validity } from './validity.ts'
 
 export interface MemoryCacheOptions {
   readonly maxBytes: number
@@ -18,12 +11,9 @@ export interface MemoryCacheOptions {
   readonly cacheTooManyFor: number
 }
 
-/** A reply, valid while the chain has the given versions: of its finalized blocks, of its head, or of what callers have sent. */
 interface CachedReply {
   readonly reply: Reply
-  readonly finalityVersion?: number
-  readonly headVersion?: number
-  readonly transactionVersion?: number | undefined
+  readonly validity: Validity
 }
 
 /** What stores final answers for longer than a memory does. */
@@ -34,26 +24,14 @@ export interface FinalReplyStore {
 
 /** The first level: answers in the memory of this process. Final answers are stored in the second level too. */
 export class MemoryCache {
-  readonly #options: MemoryCacheOptions
-  readonly #services: Services
   readonly #secondLevelCache: FinalReplyStore | undefined
   readonly #replies: LRUCache<string, CachedReply>
-  /** How long an answer is valid that may change with the next block. */
-  readonly #latestTtlMs: number
-  /**
-   * Blocks come faster than polls, as on a development node that mines on demand: a transaction may be mined before the
-   * sender's next call, before the gateway polls its block.
-   */
-  readonly #outpacesPolls: boolean
+  readonly #validity: ReplyValidity
 
-  constructor(options: MemoryCacheOptions, services: Services, secondLevelCache: FinalReplyStore | undefined) {
-    const { network, heads } = services
-    this.#options = options
-    this.#services = services
+  constructor({ maxBytes, cacheTooManyFor }: MemoryCacheOptions, services: Services, secondLevelCache: FinalReplyStore | undefined) {
     this.#secondLevelCache = secondLevelCache
-    this.#replies = openReplyCache(options.maxBytes, services)
-    this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
-    this.#outpacesPolls = network.blockTime < heads.pollIntervalMs
+    this.#replies = openReplyCache(maxBytes, services)
+    this.#validity = new ReplyValidity(services, cacheTooManyFor)
   }
 
   /** Reports its size while the pipeline runs. Returns how to stop. */
@@ -68,32 +46,18 @@ export class MemoryCache {
   /** The reply for later callers, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
   get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
-    if (cached === undefined || !isStillValid(cached, snapshot, isInStep)) return undefined
-    const { reply, transactionVersion } = cached
-    return transactionVersion === undefined || transactionVersion === this.#services.heads.transactionVersion ? reply : undefined
+    return cached !== undefined && this.#validity.includes(cached.validity, snapshot, isInStep) ? cached.reply : undefined
   }
 
   store(miss: CacheMiss, reply: Reply): void {
-    const { policy, key, snapshot, transactionVersion, requestedAt } = miss
-    const [replies, { heads, clock, methods }, { cacheTooManyFor }] = [this.#replies, this.#services, this.#options]
-    const now = heads.snapshot
-    if (reply.source === 'cache') {
-      // From Redis, which holds final answers only.
-      if (now.finalityVersion === snapshot.finalityVersion)
-        replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
-    } else if (isFailure(reply)) {
-      if (isTooLargeQuery(reply) && cacheTooManyFor > 0) replies.set(key, { reply: asCacheHit(reply) }, { ttl: cacheTooManyFor })
-    } else if (!isCacheable(policy, reply)) {
-      replies.delete(key)
-    } else if (now.finalityVersion === snapshot.finalityVersion && isFinal(miss, reply, snapshot, methods)) {
-      replies.set(key, { reply: asCacheHit(reply), finalityVersion: snapshot.finalityVersion })
-      this.#secondLevelCache?.store(miss, reply, snapshot)
-    } else if (now.headVersion === snapshot.headVersion && snapshot.isCurrent(reply.upstream)) {
-      const ttl = this.#latestTtlMs - (clock.monotonic() - requestedAt)
-      const { headVersion } = snapshot
-      const entry = { reply: asCacheHit(reply), headVersion, transactionVersion: this.#outpacesPolls ? transactionVersion : undefined }
-      if (ttl > 0) replies.set(key, entry, { ttl })
-    }
+    const { key, policy, snapshot } = miss
+    const isNewResult = reply.source !== 'cache' && !isFailure(reply)
+    if (isNewResult && !isCacheable(policy, reply)) return void this.#replies.delete(key)
+    const validity = this.#validity.of(miss, reply)
+    if (validity === undefined) return
+    const { ttlMs, finalityVersion } = validity
+    this.#replies.set(key, { reply: asCacheHit(reply), validity }, ttlMs === undefined ? {} : { ttl: ttlMs })
+    if (isNewResult && finalityVersion !== undefined) this.#secondLevelCache?.store(miss, reply, snapshot)
   }
 }
 
@@ -115,17 +79,6 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock, method
         ttlResolution: 0,
       }),
   )
-}
-
-const isStillValid = ({ finalityVersion, headVersion }: CachedReply, snapshot: ChainSnapshot, isInStep: boolean): boolean =>
-  (finalityVersion === undefined || finalityVersion === snapshot.finalityVersion) &&
-  (headVersion === undefined || (headVersion === snapshot.headVersion && isInStep))
-
-const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
-
-const isCacheable = (policy: CachePolicy, { result, unexpectedType }: Result): boolean => {
-  if (unexpectedType === true || isJsonNull(result)) return false
-  return policy !== 'mined' || minedBlockOf(result) !== undefined
 }
 
 /** The reply for later callers: no node is requested for them, so an error costs them nothing. */

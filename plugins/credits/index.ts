@@ -23,8 +23,8 @@ import type {
   Usage,
   ChargeResult,
 } from '../../src/plugin/plugin.ts'
-import { FreeFailures } from './free-failure-limit.ts'
-import type { RecentCalls } from './free-failure-limit.ts'
+import { FailureLimit } from './failure-limit.ts'
+import type { RecentCalls } from './failure-limit.ts'
 import { chargeAccountAndKey } from './key-limit.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
@@ -75,7 +75,7 @@ export default definePlugin({
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
     const outageGrace = outageGraceOf(onStoreOutage, grace)
-    const freeFailures = singleton('free failures', {}, () => new FreeFailures(clock))
+    const failureLimit = singleton('failure limit', {}, () => new FailureLimit(clock))
 
     const handle: Handler<ContextKeys, 'account'> = (call, next) => {
       const {
@@ -84,7 +84,7 @@ export default definePlugin({
       } = call.context
       const knownCost = costByMethod.get(method)
       const cost = knownCost ?? methods.defaultCost
-      const recentCalls = freeFailures.of(account.id)
+      const recentCalls = failureLimit.of(account.id)
       const countedMethod = knownCost === undefined ? 'other' : method
       const pending: PendingCharge = { usage, recentCalls, network: network.name, method: countedMethod, cost }
       const { refusedForMs } = recentCalls

@@ -15,7 +15,7 @@ const bucketCount = 6
  * The free failures of each account within the last minute: calls that a node failed in a way that callers can cause, as by
  * queries that it does not finish. Their share of an account's calls is bounded, and with it the work that is done for nothing.
  */
-export class FreeFailures {
+export class FailureLimit {
   readonly #accounts = new Map<string, RecentCalls>()
   readonly #rotation: Timer
 
