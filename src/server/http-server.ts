@@ -159,8 +159,8 @@ export const createRpcServer = (
   server.on('upgrade', serveUpgrade)
   const waiting = new WeakSet<Duplex>()
   server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) => {
-    // Each piece that comes behind the first malformed one is reported too.
-    if (waiting.has(stream)) return
+    // Each piece that comes behind the first malformed one is reported too, also while the response to that is sent.
+    if (waiting.has(stream) || (stream.writableEnded && code.startsWith('HPE_'))) return
     waiting.add(stream)
     const respond = (): void =>
       whenComplete(currentResponse, stream, () => {

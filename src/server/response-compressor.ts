@@ -33,6 +33,8 @@ export class ResponseCompressor {
   send(res: ServerResponse, { chunks }: ResponseBody): void {
     const bytes = chunks.map(chunk => (typeof chunk === 'string' ? Buffer.from(chunk, 'latin1') : chunk))
     this.#activeCount += 1
+    // pipeline() adds seven listeners. Where the response waits behind others of its connection (pipelining), it has more than ten, and Node would warn.
+    res.setMaxListeners(0)
     // Only a caller that disconnects makes it fail, and then there is nobody to send an error to.
     pipeline(Readable.from(takeEach(bytes)), createGzip({ level: 1 }), res, () => {
       this.#activeCount -= 1

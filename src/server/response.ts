@@ -116,7 +116,7 @@ export class UpgradeResponse extends ServerResponse {
 
 /**
  * Sends a short response as text to a connection that Node's HTTP server no longer serves. The connection ends with it, even
- * if the caller goes on sending.
+ * if the caller goes on sending. What the caller has sent is read until then.
  */
 export const sendRawResponse = (
   services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
@@ -127,13 +127,27 @@ export const sendRawResponse = (
 ): void => {
   const lines = formatResponseHeaders(response, { origin, closesConnection: true, isCompressed: false }) + formatHeaderLines(extraHeaders)
   const body = response.body === undefined ? '' : bodyToLatin1(response.body)
-  stream.on('error', destroyStream).once('finish', destroyStream)
+  stream.on('error', destroyStream).once('finish', lingerStream)
   stream.end(`HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${lines}\r\n${body}`, 'latin1')
   recordResponse(services, origin, response, response.status)
 }
 
 export function destroyStream(this: Duplex): void {
   this.destroy()
+}
+
+const lingerTimeoutMs = 1_000
+
+/**
+ * Closes the connection once the caller has closed its side. Where a connection is closed with bytes that nobody has read, the system drops what it
+ * has not sent yet: the end of the responses (RFC 9112, 9.6).
+ */
+function lingerStream(this: Duplex): void {
+  if (this.readableEnded) return void this.destroy()
+  const timer = setTimeout(() => this.destroy(), lingerTimeoutMs)
+  this.once('end', destroyStream)
+    .once('close', () => clearTimeout(timer))
+    .resume()
 }
 
 /** The current time as the Date header writes it; formatted once a second. */

@@ -200,6 +200,24 @@ t.test('what is malformed behind a request is answered once, behind its response
   raw.close()
 })
 
+t.test('a caller who has sent malformed bytes behind a request gets all of a long response, and the error behind it', async t => {
+  const body = 'x'.repeat(300_000)
+  const longServer = createRpcServer(services, (_, res) => void res.end(body)).listen(0, '127.0.0.1')
+  t.teardown(() => longServer.close())
+  await once(longServer, 'listening')
+  const connected = once(longServer, 'connection') as Promise<[Socket]>
+  const caller = connect((longServer.address() as AddressInfo).port, '127.0.0.1').setEncoding('latin1')
+  const [connection] = await connected
+  // What comes while the connection ends is reported once more.
+  connection.once('finish', () => caller.write('malformed'))
+  caller.write(`${call('good')}malformed\r\n\r\n`)
+  await waitUntil(() => connection.writableFinished)
+  let text = ''
+  for await (const piece of caller) text += piece
+  t.match(text.replace(body, ''), /^HTTP\/1.1 200 [^]*HTTP\/1.1 400 [^]*\}$/)
+  t.ok(text.includes(body))
+})
+
 t.test('the body of a refused request', async t => {
   t.jobs = 8
   const parallel = { buffered: true }

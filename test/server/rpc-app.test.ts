@@ -357,6 +357,19 @@ t.test('as many responses are compressed at once as there are threads; others ar
   while (!(await openSlowCaller()).isCompressed) await wait(20)
 })
 
+t.test('compressed responses to requests of one connection are no reason for Node to warn of a leak', async t => {
+  const warnings: Error[] = []
+  const onWarning = (warning: Error): void => void warnings.push(warning)
+  process.on('warning', onWarning)
+  t.teardown(() => process.off('warning', onWarning))
+  const { caller } = await openServer(t, { resultBytes: mib })
+  let text = ''
+  caller.on('data', (bytes: Buffer) => (text += bytes.toString('latin1')))
+  caller.write(callText('Accept-Encoding: gzip\r\n').repeat(3))
+  await waitUntil(() => text.split('\r\n0\r\n\r\n').length === 4)
+  t.same(warnings, [])
+})
+
 /** The collection runs in the turn after the end of a response. */
 const nextTurns = async (): Promise<void> => {
   for (let i = 0; i < 3; i++) await new Promise(setImmediate)
