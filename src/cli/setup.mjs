@@ -2,6 +2,8 @@
 // Plain JavaScript without dependencies: it runs before any package is installed.
 //
 //   --packages    installs the packages only
+//   --build       also builds what is built already
+//   --build       builds also what is built already
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -13,6 +15,8 @@ process.chdir(root)
 
 const lockFile = 'package-lock.json'
 const lock = 'dist/.setup.lock'
+/** With it, tsc writes no file whose source is unchanged, even one that was deleted. */
+const compilerState = 'dist/.tsbuildinfo'
 const buildStamp = 'dist/.sources'
 const pageFolder = 'src/portal/page'
 const pageStamp = 'dist/.page'
@@ -32,13 +36,20 @@ const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: bu
 
 const steps = process.argv.includes('--packages') ? [installStep] : [installStep, compileStep, buildFilesStep, pageStep]
 
+const isBuild = process.argv.includes('--build')
+
 checkNode()
-if (!steps.every(step => step.isDone())) withLock(() => steps.forEach(runStep))
+if (isBuild || !steps.every(step => step.isDone())) withLock(runSteps)
 
 function checkNode() {
   const minVersion = JSON.parse(readFileSync('package.json', 'utf8')).engines.node.replace('>=', '')
   const isOld = minVersion.localeCompare(process.versions.node, 'en', { numeric: true }) > 0
   if (isOld) fail(`Node.js ${process.versions.node} is too old: ${minVersion} or newer is needed`)
+}
+
+function runSteps() {
+  if (isBuild) for (const file of [compilerState, buildStamp, buildFilesStamp, pageStamp]) rmSync(file, { force: true })
+  steps.forEach(runStep)
 }
 
 function runStep(step) {
@@ -129,6 +140,7 @@ function areBuildFilesWritten() {
 }
 
 function writeBuildFiles() {
+  rmSync(buildFilesStamp, { force: true })
   runNode('dist/src/cli/write-build-files.js', [])
   writeFileSync(buildFilesStamp, buildFilesFingerprint())
 }
