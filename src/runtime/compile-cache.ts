@@ -1,8 +1,9 @@
+import { existsSync, mkdirSync, statSync } from 'node:fs'
 import nodeModule from 'node:module'
 import { homedir } from 'node:os'
-import { isAbsolute, join } from 'node:path'
+import { dirname, isAbsolute, join } from 'node:path'
 
-/** Since Node.js 22.8, which @types/node 20 does not know; does not throw for a folder that cannot be written. */
+/** Since Node.js 22.8, which @types/node 20 does not know. */
 const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: (folder: string) => unknown }
 
 /**
@@ -11,15 +12,50 @@ const { enableCompileCache } = nodeModule as { readonly enableCompileCache?: (fo
  * another folder; NODE_DISABLE_COMPILE_CACHE=1 turns it off.
  */
 export const keepCompiledCode = (env: Readonly<Record<string, string | undefined>>): void => {
+  if (enableCompileCache === undefined) return
   const folder = cacheFolder(env)
-  if (folder !== undefined) enableCompileCache?.(join(folder, 'tollgate'))
+  if (folder !== undefined && makePrivateFolder(folder)) enableCompileCache(folder)
 }
 
 const cacheFolder = ({ XDG_CACHE_HOME: folder = '' }: Readonly<Record<string, string | undefined>>): string | undefined => {
-  if (isAbsolute(folder)) return folder
+  const parent = isAbsolute(folder) ? folder : homeCacheFolder()
+  return parent === undefined ? undefined : join(parent, 'tollgate')
+}
+
+/** Undefined where HOME is empty or relative: the code of whoever owns the current folder would run. */
+const homeCacheFolder = (): string | undefined => {
   try {
-    return join(homedir(), '.cache')
+    const home = homedir()
+    return isAbsolute(home) ? join(home, '.cache') : undefined
   } catch {
     return undefined // a user without an entry in the list of users
   }
 }
+
+/**
+ * True when the folder is there, perhaps made now, and no other user can write to it: what it holds is executed. `sudo` may keep HOME,
+ * and then root neither reads nor writes the other user's folder.
+ */
+export const makePrivateFolder = (folder: string): boolean => {
+  try {
+    return makeFolder(folder) && isOwn(folder) && (isWindows || (statSync(folder).mode & othersWriteBits) === 0)
+  } catch {
+    return false // a folder that cannot be made or read
+  }
+}
+
+const isWindows = process.platform === 'win32'
+
+/** The permissions of the group and of all others to write. */
+const othersWriteBits = 0o022
+
+/** False below a folder of another user. Not `recursive`: with that, Node.js never returns below /proc. */
+const makeFolder = (folder: string): boolean => {
+  if (existsSync(folder)) return true
+  const parent = dirname(folder)
+  if (!makeFolder(parent) || !isOwn(parent)) return false
+  mkdirSync(folder, { mode: 0o700 })
+  return true
+}
+
+const isOwn = (folder: string): boolean => isWindows || statSync(folder).uid === process.getuid?.()
