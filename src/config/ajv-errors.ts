@@ -20,6 +20,8 @@ export interface OptionsLocation<S extends ObjectSchema = ObjectSchema> {
   readonly schema: S
   /** The options of other plugins, by name: a key may have been written in the wrong map. */
   readonly otherOptions?: Readonly<Record<string, ObjectSchema>>
+  /** Another kind of file, whose keys may have been written at the top of this one. */
+  readonly otherFile?: { readonly name: string; readonly schema: ObjectSchema }
 }
 
 /** Ajv's errors about the map at the location, as problems: one for each mistake. */
@@ -55,7 +57,12 @@ const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string)
   const known = knownKeysAt(location, inside)
   const owner = formatOptionPath(location.owner, inside)
   const message = `unknown ${location.owner ? 'option' : 'key'} \`${key}\`${owner && ` of ${owner}`}`
-  const hint = suggestKey(key, known) ?? hintOfOwner(location, key) ?? hintOfOtherOwner(location, key) ?? describeKeys(known)
+  const hint =
+    suggestKey(key, known) ??
+    hintOfOwner(location, key) ??
+    hintOfOtherOwner(location, key) ??
+    hintOfOtherFile(location, inside, key) ??
+    describeKeys(known)
   return location.source.problemAtKey([...location.namePath, ...inside, key], message, hint)
 }
 
@@ -71,6 +78,12 @@ const hintOfOtherOwner = ({ otherOptions = {} }: OptionsLocation, key: string): 
   const owners = Object.keys(otherOptions).filter(name => Object.hasOwn(otherOptions[name]?.properties ?? {}, key))
   return owners.length > 0 ? `\`${key}\` is an option of ${owners.map(name => `\`${name}\``).join(' and ')}` : undefined
 }
+
+/** A key of another kind of file. */
+const hintOfOtherFile = ({ otherFile }: OptionsLocation, inside: Path, key: string): string | undefined =>
+  inside.length === 0 && otherFile && Object.hasOwn(otherFile.schema.properties ?? {}, key)
+    ? `\`${key}\` belongs in ${otherFile.name}`
+    : undefined
 
 /** A key that stands in the wrong map of these options. */
 const hintOfOwner = ({ schema, owner }: OptionsLocation, key: string): string | undefined => {
@@ -122,14 +135,14 @@ const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | unde
 }
 
 const suggestText = (value: unknown, { enum: values, format, examples: [example] = [] }: StringSchema): string | undefined => {
-  const { suggest, example: formatExample } = format ? formats[format] : {}
+  const { suggest, explain, example: formatExample } = format ? formats[format] : {}
   const shownExample = example ?? formatExample
   const hint = shownExample && `for example ${shownExample}`
   if (typeof value === 'number' && Number.isFinite(value))
     return formatSuggestion(suggest?.(String(value))) ?? (suggest && !formatExample ? 'the unit is missing' : hint)
   if (typeof value !== 'string') return hint
   if (values) return didYouMeanKey(value, values)
-  return formatSuggestion(suggest?.(value)) ?? hint
+  return formatSuggestion(suggest?.(value)) ?? explain?.(value) ?? hint
 }
 
 /** An integer in hexadecimal, with separators of thousands, or with a suffix for thousands or millions. */

@@ -10,6 +10,22 @@ export const fileNamesIn = (dir: string): readonly string[] => {
   }
 }
 
+/** Why there is no directory under the path; undefined where there is one, and where there is nothing. */
+export const directoryError = (path: string): string | undefined => {
+  try {
+    readdirSync(path)
+    return undefined
+  } catch (error) {
+    return directoryErrorMessages[String((error as NodeJS.ErrnoException).code)]
+  }
+}
+
+const directoryErrorMessages: Readonly<Record<string, string>> = {
+  ENOTDIR: 'this is a file, not a directory',
+  ELOOP: 'the symbolic links of this directory form a loop',
+  EACCES: 'the directory cannot be read: permission denied',
+}
+
 export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 /** The names of the YAML files in a directory, without `.yaml`. */

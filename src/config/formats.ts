@@ -12,6 +12,8 @@ export interface Format {
   convert(text: string, directory: string): unknown
   /** The accepted text that was probably meant. */
   suggest?(text: string): string | undefined
+  /** What is wrong with a text that is nearly accepted, without the text. */
+  explain?(text: string): string | undefined
   /** Shown where no text was probably meant; that of the option itself is better. */
   readonly example?: string
 }
@@ -44,6 +46,17 @@ export const formatRate = (perSecond: number): string => {
 /** Nearly: a sixtieth is no exact number. */
 const isWhole = (value: number): boolean => Math.abs(value - Math.round(value)) < 1e-6
 
+/** URL.canParse() encodes most of these characters; none of them belongs in a URL. Variables do, as in examples. */
+const explainUrl = (text: string): string | undefined => {
+  if (/[<>{}]/.test(text.replace(/\$\{[^{}]*\}/g, '')))
+    return 'the URL still has a placeholder in < > or { }: replace it, for example with ${NODE_KEY}'
+  if (/\s/.test(text)) return 'the URL contains a space'
+  const [, port] = /^\w+:\/\/[^/?#]*:(\d+)(?:[/?#]|$)/.exec(text) ?? []
+  return Number(port) > maxPort ? `the port of the URL is greater than ${maxPort}` : undefined
+}
+
+const maxPort = 65_535
+
 export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Format>> = {
   duration: {
     description: 'a duration such as 250ms, 10s or 5m',
@@ -75,9 +88,10 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   url: {
     description: 'a URL that starts with http, https, ws or wss',
     example: 'https://node.example.org/KEY',
-    accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text),
+    accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text) && explainUrl(text) === undefined,
     convert: text => new Secret(text),
     suggest: text => (/^\$[A-Z][A-Z0-9_]*$/.test(text) ? `\${${text.slice(1)}}` : undefined),
+    explain: explainUrl,
   },
   address: {
     description: 'host:port',

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { isJsonObject } from '../util/json.ts'
 import { parseAddress, parseStoreAddress } from './addresses.ts'
+import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
 import { isDirectory } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
@@ -11,7 +12,7 @@ import { gatewaySchema } from './gateway-schema.ts'
 import { jwtProblems, withAlgorithms } from './jwt-rules.ts'
 import { listenRules } from './listen-rules.ts'
 import type { GatewayRule } from './listen-rules.ts'
-import { readHosts } from './network-config.ts'
+import { networkSchema, readHosts } from './network-config.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import { browserUrlProblems, portalProblems } from './portal-rules.ts'
 import type { Problem } from './problem.ts'
@@ -27,6 +28,12 @@ export interface GatewayReadResult extends TlsCheck {
   readonly effective?: EffectiveFile
 }
 
+/** Without a section `networks`: each network is a file. */
+const networkFile = {
+  name: 'networks/NAME.yaml',
+  schema: { type: 'object', properties: { ...networkSchema.properties, networks: networkSchema } },
+} as const satisfies OptionsLocation['otherFile']
+
 /** Reads `<dir>/gateway.yaml`. The config is present exactly when there are no problems. */
 export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
   const source = readYamlFile(join(dir, 'gateway.yaml'), env)
@@ -36,7 +43,7 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
     effective,
     problems: schemaProblems,
     warnings: schemaWarnings,
-  } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema })
+  } = checkOptions({ source, namePath: [], owner: '', schema: gatewaySchema, otherFile: networkFile })
   const ruleProblems = gatewayRules.flatMap(rule => rule(source))
   const { problems: tlsProblems, warnings: tlsWarnings, ...tlsCheck } = checkTls(source)
   const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...tlsProblems, ...unsetVariableProblems(source)]
@@ -75,13 +82,13 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
 
 export const missingDirectoryHint = 'give the directory of the configuration with --config DIR, or write one with `tollgate init`'
 
-const missingFileProblems = ({ path, problems }: YamlFile): readonly Problem[] => {
+const missingFileProblems = ({ path, problems, isEmpty }: YamlFile): readonly Problem[] => {
   const hint = !isDirectory(dirname(path))
     ? missingDirectoryHint
     : existsSync(path.replace(/yaml$/, 'yml'))
       ? 'rename gateway.yml to gateway.yaml'
       : 'it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'
-  return existsSync(path) ? problems : problems.map(problem => ({ ...problem, hint }))
+  return existsSync(path) && !isEmpty ? problems : problems.map(problem => ({ ...problem, hint }))
 }
 
 /** Hosts that requests to the admin listener may name. */

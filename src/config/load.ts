@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import type { AnyPlugin } from '../plugin/plugin.ts'
-import { fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-files.ts'
+import { directoryError, fileNamesIn, isDirectory, displayPath, yamlBaseNames } from './config-files.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { missingDirectoryHint, readGatewayConfig } from './gateway-config.ts'
 import type { GatewayReadResult } from './gateway-config.ts'
@@ -83,7 +83,7 @@ const noNetworksProblem = (dir: string): Problem => ({
   file: displayPath(join(dir, 'networks')),
   line: 1,
   column: 1,
-  message: 'no network is configured',
+  message: directoryError(join(dir, 'networks')) ?? 'no network is configured',
   hint: `write ${displayPath(networkFilePath(dir, 'NAME'))}`,
 })
 

@@ -29,12 +29,16 @@ export const parseYamlDocument = (text: string): YamlDocument => {
     logLevel: 'error',
   })
   const errors = [...document.errors, ...document.warnings]
+  const bareReturn = text.search(/\r(?!\n)/)
   const isOld = document.directives?.yaml.version === '1.1'
   return {
     root: document.contents,
     lines,
-    problems: [...problemsOfYamlErrors(errors, text, lines), ...(isOld ? [unsupportedVersion] : [])],
-    isUnreliable: isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
+    problems:
+      bareReturn >= 0
+        ? [unsupportedLineEnd(bareReturn)]
+        : [...problemsOfYamlErrors(errors, text, lines), ...(isOld ? [unsupportedVersion] : [])],
+    isUnreliable: bareReturn >= 0 || isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     resolveAlias: aliasResolver(document),
     secretRanges: () => findSecretRanges(document, text),
   }
@@ -110,6 +114,11 @@ const maxNodes = 100_000
 const maxNestingDepth = 100
 const tooManyNodes = { offset: 0, message: `the file contains more than ${maxNodes} values, counting those that aliases repeat` }
 const unsupportedVersion = { offset: 0, message: 'the file must be YAML 1.2, not 1.1', hint: 'remove the line `%YAML 1.1`' }
+const unsupportedLineEnd = (offset: number): YamlProblem => ({
+  offset,
+  message: 'this line ends with CR alone; lines must end with LF or CR LF',
+  hint: 'save the file with the line ends of Unix or of Windows',
+})
 
 const aliasResolver = (document: Document): YamlDocument['resolveAlias'] => {
   const resolved = new Map<Alias, ParsedNode | undefined>()

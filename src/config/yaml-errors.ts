@@ -67,10 +67,20 @@ export const formatCodePoint = (text: string): string => `U+${(text.codePointAt(
 
 const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter): ParsedProblem => {
   const offset = error.pos[0]
+  const deeperLine = findDeeperLine(error, text, lines)
+  if (deeperLine !== undefined) return { code: 'BAD_INDENT', offset: deeperLine, message: yamlErrorMessages.BAD_INDENT ?? '' }
   const lineStart = offset - (lines.linePos(offset).col - 1)
   const lineEnd = text.indexOf('\n', offset)
   const hint = hintFor(error.code, text.slice(lineStart, offset + 1), text.slice(lineStart, lineEnd < 0 ? undefined : lineEnd))
   return { code: error.code, offset, message: describeYamlError(error), ...(hint !== undefined && { hint }) }
+}
+
+/** A key below a text, indented more than the text's own key. The parser takes both for one value, and reports where that begins. */
+const findDeeperLine = ({ code, pos: [offset] }: YAMLError, text: string, lines: LineCounter): number | undefined => {
+  if (code !== 'BLOCK_AS_IMPLICIT_KEY') return undefined
+  const indent = /^ */.exec(text.slice(offset - (lines.linePos(offset).col - 1)))?.[0] ?? ''
+  const [before] = new RegExp(`^[^\\n:#]+(?::\\S[^\\n:#]*)*\\n+${indent} +(?=[\\w-]+:\\s)`).exec(text.slice(offset)) ?? []
+  return before === undefined ? undefined : offset + before.length
 }
 
 /** What was probably forgotten. `textBefore` is the line up to the error. */

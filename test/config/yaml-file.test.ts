@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { stringify } from 'yaml'
 import { readGatewayConfig } from '../../src/config/gateway-config.ts'
+import { loadConfig } from '../../src/config/load.ts'
 import { openMethodTables } from '../../src/config/method-tables.ts'
 import { readNetworkConfig } from '../../src/config/network-config.ts'
 import { findParsedTable, writeParsedTables } from '../../src/config/parsed-tables.ts'
@@ -285,4 +286,11 @@ t.test('a method table that the build has parsed is not parsed again until its t
   t.equal(findParsedTable(good, file), undefined)
   writeFileSync(file, '{ "half')
   t.equal(findParsedTable(good, file), undefined, 'a damaged file is as none')
+})
+
+t.test('a folder of networks whose symbolic links form a loop is named as such', async t => {
+  const dir = t.testdir()
+  symlinkSync('networks', join(dir, 'networks'))
+  const { problems } = await loadConfig(dir, [], {})
+  t.match(problems.at(-1), { file: /networks$/, message: 'the symbolic links of this directory form a loop' })
 })

@@ -67,6 +67,23 @@ export const fileMistakes: readonly Mistake[] = [
   { mistake: 'a byte order mark', network: [['network: arb', '\ufeffnetwork: arb']], answers: [] },
   { mistake: 'line ends of Windows', lineEnd: '\r\n', answers: [] },
   {
+    mistake: 'a line end of old Macintosh computers',
+    network: [['network: arb\n', 'network: arb\r']],
+    answers: [
+      'networks/arb.yaml:1:13: this line ends with CR alone; lines must end with LF or CR LF -> save the file with the line ends of Unix or of Windows',
+    ],
+  },
+  {
+    mistake: 'a second line that is indented',
+    network: [['chainId:', ' chainId:']],
+    answers: ['networks/arb.yaml:2:2: the indentation of this line differs from that of the other entries of its map or list'],
+  },
+  {
+    mistake: 'two keys in one line',
+    network: [['network: arb\nchainId:', 'network: arb chainId:']],
+    answers: ['networks/arb.yaml:1:10: a map or list cannot begin here: indent it, or quote a string that contains a colon'],
+  },
+  {
     mistake: 'line ends of Windows and a typo',
     network: [['key-auth', 'keyauth']],
     lineEnd: '\r\n',

@@ -8,6 +8,24 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:1:1: unknown key `listn` -> did you mean `listen`?'],
   },
   {
+    mistake: 'a line that is indented more than its map',
+    gateway: [['memory: 64MiB', ' memory: 64MiB']],
+    answers: ['gateway.yaml:5:2: the indentation of this line differs from that of the other entries of its map or list'],
+  },
+  {
+    mistake: 'an empty gateway.yaml',
+    files: { 'gateway.yaml': '# nothing here yet\n' },
+    answers: ['gateway.yaml:1:1: the file is empty -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'],
+  },
+  {
+    mistake: 'networks in gateway.yaml',
+    gateway: [['store:', 'networks: [arb]\nchainId: 42161\nstore:']],
+    answers: [
+      'gateway.yaml:4:1: unknown key `networks` -> `networks` belongs in networks/NAME.yaml',
+      'gateway.yaml:5:1: unknown key `chainId` -> `chainId` belongs in networks/NAME.yaml',
+    ],
+  },
+  {
     mistake: 'a port that is not a number',
     gateway: [['rpc: 127.0.0.1:23500', 'rpc: 127.0.0.1:http']],
     answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "127.0.0.1:http" -> for example 127.0.0.1:8080, or [::1]:8080'],

@@ -2,6 +2,27 @@ import type { Mistake } from './mistake.ts'
 
 export const upstreamMistakes: readonly Mistake[] = [
   {
+    mistake: 'a port of a URL that is too big',
+    network: [['http://127.0.0.1:1/own', 'http://127.0.0.1:85450/own']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> the port of the URL is greater than 65535',
+    ],
+  },
+  {
+    mistake: 'a URL with a space',
+    network: [['http://127.0.0.1:1/own', 'http://127.0.0.1:1/ own']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> the URL contains a space',
+    ],
+  },
+  {
+    mistake: 'a URL with a placeholder',
+    network: [['http://127.0.0.1:1/own', 'https://node.example.org/v2/<YOUR-KEY>']],
+    answers: [
+      'networks/arb.yaml:16:29: failover.upstreams[0].url must be a URL that begins with http://, https://, ws:// or wss:// -> the URL still has a placeholder in < > or { }: replace it, for example with ${NODE_KEY}',
+    ],
+  },
+  {
     mistake: 'a URL with the scheme ftp',
     network: [['"http://127.0.0.1:1/own"', '"ftp://node.example.org/own"']],
     answers: [
