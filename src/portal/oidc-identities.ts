@@ -31,7 +31,7 @@ export const personOfIdentity = async (
 
 const verifiedPerson = async (store: RecordStore, person: Person): Promise<Person> =>
   (await verifyEmail(store, person)) ??
-  Promise.reject(new ApiError(403, 'not-invited', 'you were removed, or your address was changed, in this moment: sign in again'))
+  Promise.reject(new ApiError(403, 'not-invited', 'you were removed, or got another e-mail address, while you signed in: sign in again'))
 
 const signUpFromDomain = async (services: SignUpServices, domains: readonly string[], email: string): Promise<Person> => {
   const { signUp } = services

@@ -96,7 +96,7 @@ const makeAccount = async (services: SignUpServices, { perDay, plan }: SignUpOpt
   if (!(await takeSlot(services, perDay))) return undefined
   const account = await addAccount(services, plan, email)
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
-  // An owner may have given the address to somebody in this moment.
+  // An owner may have given the address to somebody meanwhile.
   return (await setEmail(store, person, email, true)) ? { ...person, email, isEmailVerified: true } : findPersonByEmail(store, email)
 }
 

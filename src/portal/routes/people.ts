@@ -38,7 +38,7 @@ const findColleague = async ({ store }: PortalServices, { account }: Person, id 
 
 const peopleLock = (account: string): string => `people ${account}`
 
-const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you were removed from the account in this moment')
+const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you have just been removed from the account')
 
 const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
   id,
