@@ -1,6 +1,7 @@
 import { openSync } from 'node:fs'
 import { pino } from 'pino'
 import type { DestinationStream, Logger } from 'pino'
+import { toSourceLines } from '../runtime/source-lines.ts'
 import type { Clock } from './clock.ts'
 
 /** pino's levels, lowest first. */
@@ -45,7 +46,7 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
   const onChild = (child: Logger) => {
     children = [...children.filter(each => each.deref() !== undefined), new WeakRef(child)]
   }
-  const root = pino({ level, base: { pid: process.pid }, onChild }, destination)
+  const root = pino({ level, base: { pid: process.pid }, serializers: { stack: formatStack }, onChild }, destination)
   return {
     debug: (fields, message) => root.debug(fields, message),
     info: (fields, message) => root.info(fields, message),
@@ -65,6 +66,8 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
     },
   }
 }
+
+const formatStack = (stack: unknown): unknown => (typeof stack === 'string' ? toSourceLines(stack) : stack)
 
 /** Writes lines of ASCII; buffered, so that a line costs no system call. */
 export interface LineWriter {
