@@ -1,6 +1,7 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
-import type { RecordStore } from '../store/record-store.ts'
-import { sleep } from '../util/async.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 
 /** Of a gateway that dies while it holds the lock. */
 const lockTtlMs = 10_000
@@ -17,11 +18,17 @@ export interface LockServices {
  * left it.
  */
 export const oneAtATime = async <T>({ store, clock }: LockServices, name: string, action: () => Promise<T>): Promise<T> => {
-  const lock = () => store.addRecord('lock', { id: name, account: '', value: true, expires: clock.now() + lockTtlMs })
-  while (!(await lock())) await sleep(clock, retryMs)
+  const holder = randomBytes(holderBytes).toString('base64url')
+  const newLock = (): StoredRecord => ({ id: name, account: '', value: holder, expires: clock.now() + lockTtlMs })
+  let lock = newLock()
+  // A timer of the clock would not keep a command alive.
+  for (; !(await store.addRecord('lock', lock)); lock = newLock()) await sleep(retryMs)
   try {
     return await action()
   } finally {
-    await store.takeRecord('lock', name)
+    // Only its own: after `lockTtlMs` another may hold it. What the action has done stands, also where the store fails now.
+    await store.replaceRecord('lock', lock, null, 0).catch(() => undefined)
   }
 }
+
+const holderBytes = 9

@@ -1,5 +1,4 @@
 import { hash, randomBytes } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Secret } from '../plugin/secret.ts'
 import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
@@ -7,6 +6,7 @@ import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
 import { editRecord } from './edit-record.ts'
+import { oneAtATime } from './one-at-a-time.ts'
 
 /** What a person may do; each role includes those before it. */
 export const roles = ['viewer', 'developer', 'owner'] as const
@@ -45,29 +45,17 @@ export const findPerson = async (store: RecordStore, id: string): Promise<Person
   toPerson(await store.findRecord('person', id))
 
 /** The person of this name; a new one where the account has none. An existing person keeps their role. */
-export const getOrAddPerson = async (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person> => {
-  for (;;) {
-    const found = (await findByName(store, person)) ?? (await addNewPerson(store, clock, person))
-    if (found !== undefined) return found
-    // Another request is just adding the person, or its gateway has died meanwhile. A timer of the clock would not keep a command alive.
-    await sleep(lockPollIntervalMs)
-  }
-}
+export const getOrAddPerson = async (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person> =>
+  (await findByName(store, person)) ??
+  oneAtATime({ store, clock }, nameLock(person), async () => (await findByName(store, person)) ?? addPerson(store, person))
 
-/** Undefined when the account has a person of this name, or another request is just adding one. */
-export const addNewPerson = async (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person | undefined> => {
-  const lock = { id: `person ${person.account} ${person.name}`, account: '', value: true, expires: clock.now() + lockTtlMs }
-  if (!(await store.addRecord('lock', lock))) return undefined
-  try {
-    return (await findByName(store, person)) === undefined ? await addPerson(store, person) : undefined
-  } finally {
-    await store.takeRecord('lock', lock.id)
-  }
-}
+/** Undefined when the account has a person of this name. */
+export const addNewPerson = (store: RecordStore, clock: Clock, person: PersonWithoutEmail): Promise<Person | undefined> =>
+  oneAtATime({ store, clock }, nameLock(person), async () =>
+    (await findByName(store, person)) === undefined ? addPerson(store, person) : undefined,
+  )
 
-/** Of a gateway that dies while it adds a person. */
-const lockTtlMs = 10_000
-const lockPollIntervalMs = 50
+const nameLock = ({ account, name }: PersonWithoutEmail): string => `person ${account} ${name}`
 
 const findByName = async (store: RecordStore, { account, name }: PersonWithoutEmail): Promise<Person | undefined> =>
   (await listPeople(store, account)).find(person => person.name === name)

@@ -6,6 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
 import { editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
+import { oneAtATime } from '../../src/portal/one-at-a-time.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import {
   addNewPerson,
@@ -201,6 +202,28 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
       )
       t.equal(await count(), 100, path)
     }
+  })
+
+  t.test('an action that has outlasted its lock does not end the lock of the next one', async t => {
+    const steps = new EventEmitter()
+    const isFree = () => store.addRecord('lock', { id: 'outlasted', account: '', value: true, expires: systemClock.now() + 1 })
+    // Its lock ends in 50 ms.
+    const slowClock = { ...systemClock, now: () => systemClock.now() - 9_950 }
+    const next: Promise<unknown>[] = []
+    await oneAtATime({ store, clock: slowClock }, 'outlasted', async () => {
+      const entered = once(steps, 'entered')
+      next.push(
+        oneAtATime({ store: other, clock: systemClock }, 'outlasted', async () => {
+          steps.emit('entered')
+          await once(steps, 'left')
+        }),
+      )
+      await entered
+    })
+    t.equal(await isFree(), false)
+    steps.emit('left')
+    await Promise.all(next)
+    t.equal(await isFree(), true)
   })
 
   t.test('a person who is removed several times at once is removed once', async t => {
