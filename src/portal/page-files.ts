@@ -47,7 +47,10 @@ export const servePage =
   async (ctx, next) => {
     const isAsset = ctx.path.startsWith('/assets/')
     if (!isAsset && !isPagePath(ctx.path)) return next()
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') throw new ApiError(405, 'method', 'the page is read with GET')
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') {
+      ctx.set('Allow', 'GET, HEAD')
+      throw new ApiError(405, 'method', 'the page is read with GET')
+    }
     const files = await getOrCreate(loadedPages, page, readPageFiles)
     const file = files.get(isAsset ? ctx.path : '/index.html')
     if (file === undefined && isAsset) throw new ApiError(404, 'not-found', 'there is no such file')

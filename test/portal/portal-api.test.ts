@@ -394,6 +394,8 @@ t.test('portal', async t => {
     t.match(response.headers.get('content-security-policy'), /default-src 'none'; script-src 'self'/)
     t.match(await response.text(), '<div id="app">')
     t.equal((await fetch(`${portalUrl}/assets/nothing.js`)).status, 404)
+    const posted = await fetch(`${portalUrl}/`, { method: 'POST' })
+    t.same([posted.status, posted.headers.get('allow')], [405, 'GET, HEAD'])
   })
 
   t.test('a browser that has the page gets 304, and one without gzip gets other bytes with another ETag', async t => {
