@@ -13,7 +13,7 @@ const pages = Object.keys(descriptions)
 export default defineConfig({
   root: import.meta.dirname,
   base: '/',
-  build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false } },
+  build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, license: { fileName: 'licenses.md' } },
   environments: Object.fromEntries(
     pages.map(page => [
       page,
