@@ -155,7 +155,10 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.same(await rows(), [])
     await lease(alice.id, 3)
     await lease('key_1', 4)
-    t.equal(await store.removeAccount(alice.id, 1), true)
+    await redis.send('ACL', 'SETUSER', 'default', '-get')
+    await t.rejects(store.removeAccount(alice.id, 1))
+    await redis.send('ACL', 'SETUSER', 'default', '+get')
+    t.equal(await store.removeAccount(alice.id, 1), true, 'a removal that was cut off is done again')
     t.same(await rows(), [])
   })
 
