@@ -97,11 +97,10 @@ const addAccounts = async (deployment: Deployment): Promise<string> => {
   await run('accounts', 'add', 'example', '--plan', 'core')
   const created = await run('keys', 'add', 'example', '--credits', '500000', '--ips', '203.0.113.0/24,127.0.0.1', '--json')
   const { id, key } = JSON.parse(created.stdout) as { readonly id: string; readonly key: string }
-  const others = otherAccounts.map(async ({ name, plan, label }) => {
+  for (const { name, plan, label } of otherAccounts) {
     await run('accounts', 'add', name, '--plan', plan, '--label', label)
     await addKey(name)
-  })
-  await Promise.all(others)
+  }
   const { stdout } = await run('accounts', 'list', '--json')
   const accounts = JSON.parse(stdout) as readonly { readonly id: string; readonly name: string }[]
   await seedUsage(dir, accounts.find(({ name }) => name === 'example')?.id ?? '', id)
