@@ -6,7 +6,7 @@ import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
 import { editRecord } from './edit-record.ts'
-import { oneAtATime } from './one-at-a-time.ts'
+import { oneAtATime } from './store-lock.ts'
 
 /** What a person may do; each role includes those before it. */
 export const roles = ['viewer', 'developer', 'owner'] as const

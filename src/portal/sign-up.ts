@@ -9,6 +9,7 @@ import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-error.ts'
 import { setEmail, addPerson, findPersonByEmail, hashToken, signInLinkTtlMs, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'
+import { tryLock } from './store-lock.ts'
 
 export interface SignUpOptions {
   /** The plan of new accounts. */
@@ -78,16 +79,13 @@ export const completeSignUp = async (services: SignUpServices, token: string): P
  * Rejects with ApiError while another sign-up makes the account of this address.
  */
 export const signUpWithEmail = async (services: SignUpServices, signUp: SignUpOptions, email: string): Promise<Person | undefined> => {
-  const { store, clock } = services
-  // Tokens are stored by their hashes, which have no space.
-  const claim = { id: `address ${email}`, account: '', value: true, expires: clock.now() + claimTtlMs }
-  if (!(await store.addRecord('sign-up', claim))) {
+  const release = await tryLock(services, `sign-up ${email}`, lockTtlMs)
+  if (release === undefined)
     throw new ApiError(409, 'sign-up-running', 'the account of this e-mail address is just being made: sign in again')
-  }
   try {
-    return (await findPersonByEmail(store, email)) ?? (await makeAccount(services, signUp, email))
+    return (await findPersonByEmail(services.store, email)) ?? (await makeAccount(services, signUp, email))
   } finally {
-    await store.takeRecord('sign-up', claim.id)
+    await release()
   }
 }
 
@@ -115,5 +113,5 @@ const nameFrom = (email: string): string => email.replaceAll(/[^\w.@-]/g, '-').s
 
 const maxNameChars = 64
 /** Of a gateway that dies while it makes an account. */
-const claimTtlMs = 60_000
+const lockTtlMs = 60_000
 const tokenBytes = 32

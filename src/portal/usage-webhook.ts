@@ -12,6 +12,7 @@ import { postWebhook } from './alerts/webhook-request.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
 import { deriveUsageKey, secretKeyOf, signatureHeaders } from './alerts/webhook-signature.ts'
 import { readSigningKeys } from './signing-key.ts'
+import { tryLock } from './store-lock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { UsageRowCursor } from './queries/usage-days.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
@@ -94,14 +95,14 @@ export class UsageWebhook {
 
   /** True when there may be more to send. */
   async #sendNext(): Promise<boolean> {
-    const { store, clock } = this.#options
-    const lock = { id: recordId, account: '', value: true, expires: clock.now() + lockTtlMs }
-    if (!(await store.addRecord('lock', lock))) return false
+    const { clock } = this.#options
+    const release = await tryLock(this.#options, recordId, lockTtlMs)
+    if (release === undefined) return false
     const progress = await this.#readProgress()
     const isDue = progress.nextAttempt <= clock.now() && (await this.#isClosed(progress.day))
     const next = isDue ? await this.#attempt(progress) : undefined
     if (next !== undefined) await this.#writeProgress(next)
-    await store.takeRecord('lock', lock.id)
+    await release()
     return next !== undefined && next.attempts === 0
   }
 

@@ -255,7 +255,7 @@ t.test('a gateway that is killed while it sends leaves the message to another', 
   receiver.answerWith(0)
   // Its store is gone from one moment to the next: it can neither record the outcome nor give the lock back.
   const fail = () => Promise.reject(new Error('killed'))
-  const dead = { ...scenario.store, putRecord: fail, takeRecord: fail }
+  const dead = { ...scenario.store, putRecord: fail, replaceRecord: fail }
   const killed = scenario.gateway({ store: dead })
   scenario.clock.advance(roundIntervalMs)
   await killed.run()

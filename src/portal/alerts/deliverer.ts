@@ -6,6 +6,7 @@ import { backoffDelayMs, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import type { SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
+import { tryLock } from '../store-lock.ts'
 import { alertMail } from './alert-mail.ts'
 import type { AlertSettings, Webhook } from './alert-settings.ts'
 import { deliveryChannels, findDelivery, messageId, replaceDelivery } from './delivery.ts'
@@ -58,15 +59,15 @@ export class Deliverer {
   /** Attempts a delivery that is pending and due, unless another gateway does. Rejects where the store fails. */
   async attempt(id: string, settings: AlertSettings): Promise<void> {
     const { store, clock } = this.#options
-    const lock = { id: `delivery ${id}`, account: '', value: true, expires: clock.now() + lockTtlMs }
-    if (!(await store.addRecord('lock', lock))) return
+    const release = await tryLock(this.#options, `delivery ${id}`, lockTtlMs)
+    if (release === undefined) return
     const delivery = await findDelivery(store, id)
     if (delivery !== undefined && isDue(delivery, clock.now())) {
       const outcome = await this.#send(delivery, settings)
       // Where the outcome cannot be stored, the lock stays too: a delivery is not repeated at once.
       if (!this.#stopping.signal.aborted || outcome.isDelivered) await replaceDelivery(store, this.#record(delivery, outcome))
     }
-    await store.takeRecord('lock', lock.id)
+    await release()
   }
 
   /** Sends a message to a webhook now, once. */

@@ -20,7 +20,7 @@ import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 import { mailConfirmation } from '../email-verification.ts'
-import { oneAtATime } from '../one-at-a-time.ts'
+import { oneAtATime } from '../store-lock.ts'
 import { personJson } from './session.ts'
 import { signOutEverywhere } from '../sessions.ts'
 

@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../services/clock.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
+
+/** Of a gateway that dies while it holds the lock. */
+const actionTtlMs = 10_000
+/** Several times what an action takes, so that waiting requests are few writes of the store. */
+const retryMs = 5
+
+export interface LockServices {
+  readonly store: RecordStore
+  readonly clock: Clock
+}
+
+/**
+ * Takes the lock of this name, of which the store has one for all gateways. Returns what releases it; undefined while another holds it. After
+ * `ttlMs` another may take it.
+ */
+export const tryLock = async ({ store, clock }: LockServices, name: string, ttlMs: number): Promise<(() => Promise<void>) | undefined> => {
+  const holder = randomBytes(holderBytes).toString('base64url')
+  const lock: StoredRecord = { id: name, account: '', value: holder, expires: clock.now() + ttlMs }
+  if (!(await store.addRecord('lock', lock))) return undefined
+  return async () => {
+    // Only its own: another may hold it by now. What was done stands, also where the store fails now.
+    await store.replaceRecord('lock', lock, null, 0).catch(() => undefined)
+  }
+}
+
+/**
+ * Runs actions of one name one after the other, on several gateways too: what an action reads before it writes is as the action before has
+ * left it.
+ */
+export const oneAtATime = async <T>(services: LockServices, name: string, action: () => Promise<T>): Promise<T> => {
+  let release = await tryLock(services, name, actionTtlMs)
+  while (release === undefined) {
+    // A timer of the clock would not keep a command alive.
+    await sleep(retryMs)
+    release = await tryLock(services, name, actionTtlMs)
+  }
+  try {
+    return await action()
+  } finally {
+    await release()
+  }
+}
+
+const holderBytes = 9
