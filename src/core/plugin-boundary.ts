@@ -27,7 +27,8 @@ const requestOf = ({ context, message }: Call): Request | Json => (context as { 
 const freezeAll = (root: unknown): void => {
   const seen = new Set<object>()
   const pending = [root]
-  for (let value = pending.pop(); pending.length > 0 || value !== undefined; value = pending.pop()) {
+  while (pending.length > 0) {
+    const value = pending.pop()
     if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value) || seen.has(value)) continue
     seen.add(value)
     for (const inner of Object.values(Object.freeze(value)) as unknown[]) pending.push(inner)

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
+import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-body.ts'
@@ -144,9 +145,9 @@ const lingerTimeoutMs = 1_000
  */
 function lingerStream(this: Duplex): void {
   if (this.readableEnded) return void this.destroy()
-  const timer = setTimeout(() => this.destroy(), lingerTimeoutMs)
+  const timer = systemClock.after(lingerTimeoutMs, () => void this.destroy())
   this.once('end', destroyStream)
-    .once('close', () => clearTimeout(timer))
+    .once('close', () => timer.cancel())
     .resume()
 }
 
