@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
+import type { Test } from 'tap'
 import { loadValidConfig } from '../../src/cli/startup.ts'
 import { openGateway } from '../../src/core/gateway.ts'
 import { plugins } from '../../plugins/index.ts'
@@ -19,9 +20,10 @@ import { call, post } from '../support/rpc-client.ts'
 const graceMs = 123_456
 const drain = { grace: `${graceMs}ms` }
 
-t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered with Connection: close', async t => {
+/** A gateway in this process, with a key of it. */
+const openOwnGateway = async (t: Test, settings: object = {}, clock: Clock = systemClock) => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })
-  const deployment = createDeployment({ gateway: { drain }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  const deployment = createDeployment({ gateway: settings, networks: { testnet: networkFile('testnet', [node.url]) } })
   t.teardown(async () => {
     await deployment.remove()
     await node.stop()
@@ -29,7 +31,11 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
   await deployment.addAccount('alice')
   const { key } = await deployment.addKey('alice')
   const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
-  if (config === undefined) return
+  if (config === undefined) throw new Error('the configuration has problems')
+  return { gateway: await openGateway(config, clock, new TestLog()), key }
+}
+
+t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered with Connection: close', async t => {
   let endGrace: (() => void) | undefined
   const clock: Clock = {
     ...systemClock,
@@ -39,7 +45,7 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
       return { cancel: () => undefined }
     },
   }
-  const gateway = await openGateway(config, clock, new TestLog())
+  const { gateway, key } = await openOwnGateway(t, { drain }, clock)
   const { rpc, admin } = gateway.urls
   const url = `${rpc}/v3/${key}`
   const readyStatus = async () => (await post(`${admin}/readyz`, '', { method: 'GET' })).status
@@ -65,17 +71,7 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
 })
 
 t.test('connections that are open already when listening ends are served', async t => {
-  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })
-  const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
-  if (config === undefined) return
-  const gateway = await openGateway(config, systemClock, new TestLog())
+  const { gateway, key } = await openOwnGateway(t)
   const { port } = new URL(gateway.urls.rpc)
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
   const sockets = Array.from({ length: 40 }, () => connect(Number(port), '127.0.0.1'))
