@@ -3,7 +3,6 @@
 //
 //   --packages    installs the packages only
 //   --build       also builds what is built already
-//   --build       builds also what is built already
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
