@@ -10,7 +10,7 @@ import type { StoreContext } from './store-context.ts'
 import { UsageError, programName } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
-import { formatTable } from './text-table.ts'
+import { formatTable } from './table-output.ts'
 import { formatAlternatives, readArguments, readCredits, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 

@@ -5,7 +5,7 @@ import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook } 
 import { isWebhookUrl } from '../portal/alerts/webhook-request.ts'
 import { webhookAddressRule } from '../portal/alerts/webhook-addresses.ts'
 import { newTestMessage, sendWebhookMessage } from '../portal/alerts/webhook-message.ts'
-import { ApiError } from '../portal/api-error.ts'
+import { ApiError } from '../portal/api-errors.ts'
 import { checkInput } from '../portal/route.ts'
 import { systemClock } from '../services/clock.ts'
 import { readArguments, runSubcommand, storeOptions } from './args.ts'
@@ -15,7 +15,7 @@ import { commandSummaries } from './command-summaries.ts'
 import type { Command, Terminal } from './command.ts'
 import { CommandError, getAccount, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
-import { formatFields, formatTable } from './text-table.ts'
+import { formatFields, formatTable } from './table-output.ts'
 
 /** In place of thresholds or of a URL. */
 const noneKeyword = 'none'

@@ -7,7 +7,7 @@ import type { StoreContext } from './store-context.ts'
 import { exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
-import { formatTable } from './text-table.ts'
+import { formatTable } from './table-output.ts'
 import { readArguments, storeOptions } from './args.ts'
 
 const maxAttempts = 3

@@ -6,9 +6,8 @@ import { readArguments, storeOptions } from './args.ts'
 import { UsageError } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
-import { quoteCsvField } from './csv.ts'
+import { quoteCsvField, formatTable } from './table-output.ts'
 import { withStoreContext } from './store-context.ts'
-import { formatTable } from './text-table.ts'
 
 const options = {
   month: { type: 'string', placeholder: 'YYYY-MM', description: 'The month (UTC); the current one if absent.' },

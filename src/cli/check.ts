@@ -5,7 +5,7 @@ import { limitsRates, missingRateLimit } from '../config/warnings.ts'
 import type { Config } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
-import { findKeySetFailure } from '../services/jwt/fetch-key-set.ts'
+import { findKeySetFailure } from '../services/jwt/key-set.ts'
 import { inspectStore, openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
 import { formatAlternatives, configOption, readArguments } from './args.ts'
@@ -14,7 +14,7 @@ import type { UpstreamReports, UpstreamReport } from './ask-upstreams.ts'
 import { UsageError, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
-import { formatTable } from './text-table.ts'
+import { formatTable } from './table-output.ts'
 
 const options = {
   config: configOption,

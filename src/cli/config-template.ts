@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
 import type { Chain } from './chains.ts'
 import { CommandError } from './store-context.ts'
-import { createFolder } from '../util/create-folder.ts'
+import { createFolder } from '../util/files.ts'
 
 /** The configuration that comes with the package, three folders above the compiled file. */
 const shippedDir = fileURLToPath(new URL('../../../configs', import.meta.url))

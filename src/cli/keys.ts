@@ -1,7 +1,7 @@
 import { formatRate } from '../config/formats.ts'
 import { systemClock } from '../services/clock.ts'
-import { keyRefusal } from '../services/accounts/create-key.ts'
-import type { CreatedKey } from '../services/accounts/create-key.ts'
+import { keyRefusal } from '../services/accounts/api-key.ts'
+import type { CreatedKey } from '../services/accounts/api-key.ts'
 import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { AccountRow, KeyRow } from '../store/store.ts'
 import { isoTime } from '../util/dates.ts'
@@ -21,7 +21,7 @@ import {
   warnUnknownMethods,
 } from './key-options.ts'
 import { CommandError, getAccount, withStoreContext } from './store-context.ts'
-import { formatFields, formatTable } from './text-table.ts'
+import { formatFields, formatTable } from './table-output.ts'
 
 const defaultOverlap = '1d'
 

@@ -13,7 +13,7 @@ import { commandSummaries } from './command-summaries.ts'
 import type { Command, CommandOption } from './command.ts'
 import { networkText, shippedSupportFiles, urlVariable, writeNewFiles } from './config-template.ts'
 import { CommandError } from './store-context.ts'
-import { formatTable } from './text-table.ts'
+import { formatTable } from './table-output.ts'
 
 const addOptions = {
   name: { type: 'string', placeholder: 'NAME', description: 'The name of the network; that of the list if absent.' },

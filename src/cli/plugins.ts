@@ -17,7 +17,7 @@ import { UsageError, exitCodes } from './command.ts'
 import { commandSummaries } from './command-summaries.ts'
 import type { Command } from './command.ts'
 import { minTypeScriptNode, pluginFiles, pluginStep, testCommand } from './plugin-template.ts'
-import { formatTable } from './text-table.ts'
+import { formatTable } from './table-output.ts'
 
 const options = {
   typescript: { type: 'boolean', default: false, description: 'With new: writes TypeScript, for Node.js 22.18 and later.' },

@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import { gatewaySchema } from '../config/gateway-schema.ts'
 import { networkSchema } from '../config/network-config.ts'
-import { writeParsedTables } from '../config/parsed-tables.ts'
+import { writeParsedTables } from '../config/method-tables.ts'
 import { useStepSchema } from '../config/steps.ts'
 import { writeValidators } from '../config/write-validators.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'

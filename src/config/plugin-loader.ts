@@ -15,8 +15,8 @@ import { registerSelfImportHook } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { isKebabCase } from './formats.ts'
-import { placeOfSyntaxError } from './syntax-errors.ts'
-import type { SourcePlace } from './syntax-errors.ts'
+import { placeOfSyntaxError } from './plugin-syntax-errors.ts'
+import type { SourcePlace } from './plugin-syntax-errors.ts'
 
 /** The plugin that is the default export of a file or package, or why there is none. */
 export type LoadedPlugin = { readonly plugin: AnyPlugin; readonly file: PluginFile } | PluginLoadFailure

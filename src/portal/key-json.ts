@@ -1,5 +1,5 @@
 import { formatRate } from '../config/formats.ts'
-import { keyRefusal } from '../services/accounts/create-key.ts'
+import { keyRefusal } from '../services/accounts/api-key.ts'
 import type { KeyRow } from '../store/store.ts'
 import { isoTime, isoTimeOrNull } from '../util/dates.ts'
 import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './json-schemas.ts'

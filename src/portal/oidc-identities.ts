@@ -1,7 +1,7 @@
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError } from './api-errors.ts'
 import type { OidcIdentity, OidcProvider } from './oidc-provider.ts'
 import { findPerson, findPersonByEmail, hashToken, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'

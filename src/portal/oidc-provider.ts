@@ -4,7 +4,7 @@ import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { singleFlight } from '../util/async.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError } from './api-errors.ts'
 import { emailPattern } from './people.ts'
 
 export interface OidcOptions {

@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import type Koa from 'koa'
 import { LRUCache } from 'lru-cache'
 import { getOrCreate } from '../util/memoize.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError } from './api-errors.ts'
 
 /** A page of the build: for developers, or for the operator. */
 export type PageName = 'developer' | 'operator'

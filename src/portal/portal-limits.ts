@@ -2,7 +2,7 @@ import type { Clock } from '../services/clock.ts'
 import { AttemptLimit } from '../util/attempt-limit.ts'
 import type { AttemptLimitOptions } from '../util/attempt-limit.ts'
 import { hourMs } from '../util/dates.ts'
-import { tooManyAttempts } from './api-error.ts'
+import { tooManyAttempts } from './api-errors.ts'
 
 export interface PortalLimit extends Pick<AttemptLimit, 'record'> {
   /** Throws ApiError, 429, when `who` has made as many attempts as are allowed. */

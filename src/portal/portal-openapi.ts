@@ -1,9 +1,11 @@
 import type { JsonSchema } from '../config/schema.ts'
 import { openApiDocument } from './openapi.ts'
 import type { PortalServices } from './portal-services.ts'
-import { responseSchemas } from './response-schemas.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
+import { alertSchemas } from './alerts/alert-schemas.ts'
+import { keyProperties } from './key-json.ts'
+import { balanceSchema, count, countOrNull, errorSchema, flag, listOf, object, text, textOrNull, time, timeOrNull } from './json-schemas.ts'
 
 export const portalCookieName = 'tollgate'
 
@@ -37,3 +39,73 @@ const eventsOperation: JsonSchema = {
     },
   },
 }
+
+const role = { type: 'string', enum: ['viewer', 'developer', 'owner'] }
+const person = object({
+  id: text,
+  name: text,
+  role,
+  email: textOrNull,
+  emailVerified: { type: 'boolean', description: 'Whether the person has shown that the address is theirs: alerts go to no other.' },
+})
+
+const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
+
+const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
+
+const series = object({ name: text, calls: count, credits: count, forwarded: count, points: listOf(count) })
+
+/** What the routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
+const responseSchemas = {
+  Error: errorSchema,
+  Session: object({ person, account: object({ id: text, name: text }) }),
+  Person: person,
+  Account: object({
+    account: object({ id: text, name: text }),
+    plan: object({ name: text, dailyCredits: countOrNull, forwarding: flag }),
+    balance: balanceSchema,
+    suspended: timeOrNull,
+    hours: { type: 'array', items: object({ start: time, calls: count, credits: count }) },
+    creditsPerHour: count,
+    runsOutAt: timeOrNull,
+    now: time,
+  }),
+  Usage: object({
+    by: { type: 'string', enum: ['method', 'network', 'key', 'outcome'] },
+    step: { type: 'string', enum: ['hour', 'day'] },
+    times: listOf(time),
+    groups: listOf(series),
+    total: series,
+  }),
+  ErrorCount: object({ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text }),
+  ...alertSchemas,
+  WebhookTest: object({ isDelivered: flag, status: text }),
+  Key: object(key),
+  NewKey: object({ ...key, key: { type: 'string', description: 'The API key. It is not shown again.' } }),
+  Network: object({
+    name: text,
+    chainId: count,
+    http: text,
+    ws: text,
+    head: countOrNull,
+    finalized: countOrNull,
+    nodes: count,
+    usableNodes: count,
+  }),
+  Method: object({
+    name: text,
+    credits: count,
+    params: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: { title: text, optional: flag, accepts: text, default: {} },
+        required: ['title', 'optional', 'accepts'],
+        additionalProperties: false,
+      },
+    },
+  }),
+  AccessToken: object(accessToken),
+  Identity: object({ id: text, issuer: { type: 'string', description: 'The URL of the provider.' }, linked: time }),
+  NewAccessToken: object({ ...accessToken, token: { type: 'string', description: 'The token. It is not shown again.' } }),
+} as const satisfies Readonly<Record<string, JsonSchema>>

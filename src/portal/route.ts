@@ -6,7 +6,7 @@ import type { JsonSchema } from '../config/schema.ts'
 import type { Infer, ObjectSchema } from '../plugin/options-schema.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { parseJsonPointer } from '../util/json-path.ts'
-import { ApiError } from './api-error.ts'
+import { ApiError } from './api-errors.ts'
 import type { Person, Role } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 

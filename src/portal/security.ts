@@ -1,5 +1,5 @@
 import type Koa from 'koa'
-import { ApiError } from './api-error.ts'
+import { ApiError } from './api-errors.ts'
 
 /**
  * Headers of every response. The page runs no code but its own, and is shown in no frame; `connectSources` are the networks,

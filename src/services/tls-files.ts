@@ -1,7 +1,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto'
 import type { KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { describeReadError } from '../util/file-errors.ts'
+import { describeReadError } from '../util/files.ts'
 
 /** The paths of two PEM files. */
 export interface TlsFiles {

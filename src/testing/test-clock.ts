@@ -1,4 +1,6 @@
+import { setImmediate, setTimeout } from 'node:timers/promises'
 import type { Clock, Timer } from '../services/clock.ts'
+import { singleFlight } from '../util/async.ts'
 
 /** A clock that a test advances. */
 export class TestClock implements Clock {
@@ -65,4 +67,73 @@ export class TestClock implements Clock {
     this.#timers.add(timer)
     return { cancel: () => void this.#timers.delete(timer) }
   }
+}
+
+/** A call that takes longer by the test's clock is stuck: no timeout of the gateway is as long. */
+const maxSettleMs = 120_000
+
+/** How long the event loop may go on without a timer of the clock, in ms of the system's clock: a plugin loads a file, say. */
+const maxIdleMs = 2_000
+const idleStepMs = 5
+
+/** Turns of the event loop within which everything happens that needs no time. */
+const turnsPerStep = 4
+
+/** Advances the clock of a test, and lets everything that is due happen before the next timer. */
+export class ClockDriver {
+  readonly #clock: TestClock
+
+  constructor(clock: TestClock) {
+    this.#clock = clock
+  }
+
+  /** Advances by `ms`, timer by timer. */
+  async advance(ms: number): Promise<void> {
+    const end = this.#clock.monotonic() + ms
+    await letEventLoopTurn()
+    for (;;) {
+      // One turn: a day has 100,000 timers.
+      await setImmediate()
+      const next = this.#clock.nextTimerAt
+      if (next === undefined || next > end) break
+      this.#advanceTo(next)
+    }
+    this.#advanceTo(end)
+    await letEventLoopTurn()
+  }
+
+  /** The promise's value. While it is pending and nothing else happens, the clock jumps to the next timer. */
+  async settle<T>(work: Promise<T>, describeStuck: () => string): Promise<T> {
+    let isSettled = false
+    const settled = work.finally(() => {
+      isSettled = true
+    })
+    settled.catch(() => undefined) // it is returned below
+    const end = this.#clock.monotonic() + maxSettleMs
+    let idleMs = 0
+    await letEventLoopTurn()
+    while (!isSettled) {
+      const hasTimer = await this.#jump()
+      idleMs = hasTimer ? 0 : idleMs + idleStepMs
+      if (idleMs > maxIdleMs || this.#clock.monotonic() > end) throw new Error(describeStuck())
+    }
+    return settled
+  }
+
+  /** False when there is no timer to jump to. */
+  readonly #jump = singleFlight(async (): Promise<boolean> => {
+    const next = this.#clock.nextTimerAt
+    if (next === undefined) await setTimeout(idleStepMs)
+    else this.#advanceTo(next)
+    await letEventLoopTurn()
+    return next !== undefined
+  })
+
+  #advanceTo(at: number): void {
+    this.#clock.advance(Math.max(0, at - this.#clock.monotonic()))
+  }
+}
+
+const letEventLoopTurn = async (): Promise<void> => {
+  for (let turn = 0; turn < turnsPerStep; turn += 1) await setImmediate()
 }

@@ -1,4 +1,4 @@
-import { formatTable } from '../text-table.ts'
+import { formatTable } from '../table-output.ts'
 import type { GatewayOverview, NetworkOverview, NodeOverview, Overview, PluginOverview } from './overview.ts'
 
 /** The overview as lines of a terminal; with `showsPlugins` also the time of each plugin. */

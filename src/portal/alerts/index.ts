@@ -1,6 +1,5 @@
 import type { Clock } from '../../services/clock.ts'
-import type { AlertOptions } from './alert-rounds.ts'
-import type { AlertSchedule } from './alert-schedule.ts'
+import type { AlertOptions, AlertSchedule } from './alert-rounds.ts'
 import type { Deliverer } from './deliverer.ts'
 
 export interface Alerts extends Pick<Deliverer, 'post'> {
@@ -15,7 +14,7 @@ export const openAlerts = (clock: Clock, readOptions: () => AlertOptions): Alert
   let loading: Promise<AlertSchedule> | undefined
   let isStopped = false
   const load = (): Promise<AlertSchedule> =>
-    (loading ??= import('./alert-schedule.ts').then(({ startAlertSchedule }) => {
+    (loading ??= import('./alert-rounds.ts').then(({ startAlertSchedule }) => {
       const schedule = startAlertSchedule(readOptions())
       if (isStopped) void schedule.stop()
       return schedule

@@ -1,5 +1,5 @@
 import type { KeyRow } from '../../store/store.ts'
-import { notFound } from '../api-error.ts'
+import { notFound } from '../api-errors.ts'
 import { schemaRef } from '../json-schemas.ts'
 import { keyJson } from '../key-json.ts'
 import { findAccount } from './operator-accounts.ts'

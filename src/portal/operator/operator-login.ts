@@ -3,7 +3,7 @@ import type { ObjectSchema } from '../../plugin/options-schema.ts'
 import type { AdminToken, TokenCheck } from '../../server/admin-token.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
-import { ApiError, tooManyAttempts } from '../api-error.ts'
+import { ApiError, tooManyAttempts } from '../api-errors.ts'
 import { checkInput } from '../route.ts'
 import { sessionOf, signIn, signOut } from '../sessions.ts'
 

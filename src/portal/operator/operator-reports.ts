@@ -1,6 +1,6 @@
 import { monthOf } from '../../services/accounts/change-log.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
-import { invalidField } from '../api-error.ts'
+import { invalidField } from '../api-errors.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
 import { schemaRef } from '../json-schemas.ts'
 import { defineOperatorRoute } from './operator-route.ts'

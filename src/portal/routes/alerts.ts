@@ -1,7 +1,7 @@
 import { readAlertSettings } from '../alerts/alert-settings.ts'
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
 import { newTestMessage } from '../alerts/webhook-message.ts'
-import { ApiError } from '../api-error.ts'
+import { ApiError } from '../api-errors.ts'
 import type { Person } from '../people.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'

@@ -2,7 +2,7 @@ import { parseRate } from '../../config/formats.ts'
 import type { KeyChange } from '../../store/store.ts'
 import { isSubnet } from '../../util/address-set.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
-import { invalidField } from '../api-error.ts'
+import { invalidField } from '../api-errors.ts'
 import type { PortalServices } from '../portal-services.ts'
 
 const maxNameChars = 64

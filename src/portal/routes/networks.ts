@@ -1,4 +1,4 @@
-import { notFound } from '../api-error.ts'
+import { notFound } from '../api-errors.ts'
 import { defineRoute } from '../route.ts'
 
 export const networkRoutes = [

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { isoTime } from '../../util/dates.ts'
-import { ApiError, notFound } from '../api-error.ts'
+import { ApiError, notFound } from '../api-errors.ts'
 import { findLinkedIdentity, personOfIdentity } from '../oidc-identities.ts'
 import type { OidcProvider } from '../oidc-provider.ts'
 import { hashToken, unlinkIdentity } from '../people.ts'

@@ -1,5 +1,5 @@
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
-import { ApiError, notFound } from '../api-error.ts'
+import { ApiError, notFound } from '../api-errors.ts'
 import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
 import {

@@ -1,4 +1,4 @@
-import { ApiError } from '../api-error.ts'
+import { ApiError } from '../api-errors.ts'
 import { confirmEmail } from '../email-verification.ts'
 import { createSignInToken, emailPattern, findPersonByEmail, signInLinkTtlMs, signInUrl, useSignInToken } from '../people.ts'
 import type { Person } from '../people.ts'

@@ -7,13 +7,11 @@ import { deepFreeze } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
 import { isJwt } from '../jwt/index.ts'
 import type { RunningJwt } from '../jwt/index.ts'
-import { hashApiKey, isWellFormedKey } from './api-key.ts'
-import { ChangeCheck } from './change-check.ts'
-import { keyRefusal } from './create-key.ts'
-import { KeyLookups } from './key-lookups.ts'
-import type { KeyStore, Lookup } from './lookup.ts'
+import { hashApiKey, isWellFormedKey, keyRefusal } from './api-key.ts'
+import { ChangeCheck, KeyLookups } from './key-lookups.ts'
+import type { KeyStore, Lookup } from './key-lookups.ts'
 
-export type { KeyStore, Lookup } from './lookup.ts'
+export type { KeyStore, Lookup } from './key-lookups.ts'
 
 export interface Accounts {
   /**

@@ -1,7 +1,20 @@
 import { LRUCache } from 'lru-cache'
-import type { KeyWithAccount } from '../../store/store.ts'
+import type { AccountStore, KeyWithAccount } from '../../store/store.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import type { Lookup } from './lookup.ts'
+import type { Account, Key } from '../../plugin/call.ts'
+import type { Clock } from '../clock.ts'
+
+/** The result of looking up an API key. `storeUnavailable`: the store could not be read, so the key may be valid or not. */
+export type Lookup =
+  | { readonly kind: 'granted'; readonly key: Key; readonly account: Account }
+  | { readonly kind: 'malformed' | 'unknown' | 'revoked' | 'suspended' | 'expired' | 'accountSuspended' | 'storeUnavailable' }
+  /** A token (JWT) that is not accepted; the log and a metric have the reason. `tokenUnverifiable`: the keys of its issuer are not known now. */
+  | { readonly kind: 'tokenInvalid' | 'tokenUnverifiable' }
+  /** gateway.yaml has no plan of this name any more. */
+  | { readonly kind: 'planNotFound'; readonly plan: string }
+
+/** The part of a store that keys are looked up in. */
+export type KeyStore = Pick<AccountStore, 'findKey' | 'findKeyById' | 'changeCount' | 'subscribe'>
 
 interface KeyLookupsOptions {
   /** Reads the key from the store. */
@@ -151,3 +164,66 @@ class LookupCache {
 }
 
 const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
+
+/**
+ * Checks whether the store has changed, unless it was checked lately, and tells the caches: a revoked key is refused within 1 s. One check
+ * serves all keys.
+ */
+export class ChangeCheck {
+  readonly #store: KeyStore
+  readonly #clock: Clock
+  readonly #lookups: readonly KeyLookups[]
+  #lastCount: number | undefined
+  #validUntil = -Infinity
+  #checking: Promise<void> | undefined
+
+  constructor(store: KeyStore, clock: Clock, lookups: readonly KeyLookups[]) {
+    this.#store = store
+    this.#clock = clock
+    this.#lookups = lookups
+  }
+
+  /** Returns a promise only while it waits for the store. */
+  run(): Promise<void> | undefined {
+    const now = this.#clock.monotonic()
+    if (this.#checking !== undefined || now < this.#validUntil) return this.#checking
+    try {
+      const count = this.#store.changeCount()
+      if (count instanceof Promise) this.#checking = this.#awaitCount(count, now)
+      else this.#recordCount(count, now)
+    } catch {
+      this.recordOutage()
+    }
+    return this.#checking
+  }
+
+  /** The store failed: stale results are valid until a later check succeeds. */
+  recordOutage(): void {
+    this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
+    for (const lookups of this.#lookups) lookups.setStoreAvailable(false)
+  }
+
+  async #awaitCount(count: Promise<number>, requestedAt: number): Promise<void> {
+    try {
+      this.#recordCount(await count, requestedAt)
+    } catch {
+      this.recordOutage()
+    } finally {
+      this.#checking = undefined
+    }
+  }
+
+  /** The count may be as old as the request for it. */
+  #recordCount(count: number, requestedAt: number): void {
+    this.#validUntil = requestedAt + changeCheckIntervalMs
+    const isChanged = count !== this.#lastCount
+    for (const lookups of this.#lookups) {
+      lookups.setStoreAvailable(true)
+      if (isChanged) lookups.invalidate()
+    }
+    this.#lastCount = count
+  }
+}
+
+/** Half of the second within which a change must take effect. */
+const changeCheckIntervalMs = 500

@@ -3,8 +3,8 @@ import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from 
 import type { Clock } from '../clock.ts'
 import { recordChange } from './change-log.ts'
 import type { ChangeAction, ChangeAuthor, NewChange } from './change-log.ts'
-import { createKey, rotateKey } from './create-key.ts'
-import type { CreatedKey } from './create-key.ts'
+import { createKey, rotateKey } from './api-key.ts'
+import type { CreatedKey } from './api-key.ts'
 
 type Store = AccountStore & RecordStore
 

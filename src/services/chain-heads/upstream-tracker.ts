@@ -8,12 +8,18 @@ import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { rewindSkewMs } from './poll-schedule.ts'
-import { UpstreamChain } from './upstream-chain.ts'
+import { UpstreamChain } from './chain-id-check.ts'
 import { UpstreamHead } from './upstream-head.ts'
 import { UpstreamHealth } from './upstream-health.ts'
 import type { UpstreamHeadOptions } from './upstream-head.ts'
-import { fetchBlock, mayBeReplaced, openLogFetcher, openUpstreamRequester } from './upstream-requests.ts'
-import { parseBlockReply, withRateLimitBackoff } from './upstream-requests.ts'
+import {
+  fetchBlock,
+  mayBeReplaced,
+  openLogFetcher,
+  openUpstreamRequester,
+  parseBlockReply,
+  withRateLimitBackoff,
+} from './upstream-requests.ts'
 import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
 export interface UpstreamTrackerOptions extends UpstreamHeadOptions {

@@ -1,7 +1,7 @@
 import { createPublicKey } from 'node:crypto'
 import type { JsonWebKey, KeyObject } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { describeReadError } from '../../util/file-errors.ts'
+import { describeReadError } from '../../util/files.ts'
 import { isJsonObject } from '../../util/json.ts'
 
 /** Public keys of a file. */

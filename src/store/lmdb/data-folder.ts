@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { assertIntactDataFile } from './data-file.ts'
 import { assertNotLocked, isOpenHere } from './store-lock.ts'
 import { StoreError } from '../store.ts'
-import { createFolder } from '../../util/create-folder.ts'
+import { createFolder } from '../../util/files.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
 export const prepareDataFolder = async (path: string): Promise<void> => {

@@ -6,7 +6,7 @@ import type { RootDatabase } from 'lmdb'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
 import { openTables } from './lmdb-tables.ts'
-import { createFolder } from '../../util/create-folder.ts'
+import { createFolder } from '../../util/files.ts'
 
 /** What a backup contains. The members are those of `store backup --json`. */
 export interface BackupSummary {

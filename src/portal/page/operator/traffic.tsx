@@ -1,7 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { Notice, Select } from '../components/controls.tsx'
-import { Pager } from '../components/pager.tsx'
-import { Table } from '../components/table.tsx'
+import { Pager, Table } from '../components/table.tsx'
 import { saveCsv, saveJson } from '../download.ts'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'

@@ -15,3 +15,9 @@ export const formatFields = (values: Readonly<Record<string, string | number>>):
   const width = Math.max(...Object.keys(values).map(name => name.length))
   return Object.entries(values).map(([name, value]) => `${name.padEnd(width)}  ${value}`)
 }
+
+/** RFC 4180. A text that a spreadsheet would run as a formula gets an apostrophe in front. */
+export const quoteCsvField = (text: string): string => {
+  const safe = /^[=+\-@\t\r]/.test(text) && !/^-?\d+$/.test(text) ? `'${text}` : text
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
