@@ -147,14 +147,16 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore): Promise<voi
     t.match(await store.dayTotals('acc_1'), { held: 300, forfeited: 150 })
   })
 
-  t.test('a day is retained for three days, then dropped', async t => {
+  t.test('a day is retained for three days, and dropped after three later days with calls', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)
     await store.requestLease(request({ desiredCredits: 300 }))
-    clock.advance(2 * dayMs)
-    await store.heartbeat('p2')
-    t.match(await store.dayTotals('acc_1', today), { leased: 300, forfeited: 300 })
-    clock.advance(dayMs)
+    for (const seq of [2, 3, 4]) {
+      t.match(await store.dayTotals('acc_1', today), { leased: 300, forfeited: 300 })
+      clock.advance(dayMs)
+      await store.heartbeat('p2')
+      await store.requestLease(request({ day: today + seq - 1, seq, desiredCredits: 300 }))
+    }
     await store.heartbeat('p2')
     t.match(await store.dayTotals('acc_1', today), { leased: 0, forfeited: 0 })
   })
@@ -173,14 +175,26 @@ export const storeClockContract = async (t: Test, open: (t: Test, clock: TestClo
     return day
   }
 
+  const account = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
+  const beforeJump = await open(t, new TestClock(start))
+  await beforeJump.addAccount(account)
+  await beforeJump.requestLease({ ...lease, day: today, desiredCredits: 700 })
+  const monthAhead = await open(t, new TestClock(start + 30 * dayMs))
+  t.equal((await monthAhead.heartbeat('p1')).today, today + 30)
+  await monthAhead.requestLease({ ...lease, day: today + 30, seq: 2, desiredCredits: 300 })
+  await monthAhead.heartbeat('p1')
+  await monthAhead.deregister('p1')
+  const rightAgain = await open(t, new TestClock(start))
+  t.same(await rightAgain.resetDay(), { from: today + 30, to: today })
+  const afterRepair = await open(t, new TestClock(start))
+  t.match(await afterRepair.dayTotals('acc_1'), { day: today, leased: 700 }, 'what was leased of the day is not granted again')
+
   t.equal((await use(new TestClock(start))).today, today)
   const monthLater = await use(new TestClock(start + 30 * dayMs))
   t.match(monthLater, { today: today + 30, ignoredJumpMs: 0 }, 'a store may be unused for a month')
 
   const farAhead = new TestClock(start + 3_650 * dayMs)
   const misled = await open(t, farAhead)
-  const account = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
-  await misled.addAccount(account)
   t.match(await misled.dayTotals('acc_1'), { today: today + 30 }, 'and not for years: the clock is wrong')
   t.match(await misled.heartbeat('p1'), { today: today + 30, endsInMs: dayMs / 2, ignoredJumpMs: 3_620 * dayMs })
   await misled.deregister('p1')

@@ -37,7 +37,7 @@ export const lmdbLedgerStore = (
     heartbeat: process =>
       transactions.run(() => {
         const { now, ignoredJumpMs, ...storeDay } = advanceDay()
-        dropOldRows(tables, storeDay.today, clock.now())
+        dropOldRows(tables, clock.now())
         meta.put('time', now)
         heartbeats.put(process, { pid, seen: clock.now() })
         return { ...storeDay, ignoredJumpMs, liveProcesses: heartbeats.getKeysCount() }
@@ -99,13 +99,25 @@ export const openDayClock = ({ meta, heartbeats }: LmdbTables, clock: Clock): Lm
 /** Rows are dropped in one transaction, during which other processes cannot write. */
 const maxRowsPerSweep = 500
 
-const dropOldRows = ({ leased, leaseRecords, reportedUse, heartbeats }: LmdbTables, today: number, now: number): void => {
-  const old = { end: [today - ledgerRetentionDays + 1], limit: maxRowsPerSweep }
+const dropOldRows = ({ leased, leaseRecords, reportedUse, heartbeats }: LmdbTables, now: number): void => {
+  const old = { end: [oldestRetainedDay(leased)], limit: maxRowsPerSweep }
   for (const key of [...leased.getKeys(old)]) leased.remove(key)
   for (const table of [leaseRecords, reportedUse]) for (const key of [...table.getKeys(old)]) table.remove(key)
   for (const { key, value } of [...heartbeats.getRange()]) {
     if (!isProcessAlive(value, now)) heartbeats.remove(key)
   }
+}
+
+/** The latest days with rows are retained, by their number: a clock that is wrong for a while drops no balance of a day that is repaired. */
+const oldestRetainedDay = (leased: LmdbTables['leased']): number => {
+  let day = Infinity
+  for (let i = 0; i < ledgerRetentionDays; i += 1) {
+    // Reversed, the range begins below all keys of the day.
+    const [latest] = leased.getKeys({ ...(day < Infinity && { start: [day] as never }), reverse: true, limit: 1 })
+    if (latest === undefined) return -Infinity
+    day = latest[0]
+  }
+  return day
 }
 
 /** After a clock jump all processes count as dead until their next heartbeat; they lose no credits by that. */

@@ -5,7 +5,7 @@ import { applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { changesChannel, redisKeys } from './redis-layout.ts'
-import { dropLatestDay } from './redis-ledger.ts'
+import { dropLedger } from './redis-ledger.ts'
 import * as scripts from './redis-scripts.ts'
 
 /** Rows are JSON of these types, written by this program. */
@@ -56,7 +56,7 @@ const accountRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Ro
         if (text === null || row?.deleteAt !== deleteAt) return false
         // The ledger first: a removal that is cut off is done again only while the account is there. No day of it counts, as it has been suspended for a week.
         const keyIds = (await hashedKeys(redis, id)).map(({ key }) => key.id)
-        await Promise.all([id, ...keyIds].map(each => dropLatestDay(redis, each)))
+        await Promise.all([id, ...keyIds].map(each => dropLedger(redis, each)))
         if (await runChange(scripts.removeAccount, scriptKeys, [row.name, id, text])) return true
       }
     },

@@ -20,12 +20,11 @@ export const redisKeys = {
   /** String: how many changes of accounts and keys there have been. */
   changes: 'tollgate:{accounts}:changes',
 
-  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Expires after three days, if it is not the latest. */
-  ledgerDay: (account: string, day: number): string => `tollgate:{${account}}:day:${day}`,
-  /**
-   * String: the latest `ledgerDay` of one account. That row does not expire: Redis expires rows by its own clock, and one wrong date would
-   * grant the credits of the day again.
-   */
+  /** Hash of one account's day: `leased`, and `p:<process>` -> granted, returned, used, seq. Does not expire: `ledgerDays`. */
+  ledgerDay: (account: string, day: number | ''): string => `tollgate:{${account}}:day:${day}`,
+  /** Sorted set: the days of one account that have a `ledgerDay`: the latest three. */
+  ledgerDays: (account: string): string => `tollgate:{${account}}:days`,
+  /** String of an older Tollgate: the one day of an account that has a `ledgerDay` without a time to live. */
   latestLedgerDay: (account: string): string => `tollgate:{${account}}:latest-day`,
 
   /** Sorted set: process -> its last heartbeat, ms since 1970. */
@@ -49,10 +48,14 @@ export const redisKeys = {
   hoursOfAccount: (account: string): string => `tollgate:{usage}:hours:${account}`,
   /** Sorted set: `<account>:<hour>`, by hour. */
   hoursOfAllAccounts: 'tollgate:{usage}:hours',
-  /** Hash of one account's day: process -> credits of the calls that it has counted. Expires after three days. */
-  reportedUse: (account: string, day: number): string => `tollgate:{usage}:counted:${account}:${day}`,
-  /** String: the seq of a process's last report, and ` final` when it has ended in order. Expires after three days without a report. */
+  /** Hash of one account's day: process -> credits of the calls that it has counted. Does not expire: `reportedDays`. */
+  reportedUse: (account: string, day: number | ''): string => `tollgate:{usage}:counted:${account}:${day}`,
+  /** Sorted set: the days of one account that have a `reportedUse`: the latest three. */
+  reportedDays: (account: string): string => `tollgate:{usage}:counted-days:${account}`,
+  /** String: the seq of a process's last report, and ` final` when it has ended in order. */
   lastReport: (process: string): string => `tollgate:{usage}:mark:${process}`,
+  /** Sorted set: the processes that have a `lastReport`, by its time in the store; dropped three days later. */
+  reportingProcesses: 'tollgate:{usage}:marks',
 
   /** String: a record of the portal; expires with the record. */
   record: (kind: string, id: string): string => `tollgate:{portal}:${kind}:${id}`,

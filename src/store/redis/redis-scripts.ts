@@ -110,7 +110,11 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + time[2] / 1000
 local known = redis.call('HMGET', KEYS[1], 'tokens', 'at')
 local tokens = burst
-if known[1] then tokens = math.min(burst, known[1] + math.max(0, now - known[2]) / 1000 * rate) end
+if known[1] then
+  tokens = math.min(burst, known[1] + math.max(0, now - known[2]) / 1000 * rate)
+  -- The clock went back: without this the bucket would get nothing until the clock has caught up.
+  if now < tonumber(known[2]) then redis.call('HSET', KEYS[1], 'at', string.format('%.3f', now)) end
+end
 local missing = math.min(wanted, burst) - tokens
 -- Sums of fractions are not exact.
 if missing > 1e-6 then return { '0', string.format('%.3f', missing / rate * 1000), string.format('%.6f', tokens) } end

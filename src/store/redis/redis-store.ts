@@ -5,18 +5,11 @@ import type { Copyable, Store, StoreContents } from '../store.ts'
 import { hashedKeys, openChangeFeed, findKeyRate, readAccountRows, redisAccountStore } from './redis-accounts.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
-import {
-  listLiveProcesses,
-  parseHourCounts,
-  parseHourMember,
-  readLedgerDay,
-  redisLedgerStore,
-  restoreReportedUse,
-  redisUsageStore,
-} from './redis-ledger.ts'
+import { listLiveProcesses, openDayClock } from './redis-day-clock.ts'
+import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
+import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { putRecord, takeRecord } from './redis-scripts.ts'
-import { openDayClock } from './redis-ledger-scripts.ts'
-import type { RedisDayClock, TestTime } from './redis-ledger-scripts.ts'
+import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse } from './redis-usage.ts'
 import { neverExpires } from '../record-store.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
@@ -100,7 +93,7 @@ const copyableRedis = (redis: RedisConnection, dayClock: RedisDayClock): Copyabl
   countLiveProcesses: async () => (await listLiveProcesses(redis, dayClock)).processes.length,
   hashedKeys: account => hashedKeys(redis, account),
   dayRecords: (account, day) => readLedgerDay(redis, account, day),
-  restoreReportedUse: (account, day, process, use) => restoreReportedUse(redis, { account, day, process }, use),
+  restoreReportedUse: (account, day, process, use) => restoreReportedUse(redis, dayClock, { account, day, process }, use),
   async *allUsageCounts(hours) {
     const range = hours === undefined ? ['-inf', '+inf'] : [String(hours.from), `(${hours.to}`]
     for (const member of (await redis.sendCommand('ZRANGEBYSCORE', redisKeys.hoursOfAllAccounts, ...range)) as string[]) {

@@ -115,7 +115,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.match(await store.dayTotals('acc_1'), { leased: limit, used: limit - 1, held: 0, forfeited: 1 })
   })
 
-  t.test('takes the day from its own clock, and drops a day three days after it began, except the latest day of an account', async t => {
+  t.test('takes the day from its own clock', async t => {
     await redis.send('FLUSHALL')
     const wrong = new TestClock(Date.UTC(2001, 0, 1))
     const store = await openStore(redis.address, wrong)
@@ -123,19 +123,66 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const { today, endsInMs } = await store.heartbeat('p1')
     const differenceMs = today * dayMs + dayMs - endsInMs - systemClock.now()
     t.ok(Math.abs(differenceMs) < 5_000, `${differenceMs} ms`)
-    const base = { account: 'acc_1', process: 'p1', minCredits: 0, limit: 9, shareDivisor: 1, counters: undefined, desiredCredits: 5 }
-    const ttlOf = async (day: number) => (await redis.send('PTTL', `tollgate:{acc_1}:day:${day}`)) as number
-    await store.requestLease({ ...base, day: today, seq: 1 })
-    t.equal(await ttlOf(today), -1, 'Redis expires rows by its clock: a wrong date would grant the credits of the day again')
-    await store.requestLease({ ...base, day: today + 1, seq: 2 })
-    const expectTtl = async (day: number) => {
-      const ttl = await ttlOf(day)
-      t.ok(Math.abs(ttl - endsInMs - (day - today + 2) * dayMs) < 5_000, `${ttl} ms`)
+  })
+
+  t.test('no clock of Redis expires what credits and counts depend on: the three latest days of an account are retained', async t => {
+    const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
+    const today = Math.floor(clock.now() / dayMs)
+    const store = await openOne(t, clock)
+    const row = (day: number) => `tollgate:{acc_1}:day:${day}`
+    const counted = (day: number) => `tollgate:{usage}:counted:acc_1:${day}`
+    const mark = (process: string) => `tollgate:{usage}:mark:${process}`
+    // As an older Tollgate left them: the latest row of the account alone does not expire.
+    await redis.send('HSET', row(today - 1), 'leased', '40')
+    await redis.send('SET', 'tollgate:{acc_1}:latest-day', `${today - 1}`)
+    for (const key of [row(today), counted(today)]) {
+      await redis.send('HSET', key, 'unused', '0')
+      await redis.send('PEXPIRE', key, '60000')
     }
-    await expectTtl(today)
-    await store.requestLease({ ...base, day: today - 1, seq: 3 })
-    await expectTtl(today - 1)
-    t.equal(await ttlOf(today + 1), -1)
+    await redis.send('SET', mark('p1'), '3', 'PX', '60000')
+    const use = async (day: number, seq: number, process = 'p1') => {
+      const base = { account: 'acc_1', process, minCredits: 0, limit: 900, shareDivisor: 1, counters: undefined, desiredCredits: 80 }
+      await store.requestLease({ ...base, day, seq })
+      const count = { account: 'acc_1', key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false }
+      const counts = [{ ...count, hour: day * 24, calls: 1, credits: 80 }]
+      return store.reportUsage({ process, seq, counts, retentionHours: 90 * 24 })
+    }
+    const keys = async () => ((await redis.send('KEYS', 'tollgate:*')) as string[]).filter(key => key !== 'tollgate:version')
+    const rows = async () => (await keys()).filter(key => /:(day|counted|mark):/.test(key)).sort()
+    t.equal(await use(today, 4), 3, 'the last report that an older Tollgate recorded')
+    t.same(await rows(), [row(today - 1), row(today), counted(today), mark('p1')].sort())
+    for (const key of await keys()) t.equal(await redis.send('PTTL', key), -1, key)
+
+    await use(today + 1, 5)
+    await use(today + 2, 6)
+    t.same(
+      (await rows()).filter(key => !key.includes('mark')),
+      [row(today), row(today + 1), row(today + 2), counted(today), counted(today + 1), counted(today + 2)].sort(),
+    )
+    await use(today - 7, 7)
+    t.notOk((await rows()).includes(row(today - 7)), 'a day that is older than those')
+
+    clock.advance(3 * dayMs)
+    await use(today + 3, 1, 'p2')
+    t.ok((await rows()).includes(mark('p1')))
+    clock.advance(1)
+    await use(today + 3, 2, 'p2')
+    t.notOk((await rows()).includes(mark('p1')), 'a process without reports for three days has ended')
+    t.equal(await use(today + 3, 3, 'p2'), 2)
+    for (const key of await keys()) t.equal(await redis.send('PTTL', key), -1, key)
+  })
+
+  t.test('a process that knows no day yet drops no counts by a clock that is years ahead', async t => {
+    const start = Date.UTC(2026, 0, 15, 12)
+    const store = await openOne(t, new TestClock(start))
+    await store.heartbeat('p1')
+    const count = { account: 'acc_1', key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false }
+    const hour = Math.floor(start / 3_600_000)
+    await store.reportUsage({ process: 'p1', seq: 1, counts: [{ ...count, hour, calls: 1, credits: 80 }], retentionHours: 90 * 24 })
+    const joining = await openRedisStore(redis.address, systemClock, new TestClock(start + 3_650 * dayMs))
+    t.teardown(() => joining.close())
+    await joining.reportUsage({ process: 'p2', seq: 1, counts: [], retentionHours: 90 * 24 })
+    t.equal((await store.usageCounts('acc_1', hour, hour + 1)).length, 1)
   })
 
   t.test('an account that is removed leaves no row of its ledger, and a repair none of a later day', async t => {
@@ -146,11 +193,17 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await store.addKey('hash', { id: 'key_1', account: alice.id, hint: 'x', dailyCredits: 9, created: 1 })
     const { today } = await store.heartbeat('p1')
     const base = { process: 'p1', minCredits: 0, limit: 9, shareDivisor: 1, counters: undefined, desiredCredits: 5 }
-    const rows = async () => ((await redis.send('KEYS', 'tollgate:*day*')) as string[]).filter(key => !key.includes('processes'))
-    const lease = (account: string, seq: number) => store.requestLease({ ...base, account, day: today + 3_652, seq })
+    const rows = async () =>
+      ((await redis.send('KEYS', 'tollgate:*')) as string[]).filter(key => /day|counted/.test(key) && !key.includes('processes'))
+    const count = { key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false }
+    const lease = async (account: string, seq: number) => {
+      await store.requestLease({ ...base, account, day: today + 3_652, seq })
+      const counts = [{ ...count, account, hour: (today + 3_652) * 24, calls: 1, credits: 5 }]
+      await store.reportUsage({ process: 'p1', seq, counts, retentionHours: 90 * 24 })
+    }
     await lease(alice.id, 1)
     await lease('key_1', 2)
-    t.equal((await rows()).length, 4)
+    t.equal((await rows()).length, 8)
     await store.resetDay()
     t.same(await rows(), [])
     await lease(alice.id, 3)

@@ -1,0 +1,54 @@
+import type { Clock } from '../../services/clock.ts'
+import { dayMs } from '../../util/dates.ts'
+import { StoreClock } from '../store-clock.ts'
+import type { StoreDay } from '../store.ts'
+import type { RedisConnection } from './redis-connection.ts'
+import { redisKeys } from './redis-layout.ts'
+import * as scripts from './redis-ledger-scripts.ts'
+
+/** In place of the clock of Redis, in tests. */
+export type TestTime = Pick<Clock, 'now' | 'monotonic'>
+
+/** The days that this process knows of. A day that has begun for it never goes back. */
+export interface RedisDayClock {
+  /**
+   * What each script that needs the time takes first: the time in ms, empty for that of Redis; the latest day; and the time that
+   * the process expects, empty until it knows.
+   */
+  scriptArgs(): readonly [string, number, string]
+  observe<T extends StoreDay>(day: T): T
+  /** False until observe(). */
+  isSynced(): boolean
+}
+
+export const openDayClock = (clock: Clock, testTime: TestTime | undefined): RedisDayClock => {
+  const storeClock = new StoreClock(testTime ?? clock)
+  let latestDay = 0
+  return {
+    scriptArgs: () => [testTime === undefined ? '' : String(testTime.now()), latestDay, String(storeClock.expectedNow ?? '')],
+    observe(storeDay) {
+      latestDay = Math.max(latestDay, storeDay.today)
+      storeClock.observe((storeDay.today + 1) * dayMs - storeDay.endsInMs)
+      return storeDay
+    },
+    isSynced: () => storeClock.expectedNow !== undefined,
+  }
+}
+
+export const processKeys = [redisKeys.processes, redisKeys.latestDay, redisKeys.time]
+
+type LiveProcessesReply = [today: number, endsInMs: number, ...processes: string[]]
+
+export const listLiveProcesses = async (
+  redis: RedisConnection,
+  { scriptArgs, observe }: RedisDayClock,
+): Promise<StoreDay & { readonly processes: readonly string[] }> => {
+  const reply = await redis.runScript(scripts.listLiveProcesses, processKeys, scriptArgs())
+  const [today, endsInMs, ...processes] = reply as LiveProcessesReply
+  return observe({ today, endsInMs, processes })
+}
+
+/** For scripts that cannot read what the store has recorded of its time, because that is in another slot of a cluster. */
+export const syncDayClock = async (redis: RedisConnection, dayClock: RedisDayClock): Promise<void> => {
+  if (!dayClock.isSynced()) await listLiveProcesses(redis, dayClock)
+}
