@@ -57,6 +57,14 @@ t.test('rate limits over Redis', { skip: skipWithoutRedis }, async t => {
     t.ok((refused?.waitMs ?? 0) > 40_000 && (refused?.waitMs ?? 0) <= 100_000, `${refused?.waitMs}`)
   })
 
+  t.test('a clock of Redis that goes back stops no bucket', async t => {
+    const [gateway] = openGateways(1).gateways
+    const request = requestOf('calls key back', 100, 4, 4)
+    t.equal(await gateway?.take([request]), undefined)
+    await redis.send('HSET', 'tollgate:{calls key back}:tokens', 'at', String(systemClock.now() + 5 * 3_600_000))
+    await waitUntil(async () => (await gateway?.take([request])) === undefined)
+  })
+
   t.test('a call above the burst passes a full bucket, and leaves a debt', async t => {
     const [gateway] = openGateways(1).gateways
     const big = requestOf('credits account b', 10, 100, 250)
