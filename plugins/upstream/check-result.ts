@@ -1,15 +1,7 @@
-import {
-  MemberSearch,
-  blockSelectorOf,
-  copyReply,
-  parseJsonHexQuantity,
-  refuse,
-  refuseTooManyResults,
-  toBuffer,
-} from '../../src/plugin/plugin.ts'
+import { MemberSearch, blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { ExpectedMember, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
 import { expectedMembersOf, filterOf } from './split-logs/split-filter.ts'
-import { suggestRange } from './split-logs/suggest-range.ts'
+import { refuseLongResult } from './too-many-results.ts'
 
 /** What a result is the result of. */
 export interface Expectation {
@@ -26,8 +18,7 @@ export interface Expectation {
  */
 export const checkResult = (result: Result, { method, request, logs }: Expectation, results: Results): Reply | Promise<Reply> => {
   const { maxResults } = method
-  if (maxResults !== undefined && result.count !== undefined && result.count > maxResults)
-    return tooManyResults(result, maxResults, request, results)
+  if (maxResults !== undefined && (result.count ?? 0) > maxResults) return refuseLongResult(result, maxResults, request, results)
   switch (method.result) {
     case undefined:
       return maxResults !== undefined && result.count === undefined ? copyReply(result, { unexpectedType: true }) : result
@@ -43,16 +34,6 @@ export const checkResult = (result: Result, { method, request, logs }: Expectati
 /** The node is wrong. Its breaker is left alone, as callers can find out which requests a node gets wrong: another node is requested. */
 const wrongResult = ({ source, upstream }: Result, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause: `wrong result: ${cause}`, retryAfter: 1, retryElsewhere: true })
-
-const tooManyResults = async (
-  { result, source, upstream }: Result,
-  maxResults: number,
-  request: Request,
-  results: Results,
-): Promise<Failure> => {
-  const data = suggestRange(await results.toContiguous(result), maxResults, request.params[0])
-  return refuseTooManyResults(maxResults, { data, source, upstream })
-}
 
 /** Contract 4.2: the value is 32 bytes long; some nodes omit leading zeros. */
 const padStorageWord = (result: Result): Result => {

@@ -31,7 +31,7 @@ import type {
   UpstreamRate,
 } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs } from './check-result.ts'
-import { createTagSender } from './finality-tags.ts'
+import { createTagSender } from './replace-finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'

@@ -1,6 +1,6 @@
-import { copyReply, refuse, refuseTooManyResults, stringifyJson } from '../../src/plugin/plugin.ts'
+import { copyReply, refuse, stringifyJson } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Failure, Json, Method, MethodTable, Request } from '../../src/plugin/plugin.ts'
-import { readSuggestedRange } from './split-logs/suggest-range.ts'
+import { normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
 
 /** The failure as the caller gets it: the same for every node and provider. */
 export const normalizeError = (failure: Failure, request: Request, methods: MethodTable): Failure => {
@@ -42,13 +42,8 @@ const asReported: ErrorNormalizer = failure => failure
 
 const retryOtherNode = (failure: Failure): Failure => copyReply(failure, { retryElsewhere: true })
 
-/** Contract 7. A node's own limit may be higher: what exceeds it exceeds the method's limit too. */
-const tooManyResults: ErrorNormalizer = (failure, { method, filter }) => {
-  const maxResults = method?.maxResults
-  if (maxResults === undefined) return failure
-  const data = { ...readSuggestedRange(failure.error, filter), limit: maxResults }
-  return refuseTooManyResults(maxResults, { ...metadataOf(failure), data })
-}
+const tooManyResults: ErrorNormalizer = (failure, { method, filter }) =>
+  method?.maxResults === undefined ? failure : normalizeTooManyResults(failure, method.maxResults, filter)
 
 /** A live node could not finish in time. Whether that is due to the query shows where the other calls of the node are known. */
 const queryTimeout: ErrorNormalizer = (failure, { method, filter }) => {

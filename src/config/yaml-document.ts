@@ -68,12 +68,7 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
 
   const readMap = (map: YAMLMap.Parsed, path: Path, ancestors: readonly ParsedNode[]): unknown => {
     const entries = entriesOf(map, { ...yaml, onInvalid: reportMergeKey }).filter(pair => path.length > 0 || !isExtension(pair))
-    return Object.fromEntries(
-      entries.map(pair => {
-        const key = keyOf(pair)
-        return [key, read(pair.value, [...path, key], ancestors)]
-      }),
-    )
+    return Object.fromEntries(entries.map(pair => [keyOf(pair), read(pair.value, [...path, keyOf(pair)], ancestors)]))
   }
 
   const readScalar = (node: Scalar, path: Path): unknown =>

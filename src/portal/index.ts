@@ -58,6 +58,9 @@ export interface PortalListener extends Listener {
   reload(changes: PortalReload): void
 }
 
+/** What the app and what runs beside it are made from; the rest is for the listener. */
+type PortalAppOptions = Omit<PortalOptions, 'address' | 'tls' | 'trustedProxies' | 'storeAddress'>
+
 /** Opens the dashboard for developers. Rejects with ListenError. */
 export const openPortal = async ({
   address,
@@ -102,16 +105,7 @@ export const openPortal = async ({
     const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
     return { ...options, ...made, plans: () => options.plans }
   })
-  const { usageWebhook: usageReceiver, usageRetentionMs: retentionMs } = options
-  const usageWebhook =
-    usageReceiver &&
-    openUsageWebhook(clock, log, async () => ({
-      ...options,
-      ...usageReceiver,
-      secrets,
-      retentionMs,
-      queries: (await openQueries()).queries,
-    }))
+  const usageWebhook = startUsageWebhook(options, openQueries)
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -126,12 +120,18 @@ export const openPortal = async ({
   }
 }
 
-const toPortalNetworks = async ({
-  networks,
-  describeMethods,
-  networkUrl,
-  rpcUrl,
-}: Omit<PortalOptions, 'address' | 'tls' | 'trustedProxies' | 'storeAddress'>): Promise<readonly PortalNetwork[]> => {
+/** Undefined without a receiver. */
+const startUsageWebhook = (
+  { usageWebhook: receiver, usageRetentionMs: retentionMs, secrets = [], ...services }: PortalAppOptions,
+  openQueries: () => Promise<QueryProcess>,
+) =>
+  receiver &&
+  openUsageWebhook(services.clock, services.log, async () => ({
+    ...{ ...services, ...receiver, secrets, retentionMs },
+    queries: (await openQueries()).queries,
+  }))
+
+const toPortalNetworks = async ({ networks, describeMethods, networkUrl, rpcUrl }: PortalAppOptions): Promise<readonly PortalNetwork[]> => {
   const methods = await describeMethods()
   return networks.map(({ name, chainId, hosts }) => {
     const http = networkUrl?.replace('{host}', hosts[0] ?? '') ?? urlOnListener(hosts, rpcUrl)

@@ -1,7 +1,12 @@
-/** Waits for real sockets. Fails after 10 s. */
+import { setTimeout } from 'node:timers/promises'
+
+const timeoutMs = 30_000
+
+/** Waits for real sockets. Rejects after 30 s, which a loaded machine may need. */
 export const waitUntil = async (condition: () => boolean | Promise<boolean>): Promise<void> => {
-  for (let attemptsLeft = 5000; !(await condition()); attemptsLeft--) {
-    if (attemptsLeft === 0) throw new Error(`did not happen within 10 s: ${condition}`)
-    await new Promise(resolve => setTimeout(resolve, 2))
+  const endsAt = performance.now() + timeoutMs
+  while (!(await condition())) {
+    if (performance.now() > endsAt) throw new Error(`did not happen within ${timeoutMs / 1_000} s: ${condition}`)
+    await setTimeout(2)
   }
 }

@@ -1,5 +1,6 @@
 import { Cancellation, copyReply, isFailure, onAbort, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { Clock, Failure, Heads, Json, Reply, Request, RequestOptions, Results, Target } from '../../../src/plugin/plugin.ts'
+import { suggestRangeOfChunks } from '../too-many-results.ts'
 import { fetchChunks, mergeChunks } from './fetch-chunks.ts'
 import {
   checkNotReorged,
@@ -14,7 +15,6 @@ import {
   splitRange,
 } from './split-filter.ts'
 import type { ChunkGroup, LogFilter, ResolvedBlockRange, SendRequest } from './split-filter.ts'
-import { suggestRangeOfChunks } from './suggest-range.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
 

@@ -70,9 +70,6 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
       )
     })
   }
-  /** A cached key may have expired since. */
-  const refuseExpired = (lookup: Lookup): Lookup =>
-    lookup.kind === 'granted' && lookup.key.expires !== undefined && lookup.key.expires <= clock.now() ? expiredKey : lookup
   return {
     setPlans(next) {
       plans = next
@@ -82,7 +79,9 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
       const text = key.reveal()
       const checking = changeCheck.run()
       // A key that is not cached is read from the store anyway: it need not wait for the check.
-      return thenMaybe(checking && byText.has(text) ? checking : undefined, () => thenMaybe(findByText(text), refuseExpired))
+      return thenMaybe(checking && byText.has(text) ? checking : undefined, () =>
+        thenMaybe(findByText(text), lookup => refuseExpired(lookup, clock)),
+      )
     },
   }
 }
@@ -90,6 +89,10 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
 const malformedKey: Lookup = { kind: 'malformed' }
 const expiredKey: Lookup = { kind: 'expired' }
 const invalidToken: Lookup = { kind: 'tokenInvalid' }
+
+/** A cached key may have expired since. */
+const refuseExpired = (lookup: Lookup, clock: Clock): Lookup =>
+  lookup.kind === 'granted' && lookup.key.expires !== undefined && lookup.key.expires <= clock.now() ? expiredKey : lookup
 
 const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (row === undefined) return { kind: 'unknown' }

@@ -4,7 +4,7 @@ import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
 import type { BlockHeader } from './upstream-requests.ts'
-import type { HeadSelection } from './head-selection.ts'
+import type { HeadSelection } from './network-head.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 

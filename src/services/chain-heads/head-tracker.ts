@@ -7,7 +7,7 @@ import type { HeadsOptions, Heads, TrackOptions } from './chain-state.ts'
 import { ChainFeeds } from './chain-feeds.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
-import { HeadSelection, UpstreamExclusions, upstreamStateOf } from './head-selection.ts'
+import { HeadSelection } from './network-head.ts'
 import { PollSchedule, headTimingFor, maxRefreshMs } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
 import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
@@ -17,6 +17,7 @@ import { TagTracker } from './reported-tags.ts'
 import { TrackedUpstreams } from './tracked-upstreams.ts'
 import { TrackingStack } from './tracking-stack.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
+import { UpstreamExclusions, upstreamStateOf } from './upstream-exclusions.ts'
 
 /**
  * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the

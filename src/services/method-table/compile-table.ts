@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
 import type { Json, Path } from '../../util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
+import { toHexQuantity } from '../../util/json.ts'
 import { openRpcDocument } from './open-rpc.ts'
-import { overrideTable, selectOffered } from './override-table.ts'
+import { overrideTable, selectOffered } from './network-overrides.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { Method, MethodTable } from './index.ts'
 import { acceptAnyParams, createParamsCheck } from './check-params.ts'
@@ -22,7 +23,6 @@ import type {
 } from './table-types.ts'
 import { describeRule, formatPath } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
-import { toHexQuantity } from '../../util/json.ts'
 
 /** A problem at a path of a methods file. */
 export interface TableIssue {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import upstream from '../../../plugins/upstream/index.ts'
-import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/split-logs/suggest-range.ts'
+import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/too-many-results.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
 import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.ts'
 import { activityOf } from '../../../src/plugin/plugin.ts'

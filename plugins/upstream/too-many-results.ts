@@ -1,13 +1,34 @@
-import { isJsonObject, toBuffer, toHexQuantity } from '../../../src/plugin/plugin.ts'
-import type { Failure, Json, RpcError } from '../../../src/plugin/plugin.ts'
-import { parseBlockNumber } from './split-filter.ts'
-import type { ChunkGroup, BlockRange } from './split-filter.ts'
-import type { LogsOfChunks } from './fetch-chunks.ts'
+import { isJsonObject, refuseTooManyResults, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Request, Result, Results, RpcError } from '../../src/plugin/plugin.ts'
+import type { LogsOfChunks } from './split-logs/fetch-chunks.ts'
+import { parseBlockNumber } from './split-logs/split-filter.ts'
+import type { BlockRange, ChunkGroup } from './split-logs/split-filter.ts'
+
+// The refusal of queries with more results than `maxResults` of the method, and the narrower range that the refusal suggests.
 
 type SuggestedBlocks = { readonly from: string; readonly to: string; readonly limit: number }
 
 /** What an indexer needs to retry with success: blocks `from` to `to` hold at most `limit` logs. */
 export type SuggestedRange = SuggestedBlocks | Pick<SuggestedBlocks, 'limit'>
+
+/** A node has returned more results than the method allows. */
+export const refuseLongResult = async (
+  { result, source, upstream }: Result,
+  maxResults: number,
+  { params: [filter] }: Request,
+  results: Results,
+): Promise<Failure> => {
+  const data = suggestRange(await results.toContiguous(result), maxResults, filter)
+  return refuseTooManyResults(maxResults, { data, source, upstream })
+}
+
+/** A node has refused a query by its own limit. That limit may be higher: what exceeds it exceeds the method's limit too. */
+export const normalizeTooManyResults = (
+  { error, source, upstream, category }: Failure,
+  maxResults: number,
+  filter: Json | undefined,
+): Failure =>
+  refuseTooManyResults(maxResults, { source, upstream, category, data: { ...readSuggestedRange(error, filter), limit: maxResults } })
 
 /**
  * Nodes return logs in the order of blocks, so all blocks before the block of log number `limit + 1` fit. Only `{ limit }`

@@ -3,66 +3,9 @@ import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
 import type { Exclusion, ExclusionReason, Head, UpstreamState } from './chain-state.ts'
-import { isSameHead } from './current-chain-state.ts'
-import type { HeadPlausibility } from './head-plausibility.ts'
+import type { HeadSelection } from './network-head.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
-
-/** Selects the network's head: the highest plausible head, as of the last evaluation. */
-export class HeadSelection {
-  readonly #plausibility: HeadPlausibility
-  #upstreams: readonly UpstreamTracker[] = []
-  #implausible: ReadonlySet<string> = new Set()
-  #head: Head | undefined
-
-  constructor(plausibility: HeadPlausibility) {
-    this.#plausibility = plausibility
-  }
-
-  /** The head of the best upstream; undefined while no plausible upstream has one. */
-  get head(): Head | undefined {
-    return this.#head
-  }
-
-  /** The names of the upstreams whose heads are implausible. */
-  get implausible(): ReadonlySet<string> {
-    return this.#implausible
-  }
-
-  /** The upstreams whose heads are plausible, and those without a head. */
-  get plausible(): readonly UpstreamTracker[] {
-    return this.#upstreams.filter(upstream => !this.isImplausible(upstream))
-  }
-
-  /** A plausible upstream with the highest head: if several have it, one that is on the selected head, else the first. */
-  get best(): UpstreamTracker | undefined {
-    const plausible = this.plausible
-    const highest = plausible.reduce((max, { height = -1 }) => Math.max(max, height), -1)
-    const candidates = plausible.filter(({ height }) => height !== undefined && height === highest)
-    return candidates.find(({ head }) => isSameHead(head, this.#head)) ?? candidates[0]
-  }
-
-  /** The upstreams on the chain of the network whose heads are plausible, the best before the others. */
-  get bestFirst(): readonly UpstreamTracker[] {
-    const { best } = this
-    const verified = this.plausible.filter(({ chain }) => chain.isExpectedChain)
-    return best === undefined ? verified : [best, ...verified.filter(upstream => upstream !== best)]
-  }
-
-  isImplausible({ name }: UpstreamTracker): boolean {
-    return this.#implausible.has(name)
-  }
-
-  /** Updates the selection. Returns the upstreams whose heads have become implausible. */
-  evaluate(upstreams: readonly UpstreamTracker[]): readonly UpstreamTracker[] {
-    const previous = this.#implausible
-    this.#upstreams = upstreams
-    this.#implausible = this.#plausibility.findImplausible(upstreams)
-    this.#head = this.best?.head
-    if (this.#head !== undefined) this.#plausibility.recordAccepted(this.#head, this.plausible)
-    return upstreams.filter(upstream => this.isImplausible(upstream) && !previous.has(upstream.name))
-  }
-}
 
 export interface ExclusionCriteria {
   /** The network's head. */
