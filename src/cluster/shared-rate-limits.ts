@@ -28,7 +28,7 @@ export class SharedRateLimits {
   }
 }
 
-/** When the primary does not answer in time, a call is let through. */
+/** A call waits so long for the primary. */
 const primaryTimeoutMs = 50
 
 type Reply = Extract<PrimaryMessage, { readonly kind: 'tokens' }>

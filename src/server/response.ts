@@ -92,12 +92,12 @@ const sendLongResponse = (
 ): void => {
   const accepted = reserveForResponse(services, res, response, memory)
   setSendTimeout(services, res, origin.requestId)
-  const isCompressed = services.compressor.shouldCompress(res, accepted)
+  const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = services.activeRequests.isDraining
   res.writeHead(accepted.status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
   recordResponse(services, origin, accepted, accepted.status)
   if (accepted.body === undefined) res.end()
-  else if (isCompressed) services.compressor.send(res, accepted.body)
+  else if (isCompressed) void services.compressor.send(res, accepted.body)
   else sendChunks(res, accepted.body)
 }
 

@@ -2,12 +2,16 @@ import { LRUCache } from 'lru-cache'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { Clock } from './clock.ts'
-import type { BucketState, Rate, RateLimits, TokenBuckets, TokenRequest, TooFewTokens } from './rate-limits.ts'
+import { TokenBuckets } from './rate-limits.ts'
+import type { BucketState, Rate, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
 
 /** A process takes this part of a full bucket at a time, at least: it asks once for so many calls. */
 const chunkPercent = 5
 
 const maxBuckets = 100_000
+
+/** While the owner does not answer, it is asked this often; calls do not wait for it meanwhile. */
+const retryIntervalMs = 1_000
 
 /** What the owner of the buckets has answered. */
 export interface TokenGrant {
@@ -39,17 +43,19 @@ const notRefused = { refusedTokens: 0, refusedUntil: -Infinity }
 export class RemoteRateLimits implements RateLimits {
   readonly #clock: Clock
   readonly #requestTokens: RequestTokens
-  readonly #fallback: TokenBuckets | undefined
+  /** While the owner does not answer, each process limits its own calls by the whole rate. */
+  readonly #fallback: TokenBuckets
   readonly #buckets = new LRUCache<string, LocalBucket>({ maxSize: maxBuckets, sizeCalculation: () => 1 })
   /** Requests in flight, by bucket. */
   readonly #refills = new Map<string, Promise<boolean>>()
   #isOwnerAway = false
+  /** On the monotonic clock. */
+  #retryAt = -Infinity
 
-  /** While the owner does not answer, the fallback limits the calls of this process; without one they pass: a limit protects, it does not bill. */
-  constructor(clock: Clock, requestTokens: RequestTokens, fallback?: TokenBuckets) {
+  constructor(clock: Clock, requestTokens: RequestTokens) {
     this.#clock = clock
     this.#requestTokens = requestTokens
-    this.#fallback = fallback
+    this.#fallback = new TokenBuckets(clock)
   }
 
   take(requests: readonly TokenRequest[]): MaybePromise<TooFewTokens | undefined> {
@@ -60,7 +66,7 @@ export class RemoteRateLimits implements RateLimits {
   }
 
   stateOf(bucket: string, rate: Rate): BucketState {
-    if (this.#isOwnerAway && this.#fallback !== undefined) return this.#fallback.stateOf(bucket, rate)
+    if (this.#isOwnerAway) return this.#fallback.stateOf(bucket, rate)
     const { tokens, remaining, resetsInMs } = this.#bucketOf(bucket)
     return { remaining: Math.min(rate.burst, remaining + Math.floor(tokens)), resetsInMs }
   }
@@ -77,7 +83,7 @@ export class RemoteRateLimits implements RateLimits {
         break
       }
     }
-    tooFew ??= this.#fallback?.take(unanswered)
+    tooFew ??= this.#fallback.take(unanswered)
     if (tooFew !== undefined) for (const { bucket, tokens } of taken) this.#add(bucket, tokens)
     return tooFew
   }
@@ -102,7 +108,9 @@ export class RemoteRateLimits implements RateLimits {
   /** False when the owner does not answer. */
   async #refill(request: TokenRequest): Promise<boolean> {
     const { bucket, tokens, rate } = request
+    if (this.#clock.monotonic() < this.#retryAt) return false
     const grant = await this.#requestTokens(request, Math.max(tokens, Math.floor((chunkPercent / 100) * rate.burst)))
+    this.#retryAt = grant === undefined ? this.#clock.monotonic() + retryIntervalMs : -Infinity
     if (grant === undefined) return false
     const { granted, waitMs, state } = grant
     const refusal = waitMs > 0 ? { refusedTokens: tokens, refusedUntil: this.#clock.monotonic() + waitMs } : notRefused

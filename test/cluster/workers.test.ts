@@ -24,7 +24,9 @@ t.test('several workers', async t => {
     eth_getBlockByNumber: ({ params }) => block(params[0] === 'finalized' ? 3 : chain.height),
     eth_call: async () => new Promise(() => undefined),
   })
-  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', [node.url]) } })
+  const network = networkFile('testnet', [node.url])
+  const pipeline = (network.pipeline as object[]).toSpliced(3, 0, { 'rate-limit': {} })
+  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: { ...network, pipeline } } })
   t.teardown(async () => {
     await deployment.remove()
     await node.stop()
@@ -135,6 +137,23 @@ t.test('several workers', async t => {
     for (const pid of pids) process.kill(pid, 'SIGKILL')
     t.same(await Promise.all(pending), ['closed', 'closed', 'closed'])
     while ((await attempt()) === 'closed') await new Promise(setImmediate)
+  })
+
+  t.test('limit calls by themselves while the primary does not answer', async t => {
+    const { stdout } = await deployment.run('keys', 'add', 'alice', '--rate', '1/h', '--burst', '5', '--json')
+    const client = await connectWs(gateway.ws(JSON.parse(stdout).key))
+    process.kill(gateway.pid, 'SIGSTOP')
+    try {
+      const answers: string[] = []
+      for (let i = 0; i < 20; i++) {
+        const { result, error } = await client.call('eth_chainId')
+        answers.push(error?.message ?? String(result))
+      }
+      t.same(answers, [...Array(5).fill('0x7a69'), ...Array(15).fill('too many calls per second')])
+    } finally {
+      process.kill(gateway.pid, 'SIGCONT')
+    }
+    await client.close()
   })
 
   t.test('stop at SIGTERM, return credits, and the primary exits with 0', async t => {

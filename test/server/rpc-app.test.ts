@@ -338,23 +338,39 @@ t.test('the memory of long responses is free as soon as they have been sent, com
   }
 })
 
-t.test('as many responses are compressed at once as there are threads; others are sent as they are, until one has ended', async t => {
-  const { openCaller } = await openServer(t, { result: randomBytes(defaultResultBytes), sendTimeoutMs: 60_000 })
-  const openSlowCaller = async () => {
-    const caller = openCaller()
+t.test('as many responses are compressed at once as there are threads', async t => {
+  const compressedHead = /^Content-Encoding: gzip\r$/m
+  const requestCompressed = async (caller: Socket) => {
     caller.write(callText('Accept-Encoding: gzip\r\n'))
-    const head = await nextResponse(caller)
-    caller.pause()
-    return { caller, isCompressed: /^Content-Encoding: gzip\r$/m.test(head) }
+    return compressedHead.test(await nextResponse(caller))
   }
-  const callers = []
-  for (let i = 0; i < maxConcurrentCompressions + 2; i++) callers.push(await openSlowCaller())
-  t.same(
-    callers.map(({ isCompressed }) => isCompressed),
-    callers.map((_, i) => i < maxConcurrentCompressions),
-  )
-  callers[0]?.caller.destroy()
-  while (!(await openSlowCaller()).isCompressed) await wait(20)
+
+  t.test('others are sent as they are', async t => {
+    const { openCaller } = await openServer(t, {})
+    const callers = Array.from({ length: maxConcurrentCompressions + 2 }, openCaller)
+    const areCompressed = await Promise.all(callers.map(requestCompressed))
+    t.equal(areCompressed.filter(Boolean).length, maxConcurrentCompressions)
+  })
+
+  t.test('callers who do not read keep no response of another from being compressed', async t => {
+    const { openCaller } = await openServer(t, { result: randomBytes(defaultResultBytes), sendTimeoutMs: 60_000 })
+    const openSlowCaller = async (): Promise<void> => {
+      const caller = openCaller()
+      const isCompressed = await requestCompressed(caller)
+      caller.pause()
+      if (isCompressed) return
+      caller.destroy()
+      await wait(20)
+      return openSlowCaller()
+    }
+    for (let i = 0; i < 2 * maxConcurrentCompressions; i++) await openSlowCaller()
+    t.pass('each response was compressed once the callers before had stopped reading')
+  })
+
+  t.test('where the share of an account has no room for it, its response is sent as it is', async t => {
+    const { caller } = await openServer(t, { resultBytes: mib, memoryBudget: new MemoryBudget(2.8 * mib) })
+    t.notOk(await requestCompressed(caller))
+  })
 })
 
 t.test('compressed responses to requests of one connection are no reason for Node to warn of a leak', async t => {

@@ -1,7 +1,6 @@
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
-import { TokenBuckets } from '../../services/rate-limits.ts'
 import type { TokenRequest } from '../../services/rate-limits.ts'
 import { RemoteRateLimits } from '../../services/remote-rate-limits.ts'
 import type { TokenGrant } from '../../services/remote-rate-limits.ts'
@@ -16,9 +15,6 @@ const defaultTimeoutMs = 50
 /** The first call waits for the connection to be made: without Redis, each process would let a burst through. */
 const connectTimeoutMs = 500
 
-/** While Redis does not answer, it is asked this often; calls do not wait for it meanwhile. */
-const retryIntervalMs = 1_000
-
 /** Once in a while Redis is late, and to connect to it may take longer than a call waits. */
 const minLoggedFailures = 2
 
@@ -28,7 +24,7 @@ export class RedisRateLimits extends RemoteRateLimits {
 
   constructor(address: RedisAddress, clock: Clock, log: Log, timeoutMs = defaultTimeoutMs) {
     const source = new RedisTokens(address, clock, log, timeoutMs)
-    super(clock, source.request, new TokenBuckets(clock))
+    super(clock, source.request)
     this.#source = source
   }
 
@@ -46,8 +42,6 @@ class RedisTokens {
   #isConnected = false
   #opening: Promise<void> | undefined
   #failureCount = 0
-  /** On the monotonic clock. */
-  #retryAt = -Infinity
 
   constructor(address: RedisAddress, clock: Clock, log: Log, timeoutMs: number) {
     this.#timeoutMs = timeoutMs
@@ -57,7 +51,6 @@ class RedisTokens {
   }
 
   readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {
-    if (this.#clock.monotonic() < this.#retryAt) return undefined
     const timeoutMs = this.#isConnected ? this.#timeoutMs : Math.max(this.#timeoutMs, connectTimeoutMs)
     const grant = await withTimeoutOr(this.#clock, timeoutMs, this.#take(request, most), () => undefined).catch(() => undefined)
     this.#recordAnswer(grant !== undefined)
@@ -79,7 +72,6 @@ class RedisTokens {
   }
 
   #recordAnswer(isAnswer: boolean): void {
-    this.#retryAt = isAnswer ? -Infinity : this.#clock.monotonic() + retryIntervalMs
     const failuresBefore = this.#failureCount
     this.#failureCount = isAnswer ? 0 : failuresBefore + 1
     if (isAnswer && failuresBefore >= minLoggedFailures) this.#log.info({}, 'shared rate limits are in use again')

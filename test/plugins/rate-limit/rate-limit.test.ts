@@ -160,19 +160,35 @@ t.test('a worker that has refused an expensive call passes cheap ones, as one pr
   t.equal(await worker?.passedOf(5), 2)
 })
 
-t.test('a refused caller costs the primary no requests, and a silent primary costs no calls', async t => {
+t.test('a refused caller costs the primary no requests', async t => {
   const { workers, messages } = openWorkers(1)
   await workers[0]?.passedOf(200)
   const before = messages.length
   t.equal(await workers[0]?.passedOf(50), 0)
   t.ok(messages.length <= before + 1)
-  const silent = openWorkers(1, { isSilent: true })
-  const call = silent.workers[0]?.request()
+})
+
+t.test('while the primary is silent, each worker limits its own calls, and waits for the primary once a second', async t => {
+  const { workers, messages, clock } = openWorkers(2, { isSilent: true })
+  for (const worker of workers) {
+    const call = worker.request()
+    for (let i = 0; i < 10; i++) {
+      await new Promise(setImmediate)
+      clock.advance(5)
+    }
+    t.match(await call, { source: 'node' })
+    t.equal(await worker.passedOf(300), 199, 'calls that wait for nothing, up to the burst')
+  }
+  t.equal(messages.length, 2)
+  clock.advance(1_000)
+  const late = workers[0]?.request()
+  await new Promise(setImmediate)
+  t.equal(messages.length, 3)
   for (let i = 0; i < 10; i++) {
     await new Promise(setImmediate)
-    silent.clock.advance(5)
+    clock.advance(5)
   }
-  t.match(await call, { source: 'node' })
+  t.match(await late, { source: 'node' })
 })
 
 t.test('a burst without its rate is a problem', async t => {
