@@ -1,4 +1,5 @@
-import type { Clock, LatencyTracker } from '../../src/plugin/plugin.ts'
+import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, LatencyTracker, Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
 import { SlidingWindowCounter } from './sliding-window-counter.ts'
 
 /** Below so many calls the latency of a node is unknown. */
@@ -59,3 +60,115 @@ export class HedgeBudget {
     return isWithinRatio || isWithinBurst
   }
 }
+
+/** A request to one node, which ends early when the signal aborts. */
+export type Attempt = (signal: Signal) => Promise<Reply>
+
+interface HedgeOptions {
+  readonly clock: Clock
+  /** Aborts both attempts. */
+  readonly signal: Signal
+  /** How long the first attempt may take before it is late. */
+  readonly delayMs: number
+  /** True for a reply that ends the other attempt; otherwise the other attempt is waited for. */
+  isFinal(reply: Reply): boolean
+  /** The better of two replies of which none is final. */
+  better(one: Reply, other: Reply): Reply
+}
+
+/** Another attempt at a call that is late; undefined when there is none now. */
+type OnLate = (isFirstTime: boolean) => Attempt | undefined
+
+/**
+ * Runs `first`, and when it is late also the attempt that `onLate` returns. Without one, `onLate` is called again each time that
+ * `first` has taken twice as long. The first final reply wins.
+ */
+export const hedge = (first: Attempt, onLate: OnLate, options: HedgeOptions): Promise<Reply> =>
+  new Promise((resolve, reject) => new HedgedRequest(options, resolve, reject).start(first, onLate))
+
+/** One object for both attempts, as nearly all requests end with the first. */
+class HedgedRequest {
+  readonly #options: HedgeOptions
+  readonly #resolve: (reply: Reply) => void
+  readonly #reject: (bug: unknown) => void
+  /** Ends whatever attempt is under way. */
+  readonly #cancellation = new Cancellation()
+  #attemptsInFlight = 0
+  #best: Reply | undefined
+  #isSettled = false
+  #timer: Timer | undefined
+  #stopListening: (() => void) | undefined
+
+  constructor(options: HedgeOptions, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
+    this.#options = options
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  start(first: Attempt, onLate: OnLate): void {
+    const { signal, delayMs } = this.#options
+    this.#startTimer(delayMs, onLate, true)
+    this.#stopListening = onAbort(signal, () => this.#cancellation.abort())
+    this.#run(first)
+  }
+
+  #startTimer(delayMs: number, onLate: OnLate, isFirstTime: boolean): void {
+    this.#timer = this.#options.clock.after(delayMs, () => {
+      const attempt = onLate(isFirstTime)
+      if (attempt !== undefined) this.#run(attempt)
+      else this.#startTimer(isFirstTime ? delayMs : 2 * delayMs, onLate, false)
+    })
+  }
+
+  #run(attempt: Attempt): void {
+    this.#attemptsInFlight += 1
+    attempt(this.#cancellation).then(reply => this.#onReply(reply), this.#reject)
+  }
+
+  #onReply(reply: Reply): void {
+    const { isFinal, better } = this.#options
+    this.#attemptsInFlight -= 1
+    if (this.#isSettled) return
+    const isFinalReply = isFinal(reply)
+    this.#best = this.#best === undefined || isFinalReply ? reply : better(this.#best, reply)
+    if (isFinalReply || this.#attemptsInFlight === 0) this.#settle(this.#best)
+  }
+
+  #settle(reply: Reply): void {
+    this.#isSettled = true
+    this.#timer?.cancel()
+    this.#stopListening?.()
+    if (this.#attemptsInFlight > 0) this.#cancellation.abort()
+    this.#resolve(reply)
+  }
+}
+
+/** The reply to an attempt; undefined when it has failed because `timeoutMs` were over. */
+export const attemptWithin = async (timeoutMs: number, attempt: Attempt, clock: Clock, signal: Signal): Promise<Reply | undefined> => {
+  if (timeoutMs <= 0) return undefined
+  const cancellation = new Cancellation()
+  let isLate = false
+  const timer = clock.after(timeoutMs, () => {
+    isLate = true
+    cancellation.abort()
+  })
+  const stopListening = onAbort(signal, () => cancellation.abort())
+  try {
+    const reply = await attempt(cancellation)
+    return isLate && isFailure(reply) ? undefined : reply
+  } finally {
+    timer.cancel()
+    stopListening()
+  }
+}
+
+/** The first failure that is about the request rather than about its node. */
+export const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
+  one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
+
+export const betterReply = (one: Reply, other: Reply): Reply =>
+  !isFailure(one) ? one : isFailure(other) ? betterFailure(one, other) : other
+
+/** True when no other node can have a better reply. */
+export const isFinalReply = (reply: Reply): boolean =>
+  isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true

@@ -5,8 +5,7 @@ import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
-import { editRecord } from './edit-record.ts'
-import { oneAtATime } from './store-lock.ts'
+import { editRecord, oneAtATime } from './concurrent-changes.ts'
 
 /** What a person may do; each role includes those before it. */
 export const roles = ['viewer', 'developer', 'owner'] as const

@@ -9,7 +9,7 @@ import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-errors.ts'
 import { setEmail, addPerson, findPersonByEmail, hashToken, signInLinkTtlMs, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'
-import { tryLock } from './store-lock.ts'
+import { tryLock } from './concurrent-changes.ts'
 
 export interface SignUpOptions {
   /** The plan of new accounts. */

@@ -1,11 +1,12 @@
 import { parseDuration } from '../config/formats.ts'
-import type { Json, RpcError } from '../plugin/plugin.ts'
+import type { Json, Path, RpcError } from '../plugin/plugin.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Endpoint } from '../services/upstream-client/endpoint.ts'
 import type { HttpClient, InFlightRequest } from '../services/upstream-client/http-client.ts'
 import type { ResponseHandler } from '../services/upstream-client/http-connection.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { isJsonObject, stringifyJson } from '../util/json.ts'
 import type { JsonObject } from '../util/json.ts'
-import { stringifyJson } from '../util/json.ts'
 import type { FakeChain } from './fake-chain.ts'
 
 /** When a response comes: a duration such as `3s`, or ms; at once unless given. */
@@ -43,7 +44,7 @@ export const toMs = (duration: string | number): number => {
   return ms
 }
 
-export interface FakeUpstreamsOptions {
+interface FakeUpstreamsOptions {
   /** By name of the upstream; `*` is for all others. */
   readonly upstreams: Readonly<Record<string, FakeUpstream>>
   readonly clock: Clock
@@ -148,4 +149,47 @@ const toHttp = (response: Exclude<FakeResponse, string>, id: Json | undefined) =
   if ('status' in response) return { status: response.status, headers: { ...headers, ...response.headers }, body: response.body ?? '' }
   const outcome = 'error' in response ? { error: { ...response.error } } : { result: response.result }
   return { status: 200, headers, body: stringifyJson({ jsonrpc: '2.0', id: id ?? null, ...outcome }) }
+}
+
+/** What is wrong with the script of an upstream, and where. */
+interface ScriptIssue {
+  readonly path: Path
+  readonly message: string
+}
+
+const acceptedResponses = '{ result }, { error: { code, message } }, { status }, down, hang, or a list of these'
+
+/** The issues of a FakeUpstream that the compiler has not checked. */
+export const scriptIssues = (upstream: unknown, path: Path = []): readonly ScriptIssue[] => {
+  if (upstream === 'down' || upstream === 'hang') return []
+  if (!isJsonObject(upstream)) return [{ path, message: 'an upstream must be a map of methods, down or hang' }]
+  return Object.entries(upstream).flatMap(([method, script]) => issuesOfScript(script, [...path, method]))
+}
+
+const issuesOfScript = (script: unknown, path: Path): readonly ScriptIssue[] => {
+  if (typeof script === 'function') return []
+  if (Array.isArray(script) && script.length > 0) return script.flatMap((response, i) => issuesOfResponse(response, [...path, i]))
+  return issuesOfResponse(script, path)
+}
+
+const responseKeys = ['result', 'error', 'status', 'headers', 'body', 'after']
+
+const issuesOfResponse = (response: unknown, path: Path): readonly ScriptIssue[] => {
+  if (response === 'down' || response === 'hang') return []
+  const kinds = isJsonObject(response) ? ['result', 'error', 'status'].filter(kind => Object.hasOwn(response, kind)) : []
+  if (!isJsonObject(response) || kinds.length !== 1) return [{ path, message: `a response must be ${acceptedResponses}` }]
+  const unknown = Object.keys(response).filter(key => !responseKeys.includes(key))
+  const { error, after } = response as Readonly<Record<string, unknown>>
+  return [
+    ...unknown.map(key => ({
+      path: [...path, key],
+      message: `unknown key of a response; ${didYouMean(key, responseKeys) ?? `a response is ${acceptedResponses}`}`,
+    })),
+    ...(error === undefined || (isJsonObject(error) && Number.isInteger(error['code']) && typeof error['message'] === 'string')
+      ? []
+      : [{ path: [...path, 'error'], message: 'an error must have a code, which is an integer, and a message' }]),
+    ...(after === undefined || typeof after === 'number' || parseDuration(String(after)) !== undefined
+      ? []
+      : [{ path: [...path, 'after'], message: 'after must be a duration such as 250ms, 10s or 5m' }]),
+  ]
 }

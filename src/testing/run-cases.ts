@@ -11,7 +11,7 @@ import { caseFileSchema } from './case-schema.ts'
 import type { Case, CaseFile, CaseStep } from './case-schema.ts'
 import type { FakeUpstream } from './fake-upstreams.ts'
 import type { WorldOptions } from './fake-services.ts'
-import { scriptIssues } from './script-issues.ts'
+import { scriptIssues } from './fake-upstreams.ts'
 import { openNetworkHarness, toCallResponse } from './network-harness.ts'
 import type { CallerOptions, Harness, MessageLimits, MessageResponse } from './network-harness.ts'
 

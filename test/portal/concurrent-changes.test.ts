@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
 import { editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
-import { oneAtATime } from '../../src/portal/store-lock.ts'
+import { oneAtATime } from '../../src/portal/concurrent-changes.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import {
   addNewPerson,

@@ -20,9 +20,9 @@ import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 import { mailConfirmation } from '../email-verification.ts'
-import { oneAtATime } from '../store-lock.ts'
-import { personJson } from './session.ts'
+import { oneAtATime } from '../concurrent-changes.ts'
 import { signOutEverywhere } from '../sessions.ts'
+import { personJson } from './session.ts'
 
 const personSchema = { $ref: '#/components/schemas/Person' }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { FilterValues } from '../../../plugins/subscriptions/filter-limits.ts'
+import { FilterValues } from '../../../plugins/subscriptions/filter-memory.ts'
 import { Filter } from '../../../plugins/subscriptions/filter.ts'
 import type { FilterTopic } from '../../../plugins/subscriptions/filter.ts'
 import { filterMethods } from '../../../plugins/subscriptions/filter-methods.ts'

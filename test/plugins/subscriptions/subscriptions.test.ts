@@ -1,6 +1,6 @@
 import t from 'tap'
 import { FeedConsumer } from '../../../plugins/subscriptions/feed-consumer.ts'
-import { FilterValues } from '../../../plugins/subscriptions/filter-limits.ts'
+import { FilterValues } from '../../../plugins/subscriptions/filter-memory.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
 import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'

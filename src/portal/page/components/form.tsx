@@ -49,3 +49,10 @@ export const ShownOnce = ({ help, text, label }: { readonly help: string; readon
     <CopyText text={text} label={label} />
   </div>
 )
+
+/** What was typed, separated by commas. */
+export const listOf = (value: FormDataEntryValue | null): readonly string[] =>
+  String(value ?? '')
+    .split(',')
+    .map(each => each.trim())
+    .filter(each => each !== '')

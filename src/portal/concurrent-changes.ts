@@ -1,14 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
-import type { RecordStore, StoredRecord } from '../store/record-store.ts'
+import type { RecordKind, RecordStore, StoredRecord } from '../store/record-store.ts'
+import type { Json } from '../util/json.ts'
 
 /** Of a gateway that dies while it holds the lock. */
 const actionTtlMs = 10_000
 /** Several times what an action takes, so that waiting requests are few writes of the store. */
 const retryMs = 5
 
-export interface LockServices {
+interface LockServices {
   readonly store: RecordStore
   readonly clock: Clock
 }
@@ -46,3 +47,21 @@ export const oneAtATime = async <T>(services: LockServices, name: string, action
 }
 
 const holderBytes = 9
+
+/**
+ * Gives a record the value that `edit` makes of it as it is now: of several edits at once, on several gateways too, each begins with what the
+ * one before has written. False when there is no such record, or `edit` returns undefined.
+ */
+export const editRecord = async (
+  store: RecordStore,
+  kind: RecordKind,
+  id: string,
+  edit: (found: StoredRecord) => Json | undefined,
+): Promise<boolean> => {
+  for (;;) {
+    const found = await store.findRecord(kind, id)
+    const value = found && edit(found)
+    if (found === undefined || value === undefined) return false
+    if (await store.replaceRecord(kind, found, value)) return true
+  }
+}
