@@ -11,8 +11,8 @@ import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
 import { httpConnectionOf } from './request-tracking.ts'
 import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
+import type { RawResponseServices } from './response.ts'
 import { nextRequestId } from './rpc-request.ts'
-import type { RpcServices } from './rpc-services.ts'
 
 /** The address is taken, or not this machine's. The message is for the operator. */
 export class ListenError extends Error {}
@@ -136,11 +136,7 @@ export const closeServer = (server: Server): Promise<void> =>
  * An HTTP server that passes every request to the listener: also upgrades, CONNECT and requests with an expectation, for
  * which Node has events of their own. What Node's HTTP parser refuses gets an error response of the gateway.
  */
-export const createRpcServer = (
-  services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
-  serve: RequestListener,
-  tls?: TlsServers,
-): Server => {
+export const createRpcServer = (services: RawResponseServices, serve: RequestListener, tls?: TlsServers): Server => {
   const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade, tls })
   const currentResponse = trackResponses(server)
   const serveUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
@@ -158,14 +154,16 @@ export const createRpcServer = (
   server.on('connect', serveUpgrade)
   server.on('upgrade', serveUpgrade)
   const waiting = new WeakSet<Duplex>()
-  server.on('clientError', ({ code = '' }: NodeJS.ErrnoException, stream: Duplex) => {
+  server.on('clientError', (error: ParserError, stream: Duplex) => {
+    const { code = '' } = error
     // Each piece that comes behind the first malformed one is reported too, also while the response to that is sent.
     if (waiting.has(stream) || (stream.writableEnded && code.startsWith('HPE_'))) return
     waiting.add(stream)
+    const failure = failureOf(error)
     const respond = (): void =>
       whenComplete(currentResponse, stream, () => {
         waiting.delete(stream)
-        respondToParserError(services, currentResponse(stream), stream, failureByParserError[code] ?? malformedRequest)
+        respondToParserError(services, currentResponse(stream), stream, failure)
       })
     if (code === timeoutCode) whenRead(currentResponse, stream, isComplete => (isComplete ? waiting.delete(stream) : respond()))
     else respond()
@@ -206,7 +204,7 @@ const whenComplete = (currentResponse: CurrentResponse, stream: Duplex, run: () 
 
 /** Not behind the head of a response to this request. */
 const respondToParserError = (
-  services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
+  services: RawResponseServices,
   current: ServerResponse | undefined,
   stream: Duplex,
   failure: Failure,
@@ -215,7 +213,24 @@ const respondToParserError = (
   else sendRawResponse(services, stream, { requestId: nextRequestId() }, failureResponse(failure))
 }
 
-const malformedRequest = refuse('malformed')
+/** An error of Node's HTTP parser, or of a socket. */
+interface ParserError extends NodeJS.ErrnoException {
+  /** What has been read last, and how much of it the parser has taken. */
+  readonly rawPacket?: Buffer
+  readonly bytesParsed?: number
+}
+
+const failureOf = (error: ParserError): Failure =>
+  hasUnknownMethod(error) ? refuse('httpMethod') : (failureByParserError[error.code ?? ''] ?? refuse('malformed'))
+
+/** Is it a request but for its method, which Node does not know, such as `post`? The parser stops within the method. */
+const hasUnknownMethod = ({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean => {
+  if (code !== 'HPE_INVALID_METHOD' || rawPacket === undefined) return false
+  const [begun = ''] = /[\w-]*$/.exec(rawPacket.toString('latin1', Math.max(0, bytesParsed - maxMethodChars), bytesParsed)) ?? []
+  return /^[A-Za-z][\w-]* \S+ HTTP\/1\.[01]\r\n/.test(begun + rawPacket.toString('latin1', bytesParsed))
+}
+
+const maxMethodChars = 32
 
 const timeoutCode = 'ERR_HTTP_REQUEST_TIMEOUT'
 

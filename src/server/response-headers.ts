@@ -28,6 +28,7 @@ export interface ResponseOptions {
 export const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions): string => {
   let lines = `${rpcHeaderLines}X-Request-Id: ${options.origin.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response, options)}`
   if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
+  if (response.status === 401) lines += challengeLine
   if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
   if (response.status === 426) lines += upgradeHeaderLines
   if (options.closesConnection) lines += 'Connection: close\r\n'
@@ -50,6 +51,9 @@ export const formatHeaderLines = (headers: RawHeaders): string => {
   return lines
 }
 
+/** How to authenticate (RFC 9110, 15.5.2), beside a key in the path, for which HTTP has no scheme. */
+const challengeLine = formatHeaderLines(['WWW-Authenticate', 'Bearer realm="tollgate"'])
+
 /** The protocol to upgrade to (RFC 9110, 15.5.22). */
 const upgradeHeaderLines = formatHeaderLines(['Upgrade', 'websocket', 'Connection', 'Upgrade'])
 
@@ -65,9 +69,9 @@ const formatContentHeaders = ({ body }: RpcResponse, { isCompressed }: ResponseO
 const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
-/** The credits of all calls together, also of a batch whose calls were all refused; cache and upstream only where there is one call. */
+/** The credits of all calls together, 0 for a refusal; cache and upstream only where there is one call. */
 const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origin: { receivedAtMs } }: ResponseOptions): string => {
-  let credits = isBatch === true ? 0 : undefined
+  let credits = isBatch === true || isRefused(replies) ? 0 : undefined
   let quota: CreditQuota | undefined
   let rateQuota: RateQuota | undefined
   for (const reply of replies) {
@@ -84,6 +88,8 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origi
     lines += formatServerTiming(services.clock.monotonic() - receivedAtMs, only)
   return lines
 }
+
+const isRefused = ([first]: readonly Reply[]): boolean => first !== undefined && isFailure(first)
 
 /** W3C Server Timing: durations in ms. A batch has its total alone. */
 const formatServerTiming = (totalMs: number, only: Reply | undefined): string => {

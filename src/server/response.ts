@@ -115,18 +115,23 @@ export class UpgradeResponse extends ServerResponse {
   }
 }
 
+/** What dates, counts and logs a raw response. */
+export type RawResponseServices = Pick<RpcServices, 'countResponse' | 'accessLog' | 'httpDate'>
+
 /**
  * Sends a short response as text to a connection that Node's HTTP server no longer serves. The connection ends with it, even
  * if the caller goes on sending. What the caller has sent is read until then.
  */
 export const sendRawResponse = (
-  services: Pick<RpcServices, 'countResponse' | 'accessLog'>,
+  services: RawResponseServices,
   stream: Duplex,
   origin: ResponseOrigin,
   response: RpcResponse,
   extraHeaders: RawHeaders = [],
 ): void => {
-  const lines = formatResponseHeaders(response, { origin, closesConnection: true, isCompressed: false }) + formatHeaderLines(extraHeaders)
+  const lines =
+    formatResponseHeaders(response, { origin, closesConnection: true, isCompressed: false }) +
+    formatHeaderLines([...extraHeaders, 'Date', services.httpDate()])
   const body = response.body === undefined ? '' : bodyToLatin1(response.body)
   stream.on('error', destroyStream).once('finish', lingerStream)
   stream.end(`HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${lines}\r\n${body}`, 'latin1')

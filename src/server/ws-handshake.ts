@@ -5,6 +5,7 @@ import { refuse } from '../plugin/reply.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { sendRawResponse } from './response.ts'
+import type { RawResponseServices } from './response.ts'
 import type { WsConnection } from './ws-connection.ts'
 import { requestIdOf } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -17,7 +18,7 @@ const maxFragments = 1_024
 /** Chunks of one frame, as they come over the network. */
 const maxBufferedChunks = 4_096
 
-export const createUpgradeHandler = (services: Pick<RpcServices, 'limits' | 'countResponse' | 'accessLog'>): AcceptUpgrade => {
+export const createUpgradeHandler = (services: Pick<RpcServices, 'limits'> & RawResponseServices): AcceptUpgrade => {
   const server = new WebSocketServer<typeof RpcWebSocket>({
     noServer: true,
     maxPayload: services.limits.frame,

@@ -95,7 +95,12 @@ const assertError = (t: Test, answer: HttpResponse, status: number, code: number
   t.equal(answer.headers['access-control-allow-origin'], '*')
   t.equal(answer.headers['content-type'], 'application/json')
   t.ok(answer.headers['x-request-id'])
-  t.equal(Number(answer.headers['x-tollgate-credits'] ?? 0), credits ?? 0)
+  t.equal(answer.headers['x-tollgate-credits'], String(credits ?? 0), 'each refusal says what it cost')
+  t.match(
+    answer.headers['www-authenticate'],
+    status === 401 ? /^Bearer realm=/ : undefined,
+    'a 401 says how to authenticate (RFC 9110, 15.5.2)',
+  )
   t.notOk(answer.text.includes(key))
 }
 

@@ -72,7 +72,7 @@ const services: RpcServices = {
   hintGc: () => undefined,
   sendSingleWrite: () => false,
   compressor: new ResponseCompressor(),
-  httpDate: () => '',
+  httpDate: () => 'Thu, 01 Jan 1970 00:00:00 GMT',
   countResponse: status => void counted.push(status),
 }
 const entered: string[] = []
@@ -180,6 +180,26 @@ t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes get 42
   const accepted = await responseTo(requestText('GET /ws/v3/good', connection, protocol, version, key, 'Sec-WebSocket-Protocol: a, b'))
   t.match(accepted, /^HTTP\/1.1 101 /)
   t.notMatch(accepted, /Sec-WebSocket-Protocol/i, 'no subprotocol is agreed to')
+  counted.length = entered.length = 0
+})
+
+t.test('a method that Node does not know is 405, as any other than POST; what is no request is 400', async t => {
+  for (const [bytes, status] of [
+    [requestText('post /v3/good'), 405],
+    [requestText('FOO /v3/good'), 405],
+    [requestText('POSTS /v3/good'), 405],
+    [call('good', 'Connection: keep-alive') + requestText('BREW-tea /v3/good'), 405],
+    [requestText('{"a":1} /v3/good'), 400],
+    ['hello\r\n\r\n', 400],
+    ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n', 400],
+    ['post /v3/good\r\n\r\n', 400],
+  ] as const) {
+    const response = await responseTo(bytes)
+    const [head = ''] = response.slice(response.lastIndexOf('HTTP/1.1 ')).split('\r\n\r\n')
+    t.match(head, new RegExp(`^HTTP/1.1 ${status} `), JSON.stringify(bytes))
+    t.match(head, /\r\nDate: \w{3}, .* GMT(?:\r\n|$)/, 'as on all responses (RFC 9110, 6.6.1)')
+    if (status === 405) t.match(head, /\r\nAllow: POST, OPTIONS\r\n/)
+  }
   counted.length = entered.length = 0
 })
 

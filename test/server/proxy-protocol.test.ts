@@ -88,7 +88,7 @@ const startServer = async (
   const proxyProtocol = new ProxyProtocol({ trustedProxies, clock, log, metrics })
   const readClientAddress = createClientAddressReader(trustedProxies, proxyProtocol)
   const tls = isSecure ? new TlsCertificate({ files: { cert: pem, key: pem }, owner: 'listen', clock, log, metrics }) : undefined
-  const services = { countResponse: () => undefined, accessLog: fakeAccessLog }
+  const services = { countResponse: () => undefined, accessLog: fakeAccessLog, httpDate: () => '' }
   const server = createRpcServer(services, (req, res) => void res.end(readClientAddress(req)), tls)
   paceConnections(server, { scheduler, trustedProxies, isTls: isSecure, proxyProtocol })
   server.listen(0, '0.0.0.0')

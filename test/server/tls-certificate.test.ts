@@ -38,7 +38,7 @@ const startServer = async (t: Test, options: ServerOptions = {}) => {
   const [metrics, log] = [createMetricsRegistry(), new TestLog()]
   const valid = join(certificates, 'valid.pem')
   const tls = new TlsCertificate({ files: { cert: valid, key: valid }, owner: 'listen', clock, log, metrics, handshakeTimeoutMs })
-  const services = { countResponse: (status: number) => t.fail(`a response: ${status}`), accessLog: fakeAccessLog }
+  const services = { countResponse: (status: number) => t.fail(`a response: ${status}`), accessLog: fakeAccessLog, httpDate: () => '' }
   const server = createRpcServer(services, (req, res) => void res.end(`${req.method} ${req.url}`), tls).listen(0, '127.0.0.1')
   paceConnections(server, { scheduler, trustedProxies, isTls: true })
   await once(server, 'listening')
