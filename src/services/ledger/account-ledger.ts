@@ -1,10 +1,12 @@
 import type { LeaseResponse } from '../../store/store.ts'
 import type { Timer } from '../clock.ts'
 import { CachedBalance, Lease, LeaseCharge } from './lease.ts'
-import type { ChargeResult, OutageGrace, RefundableQuota } from './lease.ts'
+import type { ChargeResult, RefundableQuota } from './lease.ts'
 import { LeaseSizing } from './lease-sizing.ts'
 import { ExpiredLeases } from './expired-leases.ts'
 import type { LedgerClient } from './ledger-client.ts'
+import { Overdraft, noGrace } from './store-outage.ts'
+import type { OutageGrace } from './store-outage.ts'
 import { dayMs } from '../../util/dates.ts'
 
 /** The credits of one account in one process: the current lease, the calls that wait for credits, and the request for them. */
@@ -17,12 +19,11 @@ export class AccountLedger implements RefundableQuota {
   readonly #waiting: WaitingCharge[] = []
   readonly #expiredLeases: ExpiredLeases
   readonly #balance = new CachedBalance()
+  readonly #overdraft = new Overdraft()
   #lease: Lease
   /** Below this the lease is renewed. */
   #renewBelow = 0
   #lastChargedAt = -Infinity
-  /** Credits that were overdrawn and not on record in the store when it last responded. */
-  #overdraft = 0
   #renewal: Promise<void> | undefined
   #timer: Timer | undefined
   /** Infinity while the timer is not set. */
@@ -106,11 +107,9 @@ export class AccountLedger implements RefundableQuota {
   /** Adds the missing credits to the lease, within the grace. No call waits for a store that may hang. */
   #overdraw(cost: number, grace: OutageGrace, now: number): boolean {
     const missing = cost - this.#lease.available
-    const outageMs = this.#client.outageMs(now)
-    const isAllowed = outageMs !== undefined && outageMs < grace.maxDurationMs && this.#overdraft + missing <= grace.maxCredits
     // Before the first response the day that would be charged is unknown.
-    if (this.#isStopped || !isAllowed || this.#lease.day < 0) return false
-    this.#overdraft += missing
+    if (this.#isStopped || this.#lease.day < 0) return false
+    if (!this.#overdraft.reserve(missing, grace, this.#client.outageMs(now))) return false
     this.#lease.overdraw(missing)
     if (!this.#balance.isBackingOff(now)) this.#requestRenewal()
     this.#scheduleTick()
@@ -160,7 +159,7 @@ export class AccountLedger implements RefundableQuota {
     const now = this.#client.clock.monotonic()
     this.#balance.recordAvailability(response !== undefined, now)
     if (response === undefined) return
-    this.#overdraft = this.#lease.overdraft
+    this.#overdraft.recordResponse(this.#lease.overdraft)
     // The day or the plan may have changed meanwhile.
     if (lease !== this.#lease || limit !== this.limit) return
     this.#renewBelow = Math.floor(lease.available / 2)
@@ -232,8 +231,6 @@ const evictAfterMs = 600_000
 const maxStopAttempts = 3
 
 const storeUnavailable: ChargeResult = { kind: 'storeUnavailable' }
-
-const noGrace: OutageGrace = { maxCredits: 0, maxDurationMs: 0 }
 
 interface ChargeRequest {
   readonly cost: number

@@ -6,10 +6,12 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { AccountLedger } from './account-ledger.ts'
 import { LedgerClient } from './ledger-client.ts'
-import type { OutageGrace, ChargeResult } from './lease.ts'
+import type { ChargeResult } from './lease.ts'
+import type { OutageGrace } from './store-outage.ts'
 import type { Log } from '../log.ts'
 
-export type { OutageGrace, ChargeResult } from './lease.ts'
+export type { ChargeResult } from './lease.ts'
+export type { OutageGrace } from './store-outage.ts'
 
 /** Daily balances. At every moment, over all processes: served <= leased <= limit, except for overdrafts. */
 export interface Ledger {

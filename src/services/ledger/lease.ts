@@ -102,17 +102,6 @@ export type ChargeResult =
     }
   | { readonly kind: 'storeUnavailable' }
 
-/**
- * How far an account may overdraw while the store is unavailable. The overdraft is charged when the store is available
- * again.
- */
-export interface OutageGrace {
-  /** Credits for each process, account and outage. */
-  readonly maxCredits: number
-  /** Since the outage began. */
-  readonly maxDurationMs: number
-}
-
 /** The source of charged credits. */
 export interface RefundableQuota extends CreditQuota {
   /** False when the lease is not in use any more. */
