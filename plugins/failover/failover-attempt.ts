@@ -1,9 +1,9 @@
-import { isFailure, isJsonNull, refuse } from '../../src/plugin/plugin.ts'
+import { isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
 import { attemptWithin, betterFailure, betterReply, hedge, isFinalReply } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import type { NodeSelection } from './node-selection.ts'
-import { resolveDuplicateTransaction } from './retries.ts'
+import { noUpstream, resolveDuplicateTransaction, retryTimeout } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
@@ -20,6 +20,7 @@ export class FailoverAttempt implements Alternatives {
   #hasFailed = false
   /** An own node refused the call because of its concurrency limit, so it is no outage. */
   #isAtConcurrencyLimit = false
+  #isRetryBudgetExhausted = false
   /** A result of a type that the method does not give, or `null` of a node that is behind: better than an error. */
   #unexpectedResult: Reply | undefined
   #bestFailure: Failure | undefined
@@ -28,7 +29,7 @@ export class FailoverAttempt implements Alternatives {
   /** Requests to nodes. */
   count = 0
 
-  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting. */
+  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may be retried. */
   constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection, partner: UpstreamNode | undefined) {
     this.#call = call
     this.#next = next
@@ -40,7 +41,7 @@ export class FailoverAttempt implements Alternatives {
   }
 
   async run(): Promise<Reply> {
-    for (;;) {
+    while (!this.#isRetryBudgetExhausted) {
       const node = this.#pickNode() ?? (await this.#waitForNode())
       const reply = node && (await this.#attempt(node))
       if (reply !== undefined) return reply
@@ -51,8 +52,7 @@ export class FailoverAttempt implements Alternatives {
     if (!isOutage || partner?.isUsable(this.#selection.methodClass) !== true)
       return this.#bestReply ?? noUpstream(this.#selection.candidates)
     this.#selection.retries.partner.add()
-    const forwarded = await this.#attempt(partner)
-    return forwarded ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
+    return (await this.#forward(partner)) ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
   }
 
   #pickNode(): UpstreamNode | undefined {
@@ -102,11 +102,8 @@ export class FailoverAttempt implements Alternatives {
     this.#hasWaited = true
     const block = requiredBlock === 'reported' ? undefined : requiredBlock
     const limits = { timeoutMs: maxCatchUpMs, signal: this.#signal }
-    await heads.waitForBlock(
-      lagging.map(({ name }) => name),
-      block,
-      limits,
-    )
+    const names = lagging.map(({ name }) => name)
+    await heads.waitForBlock(names, block, limits)
     return this.#pickNode()
   }
 
@@ -115,10 +112,14 @@ export class FailoverAttempt implements Alternatives {
     return this.#hasFailed ? this.#retry(node) : this.#request(node).then(reply => this.#finalOf(reply, node))
   }
 
-  /** An attempt after a failed one. Without retry budget or time the best reply so far is final. */
+  /** An attempt after a failed one. Without time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
     const { retryBudget, retries, methodClass, mayRetry } = this.#selection
-    if (!mayRetry || !(await retryBudget.reserve())) return this.#bestReply ?? noUpstream(this.#selection.candidates)
+    if (!mayRetry) return this.#bestReply ?? noUpstream(this.#selection.candidates)
+    if (!(await retryBudget.reserve())) {
+      this.#isRetryBudgetExhausted = true
+      return undefined
+    }
     let hasRetryFailed = true
     try {
       // A breaker may have opened, or a rate limit begun, while the budget was waited for.
@@ -126,15 +127,24 @@ export class FailoverAttempt implements Alternatives {
         hasRetryFailed = false
         return undefined
       }
-      if (node !== this.#partner) retries.retry.add()
+      retries.retry.add()
       const reply = await this.#requestWithinMaxTime(node)
-      if (reply === undefined) return this.#bestReply ?? retryTimeout(node)
+      if (reply === undefined) return this.#bestReply ?? retryTimeout(node.name)
       const final = this.#finalOf(await this.#resolveDuplicate(reply, node), node)
       hasRetryFailed = final === undefined
       return final
     } finally {
       retryBudget.release(hasRetryFailed)
     }
+  }
+
+  /** Takes nothing of the retry budget, which bounds what failing calls add to the load of own nodes. */
+  async #forward(partner: UpstreamNode): Promise<Reply | undefined> {
+    if (!this.#hasFailed) return this.#finalOf(await this.#request(partner), partner)
+    if (!this.#selection.mayRetry) return undefined
+    const reply = await this.#requestWithinMaxTime(partner)
+    if (reply === undefined) return this.#bestReply ?? retryTimeout(partner.name)
+    return this.#finalOf(await this.#resolveDuplicate(reply, partner), partner)
   }
 
   /** The reply, if it is final. A result of an own node then counts against the nodes whose replies were rejected. */
@@ -238,11 +248,3 @@ export class FailoverAttempt implements Alternatives {
 
 /** The longest wait for a node that lacks the required block. With blocks of up to 2 s, a reported height that no node has any more goes back within it. */
 const maxCatchUpMs = 4_000
-
-/** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
-const retryTimeout = ({ name: upstream }: UpstreamNode): Failure => refuse('timeout', { upstream, fault: 'upstream' })
-
-const noUpstream = (candidates: readonly UpstreamNode[]): Failure => {
-  const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))
-  return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000))) })
-}

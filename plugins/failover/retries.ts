@@ -1,6 +1,6 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { isFailure } from '../../src/plugin/plugin.ts'
-import type { Clock, Reply, Request } from '../../src/plugin/plugin.ts'
+import { isFailure, refuse } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 import { SlidingWindowCounter } from './sliding-window-counter.ts'
 
 /** Retries are at most this ratio of the calls in the window, or the minimum if that is more (Envoy's retry budget). */
@@ -85,3 +85,11 @@ const transactionHashOf = ({ method, params: [raw] }: Request): string | undefin
   method !== 'eth_sendRawTransaction' || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined
     : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`
+
+/** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
+export const retryTimeout = (upstream: string): Failure => refuse('timeout', { upstream, fault: 'upstream' })
+
+export const noUpstream = (candidates: readonly { retryInMs(): number }[]): Failure => {
+  const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))
+  return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000))) })
+}

@@ -6,7 +6,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
+import { breaker, failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
 
 t.test('the partner', async t => {
   t.test('gets eth_getLogs when own nodes are down and the plan qualifies', async t => {
@@ -23,6 +23,18 @@ t.test('the partner', async t => {
     const healthy = openFailover(t, { a: () => fakeResult('a') }, { partner })
     t.equal(valueOrErrorCode(await healthy.request(getLogs(growth))), 'a')
     t.same(healthy.requested, ['a'])
+  })
+
+  t.test('gets the calls of an outage for which the retry budget has nothing left, with breakers closed', async t => {
+    const failing = { partner, breaker: { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 } }
+    const { request, countOf } = openFailover(t, { p: () => fakeResult('p') }, failing)
+    for (let i = 0; i < 20; i++) t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    t.equal(countOf('b'), 4, 'a fifth of 20 calls: own nodes get no more retries than without a partner')
+    t.equal(valueOrErrorCode(await request(getLogs())), -32002)
+    const withDownPartner = openFailover(t, {}, failing)
+    for (let i = 0; i < 20; i++) t.equal(valueOrErrorCode(await withDownPartner.request(getLogs(growth))), -32002)
+    t.ok(withDownPartner.countOf('b') <= 4)
+    t.ok(withDownPartner.countOf('p') <= 20, 'at most once a call')
   })
 
   t.test('makes answers vary by the right to forwarding, for its methods only', async t => {
