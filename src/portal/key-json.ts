@@ -2,7 +2,7 @@ import { formatRate } from '../config/formats.ts'
 import { keyRefusal } from '../services/accounts/api-key.ts'
 import type { KeyRow } from '../store/store.ts'
 import { isoTime, isoTimeOrNull } from '../util/dates.ts'
-import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './json-schemas.ts'
+import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './openapi.ts'
 
 /** A key as developers and the operator see it. Lists without an entry restrict nothing. */
 export const keyJson = (row: KeyRow, now: number) => {

@@ -1,17 +1,16 @@
 import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
-import { schemaRef } from './json-schemas.ts'
 import type { RouteBase } from './route.ts'
 
 /** A route, with who may use it. */
-export interface DescribedRoute extends RouteBase<ObjectSchema, ObjectSchema> {
+interface DescribedRoute extends RouteBase<ObjectSchema, ObjectSchema> {
   readonly description?: string
   /** For anyone, without a token or a session. */
   readonly isPublic?: boolean
 }
 
-export interface ApiDescription {
+interface ApiDescription {
   readonly title: string
   readonly description: string
   readonly version: string
@@ -90,3 +89,47 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
     description: schema.description,
     schema: toJsonSchema(schema),
   }))
+
+// What the schemas of responses are made of.
+
+export const text = { type: 'string' }
+export const time = { type: 'string', format: 'date-time' }
+export const textOrNull = { type: ['string', 'null'] }
+export const timeOrNull = { type: ['string', 'null'], format: 'date-time' }
+export const count = { type: 'integer', minimum: 0 }
+export const countOrNull = { type: ['integer', 'null'], minimum: 0 }
+export const number = { type: 'number', minimum: 0 }
+export const numberOrNull = { type: ['number', 'null'], minimum: 0 }
+export const flag = { type: 'boolean' }
+export const listOf = (items: JsonSchema) => ({ type: 'array', items })
+
+/** An object that has all these members and no others. */
+export const object = (properties: Readonly<Record<string, JsonSchema>>): JsonSchema => ({
+  type: 'object',
+  properties,
+  required: Object.keys(properties),
+  additionalProperties: false,
+})
+
+/** A schema of the document, by its name there. */
+export const schemaRef = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` })
+
+export const errorSchema = object({
+  error: {
+    type: 'object',
+    properties: { code: text, message: text, field: { type: 'string', description: 'The member of the request that is wrong.' } },
+    required: ['code', 'message'],
+    additionalProperties: false,
+  },
+})
+
+/** One day of an account. */
+export const balanceSchema = object({
+  day: { type: 'string', format: 'date' },
+  limit: countOrNull,
+  used: count,
+  held: count,
+  forfeited: count,
+  left: countOrNull,
+  resetAt: time,
+})

@@ -1,11 +1,23 @@
 import type { JsonSchema } from '../config/schema.ts'
-import { openApiDocument } from './openapi.ts'
+import {
+  openApiDocument,
+  balanceSchema,
+  count,
+  countOrNull,
+  errorSchema,
+  flag,
+  listOf,
+  object,
+  text,
+  textOrNull,
+  time,
+  timeOrNull,
+} from './openapi.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
 import { alertSchemas } from './alerts/alert-schemas.ts'
 import { keyProperties } from './key-json.ts'
-import { balanceSchema, count, countOrNull, errorSchema, flag, listOf, object, text, textOrNull, time, timeOrNull } from './json-schemas.ts'
 
 export const portalCookieName = 'tollgate'
 

@@ -1,5 +1,5 @@
+import { count, flag, listOf, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { deliveryChannels } from './delivery.ts'
-import { count, flag, listOf, object, text, textOrNull, time, timeOrNull } from '../json-schemas.ts'
 
 const delivery = object({
   type: text,

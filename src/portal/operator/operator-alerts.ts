@@ -1,5 +1,5 @@
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
-import { schemaRef } from '../json-schemas.ts'
+import { schemaRef } from '../openapi.ts'
 import { findAccount } from './operator-accounts.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 

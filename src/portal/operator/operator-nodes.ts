@@ -2,7 +2,7 @@ import { networkStatusOf } from '../../server/network-status.ts'
 import type { NetworkHeads } from '../../server/network-status.ts'
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
-import { schemaRef } from '../json-schemas.ts'
+import { schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { SeriesOwner, TrafficInterval } from './recent-traffic.ts'
 

@@ -2,7 +2,7 @@ import { monthOf } from '../../services/accounts/change-log.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
-import { schemaRef } from '../json-schemas.ts'
+import { schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
 export const operatorReportRoutes = [

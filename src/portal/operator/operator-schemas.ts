@@ -17,7 +17,7 @@ import {
   textOrNull,
   time,
   timeOrNull,
-} from '../json-schemas.ts'
+} from '../openapi.ts'
 
 const account = {
   id: text,

@@ -4,7 +4,7 @@ import { Chart } from '../components/chart.tsx'
 import { Notice } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
-import { account } from '../store.ts'
+import { account } from '../account-signal.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.overview

@@ -3,7 +3,7 @@ import type { Method, Network } from '../api.ts'
 import { Select } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
-import { account } from '../store.ts'
+import { account } from '../account-signal.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 
