@@ -10,6 +10,7 @@ import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { openFilterRecords } from '../services/filter-records.ts'
 import { ReloadableJwt } from '../services/jwt/index.ts'
+import type { StoreOutage } from '../services/ledger/ledger-client.ts'
 import { openLedger } from '../services/ledger/index.ts'
 import type { RootLog } from '../services/log.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -102,6 +103,16 @@ export const openPeers = async (
   return network => shared.extend(localPeersOf(network))
 }
 
+const measureStoreOutages = (metrics: BaseServices['metrics']): ((reason: StoreOutage | undefined) => void) => {
+  const unavailable = (['unreachable', 'removed'] as const).map(reason => ({
+    reason,
+    gauge: metrics.gauge(metricDefinitions.storeUnavailable, { reason }),
+  }))
+  return reason => {
+    for (const each of unavailable) each.gauge.set(each.reason === reason ? 1 : 0)
+  }
+}
+
 /** What plugins use, opened in the order in which one needs the other. */
 export const openServices = async (
   config: GatewayConfig,
@@ -113,7 +124,7 @@ export const openServices = async (
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, newProcessName })
   closers.push(() => usage.stop())
-  const ledger = openLedger(store, clock, { log, newProcessName })
+  const ledger = openLedger(store, clock, { log, newProcessName, onOutage: measureStoreOutages(metrics) })
   const leases = metrics.gauge(metricDefinitions.leases, {})
   metrics.collect(() => leases.set(ledger.leaseCount))
   closers.push(() => ledger.stop())

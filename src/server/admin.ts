@@ -12,7 +12,7 @@ import { createClientAddressReader } from './client-address.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
 import { parseJsonBody } from './json-body.ts'
-import { networkStatusOf } from './network-status.ts'
+import { networkStatusOf, storeStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
 import { closeOnUnreadBody } from './request-body.ts'
 import { parseHost } from './rpc-request.ts'
@@ -162,9 +162,15 @@ const respondReadiness = async (ctx: Koa.Context, { isReady, networks, metrics }
   const heads = 'verbose' in ctx.query ? await networks() : undefined
   const families = heads && (await metrics())
   const ready = isReady()
-  ctx.body = heads && families ? { ready, networks: heads.map(each => networkStatusOf(each, families)) } : ready ? 'ready\n' : 'not ready\n'
+  ctx.body = heads && families ? verboseReadiness(ready, heads, families) : ready ? 'ready\n' : 'not ready\n'
   ctx.status = ready ? 200 : 503
 }
+
+const verboseReadiness = (ready: boolean, heads: readonly NetworkHeads[], families: readonly MetricFamily[]) => ({
+  ready,
+  store: storeStatusOf(families),
+  networks: heads.map(each => networkStatusOf(each, families)),
+})
 
 /** The first is for those who accept anything. */
 const mediaTypes = [

@@ -25,11 +25,7 @@ type UpstreamStatus = HeadsStatus['upstreams'][number] & {
  * so they agree with them, whatever process has them.
  */
 export const networkStatusOf = (network: NetworkHeads, families: readonly MetricFamily[]): NetworkStatus => {
-  const active = (metric: { readonly name: string }): readonly Labels[] =>
-    families
-      .filter(({ name }) => name === metric.name)
-      .flatMap(({ series }) => series)
-      .flatMap(({ labels, values }) => (labels['network'] === network.name && values[0] === 1 ? [labels] : []))
+  const active = (metric: { readonly name: string }) => activeSeries(families, metric).filter(labels => labels['network'] === network.name)
   const open = active(metricDefinitions.upstreamBreakerOpen)
   const reduced = active(metricDefinitions.upstreamReduced)
   const limited = active(metricDefinitions.upstreamRateLimited)
@@ -54,6 +50,30 @@ export const networkStatusOf = (network: NetworkHeads, families: readonly Metric
     }
   })
   return { ...network, upstreams }
+}
+
+/** The labels of the series of a gauge that are 1. */
+const activeSeries = (families: readonly MetricFamily[], metric: { readonly name: string }): readonly Labels[] =>
+  families
+    .filter(({ name }) => name === metric.name)
+    .flatMap(({ series }) => series)
+    .flatMap(({ labels, values }) => (values[0] === 1 ? [labels] : []))
+
+/** The store in `/readyz?verbose`, as the process has it that sees it worst. */
+interface StoreStatus {
+  readonly usable: boolean
+  readonly reason?: string
+}
+
+export const storeStatusOf = (families: readonly MetricFamily[]): StoreStatus => {
+  const reasons = activeSeries(families, metricDefinitions.storeUnavailable).map(({ reason = '' }) => reason)
+  const [reason] = reasons.includes('removed') ? ['removed'] : reasons
+  return reason === undefined ? { usable: true } : { usable: false, reason: storeOutageTexts[reason] ?? reason }
+}
+
+const storeOutageTexts: Readonly<Record<string, string>> = {
+  removed: 'the files of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
+  unreachable: 'the store does not answer or fails: the log has its error; calls are charged to credits that are already leased',
 }
 
 const partnerStatusOf = (name: string, excluded: readonly Labels[]): HeadsStatus['upstreams'][number] => {

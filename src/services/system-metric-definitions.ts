@@ -87,6 +87,12 @@ export const systemMetricDefinitions = {
     labels: ['operation'],
     help: 'Requests to the store that failed.',
   },
+  storeUnavailable: {
+    name: 'tollgate_store_unavailable',
+    type: 'gauge',
+    labels: ['reason'],
+    help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", or "removed" when the files of an embedded store were removed or replaced while it was in use.',
+  },
   leases: {
     name: 'tollgate_leases',
     type: 'gauge',

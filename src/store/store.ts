@@ -206,3 +206,6 @@ export class StoreError extends Error {
     this.name = 'StoreError'
   }
 }
+
+/** The files of the store are gone, or others stand in their place: what would be written is lost. */
+export class StoreRemovedError extends StoreError {}

@@ -1,3 +1,5 @@
+import { rename } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
@@ -85,5 +87,23 @@ t.test('what operators are told about nodes is what calls meet', async t => {
       { name: 'node-2', usable: false, because: /^it does not answer/ },
       { name: 'node-3', usable: false },
     ])
+  })
+
+  t.test('a store whose folder is removed under the gateway is named, and no credits are leased of it until it is back', async t => {
+    const data = join(deployment.dir, '../data')
+    const store = async () => (await get('/readyz?verbose')).json()['store']
+    const isRemoved = async () => /^tollgate_store_unavailable\{reason="removed"\} 1$/m.test((await get('/metrics')).text)
+    t.same(await store(), { usable: true })
+    await rename(data, `${data}-moved`)
+    await waitUntil(isRemoved)
+    t.match(await store(), { usable: false, reason: /removed or replaced while it was in use: put its files back|put them back/ })
+    await waitUntil(() => gateway.log.some(({ err }) => /the store in .* was removed or replaced/.test(JSON.stringify(err ?? ''))))
+    let code: unknown
+    await waitUntil(async () => (code = (await call(gateway.http(key), 'eth_chainId')).error?.code) !== undefined)
+    t.equal(code, -32002)
+    await rename(`${data}-moved`, data)
+    await waitUntil(async () => !(await isRemoved()))
+    t.same(await store(), { usable: true })
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')).error === undefined)
   })
 })

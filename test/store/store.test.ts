@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdir, readdir, stat, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { open } from 'lmdb'
@@ -10,6 +10,7 @@ import { assertLocalFilesystem } from '../../src/store/lmdb/data-folder.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { accountStoreContract } from './account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
 import { useContract, usageStoreContract } from './usage-store-contract.ts'
@@ -178,5 +179,36 @@ t.test('the embedded store', async t => {
     ])
     const message = /^cannot write to the store in .*: (File too large; make room on its disk|Input\/output error)$/
     t.match(JSON.parse(stdout), { name: 'StoreError', message, readable: true, recovers: true })
+  })
+
+  t.test('refuses everything while its files are gone or replaced: nothing is written to files that are lost with the process', async t => {
+    const [folder, clock] = [await tempFolder(t), new TestClock()]
+    const path = join(folder, 'data')
+    const store = await openStore({ kind: 'lmdb', path }, clock)
+    t.teardown(() => store.close())
+    const { today } = await store.heartbeat('p1')
+    const lease = { account: 'acc_1', day: today, process: 'p1', minCredits: 0, desiredCredits: 5, limit: 9, shareDivisor: 1 }
+    const isRefused = async () => {
+      clock.advance(1_000)
+      const [failure] = await Promise.allSettled([(async () => store.heartbeat('p1'))()])
+      return failure.status === 'rejected'
+    }
+    await rename(path, `${path}-moved`)
+    await waitUntil(isRefused)
+    const refusal = {
+      name: 'StoreError',
+      message: `the store in ${path} was removed or replaced while it was in use: put its files back where they were, or restart the gateway`,
+    }
+    t.throws(() => store.requestLease({ ...lease, seq: 1, counters: undefined }), refusal)
+    t.throws(() => store.findKey('hash'), refusal)
+    t.throws(() => store.changeCount(), refusal)
+    await rename(`${path}-moved`, path)
+    await waitUntil(async () => !(await isRefused()))
+    await store.requestLease({ ...lease, seq: 1, counters: undefined })
+
+    await copyFile(join(path, 'lock.mdb'), join(path, 'copy'))
+    await rename(join(path, 'copy'), join(path, 'lock.mdb'))
+    await waitUntil(isRefused)
+    t.throws(() => store.reportUsage({ process: 'p1', seq: 1, counts: [], retentionHours: 1 }), refusal)
   })
 })

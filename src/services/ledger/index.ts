@@ -6,9 +6,9 @@ import { getOrCreate } from '../../util/memoize.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { AccountLedger } from './account-ledger.ts'
 import { LedgerClient } from './ledger-client.ts'
+import type { LedgerClientOptions } from './ledger-client.ts'
 import type { ChargeResult } from './lease.ts'
 import type { OutageGrace } from './store-outage.ts'
-import type { Log } from '../log.ts'
 
 export type { ChargeResult } from './lease.ts'
 export type { OutageGrace } from './store-outage.ts'
@@ -28,8 +28,7 @@ export interface LedgerService extends Ledger {
   stop(): Promise<void>
 }
 
-export interface LedgerOptions {
-  readonly log: Log
+export interface LedgerOptions extends LedgerClientOptions {
   /** A name that is unique to this start of this process; 64 random bits unless given. */
   readonly newProcessName?: () => string
 }
@@ -38,9 +37,10 @@ export interface LedgerOptions {
 export const openLedger = (
   store: LedgerStore,
   clock: Clock,
-  { log, newProcessName = () => randomBytes(8).toString('hex') }: LedgerOptions,
+  { newProcessName = () => randomBytes(8).toString('hex'), ...options }: LedgerOptions,
 ): LedgerService => {
-  const client = new LedgerClient(store, clock, newProcessName(), log)
+  const { log } = options
+  const client = new LedgerClient(store, clock, newProcessName(), options)
   const accountLedgers = new Map<string, AccountLedger>()
   let stopped: Promise<void> | undefined
 

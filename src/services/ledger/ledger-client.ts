@@ -1,4 +1,4 @@
-import { storeTimeoutMs } from '../../store/store.ts'
+import { StoreRemovedError, storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
 import { createSemaphore, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
@@ -14,6 +14,15 @@ export interface LeaseTarget {
   readonly limit: number
 }
 
+/** Why the store cannot be used. */
+export type StoreOutage = 'unreachable' | 'removed'
+
+export interface LedgerClientOptions {
+  readonly log: Log
+  /** Called when the store cannot be used any more, and with undefined when it can be used again. */
+  onOutage?(reason: StoreOutage | undefined): void
+}
+
 /** The store's client for all accounts of a process: numbers requests, follows the day, sends heartbeats, detects outages. */
 export class LedgerClient {
   readonly clock: Clock
@@ -21,6 +30,7 @@ export class LedgerClient {
   readonly #store: LedgerStore
   readonly #process: string
   readonly #log: Log
+  readonly #onOutage: NonNullable<LedgerClientOptions['onOutage']>
   readonly #dayBoundary: DayBoundary
   /** Thousands of accounts that ask at once must not look like an outage of a store that answers each in turn. */
   readonly #semaphore = createSemaphore(maxConcurrentRequests)
@@ -33,12 +43,13 @@ export class LedgerClient {
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
 
-  constructor(store: LedgerStore, clock: Clock, process: string, log: Log) {
+  constructor(store: LedgerStore, clock: Clock, process: string, { log, onOutage = () => {} }: LedgerClientOptions) {
     this.clock = clock
     this.horizonMs = store.horizonMs
     this.#store = store
     this.#process = process
     this.#log = log
+    this.#onOutage = onOutage
     this.#dayBoundary = new DayBoundary(log)
   }
 
@@ -130,8 +141,7 @@ export class LedgerClient {
           return response
         }),
       )
-      if (this.#unavailableSince < Infinity) this.#log.info({}, 'store reachable again')
-      this.#unavailableSince = Infinity
+      if (this.#unavailableSince < Infinity) this.#endOutage()
       return answer
     } catch (error) {
       if (this.#unavailableSince === Infinity) this.#recordOutage(error)
@@ -149,6 +159,13 @@ export class LedgerClient {
     this.#log.warn({ err: error }, 'store unreachable: calls are charged to credits that are already leased')
     this.#unavailableSince = this.clock.monotonic()
     this.#outageCount += 1
+    this.#onOutage(error instanceof StoreRemovedError ? 'removed' : 'unreachable')
+  }
+
+  #endOutage(): void {
+    this.#log.info({}, 'store reachable again')
+    this.#unavailableSince = Infinity
+    this.#onOutage(undefined)
   }
 }
 

@@ -7,6 +7,7 @@ import { hoursPerDay } from '../../util/dates.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
+import { FolderWatch } from './folder-watch.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
 import { isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, readDayRecords, toUsageCount } from './lmdb-ledger.ts'
 import { openMetaTable, openTables, maxKeySuffix } from './lmdb-tables.ts'
@@ -31,15 +32,35 @@ const openFolder = async (path: string, clock: Clock): Promise<Store> => {
   await checkVersion(openMetaTable(root), transactions, path)
   const tables = await createTables(root, transactions, path)
   const dayClock = openDayClock(tables, clock)
-  return {
+  const watch = new FolderWatch(path, clock)
+  const store: Store = {
     warnings: [],
     ...lmdbAccountStore(tables, transactions),
     ...lmdbLedgerStore(tables, transactions, clock, dayClock),
     ...lmdbUsageStore(tables, transactions, dayClock),
     ...copyableLmdb(tables, transactions, clock),
     ...lmdbRecordStore(tables, transactions, clock),
-    close: () => transactions.close(),
+    close() {
+      watch.stop()
+      return transactions.close()
+    },
   }
+  return withFolderWatch(store, watch)
+}
+
+/** Each method fails while the files are gone: to read on from them would hide keys that were revoked in the store that took their place. */
+const withFolderWatch = (store: Store, watch: FolderWatch): Store => {
+  const guarded = Object.entries(store).map(([name, member]: [string, unknown]) => {
+    if (typeof member !== 'function' || name === 'close') return [name, member]
+    // The methods differ in their parameters, which are passed on as they are.
+    const method = member as (...args: readonly unknown[]) => unknown
+    const guardedMethod = (...args: readonly unknown[]): unknown => {
+      watch.assertPresent()
+      return method(...args)
+    }
+    return [name, guardedMethod]
+  })
+  return Object.fromEntries(guarded) as Store // as it was
 }
 
 /** Incremented when an older Tollgate would misread the rows. */
