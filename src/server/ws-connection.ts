@@ -10,7 +10,8 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
-import { ArrivingMessage, PongSender, TickCork } from './ws-frames.ts'
+import { ArrivingMessage } from './ws-arriving-message.ts'
+import { PongSender, TickCork } from './ws-frames.ts'
 import type { ActiveRequests, RoutedRequest } from './rpc-request.ts'
 import { logResponse } from './response-records.ts'
 import { refundCharges } from './rpc-services.ts'
@@ -81,19 +82,19 @@ export class WsConnection {
     this.#activeRequests = activeRequests
     this.#log = log
     this.#accessLog = accessLog
-    socket.on('pong', (payload: Buffer) => {
+    socket.on('pong', () => {
       this.#missedPongs = 0
-      this.#arrivingMessage.skip(payload.length)
+      this.#arrivingMessage.release()
       this.#turns.recordControlFrame()
     })
     socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     // Before ws: it collects the bytes of a message until that is complete.
-    stream.prependListener('data', (chunk: Buffer) => this.#onData(chunk.length))
+    stream.prependListener('data', (chunk: Buffer) => this.#onData(chunk))
     socket.on('message', (data: Buffer) => void this.#handleMessage(data))
     socket.on('ping', (payload: Buffer) => this.#onPing(payload))
     socket.on('close', () => {
       this.abort()
-      this.#arrivingMessage.release()
+      this.#arrivingMessage.releaseAll()
     })
   }
 
@@ -155,14 +156,14 @@ export class WsConnection {
   }
 
   #onPing(payload: Buffer): void {
-    this.#arrivingMessage.skip(payload.length)
+    this.#arrivingMessage.release()
     this.#turns.recordControlFrame()
     this.#pongs.send(Buffer.from(payload)) // a copy, as the payload is a part of what was read
   }
 
   /** Where what has arrived of a message does not fit the memory budget, nothing can be answered without the rest. */
-  #onData(byteLength: number): void {
-    if (this.#arrivingMessage.push(byteLength)) return this.#turns.recordBytes(byteLength)
+  #onData(chunk: Buffer): void {
+    if (this.#arrivingMessage.push(chunk)) return this.#turns.recordBytes(chunk.length)
     // ws still reports the messages that this chunk completes.
     this.#isClosing = true
     this.#socket.close(1013, 'too many bytes are in flight')
@@ -170,7 +171,7 @@ export class WsConnection {
   }
 
   async #handleMessage(message: Buffer): Promise<void> {
-    this.#arrivingMessage.complete(message.length)
+    this.#arrivingMessage.release()
     if (this.#isClosing) return
     const receivedAtMs = this.#accessLog.startTimer()
     const reservedBytes = message.length + handlingBytes(message.length)

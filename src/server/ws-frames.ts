@@ -2,62 +2,6 @@ import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
 import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
-import type { CallerMemory } from '../services/memory-budget.ts'
-
-/** Up to here what has arrived of a message is not reserved: most messages are short, and arrive whole. */
-const minReservedBytes = 4_096
-/** The shortest header of a frame of a client. */
-const minFrameHeaderBytes = 6
-
-/**
- * Reserves the bytes of a message that is not complete: `ws` collects its frames, and reports the message only when it is. The bytes
- * are counted as they come over the socket, frame headers included.
- */
-export class ArrivingMessage {
-  readonly #memory: CallerMemory
-  #byteLength = 0
-  #reservedBytes = 0
-  /** Of the chunk that is being parsed. */
-  #chunkBytes = 0
-
-  constructor(memory: CallerMemory) {
-    this.#memory = memory
-  }
-
-  /** A chunk has arrived. False when it does not fit the memory budget. */
-  push(chunkBytes: number): boolean {
-    this.#chunkBytes = chunkBytes
-    this.#byteLength += chunkBytes
-    const missingBytes = this.#byteLength - this.#reservedBytes
-    if (this.#byteLength <= minReservedBytes || missingBytes <= 0) return true
-    if (!this.#memory.reserve(missingBytes)) return false
-    this.#reservedBytes = this.#byteLength
-    return true
-  }
-
-  /** A message of this length is complete; at most the rest of the chunk belongs to the next. */
-  complete(messageBytes: number): void {
-    this.skip(messageBytes)
-    this.#byteLength = Math.min(this.#chunkBytes, this.#byteLength)
-    if (this.#reservedBytes > this.#byteLength) this.#releaseDownTo(this.#byteLength <= minReservedBytes ? 0 : this.#byteLength)
-  }
-
-  /** A ping or a pong, which may come between the frames of a message: its bytes are no longer held. */
-  skip(payloadBytes: number): void {
-    this.#byteLength = Math.max(0, this.#byteLength - payloadBytes - minFrameHeaderBytes)
-  }
-
-  /** The connection is closed. */
-  release(): void {
-    this.#byteLength = 0
-    this.#releaseDownTo(0)
-  }
-
-  #releaseDownTo(bytes: number): void {
-    this.#memory.release(this.#reservedBytes - bytes)
-    this.#reservedBytes = bytes
-  }
-}
 
 /**
  * A whole message as one frame of a server (RFC 6455, 5.2), one character per byte, up to 65,535 of them. It is written to

@@ -450,6 +450,30 @@ t.test('messages that arrive', async t => {
     await waitUntil(() => memoryBudget.reservedBytes === 0)
   })
 
+  t.test('reserve what their frames keep in memory: the chunks that they came in, and what is needed for each of them', async t => {
+    const { caller, memoryBudget } = await open(t, 60_000)
+    const tcpSocket = tcpSocketOf(caller)
+    const frame = (firstByte: number, payload: string) =>
+      Buffer.from([firstByte, 0x80 | payload.length, 0, 0, 0, 0, ...Buffer.from(payload)])
+    caller.resume()
+    tcpSocket.write(Buffer.concat([frame(0x01, ' '), ...Array.from({ length: 999 }, () => frame(0x00, ' '))]))
+    await reserved(memoryBudget, 7_000 + 1_000 * 110)
+    t.ok(memoryBudget.reservedBytes < 140_000)
+    const pings = Array.from({ length: 100 }, () => frame(0x89, 'x'.repeat(125)))
+    for (let i = 0; i < 20; i += 1) {
+      tcpSocket.write(Buffer.concat([...pings, frame(0x00, ' '), ...pings]))
+      await once(caller, 'pong')
+    }
+    await reserved(memoryBudget, 20 * 200 * 131)
+    tcpSocket.write(frame(0x80, '{"jsonrpc":"2.0","id":1,"method":"eth_call"}'))
+    t.match(JSON.parse(String((await once(caller, 'message'))[0])), { id: 1, result: '0x1' })
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+    tcpSocket.write(Buffer.concat([...pings, ...pings, Buffer.of(0x89)]))
+    await reserved(memoryBudget, 200 * 131)
+    tcpSocket.write(Buffer.of(0x80, 0, 0, 0, 0))
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
   t.test('get an error with the id of each call when there is no room to handle them; long ones close the connection', async t => {
     const { caller, memoryBudget } = await open(t, 60_000, new MemoryBudget(30_000))
     caller.resume()
