@@ -1,9 +1,7 @@
-import type { Clock, Counter, Heads, Method, Services } from '../../src/plugin/plugin.ts'
+import type { Clock, Counter, Heads, Method, Services, Request } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf } from '../../src/plugin/plugin.ts'
 import type { CapableUpstreams } from './capable-upstreams.ts'
 import type { HedgeBudget } from './hedging.ts'
-import { orderByShare, requiredBlockOf } from './node-order.ts'
-import type { RequiredBlock } from './node-order.ts'
-import type { FailoverNodes } from './open-nodes.ts'
 import type { RetryBudget } from './retries.ts'
 import type { FailoverCall, UpstreamNode } from './upstream-node.ts'
 
@@ -28,6 +26,16 @@ export interface NodeSelection {
   /** Nodes that may get a hedge of the call; none when it is not hedged. */
   readonly hedgeNodes: ReadonlySet<UpstreamNode>
   readonly hedgeBudget: HedgeBudget
+}
+
+/** The nodes of all calls, and what limits how often calls are attempted. */
+interface FailoverNodes extends Pick<NodeSelection, 'hedgeNodes' | 'hedgeBudget' | 'retryBudget' | 'retries'> {
+  /** Own nodes. */
+  readonly all: readonly UpstreamNode[]
+  /** Without those that have a weight of 0. */
+  readonly activeNodes: ReadonlySet<UpstreamNode>
+  readonly partnerNode: UpstreamNode | undefined
+  readonly selectionOrder: SelectionOrder
 }
 
 /** Which nodes a call may go to, in order, and how it may be repeated. */
@@ -67,3 +75,60 @@ export const createNodeSelector = (
     }
   }
 }
+
+/** The order in which a call tries nodes. */
+type SelectionOrder = (isUsable: (node: UpstreamNode) => boolean) => readonly UpstreamNode[]
+
+/** As listed; with weights, usable nodes take turns as the first by the smooth weighted round robin of nginx. */
+export const createSelectionOrder = (nodes: readonly UpstreamNode[], weights: readonly (number | undefined)[]): SelectionOrder => {
+  if (weights.every(weight => weight === undefined)) return () => nodes
+  const weighted = nodes.map((node, i) => ({ node, weight: weights[i] ?? 1, currentWeight: 0 }))
+  const byWeight = weighted.toSorted((a, b) => b.weight - a.weight)
+  return isUsable => {
+    const usable = weighted.filter(({ node, weight }) => weight > 0 && isUsable(node))
+    for (const each of usable) each.currentWeight += each.weight
+    const first = usable.toSorted((a, b) => b.currentWeight - a.currentWeight)[0]
+    if (first === undefined) return byWeight.map(({ node }) => node)
+    first.currentWeight -= usable.reduce((sum, { weight }) => sum + weight, 0)
+    return [first.node, ...byWeight.flatMap(each => (each === first ? [] : [each.node]))]
+  }
+}
+
+/**
+ * The same order, where nodes that get fewer calls than usual come first only when it is their turn; suspended nodes come
+ * last, before those with a weight of 0, which are not active.
+ */
+const orderByShare = (
+  nodes: readonly UpstreamNode[],
+  activeNodes: ReadonlySet<UpstreamNode>,
+  methodClass: string,
+  /** Whether the call may go to the node at all: a turn of another node would be lost. */
+  mayAnswer: (node: UpstreamNode) => boolean,
+): readonly UpstreamNode[] => {
+  if (nodes.every(node => node.traffic.isFull(methodClass))) return nodes
+  const first = nodes.find(node => activeNodes.has(node) && mayAnswer(node) && node.traffic.takesTurn(methodClass))
+  const rankOf = (node: UpstreamNode): number => {
+    if (node === first) return 0
+    if (!activeNodes.has(node)) return 3
+    return node.traffic.isSuspended(methodClass) ? 2 : 1
+  }
+  return nodes.toSorted((one, other) => rankOf(one) - rankOf(other))
+}
+
+/**
+ * The block that a node must have to be requested; undefined where each node may be. `reported`: the newest block that callers
+ * have been told of. The number of the newest block itself is no such request: a lower one is corrected.
+ */
+type RequiredBlock = number | 'reported' | undefined
+
+const requiredBlockOf = ({ params }: Request, method: Method | undefined): RequiredBlock => {
+  if (method === undefined || method.result === 'blockNumber') return undefined
+  if (method.cache === 'latest') return 'reported'
+  const blocks = blockSelectorOf(method, params)
+  if (blocks === undefined || 'hash' in blocks) return undefined
+  if (isHeadTag(blocks.from) || isHeadTag(blocks.to)) return 'reported'
+  const numbers = [blocks.from, blocks.to].filter(block => typeof block === 'number')
+  return numbers.length === 0 ? undefined : Math.max(...numbers)
+}
+
+const isHeadTag = (block: number | string): boolean => block === 'latest' || block === 'pending'

@@ -2,7 +2,7 @@ import { metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
 import type { ChainCheck, Services, Target } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { HedgeBudget } from './hedging.ts'
-import { createSelectionOrder } from './node-order.ts'
+import { createSelectionOrder } from './node-selection.ts'
 import { PartnerNode } from './partner-node.ts'
 import { RetryBudget } from './retries.ts'
 import { SlowNodes } from './slow-nodes.ts'
@@ -71,7 +71,5 @@ const targetOf = ({ weight: _, methods: __, archive: ___, history: ____, ...upst
   ...upstream,
   source: 'node',
 })
-
-export type FailoverNodes = ReturnType<typeof openNodes>
 
 const noNodes: ReadonlySet<UpstreamNode> = new Set()
