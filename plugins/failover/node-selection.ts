@@ -1,5 +1,5 @@
-import type { Clock, Counter, Heads, Method, Services, Request } from '../../src/plugin/plugin.ts'
 import { blockSelectorOf } from '../../src/plugin/plugin.ts'
+import type { Clock, Counter, Heads, Method, Services, Request } from '../../src/plugin/plugin.ts'
 import type { CapableUpstreams } from './capable-upstreams.ts'
 import type { HedgeBudget } from './hedging.ts'
 import type { RetryBudget } from './retries.ts'

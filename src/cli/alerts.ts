@@ -1,6 +1,6 @@
 import { version } from '../core/version.ts'
-import type { AlertSettings } from '../portal/alerts/alert-settings.ts'
 import { readAlertSettings } from '../portal/alerts/alert-settings.ts'
+import type { AlertSettings } from '../portal/alerts/alert-settings.ts'
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook } from '../portal/alerts/manage-alerts.ts'
 import { isWebhookUrl } from '../portal/alerts/webhook-request.ts'
 import { webhookAddressRule } from '../portal/alerts/webhook-addresses.ts'

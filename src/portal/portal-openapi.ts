@@ -16,7 +16,7 @@ import {
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
-import { alertSchemas } from './alerts/alert-schemas.ts'
+import { alertSchemas } from './alerts/manage-alerts.ts'
 import { keyProperties } from './key-json.ts'
 
 export const portalCookieName = 'tollgate'

@@ -5,9 +5,10 @@ import { isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { findPerson } from '../people.ts'
 import { readSigningKeys } from '../signing-key.ts'
+import { count, flag, listOf, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
-import { listDeliveries } from './delivery.ts'
+import { listDeliveries, deliveryChannels } from './delivery.ts'
 import type { Delivery } from './delivery.ts'
 import { isWebhookUrl } from './webhook-request.ts'
 import { deriveKey, formatKey } from './webhook-signature.ts'
@@ -106,3 +107,31 @@ const toRecord = ({ webhook, email, daily, monthly }: AlertSettings) => ({
   daily,
   monthly,
 })
+
+const deliverySchema = object({
+  type: text,
+  period: { type: 'string', enum: ['day', 'month'] },
+  date: text,
+  threshold: count,
+  channel: { type: 'string', enum: deliveryChannels },
+  person: textOrNull,
+  state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+  attempts: count,
+  created: time,
+  lastAttempt: timeOrNull,
+  lastStatus: textOrNull,
+  nextAttempt: timeOrNull,
+})
+
+/** What routes about alerts return, to owners and to the operator. */
+export const alertSchemas = {
+  Alerts: object({
+    webhook: { ...object({ url: text }), type: ['object', 'null'] },
+    email: flag,
+    daily: listOf(count),
+    monthly: listOf(count),
+    mailReceivers: { ...listOf(text), description: 'The owners whom mail goes to, if `email` is true: those with a confirmed address.' },
+    deliveries: { ...listOf(deliverySchema), description: 'What was sent in the last days, the newest first.' },
+  }),
+  NewWebhook: object({ url: text, secret: { type: 'string', description: 'Checks the signatures of messages. It is not shown again.' } }),
+} as const

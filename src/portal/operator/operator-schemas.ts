@@ -1,6 +1,6 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import { changeActions, changeAuthors } from '../../services/accounts/change-log.ts'
-import { alertSchemas } from '../alerts/alert-schemas.ts'
+import { alertSchemas } from '../alerts/manage-alerts.ts'
 import { keyProperties } from '../key-json.ts'
 import {
   balanceSchema,

@@ -1,5 +1,5 @@
-import type { Signal, Target } from '../../plugin/call.ts'
 import { Cancellation } from '../../plugin/call.ts'
+import type { Signal, Target } from '../../plugin/call.ts'
 import { revealSecrets } from '../../plugin/secret.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
