@@ -4,7 +4,7 @@ import type { Terminal } from './cli/command.ts'
 import { commandSummaries } from './cli/command-summaries.ts'
 import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
-import { keepCompiledCode } from './runtime/compile-cache.ts'
+import { keepCompiledCode, saveCompiledCode } from './runtime/compile-cache.ts'
 import { didYouMean } from './util/did-you-mean.ts'
 
 const terminal: Terminal = {
@@ -58,4 +58,17 @@ const printLines = (lines: readonly string[], write: (line: string) => void, cod
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 
 keepCompiledCode(process.env)
-process.exit(await runCommandLine(process.argv.slice(2)))
+
+const exit = (code: number): void => {
+  saveCompiledCode()
+  process.exit(code)
+}
+
+/** As an uncaught error: what a plugin leaves unhandled in a promise only logs. */
+const crash = (bug: unknown): void =>
+  void setImmediate(() => {
+    throw bug
+  })
+
+// Not awaited: the bundle consists of CommonJS modules, which have no `await` at their top level.
+runCommandLine(process.argv.slice(2)).then(exit, crash)

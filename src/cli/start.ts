@@ -7,6 +7,7 @@ import { configId } from '../core/config-changes.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { ReadConfig, ValidConfig } from '../core/reloader.ts'
 import { systemClock } from '../services/clock.ts'
+import { saveCompiledCode } from '../runtime/compile-cache.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { exitCodes } from './command.ts'
@@ -68,6 +69,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   reopen = () => void (async () => gateway.accessLog.reopen())().catch(() => undefined) // the process that cannot has logged it
   fileWatch?.start(reload)
   logListening(config, gateway.urls)
+  setImmediate(saveCompiledCode) // a gateway may run for months, and be killed then
   const signal = await stopRequested
   fileWatch?.stop()
   // Who presses Ctrl-C has no load balancer that must notice first.
@@ -105,6 +107,7 @@ const runWorker = async (
   })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
+  setImmediate(saveCompiledCode)
   await gateway.stop(await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) }))
   return exitCodes.ok
 }

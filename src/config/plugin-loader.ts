@@ -11,6 +11,7 @@ import { isDirectory, displayPath } from './config-files.ts'
 import { schemaError } from './check-options.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
+import { importModule } from '../runtime/import-module.ts'
 import { registerSelfImportHook } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -57,7 +58,7 @@ const notInstalled = (use: string): PluginLoadFailure => {
 
 const importPlugin = async (use: string, url: string, file: PluginFile): Promise<LoadedPlugin> => {
   try {
-    const module: unknown = await import(url)
+    const module = await importModule(url)
     return validatePlugin(isJsonObject(module) ? module['default'] : undefined, use, file)
   } catch (error) {
     return describeLoadError(error, use, file)

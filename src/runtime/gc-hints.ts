@@ -21,6 +21,7 @@ type Collect = () => void
 export const openGcHints = (findCollector: () => Collect | undefined = findMinorCollector): ((byteLength: number) => void) => {
   // V8 takes the objects of a batch for long-lived and puts them where only a full collection finds them: a third of a batch's CPU.
   setFlagsFromString('--no-allocation-site-pretenuring')
+  hasOwnFlags = true
   Buffer.allocUnsafeSlow(mmapThresholdBytes)
   const collect = findCollector()
   if (collect === undefined) return () => undefined
@@ -31,6 +32,19 @@ export const openGcHints = (findCollector: () => Collect | undefined = findMinor
     sentBytes = 0
     // What has just been sent is still in use until the next turn.
     setImmediate(collect)
+  }
+}
+
+let hasOwnFlags = false
+
+/** Runs `work` with the flags that V8 has at the start of a process: V8 refuses compiled code that was written with others. */
+export const withDefaultFlags = <T>(work: () => T): T => {
+  if (!hasOwnFlags) return work()
+  setFlagsFromString('--allocation-site-pretenuring')
+  try {
+    return work()
+  } finally {
+    setFlagsFromString('--no-allocation-site-pretenuring')
   }
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
 import type { SourceMapPayload } from 'node:module'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 /** Absent where the program runs without the bundle. */
@@ -11,22 +11,16 @@ const bundleFolder = fileURLToPath(new URL('../../bundle/', import.meta.url))
  * A stack with lines of the source files in place of those of the bundle. The map of a file is read with the first bug in that file, and
  * the largest takes 70 ms; with --enable-source-maps, Node.js reads all of them in each start.
  */
-export const toSourceLines = (stack: string, folder = bundleFolder): string =>
-  stack.replace(compiledPlace, (place, url: string, line: string, column: string) => {
-    const path = toPath(url)
-    if (path === undefined || join(folder, basename(path)) !== path) return place
-    return sourcePlace(path, Number(line), Number(column)) ?? place
-  })
+export const toSourceLines = (stack: string, folder = bundleFolder): string => {
+  const [start = '', ...rest] = stack.split(folder)
+  return start + rest.map(text => withSourcePlace(text, folder) ?? folder + text).join('')
+}
 
-/** `file:///opt/tollgate/dist/bundle/main.js:12:7` */
-const compiledPlace = /(file:\/\/\/[^\s()]{1,1000}?\.js):(\d{1,7}):(\d{1,7})/g
-
-const toPath = (url: string): string | undefined => {
-  try {
-    return fileURLToPath(url)
-  } catch {
-    return undefined // a message may have a text like a URL
-  }
+/** `text` begins behind the folder, as in `main.js:12:7)`; undefined where no map tells. */
+const withSourcePlace = (text: string, folder: string): string | undefined => {
+  const [place, file = '', line, column] = /^([^\s()/\\]{1,200}\.js):(\d{1,7}):(\d{1,7})/.exec(text) ?? []
+  const source = place === undefined ? undefined : sourcePlace(join(folder, file), Number(line), Number(column))
+  return source === undefined ? undefined : source + text.slice(place?.length)
 }
 
 /** `src/cli/start.ts:36:66`; undefined where the map does not tell. */

@@ -1,8 +1,8 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { createDeployment, mainPath, networkFile } from '../support/deployment.ts'
 import type { LogLine, NewKey } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { post } from '../support/rpc-client.ts'
@@ -184,13 +184,21 @@ t.test('what a plugin throws outside of a call is logged, and the gateway serves
 })
 
 t.test('a plugin has the classes of the gateway itself: an option that it refuses is reported at its place', async t => {
-  const refusing = createDeployment({ networks: { refusing: networkWith('refusing', ['../refusing.mjs']) } })
-  t.teardown(refusing.remove)
-  const plugin = `import { Misconfigured } from 'tollgate/plugin'
-    export default { name: 'refusing', summary: 'Refuses.', options: { type: 'object' },
+  const text = `export default { name: 'refusing', summary: 'Refuses.', options: { type: 'object' },
       create() { throw new Misconfigured([{ path: [], message: 'cannot work on this network' }]) } }`
-  writeFileSync(join(refusing.dir, 'refusing.mjs'), plugin)
-  const { code, stderr } = await refusing.runProgram('start')
-  t.equal(code, 78)
-  t.match(stderr, /refusing\.yaml:\d+:\d+: .*refusing: cannot work on this network/)
+  const files = {
+    'refusing.mjs': `import { Misconfigured } from 'tollgate/plugin'\n${text}`,
+    'refusing.cjs': `const { Misconfigured } = require('tollgate/plugin')\n${text.replace('export default', 'module.exports =')}`,
+  }
+  for (const [file, plugin] of Object.entries(files)) {
+    const refusing = createDeployment({ networks: { refusing: networkWith('refusing', [`../${file}`]) } })
+    t.teardown(refusing.remove)
+    writeFileSync(join(refusing.dir, file), plugin)
+    // As npm installs the gateway: require() finds it there.
+    mkdirSync(join(refusing.dir, 'node_modules'))
+    symlinkSync(dirname(dirname(dirname(mainPath))), join(refusing.dir, 'node_modules/tollgate'))
+    const { code, stderr } = await refusing.runProgram('start')
+    t.equal(code, 78, file)
+    t.match(stderr, /refusing\.yaml:\d+:\d+: .*refusing: cannot work on this network/, file)
+  }
 })

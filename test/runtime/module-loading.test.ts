@@ -1,18 +1,16 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, statSync } from 'node:fs'
-import nodeModule from 'node:module'
+import { chmodSync, chownSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { makePrivateFolder } from '../../src/runtime/compile-cache.ts'
 import { mainPath } from '../support/deployment.ts'
 
-const atOnce = fileURLToPath(new URL('../../src/runtime/module-loading.js', import.meta.url))
+const urlOf = (name: string): string => new URL(`../../src/runtime/${name}.js`, import.meta.url).href
 
 t.test('what is loaded at once is there at once, with all that it needs, and is what is imported afterwards', async t => {
   const dir = t.testdir({
     'main.mjs': `
-      import { loadModulesSync } from '${atOnce}'
+      import { loadModulesSync } from '${urlOf('module-loading')}'
       loadModulesSync(new URL('./outer.mjs', import.meta.url))
       console.log('loaded')
       const [outer, inner] = [await import('./outer.mjs'), await import('./inner.mjs')]
@@ -25,23 +23,68 @@ t.test('what is loaded at once is there at once, with all that it needs, and is 
   t.strictSame([stdout, stderr], ['inner\nouter\nloaded\ntrue\n', ''])
 })
 
-t.test(
-  'a command keeps its compiled code in the cache folder of the user where Node.js can, and runs on where that cannot be written',
-  t => {
-    const dir = t.testdir({ file: 'no folder' })
-    const run = (folders: { readonly XDG_CACHE_HOME?: string; readonly HOME?: string }) => {
-      const options = { cwd: dir, env: { PATH: process.env.PATH, ...folders }, encoding: 'utf8' } as const
-      const { status, stdout, stderr } = spawnSync(process.execPath, [mainPath, 'show', '--help'], options)
-      t.match({ status, stdout, stderr }, { status: 0, stdout: /show \[/, stderr: '' })
-    }
-    run({ XDG_CACHE_HOME: join(dir, 'cache') })
-    t.equal(existsSync(join(dir, 'cache/tollgate')), 'enableCompileCache' in nodeModule)
-    run({ XDG_CACHE_HOME: join(dir, 'file') })
-    run({ HOME: '' })
-    t.notOk(existsSync(join(dir, '.cache')), 'the current folder is not a home')
-    t.end()
-  },
-)
+t.test('a command keeps its compiled code in the cache folder of the user, and runs on where that cannot be written', t => {
+  const dir = t.testdir({ file: 'no folder' })
+  const run = (folders: { readonly XDG_CACHE_HOME?: string; readonly HOME?: string }) => {
+    const options = { cwd: dir, env: { PATH: process.env.PATH, ...folders }, encoding: 'utf8' } as const
+    const { status, stdout, stderr } = spawnSync(process.execPath, [mainPath, 'show', '--help'], options)
+    t.match({ status, stdout, stderr }, { status: 0, stdout: /show \[/, stderr: '' })
+  }
+  run({ XDG_CACHE_HOME: join(dir, 'cache') })
+  t.ok(existsSync(join(dir, 'cache/tollgate')))
+  run({ XDG_CACHE_HOME: join(dir, 'file') })
+  run({ HOME: '' })
+  t.notOk(existsSync(join(dir, '.cache')), 'the current folder is not a home')
+  t.end()
+})
+
+t.test('compiled code of CommonJS modules is used as long as the source is the same and the code is whole', t => {
+  const dir = t.testdir({
+    'main.mjs': `
+      import { createRequire } from 'node:module'
+      import { keepCommonJsCode } from '${urlOf('commonjs-code-cache')}'
+      import { openGcHints } from '${urlOf('gc-hints')}'
+      const save = keepCommonJsCode(new URL('cache', import.meta.url).pathname)
+      const require = createRequire(import.meta.url)
+      require('./early.cjs')
+      openGcHints() // from here on, the flags of V8 are not those of the next start
+      const { answer, loadOther } = require('./module.cjs')
+      console.log(answer(), (await loadOther()).default, require('./esm.js').default, require.cache[require.resolve('./module.cjs')].filename)
+      try { require('./wrong.cjs') } catch (error) { console.log(error.name) }
+      save()`,
+    'early.cjs': 'exports.isEarly = true',
+    'module.cjs': '#!/usr/bin/env node\nmodule.exports = require("./answer.cjs")',
+    'answer.cjs': 'exports.answer = () => 111; exports.loadOther = require("./importing.cjs")',
+    'importing.cjs': 'module.exports = () => import("./other.mjs")',
+    'other.mjs': 'export default "other"',
+    'esm.js': 'export default "esm"',
+    'package.json': '{ "type": "module" }',
+    'wrong.cjs': 'exports.= 1',
+  })
+  const run = () => {
+    const { stdout } = spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, join(dir, 'main.mjs')], { encoding: 'utf8' })
+    const [folder = ''] = readdirSync(join(dir, 'cache'))
+    const files = readdirSync(join(dir, 'cache', folder)).map(name => join(dir, 'cache', folder, name))
+    return { stdout, files, times: files.map(file => statSync(file).mtimeMs) }
+  }
+  const first = run()
+  t.equal(first.stdout, `111 other esm ${join(dir, 'module.cjs')}\nSyntaxError\n`)
+  t.equal(first.files.length, 2, 'early.cjs and answer.cjs')
+  t.same(run(), first, 'the code was used: nothing is written')
+
+  for (const file of first.files) {
+    const content = readFileSync(file)
+    writeFileSync(file, content.fill(0, content.length >> 1))
+  }
+  t.equal(run().stdout, first.stdout, 'the code is damaged')
+  t.same(run().files, first.files)
+
+  writeFileSync(join(dir, 'answer.cjs'), readFileSync(join(dir, 'answer.cjs'), 'utf8').replace('111', '222'))
+  const changed = run()
+  t.match(changed.stdout, '222 other', 'a source of the same length')
+  t.equal(changed.files.length, 3)
+  t.end()
+})
 
 t.test('compiled code is kept where no other user can write', { skip: process.platform === 'win32' && 'has no such permissions' }, t => {
   const dir = t.testdir({ open: {}, another: {} })
