@@ -221,14 +221,15 @@ export class HeadTracker extends CurrentChainState implements Heads {
     const { head, implausible } = this.#selection
     for (const upstream of this.#upstreams) upstream.health.recordHead(upstream.head, head)
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
-    this.#reportedHeight.lowerIfAgreed()
-    this.tags.cap(this.#reportedHeight.height)
+    const isRewound = this.#reportedHeight.lowerIfAgreed()
+    if (isRewound) this.tags.reset()
+    else this.tags.cap(this.#reportedHeight.height)
     if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()
   }
 
   #discardAllFinalized(): void {
-    this.tags.cap(0)
+    this.tags.reset()
     for (const upstream of this.#upstreams) upstream.discardFinalized()
     this.#publish()
   }

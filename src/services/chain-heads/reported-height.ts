@@ -102,8 +102,8 @@ export class ReportedHeight {
     this.#pendingBroadcast = pending
   }
 
-  /** Goes back if the upstreams agree on it, or if the height is implausible. */
-  lowerIfAgreed(): void {
+  /** Goes back if the upstreams agree on it, or if the height is implausible. True when a caller has taken the nodes back. */
+  lowerIfAgreed(): boolean {
     const { plausibility, minLowPolls } = this.#options
     const reporters = this.#options.reporters()
     if (this.#height > 0 && plausibility.isImplausible({ number: this.#height }, reporters)) {
@@ -112,7 +112,7 @@ export class ReportedHeight {
     }
     const votes = [...reporters, ...this.#peerVotes()].filter(vote => !vote.isSilent)
     const isAgreed = votes.length > 0 && votes.every(({ lowPolls, isRewound }) => isRewound || lowPolls >= minLowPolls)
-    if (isAgreed) this.#lowerTo(votes)
+    return isAgreed && this.#lowerTo(votes)
   }
 
   /** Another gateway has reported this height, from upstreams of its own. */
@@ -122,10 +122,10 @@ export class ReportedHeight {
     this.raise(height)
   }
 
-  #lowerTo(votes: readonly HeightVote[]): void {
+  #lowerTo(votes: readonly HeightVote[]): boolean {
     const previousHeight = this.#height
     this.#height = votes.reduce((highest, { height = 0 }) => Math.max(highest, height), 0)
-    if (this.#height >= previousHeight) return
+    if (this.#height >= previousHeight) return false
     this.#reverts.add()
     const isRewound = votes.some(vote => vote.isRewound)
     const { log, heightBroadcasts } = this.#options
@@ -133,6 +133,7 @@ export class ReportedHeight {
     if (isRewound) log.info(fields, 'reported height went back: a caller has taken the node back')
     else log.warn(fields, 'reported height went back: the chain is shorter')
     for (const broadcast of heightBroadcasts) broadcast.lower(this.#height)
+    return isRewound
   }
 
   #peerVotes(): readonly HeightVote[] {

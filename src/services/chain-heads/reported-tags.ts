@@ -97,7 +97,7 @@ const minFinalityLagBlocks = 64
  *
  * - A report counts when its upstream has a plausible head, the block is not above the reported height, and not more upstreams
  *   contradict it than support it. An upstream contradicts a block that is more than two epochs above its own.
- * - What was reported goes back with the reported height, and when finality is reverted.
+ * - What was reported goes back with the reported height, and is void when finality is reverted, or a caller has taken the nodes back.
  */
 export class TagTracker extends KnownTags implements ReportedTags {
   readonly #options: TagTrackerOptions
@@ -132,6 +132,17 @@ export class TagTracker extends KnownTags implements ReportedTags {
       reported: capped(reported),
       upstreams: Object.fromEntries(Object.entries(upstreams).map(([name, heights]) => [name, capped(heights)])),
     })
+    this.#lower(height)
+  }
+
+  /** What was reported is void: from now on the upstreams say anew what the tags name. */
+  reset(): void {
+    if (Object.keys(this.state.reported).length === 0) return
+    this.#set({ reported: {}, upstreams: {} })
+    this.#lower(0)
+  }
+
+  #lower(height: number): void {
     for (const tag of finalityTags) for (const broadcast of this.#options.broadcasts[tag] ?? []) broadcast.lower(height)
   }
 

@@ -57,11 +57,14 @@ t.test('the reported height', async t => {
     const { heads, nodeOf, chain, moveHeads, recordCall, advance, logLines } = openModelHeads()
     await recordCall()
     nodeOf('a').head = ancestorAt(chain.tip, 80) ?? chain.tip
+    heads.tags.report('a', 'safe', 70)
     await heads.recordRewind()
     t.equal(heads.reportHeight('a', 80), 100, 'another node has the block')
+    t.equal(heads.tags.blockFor('b', 'safe'), 70)
     moveHeads(80)
     await heads.recordRewind()
     t.equal(heads.reportHeight('a', 80), 80)
+    t.equal(heads.tags.blockFor('b', 'safe'), undefined, 'the nodes say again what is safe')
     t.same(
       logLines().filter(line => line.includes('went back')),
       ['info reported height went back: a caller has taken the node back'],

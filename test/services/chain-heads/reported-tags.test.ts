@@ -68,9 +68,18 @@ t.test('what callers were told of a tag', async t => {
     tags.report('a', 'safe', 968)
     tags.cap(950)
     t.same([tags.reported('finalized'), tags.reported('safe'), tags.heightOf('a', 'safe')], [936, 950, 950])
-    tags.cap(0)
-    t.equal(tags.reported('finalized'), 0)
-    t.same(heights.lowered, [950, 0])
+    t.same(heights.lowered, [950])
+  })
+
+  t.test('is void once finality was reverted: each upstream is requested by the tag again', async t => {
+    const { tags, heights } = openTags()
+    tags.report('a', 'finalized', 936)
+    tags.reset()
+    t.same(
+      [tags.reported('finalized'), tags.blockFor('a', 'finalized'), tags.blockFor('b', 'finalized')],
+      [undefined, undefined, undefined],
+    )
+    t.same(heights.lowered, [0])
   })
 
   t.test('comes from gateways on other machines, too', async t => {
