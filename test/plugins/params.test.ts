@@ -61,7 +61,7 @@ t.test('a number that JavaScript would change is checked as the nearest one, and
     t.equal(stringifyJson(context.request.params), '[4.0,"latest",[50.00,50.5]]')
     return fakeResult(null)
   })
-  t.equal(messageOf(await percentiles(exact('100.10'))), 'params[2][0] must be at most 100, not 100.1')
+  t.equal(messageOf(await percentiles(exact('100.10'))), 'params[2][0] must be at most 100, not 100.10')
   t.equal(
     messageOf(await request('eth_feeHistory', [exact('4.5'), 'latest'])),
     'params[0] must be an index (a hex number with 0x) or a whole number, not 4.5',

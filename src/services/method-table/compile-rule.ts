@@ -3,6 +3,7 @@ import type { Json } from '../../plugin/call.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { loadAjv } from '../../util/load-ajv.ts'
 import { isJsonArray, isJsonObject, toPlainNumbers } from '../../util/json.ts'
+import { parseJsonPointer, valueAt } from '../../util/json-path.ts'
 import type { JsonObject } from '../../util/json.ts'
 import { parseHexFormat, afterMembers, aliasesOf, beforeMembers, createHexCheck, createMemberReader } from './rule-keywords.ts'
 import type { ObjectKeyword } from './rule-keywords.ts'
@@ -68,7 +69,8 @@ const compileOnFirstUse = (compile: () => ValidateFunction, normalize: Normalize
       const validate = (compiled ??= compile())
       if (validate(toPlainNumbers(value))) return undefined
       const [error] = validate.errors ?? []
-      return error && issueOfAjvError(error)
+      // The message shows a number with the digits that the caller wrote.
+      return error && issueOfAjvError({ ...error, data: valueAt(value, parseJsonPointer(error.instancePath)) })
     },
     normalize,
   }

@@ -172,11 +172,12 @@ const matcher =
 
 const hexPattern = /^0x[0-9a-f]*$/i
 
+/** An empty text counts as `0x`, as nodes take it. */
 const wholeBytesFormat: HexFormat = {
   description: 'whole bytes of hex with 0x',
   pattern: '^0x([0-9a-fA-F]{2})*$',
-  matches: text => text.length % 2 === 0 && hexPattern.test(text),
-  normalize: text => text.toLowerCase(),
+  matches: text => text === '' || (text.length % 2 === 0 && hexPattern.test(text)),
+  normalize: text => (text === '' ? '0x' : text.toLowerCase()),
 }
 
 /** Leading zeros are accepted, up to 64 digits in all, and removed by normalize(). */

@@ -145,6 +145,7 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [state, -32700, 'parse error', 'requestRejected'],
   [state, -32603, 'Internal error', 'internal'],
   ['eth_call', -32603, 'VM Exception while processing transaction: reverted with reason string "x"', 'reverted'],
+  ['eth_call', -32603, 'EVM error OutOfGas', 'reverted'],
   [state, -32004, 'not supported', 'methodNotFound'],
   [state, -32000, 'something else', undefined],
 ]

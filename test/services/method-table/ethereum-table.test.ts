@@ -369,6 +369,7 @@ holds(
       [{ to: address }, 'latest', null, null],
       [{ to: address }, 'latest'],
     ],
+    [[{ data: '', input: '0x' }], [{ data: '0x', input: '0x' }, 'latest']],
     [[{ to: '0x1' }], `params[0].to must be ${addressWords}, not "0x1" (1 digit)`],
     [[{ data: '0xabc' }], 'params[0].data must be bytes (whole bytes of hex with 0x), not "0xabc" (3 digits)'],
     [[{ gas: 21000 }], 'params[0].gas must be an index (a hex number with 0x), not 21000; write "0x5208"'],
@@ -377,6 +378,16 @@ holds(
       `params[0].value must be a quantity (a hex number with 0x), not "0x1${'0'.repeat(34)}..." (65 digits)`,
     ],
     [[], 'eth_call needs params[0], the transaction: a transaction object'],
+  ]),
+)
+
+holds(
+  'trace_filter gets no tag that its caller did not write, as most nodes take numbers alone',
+  rowsOf('trace_filter', [
+    [[{ fromBlock: '0x01', toAddress: [address] }], [{ fromBlock: '0x1', toAddress: [address] }]],
+    [[{ fromBlock: '0x1', toBlock: 'latest' }], [{ fromBlock: '0x1', toBlock: 'latest' }]],
+    [[{ toAddress: [address] }], [{ toAddress: [address] }]],
+    [[{ blockHash: hash, toBlock: '0x1' }], 'params[0] must not have "toBlock" together with "blockHash"'],
   ]),
 )
 
@@ -510,7 +521,7 @@ test('a call that a node signs, or that changes the node, is neither cached nor 
 test('every method that executes something, or reads an account, reads state', async t => {
   for (const name of shippedMethods.names) {
     const { class: kind, readsState = false } = shippedMethods.get(name) ?? {}
-    const isAboutAccount = /^eth_get(Balance|Code|Proof|Storage|TransactionCount)/.test(name)
+    const isAboutAccount = /^eth_get(Account|Balance|Code|Proof|Storage|TransactionCount)/.test(name)
     if (kind === 'execution' && name !== 'eth_fillTransaction') t.ok(readsState, name)
     if (kind === 'light') t.equal(readsState, isAboutAccount || name === 'ots_hasCode', name)
     if (/^(debug_trace|trace_(?!raw))/.test(name)) t.ok(readsState, name)
