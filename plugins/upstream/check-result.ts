@@ -12,9 +12,9 @@ export interface Expectation {
 }
 
 /**
- * The result as the caller gets it, or a failure where it cannot be the result of this request: logs that are no list, or are
- * outside the requested blocks and addresses; a block of another number or hash; the receipt of another transaction. What
- * only a proof could show is not checked.
+ * The result as the caller gets it, or a failure where it cannot be the result of this request: a storage value that is no
+ * hex, or longer than 32 bytes; logs that are no list, or are outside the requested blocks and addresses; a block of another
+ * number or hash; the receipt of another transaction. What only a proof could show is not checked.
  */
 export const checkResult = (result: Result, { method, request, logs }: Expectation, results: Results): Reply | Promise<Reply> => {
   const { maxResults } = method
@@ -32,13 +32,13 @@ export const checkResult = (result: Result, { method, request, logs }: Expectati
 }
 
 /** The node is wrong. Its breaker is left alone, as callers can find out which requests a node gets wrong: another node is requested. */
-const wrongResult = ({ source, upstream }: Result, cause: string): Failure =>
+export const wrongResult = ({ source, upstream }: Result, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause: `wrong result: ${cause}`, retryAfter: 1, retryElsewhere: true })
 
 /** Contract 4.2: the value is 32 bytes long; some nodes omit leading zeros. */
-const padStorageWord = (result: Result): Result => {
+const padStorageWord = (result: Result): Reply => {
   const text = toBuffer(result.result).toString('latin1')
-  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return copyReply(result, { unexpectedType: true })
+  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return wrongResult(result, 'the storage value is not up to 32 bytes of hex')
   if (text.length === '"0x"'.length + 64) return result
   return copyReply(result, { result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') })
 }

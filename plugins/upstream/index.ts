@@ -30,7 +30,7 @@ import type {
   Target,
   UpstreamRate,
 } from '../../src/plugin/plugin.ts'
-import { checkResult, expectLogs } from './check-result.ts'
+import { checkResult, expectLogs, wrongResult } from './check-result.ts'
 import { createTagSender } from './replace-finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
@@ -131,8 +131,9 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
       if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
       if (isFailure(reply)) return normalizeError(reply, request, methods)
       if (requested === undefined) return reply
-      if (requested.result === 'blockNumber') return withReportedHeight(reply, target.name, heads)
-      const checked = await checkResult(reply, { method: requested, request, logs }, results)
+      const checked = await (requested.result === 'blockNumber'
+        ? withReportedHeight(reply, target.name, heads)
+        : checkResult(reply, { method: requested, request, logs }, results))
       if (isFailure(checked) && checked.kind === 'unavailable')
         log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
       return checked
@@ -166,9 +167,9 @@ const reportResult = (
 }
 
 /** The height that the node returned, or the greater height that callers have been given already. */
-const withReportedHeight = (result: Result, upstream: string, heads: Heads): Result | Promise<Result> => {
+const withReportedHeight = (result: Result, upstream: string, heads: Heads): MaybePromise<Reply> => {
   const height = parseJsonHexQuantity(toBuffer(result.result).toString('latin1'))
-  if (height === undefined) return copyReply(result, { unexpectedType: true })
+  if (height === undefined) return wrongResult(result, 'the height is no number')
   return thenMaybe(heads.reportHeight(upstream, height), reported =>
     reported === height ? result : copyReply(result, { result: Buffer.from(`"${toHexQuantity(reported)}"`, 'latin1') }),
   )

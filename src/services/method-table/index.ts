@@ -10,7 +10,7 @@ import { isJsonObject, parseHexQuantity } from '../../util/json.ts'
 export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
 
 /**
- * `word`: a word of 32 bytes; a shorter result is padded with zeros on the left (contract 4.2).
+ * `word`: a word of 32 bytes; a shorter result is padded with zeros on the left, any other is a failure of the upstream (contract 4.2).
  * `blockNumber`: the number of the newest block; the number reported to callers never decreases.
  */
 export const resultKinds = ['word', 'blockNumber', 'block', 'transaction', 'receipt', 'receipts', 'logs'] as const
