@@ -11,7 +11,7 @@ import type { Log } from '../services/log.ts'
 import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory } from './run-batch.ts'
-import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-request.ts'
+import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-message.ts'
 import { serializeBatch, serializeResponse } from './serialize-response.ts'
 import type { ResponseBody } from './serialize-response.ts'
 

@@ -86,10 +86,7 @@ export const openUpstreamClient = (
     for (const value of Object.values(headers)) redactor.addHeader(value)
     return { endpoint: parseEndpoint(url, target), concurrency: new ConcurrencyLimit(clock, concurrency) }
   }
-  const decompressionLimits = {
-    zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),
-    brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
-  }
+  const decompressionLimits = newDecompressionLimits(clock)
   const requestIds = createRequestIds()
   const shared = { httpClient, clock, readTurns: new ReadTurns(), decompressionLimits, redactor, sockets }
   /** Without a promise of its own: few requests have to wait in the queue. */
@@ -106,10 +103,6 @@ export const openUpstreamClient = (
       concurrency?.release()
     }
     return sendRequest(context, { id: requestIds(), request, target, endpoint, maxBytes, idempotent, observer, deadline, onSettled })
-  }
-  const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
-    deadline.stop()
-    return deadline.toFailure(target) ?? concurrencyExceeded(target)
   }
   const sendWhenAdmitted = async (context: ExchangeContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
     pending.deadline.startDeadline()
@@ -133,6 +126,11 @@ export const openUpstreamClient = (
   }
   return { ...withMemory(memory), withMemory, close: () => httpClient.close() }
 }
+
+const newDecompressionLimits = (clock: Clock) => ({
+  zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),
+  brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
+})
 
 /** Random ids, below 2^53: no node can answer a request before it has received it. Random numbers are drawn many at a time: 60 ns each. */
 const createRequestIds = (): (() => number) => {
@@ -158,6 +156,11 @@ interface PendingRequest {
   readonly state: UpstreamState
   /** The limit that the request is held to. */
   readonly concurrency: ConcurrencyLimit | undefined
+}
+
+const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
+  deadline.stop()
+  return deadline.toFailure(target) ?? concurrencyExceeded(target)
 }
 
 /** No sign of the node's health: the source `gateway` keeps circuit breakers out of it, and the fault lets another node be tried. */

@@ -135,10 +135,7 @@ const copyableLmdb = (tables: LmdbTables, transactions: Transactions, clock: Clo
 
 const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: Clock): RecordStore => {
   const { records, recordsByAccount, recordsByExpiry } = tables
-  const find = (kind: RecordKind, id: string): StoredRecord | undefined => {
-    const found = records.get([kind, id])
-    return found !== undefined && found.expires > clock.now() ? found : undefined
-  }
+  const find = (kind: RecordKind, id: string) => unexpired(records.get([kind, id]), clock)
   const remove = (kind: RecordKind, { id, account, expires }: StoredRecord): void => {
     records.remove([kind, id])
     recordsByAccount.remove([kind, account, id])
@@ -177,7 +174,7 @@ const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: 
         const found = records.get([kind, id])
         if (found === undefined) return undefined
         remove(kind, found)
-        return found.expires > clock.now() ? found : undefined
+        return unexpired(found, clock)
       }),
     records: (kind, account) =>
       [...recordsByAccount.getKeys({ start: [kind, account, ''], end: [kind, account, maxKeySuffix] })].flatMap(
@@ -185,6 +182,9 @@ const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: 
       ),
   }
 }
+
+const unexpired = (record: StoredRecord | undefined, clock: Clock): StoredRecord | undefined =>
+  record !== undefined && record.expires > clock.now() ? record : undefined
 
 /** Dropped with each write in one transaction, during which other processes cannot write. */
 const maxExpiredPerWrite = 50

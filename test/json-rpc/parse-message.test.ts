@@ -3,8 +3,8 @@ import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
 import t from 'tap'
 import type { Json } from '../../src/plugin/call.ts'
-import { createMessageParser } from '../../src/json-rpc/parse-request.ts'
-import type { ParsedMessage, ParseMessage, IncomingRequest } from '../../src/json-rpc/parse-request.ts'
+import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
+import type { ParsedMessage, ParseMessage, IncomingRequest } from '../../src/json-rpc/parse-message.ts'
 
 const limits = { depth: 8, batch: 5 }
 
