@@ -39,6 +39,7 @@ export class LedgerClient {
   #liveProcesses = 1
   #unavailableSince = Infinity
   #outageCount = 0
+  readonly #outageReasons = new Set<string>()
   #isClockWrong = false
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
@@ -144,7 +145,7 @@ export class LedgerClient {
       if (this.#unavailableSince < Infinity) this.#endOutage()
       return answer
     } catch (error) {
-      if (this.#unavailableSince === Infinity) this.#recordOutage(error)
+      this.#recordFailure(error)
       return undefined
     }
   }
@@ -155,10 +156,17 @@ export class LedgerClient {
     this.#isClockWrong = isClockWrong
   }
 
-  #recordOutage(error: unknown): void {
+  /** An outage has a line for each reason, as the first one may be only that the connection was lost. */
+  #recordFailure(error: unknown): void {
+    if (this.#unavailableSince === Infinity) {
+      this.#unavailableSince = this.clock.monotonic()
+      this.#outageCount += 1
+      this.#outageReasons.clear()
+    }
+    const reason = error instanceof Error ? error.message : String(error)
+    if (this.#outageReasons.has(reason) || this.#outageReasons.size === maxOutageReasons) return
+    this.#outageReasons.add(reason)
     this.#log.warn({ err: error }, 'store unreachable: calls are charged to credits that are already leased')
-    this.#unavailableSince = this.clock.monotonic()
-    this.#outageCount += 1
     this.#onOutage(error instanceof StoreRemovedError ? 'removed' : 'unreachable')
   }
 
@@ -170,6 +178,9 @@ export class LedgerClient {
 }
 
 const heartbeatIntervalMs = 1_000
+
+/** Lines of one outage in the log. */
+const maxOutageReasons = 5
 
 const clockJumpIgnored =
   "system clock differs by more than a day from the store's time, which does not follow it: set the clock right; if the clock is right, " +

@@ -1,4 +1,4 @@
-import { RESP_TYPES, createClient } from '@redis/client'
+import { ClientOfflineError, RESP_TYPES, createClient } from '@redis/client'
 import type { Secret } from '../../plugin/secret.ts'
 import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
@@ -20,6 +20,9 @@ export class RedisConnection {
   #client: Client
   #pingTimer: Timer | undefined
   #retriesInitialConnect: boolean
+  /** Why the client is not connected, as far as it has said. */
+  #lastConnectError: string | undefined
+  #pingCount = 0
   #isClosed = false
 
   /**
@@ -92,7 +95,7 @@ export class RedisConnection {
     try {
       return await withTimeout(this.#clock, storeTimeoutMs, client.sendCommand([...args], options))
     } catch (cause) {
-      const reason = client === this.#client ? errorMessage(cause) : new TimeoutError(storeTimeoutMs).message
+      const reason = client === this.#client ? this.#reasonOf(cause) : new TimeoutError(storeTimeoutMs).message
       // READONLY: the primary became a replica, and the name may resolve to the new primary.
       if (cause instanceof TimeoutError || reason.startsWith('READONLY')) this.#reconnect(client)
       throw this.#storeError(reason, cause)
@@ -123,8 +126,13 @@ export class RedisConnection {
     this.#client.destroy()
   }
 
+  /** A reply that is not that of the ping belongs to another command: so would all that follow on this connection. */
   async #ping(): Promise<void> {
-    if (this.#client.isReady) await this.#client.sendCommand(['PING']).catch(noop)
+    const client = this.#client
+    if (!client.isReady) return
+    const text = `tollgate ${(this.#pingCount += 1)}`
+    const reply = await client.sendCommand(['PING', text]).catch(() => text)
+    if (reply !== text) this.#reconnect(client)
   }
 
   /** Drops a connection that hangs, with its commands in flight: a new connection is faster than a reply on the old one. */
@@ -135,8 +143,13 @@ export class RedisConnection {
     this.#client.connect().catch(noop)
   }
 
+  /** A command that was not sent says that the client is offline, and not why. */
+  #reasonOf(cause: unknown): string {
+    return (cause instanceof ClientOfflineError ? this.#lastConnectError : undefined) ?? errorMessage(cause)
+  }
+
   #storeError(reason: string, cause: unknown): StoreError {
-    return new StoreError(`cannot use redis at ${this.#address.url}: ${reason}`, { cause })
+    return new StoreError(`cannot use redis at ${this.#address.url}: ${withFix(reason)}`, { cause })
   }
 
   #createClient(): Client {
@@ -148,7 +161,10 @@ export class RedisConnection {
     })
     // A client that was dropped while it waited to reconnect would go on for ever.
     const isInUse = () => !this.#isClosed && client === this.#client
-    client.on('error', (error: unknown) => this.#onError(errorMessage(error)))
+    client.on('error', (error: unknown) => {
+      this.#lastConnectError = errorMessage(error)
+      this.#onError(this.#lastConnectError)
+    })
     client.on('ready', this.#onReady)
     return client
   }
@@ -204,6 +220,22 @@ const noop = (): void => undefined
 const errorMessage = (error: unknown): string => {
   if (error instanceof AggregateError) return errorMessage(error.errors[0])
   return error instanceof Error ? error.message : String(error)
+}
+
+/** What the operator can do about an error of Redis, by its code. */
+const fixes: readonly (readonly [codes: RegExp, fix: string])[] = [
+  [/^OOM /, 'raise its maxmemory, or make room in it'],
+  [/^MISCONF /, 'make room on its disk, or repair its snapshots'],
+  [/^READONLY /, 'let `store` in gateway.yaml name an address that always leads to the primary'],
+  [/^(NOAUTH|WRONGPASS|NOPERM) /, 'check the user, the password and the rights of `store` in gateway.yaml'],
+  [/^(MOVED|ASK) /, 'let `store` in gateway.yaml name one Redis: the gateway does not follow the nodes of a cluster'],
+]
+
+/** Where in a script an error happened stands before it in Redis 6 and older, and behind it in Redis 7: it says nothing about these errors. */
+const withFix = (reason: string): string => {
+  const error = reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?$/, '')
+  const fix = fixes.find(([codes]) => codes.test(error))?.[1]
+  return fix === undefined ? reason : `${error}; ${fix}`
 }
 
 /** Names and values of an HGETALL reply, which lists them in turn. */

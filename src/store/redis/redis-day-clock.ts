@@ -1,6 +1,7 @@
 import type { Clock } from '../../services/clock.ts'
 import { dayMs } from '../../util/dates.ts'
 import { StoreClock } from '../store-clock.ts'
+import { StoreError } from '../store.ts'
 import type { StoreDay } from '../store.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
@@ -35,6 +36,13 @@ export const openDayClock = (clock: Clock, testTime: TestTime | undefined): Redi
   }
 }
 
+/** Integers of a reply. Another reply would be stored, or sent to Redis again. */
+export const parseIntegers = (reply: unknown, count: number): readonly number[] => {
+  const integers = Array.isArray(reply) ? reply.map(Number) : []
+  if (integers.length === count && integers.every(Number.isSafeInteger)) return integers
+  throw new StoreError('redis has sent a reply that belongs to another command')
+}
+
 export const processKeys = [redisKeys.processes, redisKeys.latestDay, redisKeys.time]
 
 type LiveProcessesReply = [today: number, endsInMs: number, ...processes: string[]]
@@ -44,7 +52,8 @@ export const listLiveProcesses = async (
   { scriptArgs, observe }: RedisDayClock,
 ): Promise<StoreDay & { readonly processes: readonly string[] }> => {
   const reply = await redis.runScript(scripts.listLiveProcesses, processKeys, scriptArgs())
-  const [today, endsInMs, ...processes] = reply as LiveProcessesReply
+  const [today, endsInMs] = parseIntegers([reply].flat().slice(0, 2), 2) as [number, number]
+  const [, , ...processes] = reply as LiveProcessesReply
   return observe({ today, endsInMs, processes })
 }
 

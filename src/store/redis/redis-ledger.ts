@@ -5,7 +5,7 @@ import type { BalanceStore, ClockRepair, DayTotals, KeyRow, LeaseResponse, Ledge
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
-import { listLiveProcesses, processKeys, syncDayClock } from './redis-day-clock.ts'
+import { listLiveProcesses, parseIntegers, processKeys, syncDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock } from './redis-day-clock.ts'
 import * as scripts from './redis-ledger-scripts.ts'
 import { readReportedUse } from './redis-usage.ts'
@@ -25,12 +25,12 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
       ],
       [...dayClock.scriptArgs(), ...leaseArgs(request)],
     )
-    const [today, endsInMs, granted, returned, used, remaining] = (reply as LeaseReply).map(Number) as LeaseReplyNumbers
+    const [today, endsInMs, granted, returned, used, remaining] = parseIntegers(reply, 6) as LeaseReply
     return dayClock.observe<LeaseResponse>({ today, endsInMs, counters: { granted, returned, used }, remaining })
   },
   async heartbeat(process) {
     const reply = await redis.runScript(scripts.heartbeat, processKeys, [...dayClock.scriptArgs(), process])
-    const [today, endsInMs, liveProcesses, ignoredJumpMs] = reply as HeartbeatReply
+    const [today, endsInMs, liveProcesses, ignoredJumpMs] = parseIntegers(reply, 4) as HeartbeatReply
     return dayClock.observe({ today, endsInMs, liveProcesses, ignoredJumpMs })
   },
   async deregister(process) {
@@ -78,8 +78,7 @@ const readDayTotals = async (
   return { ...storeDay, day, leased, counted, ...sumDay(records, process => processes.includes(process)) }
 }
 
-type LeaseReply = readonly (number | string)[]
-type LeaseReplyNumbers = [today: number, endsInMs: number, granted: number, returned: number, used: number, remaining: number]
+type LeaseReply = [today: number, endsInMs: number, granted: number, returned: number, used: number, remaining: number]
 type HeartbeatReply = [today: number, endsInMs: number, liveProcesses: number, ignoredJumpMs: number]
 /** The arguments of the script, in its order. */
 const leaseArgs = (request: LeaseRequest): readonly (string | number)[] => {

@@ -1,4 +1,9 @@
 import t from 'tap'
+import { openLedger } from '../../../src/services/ledger/index.ts'
+import { StoreError, StoreRemovedError } from '../../../src/store/store.ts'
+import type { LedgerStore } from '../../../src/store/store.ts'
+import { InMemoryLedgerStore } from '../../../src/testing/in-memory-store.ts'
+import { TestClock, TestLog } from '../../support/fakes.ts'
 import { TestCluster, accountWith, drainEventLoop, kindsOf } from './ledger-test-cluster.ts'
 
 t.test('thousands of accounts that need a lease at once are queued, which does not look like an outage', async t => {
@@ -35,6 +40,35 @@ t.test('requests that are queued when an outage begins fail with the requests in
   await cluster.advance(1_000)
   t.same(new Set(await kindsOf(calls)), new Set(['storeUnavailable']))
   t.equal(cluster.network.requests.length, 500)
+})
+
+t.test('an outage is logged once for each of its reasons, and its end is reported', async t => {
+  const [clock, log, outages] = [new TestClock(), new TestLog(), [] as unknown[]]
+  const store = new InMemoryLedgerStore(clock)
+  let failure: Error | undefined
+  const failing: LedgerStore = {
+    ...{ horizonMs: store.horizonMs, requestLease: store.requestLease, deregister: store.deregister, dayTotals: store.dayTotals },
+    heartbeat: async process => {
+      if (failure !== undefined) throw failure
+      return store.heartbeat(process)
+    },
+  }
+  const ledger = openLedger(failing, clock, { log, onOutage: reason => outages.push(reason) })
+  await ledger.start()
+  const beat = async (error: Error | undefined) => {
+    failure = error
+    clock.advance(1_000)
+    await drainEventLoop()
+  }
+  const [lost, refused, removed] = [new StoreError('connection lost'), new StoreError('NOAUTH'), new StoreRemovedError('removed')]
+  for (const error of [lost, lost, refused, lost, removed, undefined, undefined, refused]) await beat(error)
+  t.same(outages, ['unreachable', 'unreachable', 'removed', undefined, 'unreachable'])
+  const [unreachable, again] = ['store unreachable: calls are charged to credits that are already leased', 'store reachable again']
+  t.same(
+    log.lines.map(({ message }) => message),
+    [unreachable, unreachable, unreachable, again, unreachable],
+  )
+  await ledger.stop()
 })
 
 t.test('while the store is unavailable', async t => {

@@ -1,6 +1,8 @@
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { createClient } from '@redis/client'
+import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { systemClock } from '../../../src/services/clock.ts'
@@ -8,6 +10,7 @@ import { openStore } from '../../../src/store/open-store.ts'
 import { RedisConnection } from '../../../src/store/redis/redis-connection.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
 
@@ -88,6 +91,84 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     while (notifications === before) await delay(5)
     t.equal(notifications, before + 1, 'and each later change is notified once')
   })
+})
+
+t.test('an error of redis says what to change', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const store = await openStore(redis.address, systemClock)
+  t.teardown(() => store.close())
+  const untilError = async (pattern: RegExp) => {
+    let message = ''
+    await waitUntil(async () => {
+      message = await store.heartbeat('p1').then(
+        () => '',
+        (error: Error) => error.message,
+      )
+      return pattern.test(message)
+    })
+    t.match(message, /^cannot use redis at 127\.0\.0\.1:\d+: [^;]+[^.]; [^;]+$/)
+    t.notMatch(message, /script/)
+  }
+  const untilUsed = () =>
+    waitUntil(() =>
+      store.heartbeat('p1').then(
+        () => true,
+        () => false,
+      ),
+    )
+  await redis.send('CONFIG', 'SET', 'maxmemory', '1')
+  await untilError(/: OOM .*; raise its maxmemory/)
+  await redis.send('CONFIG', 'SET', 'maxmemory', '0')
+  await untilUsed()
+  await redis.send('REPLICAOF', '127.0.0.1', '1')
+  await untilError(/: READONLY .*; let `store` in gateway.yaml name an address that always leads to the primary$/)
+  await redis.send('REPLICAOF', 'NO', 'ONE')
+  await untilUsed()
+  await redis.send('ACL', 'SETUSER', 'default', '-eval', '-evalsha')
+  await untilError(/: NOPERM .*; check the user, the password and the rights/)
+  await redis.send('ACL', 'SETUSER', 'default', '+@all')
+  await untilUsed()
+  const operator = await createClient({ url: redis.url, RESP: 2 }).connect()
+  await operator.sendCommand(['CONFIG', 'SET', 'requirepass', 'secret'])
+  await operator.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'])
+  operator.destroy()
+  await untilError(/: NOAUTH .*; check the user, the password and the rights/)
+})
+
+t.test('a connection on which replies have come apart from their commands is dropped', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  let isExtraReplyDue = false
+  const proxy = createServer(client => {
+    const server = connect(redis.port, '127.0.0.1')
+    const end = () => {
+      client.destroy()
+      server.destroy()
+    }
+    for (const socket of [client, server]) socket.on('close', end).on('error', end)
+    client.pipe(server)
+    server.on('data', bytes => {
+      if (isExtraReplyDue) client.write(':7\r\n')
+      isExtraReplyDue = false
+      client.write(bytes)
+    })
+  }).listen(0, '127.0.0.1')
+  t.teardown(() => proxy.close())
+  await once(proxy, 'listening')
+  const { port } = proxy.address() as AddressInfo // a TCP server has no other kind of address
+  const store = await openStore({ kind: 'redis', url: new Secret(`redis://127.0.0.1:${port}`) }, systemClock)
+  t.teardown(() => store.close())
+  await store.addAccount(alice)
+  await store.heartbeat('p1')
+  isExtraReplyDue = true
+  await t.rejects(store.heartbeat('p1'), { name: 'StoreError', message: 'redis has sent a reply that belongs to another command' })
+  const answers = async () => {
+    const found = await Promise.allSettled([store.account('acc_1'), store.account('nobody'), store.heartbeat('p1')])
+    return found.map(each => (each.status === 'fulfilled' ? each.value : each))
+  }
+  await waitUntil(async () => isDeepStrictEqual((await answers()).slice(0, 2), [alice, undefined]))
+  t.match(await answers(), [alice, undefined, { liveProcesses: 1 }])
 })
 
 t.test('a connection closes at once when redis disconnects while it owes replies', async t => {

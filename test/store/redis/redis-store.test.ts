@@ -377,7 +377,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await other.close()
     await t.rejects(openStore(at('gate:wrong'), systemClock), {
       name: 'StoreError',
-      message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled.`,
+      message: `cannot use redis at 127.0.0.1:${redis.port}: WRONGPASS invalid username-password pair or user is disabled; check the user, the password and the rights of \`store\` in gateway.yaml`,
     })
   })
 
