@@ -1,4 +1,4 @@
-import { definePlugin, ExactNumber, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
+import { definePlugin, directStage, ExactNumber, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Request, Services } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */
@@ -18,10 +18,10 @@ export default definePlugin({
   writes: ['request'],
   create({ strict }, { offers }) {
     const readRequest = strict ? readStrictly : readLeniently
-    return {
+    return directStage({
       handle(call, next) {
         const request = readRequest(call.message, offers)
-        return 'error' in request ? Promise.resolve(request) : next(withContext(call, { request }))
+        return 'error' in request ? request : next(withContext(call, { request }))
       },
       explain: () => ({
         text: [
@@ -30,7 +30,7 @@ export default definePlugin({
             : 'requires `jsonrpc: "2.0"`; the id is a number, a string or null, and params may be missing',
         ],
       }),
-    }
+    })
   },
 })
 

@@ -1,5 +1,5 @@
-import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
-import type { Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
+import { definePlugin, directStage, refuse, withContext } from '../src/plugin/plugin.ts'
+import type { Call, DirectNext, Failure, Lookup, MaybePromise, Origin, Reply } from '../src/plugin/plugin.ts'
 
 /** The look-up of the key; `missing` when the request has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }
@@ -43,19 +43,15 @@ export default definePlugin({
       return undefined
     }
 
-    return {
+    return directStage({
       admit(origin) {
         const lookup = lookUp(origin)
         return lookup instanceof Promise ? lookup.then(found => admitLookup(found, origin)) : admitLookup(lookup, origin)
       },
       handle(call, next) {
-        const handleLookup = (lookup: KeyLookup): Promise<Reply> =>
-          lookup.kind === 'granted'
-            ? next(withContext(call, { key: lookup.key, account: lookup.account }))
-            : Promise.resolve(refusalByLookup[lookup.kind])
         const lookup = lookUp(call.origin)
         // A cached key is found at once: to await it would take a microsecond of each call.
-        return lookup instanceof Promise ? lookup.then(handleLookup) : handleLookup(lookup)
+        return lookup instanceof Promise ? serveLater(lookup, call, next) : serve(lookup, call, next)
       },
       explain({ lookup }) {
         if (lookup === undefined) return { text: ['requires an API key in the path, /v3/<API_KEY>, or in a header'] }
@@ -63,9 +59,17 @@ export default definePlugin({
         const { key, account } = lookup
         return { text: [`the key ${key.id} is valid: account ${account.name}, plan ${account.plan.name}`] }
       },
-    }
+    })
   },
 })
+
+type NextWithKey = DirectNext<'key' | 'account'>
+
+const serve = (lookup: KeyLookup, call: Call, next: NextWithKey): MaybePromise<Reply> =>
+  lookup.kind === 'granted' ? next(withContext(call, { key: lookup.key, account: lookup.account })) : refusalByLookup[lookup.kind]
+
+const serveLater = async (lookup: Promise<KeyLookup>, call: Call, next: NextWithKey): Promise<Reply> => serve(await lookup, call, next)
+
 const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Failure>> = {
   missing: refuse('key', {
     message: 'the API key is missing: the path is /v3/<API_KEY>, or a header has it: Authorization: Bearer <API_KEY>',

@@ -1,4 +1,4 @@
-import { AddressSet, definePlugin, getOrCreate, refuse } from '../src/plugin/plugin.ts'
+import { AddressSet, definePlugin, directStage, getOrCreate, refuse } from '../src/plugin/plugin.ts'
 import type { CallContext, Failure, Key, Origin } from '../src/plugin/plugin.ts'
 
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
@@ -10,7 +10,7 @@ export default definePlugin({
   create(_options, { methods, network, usage }) {
     const offers = (method: string, { key }: Partial<CallContext> = {}): boolean =>
       key?.methods === undefined || key.methods.includes(method) || methods.get(method)?.discovers === true
-    return {
+    return directStage({
       offers,
       handle(call, next) {
         const { account, key, request } = call.context
@@ -20,7 +20,7 @@ export default definePlugin({
         const method = methods.get(request.method) === undefined ? 'other' : request.method
         const uncharged = { outcome: refusal.kind, forwarded: false, day: undefined, calls: 1, credits: 0 } as const
         usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
-        return Promise.resolve(refusal)
+        return refusal
       },
       events: {
         refuse: (key, origin) => refuseCall(key, network.name, offers('eth_subscribe', { key })) ?? refuseCaller(key, origin),
@@ -38,7 +38,7 @@ export default definePlugin({
           ],
         }
       },
-    }
+    })
   },
 })
 

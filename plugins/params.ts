@@ -1,9 +1,18 @@
 import { LRUCache } from 'lru-cache'
-import { definePlugin, getOrCreate, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
+import {
+  definePlugin,
+  directStage,
+  getOrCreate,
+  Misconfigured,
+  refuse,
+  refuseUnknownMethod,
+  memoizeFrozen,
+  withContext,
+} from '../src/plugin/plugin.ts'
 import type {
   CallContext,
+  DirectHandler,
   Explanation,
-  Handler,
   Method,
   MethodDescription,
   MethodTable,
@@ -70,22 +79,22 @@ export default definePlugin({
 
     const openRpcFor = createDiscovery(methods, services)
 
-    const handle: Handler<'request', 'request'> = (call, next) => {
+    const handle: DirectHandler<'request', 'request'> = (call, next) => {
       const { method: name, params } = call.context.request
       const method = methods.get(name)
-      if (method === undefined) return Promise.resolve(refuseUnknownMethod(name))
+      if (method === undefined) return refuseUnknownMethod(name)
       const checked = method.check(params, strict)
-      if ('issue' in checked) return Promise.resolve(invalidParams(checked))
-      if (method.answer !== undefined) return Promise.resolve({ source: 'local', result: method.answer })
-      if (method.discovers === true) return Promise.resolve({ source: 'local', result: openRpcFor(call.context) })
+      if ('issue' in checked) return invalidParams(checked)
+      if (method.answer !== undefined) return { source: 'local', result: method.answer }
+      if (method.discovers === true) return { source: 'local', result: openRpcFor(call.context) }
       return next(withContext(call, { request: { method: name, params: checked.params } }))
     }
-    return {
+    return directStage({
       handle,
       offers: name => methods.get(name) !== undefined,
       describeMethods: createDescriber(methods),
       explain: ({ method }) => explainMethod(methods.get(method), strict),
-    }
+    })
   },
 })
 

@@ -1,6 +1,8 @@
-import { copyReply, definePlugin, networkOf, refuse, rateLimitProperties } from '../src/plugin/plugin.ts'
+import { copyReply, definePlugin, directStage, networkOf, refuse, rateLimitProperties, thenMaybe } from '../src/plugin/plugin.ts'
 import type {
+  DirectHandler,
   Failure,
+  MaybePromise,
   RateLimitOptions,
   RateQuota,
   Reply,
@@ -35,7 +37,7 @@ export default definePlugin({
   create({ account: accountLimit, key: keyLimit, ip: ipLimit }, services) {
     const { rateLimits, methods, network, usage } = services
     const creditsOf = openPriceList(services)
-    return (call, next) => {
+    const handle: DirectHandler<'request' | 'key' | 'account'> = (call, next) => {
       const { account, key, request } = call.context
       const credits = creditsOf(request.method)
       const { plan } = account
@@ -45,17 +47,17 @@ export default definePlugin({
         ...tokenRequests(`ip ${networkOf(call.origin.ip)}`, ipLimit, credits),
       ]
       if (requests.length === 0) return next(call)
-      const serve = (tooFew: TooFewTokens | undefined): Promise<Reply> => {
-        if (tooFew === undefined) return next(call).then(reply => withQuota(reply, requests, rateLimits))
+      const serve = (tooFew: TooFewTokens | undefined): MaybePromise<Reply> => {
+        if (tooFew === undefined) return thenMaybe(next(call), reply => withQuota(reply, requests, rateLimits))
         // The plugin that charges, and counts all other calls, is below.
         const method = methods.get(request.method) === undefined ? 'other' : request.method
         const uncharged = { outcome: 'rate', forwarded: false, day: undefined, calls: 1, credits: 0 } as const
         usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
-        return Promise.resolve(withQuota(refuseCall(tooFew), [tooFew.refused], rateLimits))
+        return withQuota(refuseCall(tooFew), [tooFew.refused], rateLimits)
       }
-      const taken = rateLimits.take(requests)
-      return taken instanceof Promise ? taken.then(serve) : serve(taken)
+      return thenMaybe(rateLimits.take(requests), serve)
     }
+    return directStage({ handle })
   },
 })
 

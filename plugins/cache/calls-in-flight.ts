@@ -1,5 +1,5 @@
 import { Cancellation, onAbort } from '../../src/plugin/plugin.ts'
-import type { Call, ChainSnapshot, Next, Reply, Services, SpanReference } from '../../src/plugin/plugin.ts'
+import type { Call, ChainSnapshot, DirectNext, Reply, Services, SpanReference } from '../../src/plugin/plugin.ts'
 
 /** What was known when a call began: a later call may expect more of the answer. */
 type KnownVersions = Pick<ChainSnapshot, 'headVersion'> & Pick<Services['heads'], 'transactionVersion'>
@@ -19,7 +19,7 @@ export class CallsInFlight {
     return call?.mayJoin(this.#versions) === true ? call : undefined
   }
 
-  begin(key: string, call: Call<'request'>, variant: string, next: Next<'request'>): SharedCall {
+  begin(key: string, call: Call<'request'>, variant: string, next: DirectNext<'request'>): SharedCall {
     const sharedCall = new SharedCall({ versions: this.#versions, span: this.#services.currentSpan() }, call, variant, next)
     this.#calls.set(key, sharedCall)
     sharedCall.onEnd(() => {
@@ -49,12 +49,12 @@ class SharedCall {
     { versions, span }: { readonly versions: KnownVersions; readonly span: SpanReference | undefined },
     { message, origin, context }: Call<'request'>,
     variant: string,
-    next: Next<'request'>,
+    next: DirectNext<'request'>,
   ) {
     this.requestId = origin.requestId
     this.span = span
     this.#versions = versions
-    this.#reply = next({ message, origin, signal: this.#cancellation, context, variant })
+    this.#reply = Promise.resolve(next({ message, origin, signal: this.#cancellation, context, variant }))
   }
 
   onEnd(listener: () => void): void {

@@ -2,6 +2,7 @@ import {
   assertKnownMethods,
   copyReply,
   definePlugin,
+  directStage,
   isFailure,
   memoizeFrozen,
   stringifyJson,
@@ -11,12 +12,12 @@ import {
 import type {
   CachePolicy,
   Call,
+  DirectHandler,
+  DirectNext,
   ExplainedCall,
   Explanation,
-  Handler,
   Json,
   Method,
-  Next,
   Reply,
   Services,
   Counter,
@@ -87,7 +88,7 @@ export default definePlugin({
       const methodCache = methodCaches.get(method)
       return { text: [explainPolicy(methodCache === undefined || methodCache.sends ? 'never' : methodCache.policy)] }
     }
-    return {
+    return directStage({
       handle: createHandler({ methodCaches, memoryCache, secondLevelCache }, services),
       explain,
       async start() {
@@ -95,7 +96,7 @@ export default definePlugin({
         await secondLevelCache?.open()
       },
       stop: async () => stopMeasuring(),
-    }
+    })
   },
 })
 
@@ -106,29 +107,26 @@ interface CacheLevels {
 }
 
 /** Answers from the first level that has the answer; otherwise calls that ask the same at the same time share one request. */
-const createHandler = ({ methodCaches, memoryCache, secondLevelCache }: CacheLevels, services: Services): Handler<'request'> => {
+const createHandler = ({ methodCaches, memoryCache, secondLevelCache }: CacheLevels, services: Services): DirectHandler<'request'> => {
   const { heads, clock, log } = services
   const lookups = new LookupCounters(services.metrics)
   const callsInFlight = new CallsInFlight(services)
-  return async (call, next) => {
+  const recordHit = (method: string, hit: Reply): Reply => {
+    lookups.record(method, 'memory')
+    heads.recordActivity() // the head is followed, so that a reorg ends the hit
+    return hit
+  }
+  const answerMiss = async (
+    call: Call<'request'>,
+    next: DirectNext<'request'>,
+    { methodCache, key, variant }: { readonly methodCache: MethodCache; readonly key: string; readonly variant: string },
+  ): Promise<Reply> => {
     const { request } = call.context
-    const methodCache = methodCaches.get(request.method)
-    if (methodCache === undefined) return next(call)
-    if (methodCache.sends) return send(call, next, heads)
-    const requestKey = methodCache.keyOf(request.params)
-    if (requestKey === undefined) return next(call)
-    const variant = services.vary(call)
-    const key = variant + requestKey
     let isInStep = !heads.mayLag
-    let hit = memoryCache.get(key, heads.snapshot, isInStep)
-    if (hit === undefined && !isInStep) {
+    if (!isInStep) {
       isInStep = await heads.sync()
-      hit = memoryCache.get(key, heads.snapshot, isInStep)
-    }
-    if (hit !== undefined) {
-      lookups.record(request.method, 'memory')
-      heads.recordActivity() // the head is followed, so that a reorg ends the hit
-      return hit
+      const hit = memoryCache.get(key, heads.snapshot, isInStep)
+      if (hit !== undefined) return recordHit(request.method, hit)
     }
     const snapshot = heads.snapshot
     const callInFlight = isInStep ? callsInFlight.find(key) : undefined
@@ -145,6 +143,18 @@ const createHandler = ({ methodCaches, memoryCache, secondLevelCache }: CacheLev
     memoryCache.store(miss, reply)
     lookups.record(request.method, reply.source === 'cache' ? 'redis' : 'miss')
     return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
+  }
+  return (call, next) => {
+    const { request } = call.context
+    const methodCache = methodCaches.get(request.method)
+    if (methodCache === undefined) return next(call)
+    if (methodCache.sends) return send(call, next, heads)
+    const requestKey = methodCache.keyOf(request.params)
+    if (requestKey === undefined) return next(call)
+    const variant = services.vary(call)
+    const key = variant + requestKey
+    const hit = memoryCache.get(key, heads.snapshot, !heads.mayLag)
+    return hit === undefined ? answerMiss(call, next, { methodCache, key, variant }) : recordHit(request.method, hit)
   }
 }
 
@@ -181,7 +191,7 @@ const lacksBlock = (params: readonly Json[], blockParam: number | undefined): bo
  * Passes on a call that may change the state of the chain. Its answer is delivered when no later call can join one that began
  * before. Only a refusal and a node's own error say that there is no transaction.
  */
-const send = async (call: Call<'request'>, next: Next<'request'>, heads: Services['heads']): Promise<Reply> => {
+const send = async (call: Call<'request'>, next: DirectNext<'request'>, heads: Services['heads']): Promise<Reply> => {
   const reply = await next(call)
   const isRefused = isFailure(reply) && reply.fault !== 'upstream'
   if (!isRefused) await heads.recordTransaction()
@@ -190,7 +200,7 @@ const send = async (call: Call<'request'>, next: Next<'request'>, heads: Service
 
 /** Looks up the answer in Redis before a node is requested. */
 const lookUpBefore =
-  (next: Next<'request'>, secondLevelCache: SecondLevelCache, query: CacheQuery): Next<'request'> =>
+  (next: DirectNext<'request'>, secondLevelCache: SecondLevelCache, query: CacheQuery): DirectNext<'request'> =>
   async call =>
     (await secondLevelCache.get(query)) ?? next(call)
 

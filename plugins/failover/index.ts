@@ -1,4 +1,11 @@
-import { assertKnownMethods, copyReply, definePlugin, refuseUnknownMethod, createNameMatcher } from '../../src/plugin/plugin.ts'
+import {
+  assertKnownMethods,
+  copyReply,
+  definePlugin,
+  directStage,
+  refuseUnknownMethod,
+  createNameMatcher,
+} from '../../src/plugin/plugin.ts'
 import type { Services, ExplainedCall, Explanation, Method } from '../../src/plugin/plugin.ts'
 import { createCapableUpstreams } from './capable-upstreams.ts'
 import { FailoverAttempt } from './failover-attempt.ts'
@@ -48,7 +55,7 @@ export default definePlugin({
     const nodes = openNodes(options, services)
     const selectNodes = createNodeSelector(nodes, capableUpstreams, services)
     let stopTracking = () => {}
-    return {
+    return directStage({
       async start() {
         nodes.slowNodes.start()
         stopTracking = services.heads.track(
@@ -77,7 +84,7 @@ export default definePlugin({
         nodes.slowNodes.stop()
         stopTracking()
       },
-    }
+    })
   },
 })
 

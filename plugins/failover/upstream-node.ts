@@ -9,7 +9,7 @@ import {
   withContext,
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTracker } from '../../src/plugin/plugin.ts'
-import type { Next, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
+import type { DirectNext, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
 import { AttemptInFlight, late, unresponsive } from './attempt-in-flight.ts'
 import type { MovableCall } from './attempt-in-flight.ts'
 import { NodeBreakers, allClasses, isRateLimited, outcomeOf } from './node-breakers.ts'
@@ -20,7 +20,7 @@ import { NodeTraffic } from './node-traffic.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
 export type FailoverCall = Call<'request'>
-export type NextBelow = Next<'request' | 'target'>
+export type NextBelow = DirectNext<'request' | 'target'>
 
 /** An own node or the partner, with its health: circuit breakers by class of method, rate limit, and what it fails to answer. */
 export class UpstreamNode {

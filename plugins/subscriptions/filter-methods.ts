@@ -1,5 +1,5 @@
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { BlockId, Call, Json, Next, Reply } from '../../src/plugin/plugin.ts'
+import type { BlockId, Call, DirectNext, Json, Reply } from '../../src/plugin/plugin.ts'
 import type { FilterTopic } from './filter.ts'
 import type { Filters } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
@@ -10,7 +10,7 @@ import type { FilterRequest } from './remote-filters.ts'
 type ContextKeys = 'request' | 'key' | 'account'
 
 /** Answers one of the methods about filters. */
-export type FilterMethod = (call: Call<ContextKeys>, next: Next<ContextKeys>) => Promise<Reply>
+export type FilterMethod = (call: Call<ContextKeys>, next: DirectNext<ContextKeys>) => Promise<Reply>
 
 /** The methods about filters, which callers over HTTP use as well. */
 export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly<Record<string, FilterMethod>> => {
@@ -18,7 +18,7 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
     const id = await filters.create(topic, context.account.id, maxPerAccount, base)
     return typeof id === 'string' ? localReply(`"${id}"`) : id
   }
-  const request = (call: Call<ContextKeys>, next: Next<ContextKeys>, action: FilterRequest['action']) => {
+  const request = (call: Call<ContextKeys>, next: DirectNext<ContextKeys>, action: FilterRequest['action']) => {
     const { account, request } = call.context
     return filters.request({ action, id: String(request.params[0]), account: account.id }, fetchBelow(call, next))
   }
@@ -51,7 +51,7 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
 
 /** What the plugins below return for the caller: part of the call, and charged with it. */
 const fetchBelow =
-  (call: Call<ContextKeys>, next: Next<ContextKeys>): Fetch =>
+  (call: Call<ContextKeys>, next: DirectNext<ContextKeys>): Fetch =>
   async (method, params) => {
     const reply = await next(withContext(call, { request: { method, params } }))
     if (isFailure(reply)) return reply.fault === 'caller' ? null : undefined

@@ -1,4 +1,4 @@
-import { definePlugin, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
+import { definePlugin, directStage, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { filterMethods } from './filter-methods.ts'
 import type { FilterMethod } from './filter-methods.ts'
@@ -51,14 +51,14 @@ export default definePlugin({
     }
     const answerOf = new Map(Object.entries(answers))
     const offers = (method: string) => method !== 'eth_newPendingTransactionFilter' || offer.includes('newPendingTransactions')
-    return {
+    return directStage({
       offers,
       handle(call, next) {
         const { method } = call.context.request
-        if (!offers(method)) return Promise.resolve(refuseUnknownMethod(method))
+        if (!offers(method)) return refuseUnknownMethod(method)
         return answerOf.get(method)?.(call, next) ?? next(call)
       },
-    }
+    })
   },
 })
 

@@ -1,15 +1,18 @@
 import type { Call, Json, Request } from '../plugin/call.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
-import type { Next } from '../plugin/plugin.ts'
+import { directStage } from '../plugin/plugin.ts'
+import type { DirectNext, Next } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
-import { EndOfPipelineError, isReply } from './pipeline.ts'
+import { isReply } from './call-metrics.ts'
+import { EndOfPipelineError } from './pipeline.ts'
 import { freezeRequest, freezeChangedRequest, protectReply, detachReply } from './plugin-boundary.ts'
 import type { AnyStage } from './pipeline.ts'
 import type { Step } from '../config/types.ts'
 import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { Timer } from '../services/clock.ts'
+import type { MaybePromise } from '../util/async.ts'
 
 /** The step of an external plugin. */
 export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
@@ -23,8 +26,8 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
   const bugs = new StageBugs(step)
   const warn = warnOnce(log, step.name)
   const pending = new PendingCalls(step, { log, clock })
-  const limitNext = (next: Next): Next => (step.plugin.repeats ? next : answerOnce(next, warn))
-  return {
+  const limitNext = (next: DirectNext): DirectNext => (step.plugin.repeats ? next : answerOnce(next, warn))
+  return directStage<never, never>({
     async handle(call, next) {
       const pendingCall = pending.add(call)
       const request = freezeRequest(call)
@@ -50,7 +53,7 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
       pending.unwatch()
       await bugs.guard(() => stage.stop?.())
     },
-  }
+  })
 }
 
 const guardEvents = (bugs: StageBugs, { refuse, charge }: Partial<EventRules>): Partial<EventRules> => ({
@@ -87,7 +90,7 @@ class StageBugs {
     }
   }
 
-  guardNext(next: Next, given: Request | Json, pendingCall: PendingCall): Next {
+  guardNext(next: DirectNext, given: Request | Json, pendingCall: PendingCall): Next {
     return call => {
       assertCall(call)
       freezeChangedRequest(call, given)
@@ -98,7 +101,7 @@ class StageBugs {
     }
   }
 
-  async #runBelow(next: Next, call: Call, pendingCall: PendingCall): Promise<Reply> {
+  async #runBelow(next: DirectNext, call: Call, pendingCall: PendingCall): Promise<Reply> {
     pendingCall.enterNext()
     try {
       return pendingCall.protect(await next(call))
@@ -116,8 +119,8 @@ class StageBugs {
 }
 
 /** For one call of a plugin that has not declared `repeats`: a second next() returns the first reply, so that the call is charged once. */
-const answerOnce = (next: Next, warn: () => void): Next => {
-  let reply: Promise<Reply> | undefined
+const answerOnce = (next: DirectNext, warn: () => void): DirectNext => {
+  let reply: MaybePromise<Reply> | undefined
   return call => {
     if (reply !== undefined) warn()
     return (reply ??= next(call))

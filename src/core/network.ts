@@ -2,7 +2,7 @@ import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Problem } from '../config/problem.ts'
 import type { CallContext, Origin } from '../plugin/call.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
-import type { ExplainedCall, Explanation, Handler, Next } from '../plugin/plugin.ts'
+import type { DirectNext, ExplainedCall, Explanation, Handler } from '../plugin/plugin.ts'
 import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads } from '../services/chain-heads/index.ts'
@@ -13,7 +13,8 @@ import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { guardStage } from './guard-stage.ts'
 import { createStageTiming } from './stage-timing.ts'
-import { admitSequentially, composeHandlers, sharerIndexOf, withCallMetrics } from './pipeline.ts'
+import { withCallMetrics } from './call-metrics.ts'
+import { admitSequentially, composeHandlers, sharerIndexOf } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences } from './singletons.ts'
 import { methodTableOf, stageServices } from './stage-services.ts'
@@ -25,7 +26,7 @@ export interface Network {
   readonly hosts: readonly string[]
   /** Asks each stage in order; the first failure is the whole answer. Mostly known at once, without a promise. */
   admit(origin: Origin): MaybePromise<Failure | undefined>
-  readonly run: Next
+  readonly run: DirectNext
   readonly heads: Heads
   readonly describeMethods: Services['describeMethods']
   readonly events: EventRules

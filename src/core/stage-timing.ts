@@ -1,9 +1,9 @@
-import type { Handler, Next } from '../plugin/plugin.ts'
+import type { DirectHandler, DirectNext } from '../plugin/plugin.ts'
 import type { Clock } from '../services/clock.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Metrics } from '../services/metrics.ts'
 
-type AnyHandler = Handler<never, never>
+type AnyHandler = DirectHandler<never, never>
 
 export interface StageTimingOptions {
   readonly measuresPlugins?: boolean
@@ -40,7 +40,7 @@ class OwnTime {
     this.#since = clock.monotonic()
   }
 
-  exclude(next: Next): Next {
+  exclude(next: DirectNext): DirectNext {
     return async call => {
       if (this.#runsBelow === 0) this.#ownMs += this.#clock.monotonic() - this.#since
       this.#runsBelow += 1

@@ -1,13 +1,14 @@
 import type * as OpenTelemetry from '@opentelemetry/api'
 import type { Context, Span, Tracer, TracerProvider, Attributes, SpanStatusCode } from '@opentelemetry/api'
 import type { Origin } from '../plugin/call.ts'
-import type { Handler, Next } from '../plugin/plugin.ts'
+import type { DirectHandler, DirectNext } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { SpanReference, UpstreamClient } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import { withTimeoutOr } from '../util/async.ts'
+import type { MaybePromise } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
 import { version } from './version.ts'
 
@@ -37,7 +38,7 @@ interface GlobalApi {
   readonly [apiKey]?: { readonly version?: string; readonly trace?: unknown }
 }
 
-type AnyHandler = Handler<never, never>
+type AnyHandler = DirectHandler<never, never>
 
 /**
  * Records a span for each call, in it one for each plugin, and in these one for each request to a node. The SDK decides which calls
@@ -53,7 +54,7 @@ export class Tracing {
   }
 
   /** Methods that the network does not offer count as one, as their names come from callers. */
-  traceCalls(run: Next, network: string, methods: readonly string[]): Next {
+  traceCalls(run: DirectNext, network: string, methods: readonly string[]): DirectNext {
     const names = new Set(methods)
     return call => {
       const name = methodNameOf(call.message) ?? ''
@@ -132,7 +133,7 @@ export class Tracing {
     return trace.getSpan(active) === undefined ? propagation.extract(active, headers) : active
   }
 
-  async #run(span: Span, parent: Context, run: () => Promise<Reply>, record?: (span: Span, reply: Reply) => void): Promise<Reply> {
+  async #run(span: Span, parent: Context, run: () => MaybePromise<Reply>, record?: (span: Span, reply: Reply) => void): Promise<Reply> {
     try {
       const reply = await this.#api.context.with(this.#api.trace.setSpan(parent, span), run)
       record?.(span, reply)

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import type { Json, Origin } from '../plugin/call.ts'
-import type { Next } from '../plugin/plugin.ts'
+import type { DirectNext } from '../plugin/plugin.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { copyReply } from '../plugin/copy-reply.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
@@ -8,6 +8,7 @@ import type { Failure, Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
+import type { MaybePromise } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory } from './run-batch.ts'
@@ -19,7 +20,7 @@ import type { ResponseBody } from './serialize-response.ts'
 export interface MessageHandler {
   readonly parse: ParseMessage
   /** The network's pipeline. */
-  readonly run: Next
+  readonly run: DirectNext
   readonly limits: BatchLimits
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log
@@ -66,7 +67,8 @@ export const handleMessage = async (
     if ('error' in message) return failureResponse(message)
     if ('ids' in message) return refusedBatchResponse(message, bytes.length)
     if ('message' in message) {
-      const handled = await handleRequest(handler, message, origin)
+      const handling = handleRequest(handler, message, origin)
+      const handled = handling instanceof Promise ? await handling : handling
       const loggedCalls = handler.accessLog.isOn ? [toLoggedCall(message, handled, bytes.length)] : undefined
       return singleResponse(handled, message.id, loggedCalls)
     }
@@ -110,19 +112,30 @@ const singleResponse = ({ reply, body }: HandledRequest, id = 'null', loggedCall
       : { id, body, status: 200, retryAfter: undefined, replies: [reply], loggedCalls }
 
 /** Runs the pipeline at once: nothing is awaited before. */
-const handleRequest = async (
-  handler: MessageHandler,
-  { message, id, refusal }: IncomingRequest,
-  origin: Origin,
-): Promise<HandledRequest> => {
+const handleRequest = (handler: MessageHandler, request: IncomingRequest, origin: Origin): MaybePromise<HandledRequest> => {
+  const { message, id, refusal } = request
   try {
-    const reply = refusal ?? (await handler.run({ message, origin, signal: undefined, context: {} }))
-    return { reply, body: serializeUnlessNotification(id, reply) }
+    const reply = refusal ?? handler.run({ message, origin, signal: undefined, context: {} })
+    return reply instanceof Promise ? handleLater(handler, request, origin, reply) : toHandled(id, reply)
   } catch (bug) {
-    const reply = logBug(handler.log, origin, bug, message)
-    return { reply, body: serializeUnlessNotification(id, reply) }
+    return toHandled(id, logBug(handler.log, origin, bug, message))
   }
 }
+
+const handleLater = async (
+  { log }: MessageHandler,
+  { message, id }: IncomingRequest,
+  origin: Origin,
+  pendingReply: Promise<Reply>,
+): Promise<HandledRequest> => {
+  try {
+    return toHandled(id, await pendingReply)
+  } catch (bug) {
+    return toHandled(id, logBug(log, origin, bug, message))
+  }
+}
+
+const toHandled = (id: string | undefined, reply: Reply): HandledRequest => ({ reply, body: serializeUnlessNotification(id, reply) })
 
 /** A notification gets no response; a message without an id that is no valid request is no notification. */
 const serializeUnlessNotification = (id: string | undefined, reply: Reply): ResponseBody | undefined =>
@@ -143,8 +156,12 @@ const handleBatch = async (
     handle: request => (handler.accessLog.isOn ? timeRequest(handler, request, batchOrigin) : handleRequest(handler, request, batchOrigin)),
     replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
   })
-  const bodies = handled.flatMap(({ body }) => body ?? [])
-  const replies = handled.map(({ reply }) => reply)
+  const bodies: ResponseBody[] = []
+  const replies: Reply[] = []
+  for (const { reply, body } of handled) {
+    replies.push(reply)
+    if (body !== undefined) bodies.push(body)
+  }
   const response = (replies.every(isInvalidRequest) && tooLongRefusal(replies[0], bodies, batchBytes)) || batchResponse(bodies, replies)
   if (!handler.accessLog.isOn || response.replies !== replies) return response
   return { ...response, loggedCalls: handled.map((each, i) => toLoggedCall(batch[i]!, each)) }

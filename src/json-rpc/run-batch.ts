@@ -4,6 +4,7 @@ import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import type { MaybePromise } from '../util/async.ts'
 
 export interface BatchLimits {
   /** Most calls of one batch that run at the same time. */
@@ -31,7 +32,7 @@ export interface BatchOptions<Call, Handled extends HandledCall> {
   /** Where the responses are reserved until the last of them is there. */
   readonly memory: BatchMemory
   /** Runs one call; never rejects. */
-  handle(call: Call): Promise<Handled>
+  handle(call: Call): MaybePromise<Handled>
   /** The call gets the refusal, in place of what has been handled if it has run. */
   replace(call: Call, refusal: Failure, handled?: Handled): Handled
 }
@@ -49,7 +50,7 @@ export const runBatch = async <Call, Handled extends HandledCall>(
   const batch = new RunningBatch(calls, options)
   const concurrency = Math.min(limits.batchConcurrency, calls.length)
   const runs = [batch.runCalls()]
-  while (runs.length < concurrency && memory.reserveCall()) runs.push(batch.runCalls())
+  while (!batch.hasBegunAll && runs.length < concurrency && memory.reserveCall()) runs.push(batch.runCalls())
   await Promise.all(runs)
   // Who sends the response reserves it again in this very turn of the event loop.
   memory.releaseCalls(runs.length - 1)
@@ -79,16 +80,24 @@ class RunningBatch<Call, Handled extends HandledCall> {
     this.#remainingBytes = limits.batchReply - '['.length
   }
 
-  /** Runs one call after the other, until none is left. */
+  get hasBegunAll(): boolean {
+    return this.#nextPosition >= this.#calls.length
+  }
+
+  /** Runs one call after the other, until none is left. Calls that are answered at once take one run of 128 in a turn. */
   async runCalls(): Promise<void> {
-    while (this.#nextPosition < this.#calls.length) {
+    while (!this.hasBegunAll) {
       const position = this.#nextPosition++
       if (position > 0 && position % callsPerTurn === 0) this.#turn = setImmediate()
       if (this.#turn !== undefined) await this.#turn
       const call = this.#calls[position]!
       const refusal = this.#refusal()
-      this.handled[position] =
-        refusal === undefined ? this.#fit(call, await this.#options.handle(call)) : this.#options.replace(call, refusal)
+      if (refusal !== undefined) {
+        this.handled[position] = this.#options.replace(call, refusal)
+        continue
+      }
+      const handled = this.#options.handle(call)
+      this.handled[position] = this.#fit(call, handled instanceof Promise ? await handled : handled)
     }
   }
 

@@ -7,7 +7,7 @@ import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
 import { ownerOf } from '../../src/core/pipeline.ts'
 import type { HostServices } from '../../src/core/stage-services.ts'
-import { Cancellation, ChunkedBytes, copyReply, definePlugin, toBuffer, withContext } from '../../src/plugin/plugin.ts'
+import { Cancellation, ChunkedBytes, copyReply, definePlugin, directStage, toBuffer, withContext } from '../../src/plugin/plugin.ts'
 import type { AnyPlugin, Call, Handler, Origin, Path, Reply, Request, Result, Services, Stage } from '../../src/plugin/plugin.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
@@ -118,6 +118,56 @@ t.test('a stage may be an instance of a class: each of its methods is called as 
   t.match(network.admit(fakeOrigin()), { kind: 'unavailable' })
   t.same(gatekeeper.done, ['admit http', 'admit http', 'handle', 'admit http'])
   t.same(log.lines, [])
+})
+
+t.test('a reply that is known at once comes without a promise to direct stages, and with one to all others', async t => {
+  const received: unknown[] = []
+  const answerOf = (answer: () => Reply) =>
+    definePlugin({ name: 'answer', summary: 'Answers at once.', terminal: true, options, create: () => answer })
+  const withoutPromise = definePlugin({
+    name: 'without-promise',
+    summary: 'Is direct.',
+    options,
+    create: () =>
+      directStage({
+        handle(call, next) {
+          const reply = next(call)
+          received.push(reply)
+          return reply
+        },
+      }),
+  })
+  const withPromise = definePlugin({
+    name: 'with-promise',
+    summary: 'Is not direct.',
+    options,
+    create: () => (call, next) => {
+      const reply = next(call)
+      received.push(reply)
+      return reply.catch(() => refuse('unavailable'))
+    },
+  })
+  const answer = fakeResult('0x1')
+  const direct = await networkOf(
+    withoutPromise,
+    answerOf(() => answer),
+  )
+  t.equal(direct.network.run(fakeCall('eth_chainId')), answer)
+  t.same(received.splice(0), [answer])
+  const other = await networkOf(
+    withPromise,
+    answerOf(() => answer),
+  )
+  t.equal(await other.network.run(fakeCall('eth_chainId')), answer)
+  t.ok(received[0] instanceof Promise)
+  const throwing = answerOf(() => {
+    throw new Error('bug')
+  })
+  t.match(await (await networkOf(withPromise, throwing)).network.run(fakeCall('eth_chainId')), { kind: 'unavailable' })
+  const failing = await networkOf(withoutPromise, throwing)
+  t.throws(() => void failing.network.run(fakeCall('eth_chainId')), { message: 'bug' })
+  t.match(formatMetrics(failing.metrics.families()), 'tollgate_calls_total{network="net",method="eth_chainId",outcome="internal"} 1\n')
+  await failing.network.whenIdle()
 })
 
 t.test('the time of each plugin is measured where it is asked for, without the plugins below it', async t => {
@@ -261,7 +311,7 @@ t.test('what a plugin from outside has of other callers is frozen, or a copy', a
     const { network } = await buildNetwork({ ...config, steps }, hostServices())
     if (network === undefined) throw new Error('the network cannot be built')
     const request = { method: 'eth_call', params: [{ to: '0xa' }] }
-    const run = () => network.run({ ...fakeCall('eth_call'), context: { request } } as Call)
+    const run = async () => network.run({ ...fakeCall('eth_call'), context: { request } } as Call)
     return { run, asked, request }
   }
   const answer = fakeResult('0xabc')
@@ -602,7 +652,7 @@ t.test('of an external plugin, the operator is told the file and line of what fa
     )
   }
   const { network } = await build({ handle: (call, next) => next(call) })
-  await t.rejects(network.run(fakeCall('eth_chainId')), { plugin: 'outside', message: /called next\(\)/ })
+  await t.rejects(async () => network.run(fakeCall('eth_chainId')), { plugin: 'outside', message: /called next\(\)/ })
   const working = await build({ admit: () => undefined, offers: () => false })
   t.same([working.network.admit(fakeOrigin()), valueOrErrorCode(await working.network.run(fakeCall('eth_chainId')))], [undefined, '0x1'])
   t.same(working.network.describeMethods(), [], 'what a plugin refuses is not described')

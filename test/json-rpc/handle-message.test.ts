@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Cancellation } from '../../src/plugin/call.ts'
 import type { Call, Json, Signal } from '../../src/plugin/call.ts'
-import type { Next } from '../../src/plugin/plugin.ts'
+import type { DirectNext, Next } from '../../src/plugin/plugin.ts'
 import { isFailure, refuse } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse } from '../../src/json-rpc/handle-message.ts'
@@ -11,6 +11,7 @@ import { bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/serialize-respons
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { ParseMessage } from '../../src/json-rpc/parse-message.ts'
+import type { BatchMemory } from '../../src/json-rpc/run-batch.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { isJsonObject } from '../../src/util/json.ts'
 import { fakeOrigin, TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
@@ -36,13 +37,13 @@ const runEnvelope: Next = async ({ message }) => {
 }
 
 interface HandlerOverrides {
-  readonly run?: Next
+  readonly run?: DirectNext
   readonly log?: TestLog
   readonly limits?: object
   readonly parse?: ParseMessage
   readonly clock?: TestClock
   readonly signal?: Signal
-  readonly memory?: CallerMemory
+  readonly memory?: BatchMemory
 }
 
 /** One parser for all tests: what it has cached must not change a response. */
@@ -386,6 +387,21 @@ t.test('the responses of a batch', async t => {
     t.ok(refunds.every(outcome => outcome === 'unavailable'))
     t.equal(replies.filter(isFailure).length, refused.length)
     t.equal(budget.reservedBytes, 0)
+  })
+
+  t.test('that are known at once need no room but that of one call', async t => {
+    let reservedCalls = 0
+    const memory = {
+      reserve: () => true,
+      release: () => undefined,
+      reserveCall: () => (reservedCalls += 1) > 0,
+      releaseCalls: () => undefined,
+    }
+    const run = () => resultOf('"0x1"')
+    t.equal(await handleToText(batch, { run, memory }), batchOf(...Array.from({ length: count }, (_, i) => successText(`${i}`))))
+    t.equal(reservedCalls, 0)
+    await handleToText(batch, { run: async () => run(), memory })
+    t.ok(reservedCalls > 0)
   })
 
   t.test('need room for each call in flight: without it, fewer calls run at the same time', async t => {

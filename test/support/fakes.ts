@@ -76,8 +76,12 @@ export class VerifiedHeads extends HeadTracker {
   override chainCheckOf = (): ChainCheck => ({ result: 'passed' })
 }
 
+export interface TestStage extends Stage<ContextKey, ContextKey> {
+  readonly handle: (call: Call<ContextKey>, next: Next<ContextKey>) => Promise<Reply>
+}
+
 /** Creates a stage of the plugin with fake services; a service that is neither given nor listed here is undefined. */
-export const createStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
+export const createStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): TestStage => {
   const base = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000 },
     clock: new TestClock(),
@@ -98,5 +102,6 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
   const heads = base.heads ?? new VerifiedHeads({ ...base, ...base.network })
   const created = plugin.create(options as never, { ...base, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.
-  return (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
+  const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
+  return { ...stage, handle: async (call, next) => stage.handle(call, next) }
 }

@@ -546,8 +546,10 @@ t.test('callers for whom two plugins vary never share an answer, whatever text t
     upstreamClientOf: () => undefined,
   } as unknown as HostServices // the part that is used here
   const { network } = await buildNetwork(config as never, host)
-  const request = (headers: Record<string, string>) =>
-    network?.run({ ...fakeCall('eth_gasPrice'), origin: fakeOrigin({ headers }) }).then(reply => 'cache' in reply && reply.cache)
+  const request = async (headers: Record<string, string>) => {
+    const reply = await network?.run({ ...fakeCall('eth_gasPrice'), origin: fakeOrigin({ headers }) })
+    return reply?.cache
+  }
   t.same([await request({ a: 'x\n', b: 'y' }), await request({ a: 'x\n', b: 'y' })], ['miss', 'hit'])
   t.same([await request({ a: 'x', b: '\ny' }), await request({ a: 'x', b: 'y' })], ['miss', 'miss'])
 })
