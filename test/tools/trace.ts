@@ -43,6 +43,8 @@ const createPostCall =
 const traceCall = async (recorder: CoverageRecorder, postCall: PostCall, nextBody: () => string): Promise<CallCoverage> => {
   const samples: CallCoverage[] = []
   while (samples.length < samplesPerCall) {
+    // What is due every 500 ms, such as the check whether keys have changed, is done with this call.
+    await postCall(nextBody())
     await pause(settleMs)
     await recorder.take()
     await postCall(nextBody())
