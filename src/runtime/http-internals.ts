@@ -81,20 +81,22 @@ interface ParsedSocket extends Socket {
   readonly parser?: Record<string, unknown> | null
 }
 
+/** Node's functions for the parts of a body, and for the head of the next request. */
+const inputFunctions = ['parserOnBody', 'parserOnHeadersComplete']
+
 /**
- * Drops the rest of what has been read from a connection, and what is still read from it, as parts of a body that no listener gets: Node
- * parses 64 KiB at once, up to 11,000 chunks, each 2 us. Nothing ends that, neither to pause nor to destroy the socket. Does
- * nothing where Node keeps the function elsewhere. Node gives the parser to another connection when this one closes, and at an upgrade:
- * then, the function that is returned must be called at once, or the other connection has no bodies.
+ * Drops the rest of what has been read from a connection, and what is still read from it, as parts of bodies and as requests that no listener
+ * gets: Node parses 64 KiB at once, up to 11,000 chunks or 2,500 requests. Nothing ends that, neither to pause nor to destroy the socket. Does
+ * nothing where Node keeps the functions elsewhere. Node gives the parser to another connection when this one closes, and at an upgrade:
+ * then, the function that is returned must be called at once, or the other connection has no requests.
  */
-export const dropBody = (socket: ParsedSocket): (() => void) => {
+export const dropInput = (socket: ParsedSocket): (() => void) => {
   const { parser } = socket
-  const name = Object.keys(parser ?? {}).find(key => isNamed(parser?.[key], 'parserOnBody'))
-  if (parser === null || parser === undefined || name === undefined) return () => undefined
-  const onBody = parser[name]
-  parser[name] = undefined
+  if (parser === null || parser === undefined) return () => undefined
+  const dropped = Object.entries(parser).filter(([, value]) => inputFunctions.some(name => isNamed(value, name)))
+  for (const [key] of dropped) parser[key] = undefined
   const restore = (): void => {
-    parser[name] = onBody
+    for (const [key, value] of dropped) parser[key] = value
   }
   socket.once('close', restore)
   return restore

@@ -31,6 +31,7 @@ import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
 import { acceptPending, paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
+import { paceRequests } from './request-pacing.ts'
 import { ResponseCompressor } from './response-compressor.ts'
 import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
@@ -107,7 +108,7 @@ export const openRpcListener = async ({
     accessLog,
   }
   const wsConnections = new WsConnections(services, clock)
-  const server = createRpcServer(services, createRpcHost(services, wsConnections).callback(), tls)
+  const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsConnections).callback()), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { dropBody } from '../runtime/http-internals.ts'
+import { dropInput } from '../runtime/http-internals.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { RequestOrigin } from './rpc-request.ts'
@@ -94,11 +94,11 @@ class HttpConnection {
     })
   }
 
-  /** What has been read already of a body is dropped. */
+  /** What has been read already, of a body or of requests behind it, is dropped. */
   stop(): void {
     if (this.#isStopped) return
     this.#isStopped = true
-    this.#restoreParser = dropBody(this.#socket)
+    this.#restoreParser = dropInput(this.#socket)
     this.#pause()
   }
 
@@ -131,7 +131,7 @@ class HttpConnection {
 }
 
 /** Node does not close a response that waits behind others of its connection (pipelining) when that connection closes. */
-const closeResponseWithSocket = (socket: Socket, res: ServerResponse): void => {
+export const closeResponseWithSocket = (socket: Socket, res: ServerResponse): void => {
   const close = () => {
     res.destroy()
     res.emit('close')

@@ -9,6 +9,7 @@ import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { paceConnections } from '../../src/server/connection-pacing.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
+import { paceRequests } from '../../src/server/request-pacing.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import { ResponseCompressor } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
@@ -82,7 +83,7 @@ host.middleware.unshift(({ req }, next) => {
   entered.push(`${req.method} ${req.url}`)
   return next()
 })
-const server = createRpcServer(services, host.callback()).listen(0, '127.0.0.1')
+const server = createRpcServer(services, paceRequests(services, host.callback())).listen(0, '127.0.0.1')
 paceConnections(server, { scheduler, trustedProxies: ['127.0.0.2'], isTls: false })
 await once(server, 'listening')
 wsConnections.start()
@@ -332,6 +333,71 @@ t.test('after a body in too many short chunks, nothing more is read from the con
     for (let i = 0; i < 3; i += 1) t.equal(await statusOf(call('good')), 200)
     t.match(await raw.received, /^HTTP\/1.1 400 (?![^]*HTTP\/1.1)/)
   })
+})
+
+t.test('requests behind another one of their connection', async t => {
+  const openIdle = async () => {
+    const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    raw.write(call('good'))
+    await raw.waitFor(/\}$/)
+    return raw
+  }
+
+  t.test('are served in the turn of their address, refused ones too, and answered in order', async t => {
+    const raw = await openIdle()
+    scheduler.hold()
+    raw.write(call('late') + requestText('GET /nothing') + call('good'))
+    await waitUntil(() => scheduler.waiting.length === 2)
+    t.same(scheduler.waiting, Array(2).fill({ owner: '127.0.0.1', units: 1 }))
+    scheduler.release()
+    const text = await raw.waitFor(/(?:HTTP\/1.1 [^]*){4}\}$/)
+    t.same(
+      [...text.matchAll(/HTTP\/1.1 (\d+)/g)].map(([, status]) => status),
+      ['200', '200', '404', '200'],
+    )
+    raw.close()
+  })
+
+  t.test('for which there is no room are dropped behind the first that is refused so, and the connection closes', async t => {
+    const raw = await openIdle()
+    entered.length = 0
+    const { memoryBudget } = services
+    const reservedBytes = memoryBudget.freeBytes - 60_000
+    t.ok(memoryBudget.reserve(reservedBytes))
+    raw.write(call('late') + requestText('GET /nothing').repeat(500))
+    const text = await raw.received
+    t.match(text, /HTTP\/1.1 503 [^]*Connection: close\r\n[^]*too many bytes are in flight[^]*\}$/)
+    t.ok(entered.length < 10, `${entered.length} requests`)
+    await waitUntil(() => memoryBudget.reservedBytes === reservedBytes)
+    memoryBudget.release(reservedBytes)
+    for (let i = 0; i < 3; i += 1) t.equal(await statusOf(call('good')), 200, 'other connections get their requests')
+  })
+
+  t.test('whose caller leaves before their turn are not served', async t => {
+    const raw = await openIdle()
+    scheduler.hold()
+    entered.length = 0
+    raw.write(call('late') + call('good'))
+    await waitUntil(() => scheduler.waiting.length === 1)
+    raw.close()
+    await waitUntil(() => services.memoryBudget.reservedBytes === 0)
+    scheduler.release()
+    await services.activeRequests.whenIdle()
+    t.equal(entered.length, 1)
+  })
+})
+
+t.test('a request with hundreds of headers is served in the turn of its address', async t => {
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  raw.write(call('good'))
+  await raw.waitFor(/\}$/)
+  scheduler.hold()
+  raw.write(requestText('GET /nothing', ...Array.from({ length: 300 }, (_, i) => `x-${i}: y`)))
+  await waitUntil(() => scheduler.waiting.length > 0)
+  t.same(scheduler.waiting, [{ owner: '127.0.0.1', units: 3 }])
+  scheduler.release()
+  t.match(await raw.waitFor(/HTTP\/1.1 404 [^]*\}$/), /not found/)
+  raw.close()
 })
 
 t.test('a request whose caller leaves while its key is looked up holds nothing afterwards', async () => {
