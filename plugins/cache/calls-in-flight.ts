@@ -1,4 +1,4 @@
-import { Cancellation, onAbort } from '../../src/plugin/plugin.ts'
+import { Cancellation, onAbort, resultMemoryOf } from '../../src/plugin/plugin.ts'
 import type { Call, ChainSnapshot, DirectNext, Reply, Services, SpanReference } from '../../src/plugin/plugin.ts'
 
 /** What was known when a call began: a later call may expect more of the answer. */
@@ -44,6 +44,8 @@ class SharedCall {
   readonly #reply: Promise<Reply>
   readonly #cancellation = new Cancellation()
   #waitingCallers = 0
+  /** To the first caller, who holds the memory of the result. Each further caller is a holder more. */
+  #isDelivered = false
 
   constructor(
     { versions, span }: { readonly versions: KnownVersions; readonly span: SpanReference | undefined },
@@ -74,7 +76,10 @@ class SharedCall {
       if (this.#waitingCallers === 0) this.#cancellation.abort()
     })
     try {
-      return await this.#reply
+      const reply = await this.#reply
+      if (this.#isDelivered) resultMemoryOf(reply)?.addHolder()
+      this.#isDelivered = true
+      return reply
     } finally {
       stopListening()
     }

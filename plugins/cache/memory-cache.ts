@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import { ChunkedBytes, copyReply, isFailure, metricDefinitions, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, RawJson, Reply, Result, Services } from '../../src/plugin/plugin.ts'
+import { ChunkedBytes, copyReply, isFailure, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, RawJson, Reply, Result, ResultMemory, Services } from '../../src/plugin/plugin.ts'
 import type { CacheQuery } from './finality.ts'
 import { ReplyValidity, isCacheable } from './validity.ts'
 import type { CacheMiss, Validity } from './validity.ts'
@@ -14,6 +14,8 @@ export interface MemoryCacheOptions {
 interface CachedReply {
   readonly reply: Reply
   readonly validity: Validity
+  /** Of a long result, which the entry holds. */
+  readonly memory: ResultMemory | undefined
 }
 
 /** What stores final answers for longer than a memory does. */
@@ -46,7 +48,9 @@ export class MemoryCache {
   /** The reply for later callers, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
   get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
-    return cached !== undefined && this.#validity.includes(cached.validity, snapshot, isInStep) ? cached.reply : undefined
+    if (cached === undefined || !this.#validity.includes(cached.validity, snapshot, isInStep)) return undefined
+    cached.memory?.addHolder()
+    return cached.reply
   }
 
   store(miss: CacheMiss, reply: Reply): void {
@@ -56,8 +60,17 @@ export class MemoryCache {
     const validity = this.#validity.of(miss, reply)
     if (validity === undefined) return
     const { ttlMs, finalityVersion } = validity
-    this.#replies.set(key, { reply: asCacheHit(reply), validity }, ttlMs === undefined ? {} : { ttl: ttlMs })
+    this.#set(key, { reply: asCacheHit(reply), validity }, ttlMs)
     if (isNewResult && finalityVersion !== undefined) this.#secondLevelCache?.store(miss, reply, snapshot)
+  }
+
+  #set(key: string, { reply, validity }: Pick<CachedReply, 'reply' | 'validity'>, ttlMs: number | undefined): void {
+    const memory = resultMemoryOf(reply)
+    const entry = { reply, validity, memory }
+    memory?.addHolder()
+    this.#replies.set(key, entry, ttlMs === undefined ? {} : { ttl: ttlMs })
+    // What is too long for an entry is not stored.
+    if (memory !== undefined && this.#replies.peek(key) !== entry) memory.release()
   }
 }
 
@@ -77,6 +90,7 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock, method
         sizeCalculation: ({ reply }, key) => (isFailure(reply) ? 0 : reply.result.byteLength) + 2 * key.length + entryOverheadBytes,
         perf: { now: () => clock.monotonic() },
         ttlResolution: 0,
+        dispose: ({ memory }) => void memory?.release(),
       }),
   )
 }

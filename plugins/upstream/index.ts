@@ -11,6 +11,7 @@ import {
   toHexQuantity,
   onAbort,
   refuse,
+  resultMemoryOf,
 } from '../../src/plugin/plugin.ts'
 import type {
   Call,
@@ -134,6 +135,7 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
       const checked = await (requested.result === 'blockNumber'
         ? withReportedHeight(reply, target.name, heads)
         : checkResult(reply, { method: requested, request, logs }, results))
+      if (isFailure(checked)) resultMemoryOf(reply)?.release()
       if (isFailure(checked) && checked.kind === 'unavailable')
         log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
       return checked

@@ -13,7 +13,7 @@ import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory } from './run-batch.ts'
 import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-message.ts'
-import { serializeBatch, serializeResponse } from './serialize-response.ts'
+import { releaseBody, serializeBatch, serializeResponse } from './serialize-response.ts'
 import type { ResponseBody } from './serialize-response.ts'
 
 /** What messages to one network are handled with. */
@@ -202,6 +202,7 @@ interface Replacement {
 
 const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: Replacement, origin: Origin): HandledRequest => {
   let reply = refusal
+  releaseBody(replaced?.body)
   try {
     const { source, credits, quota, charge } = replaced?.reply ?? refusal
     const isPaid = refusal.kind === 'tooLarge' && (source === 'node' || source === 'partner')

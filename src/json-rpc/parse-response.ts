@@ -77,6 +77,11 @@ export class ResponseParser {
     return envelope?.result === openMember && (envelope.id === undefined || equalsLiteral(this.#buffer.rawJson, envelope.id, String(id)))
   }
 
+  /** Frees the bytes; finish() has returned no result, and will not be called. */
+  discard(): void {
+    this.#buffer.discard()
+  }
+
   /** The response is complete; `id` is the id of the request. */
   finish(id: number): ParsedResponse {
     const error = this.#scanner.end()

@@ -1,4 +1,5 @@
-import { ChunkedBytes, chunksOf, toLatin1 } from '../json/chunked-bytes.ts'
+import { ChunkedBytes, chunksOf, memoryOf, toLatin1 } from '../json/chunked-bytes.ts'
+import type { ResultMemory } from '../json/result-memory.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply, RpcError } from '../plugin/reply.ts'
 import { stringifyJson } from '../util/json.ts'
@@ -9,6 +10,8 @@ export interface ResponseBody {
   readonly chunks: readonly (string | Uint8Array)[]
   /** Bytes of all chunks together. */
   readonly byteLength: number
+  /** Of the long results, which the body holds: for releaseBody(). */
+  readonly memory?: readonly ResultMemory[] | undefined
 }
 
 /** The response to one call. `id` is the caller's id as it came; a result is sent as the node wrote it. */
@@ -16,9 +19,17 @@ export const serializeResponse = (id: string, reply: Reply): ResponseBody => {
   const isError = isFailure(reply)
   const value = isError ? serializeError(reply.error) : reply.result
   const prefix = `{"jsonrpc":"2.0","id":${id},"${isError ? 'error' : 'result'}":`
-  if (value instanceof ChunkedBytes) return { chunks: [prefix, ...chunksOf(value), '}'], byteLength: prefix.length + value.byteLength + 1 }
+  if (value instanceof ChunkedBytes) {
+    const memory = memoryOf(value)
+    const body = { chunks: [prefix, ...chunksOf(value), '}'], byteLength: prefix.length + value.byteLength + 1 }
+    return memory === undefined ? body : { ...body, memory: [memory] }
+  }
   return { chunks: [prefix, value, '}'], byteLength: prefix.length + value.length + 1 }
 }
+
+/** No byte of the body is read any more: it has been sent, or will not be. Called once. Returns how many bytes are freed. */
+export const releaseBody = (body: Pick<ResponseBody, 'memory'> | undefined): number =>
+  body?.memory?.reduce((sum, each) => sum + each.release(), 0) ?? 0
 
 /** As bytes where it is not ASCII. A refusal that is returned again and again is serialized once. */
 const serializeError = memoizeFrozen(({ code, message, data }: RpcError) =>
@@ -30,6 +41,7 @@ const toAsciiOrBytes = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.te
 /** The response to a batch. Short chunks are copied together, as to send a chunk costs more than to copy it. */
 export const serializeBatch = (bodies: readonly ResponseBody[]): ResponseBody => {
   const chunks: (string | Uint8Array)[] = []
+  const memory: ResultMemory[] = []
   let byteLength = 1
   let text = '['
   for (const body of bodies) {
@@ -41,11 +53,12 @@ export const serializeBatch = (bodies: readonly ResponseBody[]): ResponseBody =>
         text = ''
       }
     }
+    if (body.memory !== undefined) memory.push(...body.memory)
     text += ','
     byteLength += body.byteLength + 1
   }
   chunks.push(`${text.slice(0, -1)}]`)
-  return { chunks, byteLength }
+  return { chunks, byteLength, memory }
 }
 
 const maxCopiedBytes = 16_384

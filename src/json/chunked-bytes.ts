@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { FreedResultError, ResultMemory } from './result-memory.ts'
 
 /** JSON text as bytes: in one array, or, where it is long and arrived in chunks, in these. */
 export type RawJson = Uint8Array | ChunkedBytes
@@ -12,13 +13,17 @@ const maxContiguousBytes = 16_384
  */
 export class ChunkedBytes {
   readonly byteLength: number
-  readonly #chunks: readonly Uint8Array[]
+  readonly #ownChunks: readonly Uint8Array[]
   /** Where each chunk begins. */
   readonly #offsets: readonly number[]
 
-  constructor(chunks: readonly Uint8Array[]) {
+  readonly #memory: ResultMemory | undefined
+
+  /** `memory`: where chunks are that are freed once nobody reads them any more. */
+  constructor(chunks: readonly Uint8Array[], memory?: ResultMemory) {
     let length = 0
-    this.#chunks = chunks
+    this.#ownChunks = chunks
+    this.#memory = memory
     this.#offsets = chunks.map(chunk => (length += chunk.length) - chunk.length)
     this.byteLength = length
   }
@@ -26,6 +31,16 @@ export class ChunkedBytes {
   /** Use chunksOf(). */
   static chunksOf(json: ChunkedBytes): readonly Uint8Array[] {
     return json.#chunks
+  }
+
+  /** Use memoryOf(). */
+  static memoryOf(json: ChunkedBytes): ResultMemory | undefined {
+    return json.#memory
+  }
+
+  get #chunks(): readonly Uint8Array[] {
+    if (this.#memory?.isFreed === true) throw new FreedResultError()
+    return this.#ownChunks
   }
 
   at(offset: number): number | undefined {
@@ -40,7 +55,7 @@ export class ChunkedBytes {
       const from = this.#offsets[i]!
       parts.push(this.#chunks[i]!.subarray(Math.max(0, start - from), end - from))
     }
-    return toRawJson(parts)
+    return toRawJson(parts, this.#memory)
   }
 
   /** The last chunk that begins at the offset or before it. */
@@ -62,20 +77,31 @@ class ReadOnlyBytes extends ChunkedBytes {
   }
 }
 
-/** The same text for a plugin that must not change it: a copy, or, above 16 KiB, bytes that are copied when they are read. */
-export const toReadOnly = (json: RawJson): RawJson =>
-  json instanceof ReadOnlyBytes ? json : json.byteLength > maxContiguousBytes ? new ReadOnlyBytes(chunksOf(json)) : copyOf(json)
+/**
+ * The same text for a plugin that must not change it, and may keep it: a copy, or, above 16 KiB, bytes that are copied when they are read,
+ * and are never freed but by the garbage collector.
+ */
+export const toReadOnly = (json: RawJson): RawJson => {
+  if (json instanceof ReadOnlyBytes) return json
+  if (json.byteLength <= maxContiguousBytes) return copyOf(json)
+  memoryOf(json)?.addHolder()
+  return new ReadOnlyBytes(chunksOf(json))
+}
 
-/** The same text, which nobody who has the bytes of `json` can change. Chunks are private already. */
-export const toOwn = (json: RawJson): RawJson => (json instanceof ChunkedBytes ? json : copyOf(json))
+/** The same text, which nobody who has the bytes of `json` can change, and who may keep them. Chunks are private already. */
+export const toOwn = (json: RawJson): RawJson => {
+  if (!(json instanceof ChunkedBytes)) return copyOf(json)
+  memoryOf(json)?.addHolder()
+  return json
+}
 
 const copyOf = (json: RawJson): Buffer => Buffer.from(toBuffer(json))
 
 /** The text that these chunks are. */
-export const toRawJson = (chunks: readonly Uint8Array[]): RawJson => {
+export const toRawJson = (chunks: readonly Uint8Array[], memory?: ResultMemory): RawJson => {
   const [first] = chunks
   if (first !== undefined && chunks.length === 1) return first
-  const chunked = new ChunkedBytes(chunks)
+  const chunked = new ChunkedBytes(chunks, memory)
   return chunked.byteLength <= maxContiguousBytes ? toBuffer(chunked) : chunked
 }
 
@@ -88,6 +114,10 @@ export const toBuffer = (json: RawJson): Buffer =>
       : Buffer.from(json.buffer, json.byteOffset, json.byteLength)
 
 export const chunksOf = (json: RawJson): readonly Uint8Array[] => (json instanceof ChunkedBytes ? ChunkedBytes.chunksOf(json) : [json])
+
+/** The memory of a result above 256 KiB, which its holders release; undefined where it is left to the garbage collector. */
+export const memoryOf = (json: RawJson): ResultMemory | undefined =>
+  json instanceof ChunkedBytes ? ChunkedBytes.memoryOf(json) : undefined
 
 /** The bytes as text of one character per byte: offsets stay, and any bytes come back unchanged. */
 export const toLatin1 = (json: RawJson, start = 0, end = json.byteLength): string =>
@@ -121,6 +151,7 @@ export const maxBytesPerTurn = 1_048_576
 
 /** A chunk costs some hundred bytes, and its place in each write: shorter chunks are copied together. */
 const minUncopiedBytes = 16_384
+/** The memory of longer texts is released by their holders. */
 const maxSlabBytes = 262_144
 
 /** One for all: to make an array of bytes takes 0.2 us, even of none. */
@@ -136,6 +167,8 @@ export class ChunkBuffer {
   #slabUsedBytes = 0
   /** Where in the slab the last chunk begins, if it is in the slab and may grow. */
   #openChunkStart: number | undefined
+  /** Of the slabs, from the first of the most bytes on. */
+  #memory: ResultMemory | undefined
 
   /** `expectedBytes`: how many bytes there will be, where that is known. */
   constructor(expectedBytes: number) {
@@ -149,7 +182,12 @@ export class ChunkBuffer {
   }
 
   get rawJson(): RawJson {
-    return toRawJson(this.#chunks)
+    return toRawJson(this.#chunks, this.#memory)
+  }
+
+  /** Frees the bytes, which nobody else has got. */
+  discard(): void {
+    this.#memory?.release()
   }
 
   #append(chunk: Uint8Array): void {
@@ -176,7 +214,10 @@ export class ChunkBuffer {
     const announcedBytes = this.#expectedBytes - this.byteLength
     const moreBytes = this.byteLength === 0 ? 0 : Math.max(this.byteLength, minUncopiedBytes)
     const slabBytes = announcedBytes > 0 ? announcedBytes : Math.max(minBytes, moreBytes)
-    this.#slab = Buffer.allocUnsafeSlow(Math.min(slabBytes, maxSlabBytes))
+    const slab = Buffer.allocUnsafeSlow(Math.min(slabBytes, maxSlabBytes))
+    if (slab.length === maxSlabBytes) this.#memory ??= new ResultMemory()
+    this.#memory?.addSlab(slab.buffer)
+    this.#slab = slab
     this.#slabUsedBytes = 0
     this.#openChunkStart = undefined
   }

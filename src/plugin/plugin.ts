@@ -33,6 +33,7 @@ export type { MaybePromise } from '../util/async.ts'
 
 export { ChunkedBytes, isJsonNull, toBuffer } from '../json/chunked-bytes.ts'
 export type { RawJson } from '../json/chunked-bytes.ts'
+export type { ResultMemory } from '../json/result-memory.ts'
 export { CircuitBreaker } from '../services/circuit-breaker.ts'
 export type { CallOutcome, CircuitBreakerOptions } from '../services/circuit-breaker.ts'
 export { LatencyTracker } from '../services/upstream-client/latency-tracker.ts'

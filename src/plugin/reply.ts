@@ -1,5 +1,7 @@
 import type { Json } from './call.ts'
+import { memoryOf } from '../json/chunked-bytes.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
+import type { ResultMemory } from '../json/result-memory.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { refusals, tooManyResultsMessage } from './error-table.ts'
 import type { Fault, RefusalKind, Source } from './error-table.ts'
@@ -160,6 +162,12 @@ export const refuseUnknownMethod = (name: string): Failure => {
 }
 
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
+
+/**
+ * The memory of a result above 256 KiB as its node sent it. A reply is one holder of it. Whoever returns the reply to several callers, or keeps
+ * it, adds holders; whoever drops it releases the memory.
+ */
+export const resultMemoryOf = (reply: Reply): ResultMemory | undefined => (isFailure(reply) ? undefined : memoryOf(reply.result))
 
 /**
  * The rule of charging: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is

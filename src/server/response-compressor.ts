@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { createGzip } from 'node:zlib'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
+import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
@@ -43,7 +44,7 @@ export class ResponseCompressor {
   }
 
   /** Sends the chunks compressed, no faster than the caller reads. */
-  async send(res: ServerResponse, { chunks }: ResponseBody): Promise<void> {
+  async send(res: ServerResponse, { chunks, memory }: ResponseBody): Promise<void> {
     const pieces = splitIntoPieces(chunks)
     const stream = new GzipStream()
     this.#activeCount += 1
@@ -52,6 +53,7 @@ export class ResponseCompressor {
       const compressed = await this.#onThread(() => stream.compress(next))
       if (compressed.length > 0 && !res.write(compressed)) await this.#whenRead(res)
     }
+    releaseBody({ memory }) // no thread reads a piece
     res.end(await stream.end())
     this.#activeCount -= 1
   }

@@ -2,7 +2,7 @@ import { STATUS_CODES, ServerResponse } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
-import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
+import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import { systemClock } from '../services/clock.ts'
 import type { Clock } from '../services/clock.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
@@ -62,7 +62,10 @@ const sendHttpResponse = (
   memory: CallerMemory | undefined,
 ): void => {
   if (res.headersSent) return
-  if (res.destroyed) return logAborted(services, origin, response)
+  if (res.destroyed) {
+    releaseBody(response.body)
+    return logAborted(services, origin, response)
+  }
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return sendLongResponse(services, res, origin, response, memory)
   const { status, body } = response
@@ -90,15 +93,18 @@ const sendLongResponse = (
   response: RpcResponse,
   memory: CallerMemory | undefined,
 ): void => {
-  const accepted = reserveForResponse(services, res, response, memory)
+  const accepted = reserveForResponse(services, response, memory)
   setSendTimeout(services, res, origin.requestId)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = services.activeRequests.isDraining
   res.writeHead(accepted.status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
   recordResponse(services, origin, accepted, accepted.status)
-  if (accepted.body === undefined) res.end()
-  else if (isCompressed) void services.compressor.send(res, accepted.body)
-  else sendChunks(res, accepted.body)
+  const { body } = accepted
+  if (body === undefined) return void res.end()
+  if (!isCompressed) return sendChunks(res, body, services)
+  const { byteLength } = body
+  res.once('close', () => services.hintGc(byteLength))
+  void services.compressor.send(res, body)
 }
 
 /** The response to an upgrade or to CONNECT: Node's HTTP server no longer serves the connection of such a request. */

@@ -5,6 +5,7 @@ import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
+import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import { minReadBytes, refundCharges } from './rpc-services.ts'
@@ -15,17 +16,16 @@ import type { RpcServices } from './rpc-services.ts'
  * becomes a 503 and the charges are refunded.
  */
 export const reserveForResponse = (
-  services: Pick<RpcServices, 'hintGc' | 'log'>,
-  res: ServerResponse,
+  services: Pick<RpcServices, 'log'>,
   response: RpcResponse,
   memory: CallerMemory | undefined,
 ): RpcResponse => {
   const length = response.body?.byteLength ?? 0
   if (memory?.reserve(length) === false) {
+    releaseBody(response.body)
     refundCharges(services, response.replies, 'unavailable')
     return failureResponse(overloaded(), response.id)
   }
-  res.once('close', () => services.hintGc(length))
   return response
 }
 
@@ -65,8 +65,10 @@ export const maxSentBytesPerTurn = 1_048_576
  * takes as long as all else. The response ends only when all chunks have been flushed: a server that stops closes connections whose
  * response has ended, even if the caller has not read it yet.
  */
-export const sendChunks = (res: ServerResponse, { chunks }: ResponseBody): void => {
-  const parts = splitByTurn(chunks)
+export const sendChunks = (res: ServerResponse, body: ResponseBody, { hintGc }: Pick<RpcServices, 'hintGc'>): void => {
+  // Only then does the system read none of the chunks: of a caller that leaves, a chunk may have been written in part.
+  res.once('close', () => hintGc(body.byteLength - releaseBody(body)))
+  const parts = splitByTurn(body.chunks)
   const sendPart = (): void => {
     if (res.destroyed) return
     const part = parts.shift() ?? []

@@ -7,6 +7,7 @@ import type { Log } from '../services/log.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { handleMessage, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
+import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
@@ -107,7 +108,7 @@ export class WsConnection {
 
   /** An error about the API key closes the connection. */
   sendResponse({ id, body, replies }: RpcResponse): void {
-    if (this.#socket.readyState !== this.#socket.OPEN) return
+    if (this.#socket.readyState !== this.#socket.OPEN) return void releaseBody(body)
     if (body !== undefined && !this.#enqueue(body)) this.#sendOverloaded(id, replies)
     else for (const reply of replies) reply.onSent?.()
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {

@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
-import { bodyToLatin1 } from '../json-rpc/serialize-response.ts'
+import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
-import type { CallerMemory } from '../services/memory-budget.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import { minReadBytes } from './rpc-services.ts'
-import type { RpcServices } from './rpc-services.ts'
 import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
 import type { Frame } from './ws-frames.ts'
+import { WsResponseMemory } from './ws-response-memory.ts'
+import type { WsResponseMemoryOptions } from './ws-response-memory.ts'
 
 /** A response up to this length is one frame, written as one text. */
 const maxSingleFrameBytes = 16_384
@@ -28,9 +28,7 @@ const maxQueuedResponses = 200
 const framesPerTurn = 8
 
 /** The services that a send queue uses. */
-export interface WsSendQueueOptions extends Pick<RpcServices, 'activeRequests' | 'hintGc'> {
-  /** Of the WebSocket. */
-  readonly memory: CallerMemory
+export interface WsSendQueueOptions extends WsResponseMemoryOptions {
   /** How long a caller with too many queued bytes may read less than the least speed, in ms of the system's clock. */
   readonly sendTimeoutMs: number
   /** Called when the caller has read, and fewer bytes are queued. */
@@ -53,8 +51,7 @@ export class WsSendQueue {
   #remainingBytes = 0
   /** Bytes of all other responses in the queue. */
   #queuedBytes = 0
-  /** Queued responses whose bytes are reserved, until they are sent. */
-  readonly #reserved = new Set<ResponseBody>()
+  readonly #responseMemory: WsResponseMemory
   /** Reserved bytes of short responses that the socket holds, as the caller does not read them at once. */
   #socketBytes = 0
   /** Since the caller last read, the memory budget had no room for a response. */
@@ -71,8 +68,12 @@ export class WsSendQueue {
     this.#socket = socket
     this.#stream = stream
     this.#options = options
+    this.#responseMemory = new WsResponseMemory(options)
     stream.on('drain', () => this.#onDrain())
-    socket.on('close', () => this.discard())
+    socket.on('close', () => {
+      this.discard()
+      this.#responseMemory.onClosed()
+    })
   }
 
   /** Are so many bytes or responses queued behind the current one that no more calls should be read? */
@@ -87,7 +88,9 @@ export class WsSendQueue {
       this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
       return true
     }
-    return this.#pendingClose !== undefined || this.#enqueue(body)
+    if (this.#pendingClose === undefined && this.#enqueue(body)) return true
+    releaseBody(body)
+    return this.#pendingClose !== undefined
   }
 
   /** Sends the short error in place of a response that was not accepted. While the caller does not read it, no further calls are read. */
@@ -108,7 +111,7 @@ export class WsSendQueue {
   discard(): void {
     this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
     this.#updateSendTimer()
-    for (const body of this.#reserved) this.#release(body)
+    this.#responseMemory.discard()
     this.#releaseSocketBytes()
   }
 
@@ -161,7 +164,7 @@ export class WsSendQueue {
     if (this.#remainingFrames === undefined) this.#queuedBytes -= body.byteLength
     if (body.byteLength <= maxSingleFrameBytes) {
       this.#queue.shift()
-      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', () => this.#release(body))
+      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', error => this.#responseMemory.onWritten(body, error))
       return
     }
     this.#remainingFrames ??= this.#startFrames(body)
@@ -172,7 +175,7 @@ export class WsSendQueue {
     this.#remainingFrames = undefined
     this.#queue.shift()
     // Until then a part of the response keeps the memory of the whole.
-    this.#stream.write(payload, () => this.#release(body))
+    this.#stream.write(payload, error => this.#responseMemory.onWritten(body, error))
   }
 
   #startFrames(body: ResponseBody): Frame[] {
@@ -205,22 +208,9 @@ export class WsSendQueue {
   }
 
   #reserve(body: ResponseBody): boolean {
-    const { memory, activeRequests } = this.#options
-    if (!memory.reserve(body.byteLength)) {
-      this.#isOverloaded = this.#stream.writableNeedDrain
-      return false
-    }
-    activeRequests.begin()
-    this.#reserved.add(body)
-    return true
-  }
-
-  #release(body: ResponseBody): void {
-    const { memory, activeRequests, hintGc } = this.#options
-    if (!this.#reserved.delete(body)) return
-    memory.release(body.byteLength)
-    hintGc(body.byteLength)
-    activeRequests.end()
+    const isReserved = this.#responseMemory.reserve(body)
+    if (!isReserved) this.#isOverloaded = this.#stream.writableNeedDrain
+    return isReserved
   }
 
   #reserveSocketBytes({ byteLength }: ResponseBody): boolean {

@@ -1,7 +1,8 @@
 import assert, { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { ChunkBuffer, ChunkedBytes, toBuffer, toRawJson } from '../../src/json/chunked-bytes.ts'
+import { ChunkBuffer, ChunkedBytes, chunksOf, memoryOf, toBuffer, toOwn, toRawJson, toReadOnly } from '../../src/json/chunked-bytes.ts'
+import { createLongResult } from '../support/long-result.ts'
 
 t.test('chunks are what one array would be', async t => {
   const chunks = fc.array(fc.oneof(fc.nat(300), fc.integer({ min: 16_000, max: 70_000 })), { minLength: 1, maxLength: 9 })
@@ -26,4 +27,43 @@ t.test('chunks are what one array would be', async t => {
   )
   fc.assert(property, { numRuns: 300 })
   t.strictSame(toRawJson([]), Buffer.from(''))
+})
+
+t.test('a text above 256 KiB', async t => {
+  t.test('is freed at once when its last holder releases it, and whoever still has bytes of it has none', async t => {
+    const { result, memory } = createLongResult(6_000_000)
+    const [part, chunks] = [result.subarray(2, 2_000_000), chunksOf(result)]
+    memory.addHolder()
+    t.equal(memory.release(), 0)
+    t.ok(toBuffer(result).equals(Buffer.alloc(6_000_000, '0')))
+    const heldBytes = process.memoryUsage().arrayBuffers
+    t.equal(memory.release(), 6_000_000)
+    t.ok(heldBytes - process.memoryUsage().arrayBuffers >= 6_000_000, 'before any collection')
+    t.ok(chunks.every(({ length }) => length === 0))
+    for (const text of [result, part]) {
+      t.throws(() => toBuffer(text), /has been freed/)
+      t.throws(() => text.at(0), /has been freed/)
+      t.throws(() => text.subarray(0, 1), /has been freed/)
+    }
+    t.throws(() => memory.release(), /has been freed/)
+    t.throws(() => memory.addHolder(), /has been freed/)
+  })
+
+  t.test('is not freed where a plugin from outside may have kept it', async t => {
+    for (const share of [toReadOnly, toOwn]) {
+      const { result, memory } = createLongResult(600_000)
+      const kept = share(result)
+      t.equal(memory.release(), 0)
+      t.ok(toBuffer(kept).equals(Buffer.alloc(600_000, '0')))
+    }
+    t.equal(memoryOf(toReadOnly(createLongResult(600_000).result)), undefined, 'nor can the plugin free it')
+  })
+})
+
+t.test('a shorter text is left to the garbage collector', async t => {
+  for (const isAnnounced of [true, false]) {
+    const buffer = new ChunkBuffer(isAnnounced ? 200_000 : 0)
+    for (let i = 0; i < 20; i++) buffer.push(Buffer.alloc(10_000, '0'), true)
+    t.equal(memoryOf(buffer.rawJson), undefined)
+  }
 })

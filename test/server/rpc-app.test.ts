@@ -19,8 +19,11 @@ import type { RpcServices } from '../../src/server/rpc-services.ts'
 import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
+import type { RawJson } from '../../src/json/chunked-bytes.ts'
+import type { ResultMemory } from '../../src/json/result-memory.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
+import { createLongResult } from '../support/long-result.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The Koa application, in front of a network whose responses are long.
@@ -35,6 +38,8 @@ interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'mem
   readonly resultBytes?: number
   /** In place of zeros. */
   readonly result?: Buffer
+  /** In place of all other results. */
+  readonly newResult?: () => RawJson
   /** Calls are answered when it resolves. */
   readonly whenAnswered?: Promise<void>
 }
@@ -53,6 +58,7 @@ const openServer = async (
     upstream = 'own',
     resultBytes = defaultResultBytes,
     result,
+    newResult = () => result ?? Buffer.alloc(resultBytes, '0'),
     whenAnswered,
   }: ServerOptions,
 ) => {
@@ -75,7 +81,7 @@ const openServer = async (
   let startedCalls = 0
   const answer = () => ({
     ...fakeResult('0'),
-    result: result ?? Buffer.alloc(resultBytes, '0'),
+    result: newResult(),
     charge,
     credits: 255,
     upstream,
@@ -335,6 +341,76 @@ t.test('the memory of long responses is free as soon as they have been sent, com
     const medianChange = changes.sort((one, other) => one - other)[7] ?? Infinity
     t.ok(medianChange < maxChangeBytes, `${headers}: ${memories}`)
   }
+})
+
+t.test('the memory of a long result is freed once, when the system reads it no more', async t => {
+  const resultBytes = 2 * mib
+  const openWithMemory = async (test: Test, options: ServerOptions = {}) => {
+    const memories: ResultMemory[] = []
+    const newResult = () => {
+      const { result, memory } = createLongResult(options.resultBytes ?? resultBytes, String(memories.length % 10))
+      memories.push(memory)
+      return result
+    }
+    const server = await openServer(test, { newResult, sendTimeoutMs: 60_000, ...options })
+    const whenFreed = (count: number) => waitUntil(() => memories.length >= count && memories.every(({ isFreed }) => isFreed))
+    return { ...server, whenFreed }
+  }
+  const bodyText = (fill: string) => `{"jsonrpc":"2.0","id":1,"result":${fill.repeat(resultBytes)}}`
+  const batch = `[${Array(3).fill('{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}').join()}]`
+
+  t.test('over one connection: single, pipelined and in a batch', async t => {
+    const { caller, call, whenFreed } = await openWithMemory(t)
+    const expected = [bodyText('0'), bodyText('1'), bodyText('2'), `[${['3', '4', '5'].map(bodyText).join()}]`].join('')
+    let received = ''
+    caller.on('data', (bytes: Buffer) => (received += bytes.toString('latin1')))
+    const bodies = () => received.replace(/HTTP\/1\.1 200 OK\r\n[^]*?\r\n\r\n/g, '')
+    call()
+    await whenFreed(1)
+    caller.write(callText() + callText() + callText('', batch))
+    await whenFreed(6)
+    await waitUntil(() => bodies().length >= expected.length)
+    t.ok(bodies() === expected, 'byte for byte')
+  })
+
+  t.test('compressed, also of a caller who leaves in the middle', async t => {
+    const { caller, call, openCaller, whenFreed } = await openWithMemory(t)
+    caller.resume()
+    call(undefined, 'Accept-Encoding: gzip\r\n')
+    await whenFreed(1)
+    const leaving = openCaller()
+    leaving.write(callText('Accept-Encoding: gzip\r\n'))
+    await once(leaving, 'data')
+    leaving.destroy()
+    await whenFreed(2)
+  })
+
+  t.test('of callers who leave in the middle, or before the answer', async t => {
+    const { openCaller, whenFreed } = await openWithMemory(t)
+    const leaving = openCaller()
+    leaving.write(callText() + callText())
+    await once(leaving, 'data')
+    leaving.destroy()
+    await whenFreed(2)
+    let answer = (): void => undefined
+    const late = await openWithMemory(t, { whenAnswered: new Promise(resolve => (answer = resolve)) })
+    late.call()
+    await waitUntil(() => late.startedCalls() === 1)
+    late.caller.destroy()
+    await late.activeRequests.whenIdle()
+    answer()
+    await late.whenFreed(1)
+  })
+
+  t.test('of a response that does not fit the memory budget, and of a batch that is too long', async t => {
+    const small = await openWithMemory(t, { memoryBudget: new MemoryBudget(mib) })
+    small.call()
+    await small.whenFreed(1)
+    const long = await openWithMemory(t, { resultBytes: 8 * mib })
+    long.call(`[${Array(9).fill('{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}').join()}]`)
+    long.caller.resume()
+    await long.whenFreed(9) // 64 MiB fit
+  })
 })
 
 t.test('as many responses are compressed at once as there are threads', async t => {

@@ -5,6 +5,8 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
+import { serializeResponse } from '../../src/json-rpc/serialize-response.ts'
+import type { ResultMemory } from '../../src/json/result-memory.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
@@ -13,6 +15,7 @@ import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
+import { createLongResult } from '../support/long-result.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // One real WebSocket, and a caller that reads as much as a test sets.
@@ -122,6 +125,65 @@ t.test('each call over a WebSocket is a line of the access log, without a status
   await once(caller, 'message')
   t.match(lines, [{ requestId: 'r-1', network: 'net', transport: 'websocket', method: 'eth_call', outcome: 'ok', durationMs: 0 }])
   t.notOk('status' in lines[0]!)
+})
+
+t.test('the memory of a long result is freed once, when the system reads it no more', async t => {
+  const openWithMemory = async (test: Test, sendTimeoutMs = 60_000) => {
+    const opened = await open(test, sendTimeoutMs)
+    const memories: ResultMemory[] = []
+    const send = (count: number) => {
+      for (let i = 0; i < count; i++) {
+        const { result, memory } = createLongResult(2 * mib, String(i))
+        memories.push(memory)
+        const body = serializeResponse('1', { ...fakeResult('0'), result } as Reply)
+        opened.connection.sendResponse({ id: '1', status: 200, body, replies: [], retryAfter: undefined })
+      }
+    }
+    const whenFreed = () => waitUntil(() => memories.every(({ isFreed }) => isFreed))
+    return { ...opened, memories, send, whenFreed }
+  }
+
+  t.test('of responses that were read, byte for byte', async t => {
+    const { caller, send, whenFreed } = await openWithMemory(t)
+    const messages: string[] = []
+    caller.on('message', (message: Buffer) => messages.push(message.toString('latin1')))
+    caller.resume()
+    send(4)
+    await whenFreed()
+    await waitUntil(() => messages.length === 4)
+    t.ok(messages.every((text, i) => text === `{"jsonrpc":"2.0","id":1,"result":${String(i).repeat(2 * mib)}}`))
+  })
+
+  t.test('of a caller who leaves in the middle', async t => {
+    const { caller, memories, send, whenFreed } = await openWithMemory(t)
+    send(4)
+    t.notOk(memories[0]?.isFreed)
+    caller.terminate()
+    await whenFreed()
+  })
+
+  t.test('of responses that are discarded while the system still reads the first of them: once the connection is closed', async t => {
+    const { connection, memories, send, whenFreed, closed, memoryBudget, socket } = await openWithMemory(t)
+    send(4)
+    connection.abort()
+    t.equal(memoryBudget.reservedBytes, 0)
+    t.notOk(memories[0]?.isFreed)
+    socket.terminate()
+    await closed
+    await whenFreed()
+  })
+
+  t.test('of responses that are not queued, or come after the close', async t => {
+    const { caller, memories, send, whenFreed, connection, closed } = await openWithMemory(t)
+    send(1)
+    connection.close()
+    send(1)
+    t.ok(memories[1]?.isFreed)
+    caller.resume()
+    await closed
+    send(1)
+    await whenFreed()
+  })
 })
 
 t.test('a caller who reads nothing', async t => {

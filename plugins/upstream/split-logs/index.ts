@@ -1,7 +1,8 @@
-import { Cancellation, copyReply, isFailure, onAbort, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
+import { Cancellation, copyReply, isFailure, onAbort, refuse, resultMemoryOf, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { Clock, Failure, Heads, Json, Reply, Request, RequestOptions, Results, Target } from '../../../src/plugin/plugin.ts'
 import { suggestRangeOfChunks } from '../too-many-results.ts'
 import { fetchChunks, mergeChunks } from './fetch-chunks.ts'
+import type { FetchedChunks } from './fetch-chunks.ts'
 import {
   checkNotReorged,
   countListChunks,
@@ -174,7 +175,20 @@ const requestChunks = async (query: SplitQuery, groups: readonly ChunkGroup[], r
   const requestChunk = (chunk: number): Promise<Reply> => sendRequest({ ...request, params: [filters[chunk] ?? {}] })
   const { concurrency = maxParallelChunks } = target
   const bounds = { maxParallelChunks: Math.min(maxParallelChunks, concurrency), maxResults, maxBytes: limits.maxBytes, target }
-  const { logs, failures } = await fetchChunks(filters.length, requestChunk, bounds, cancel)
+  const fetched = await fetchChunks(filters.length, requestChunk, bounds, cancel)
+  try {
+    return await replyOfChunks(query, groups, fetched, results)
+  } finally {
+    for (const each of fetched.logs) if (each !== undefined) resultMemoryOf(each)?.release() // they have been copied
+  }
+}
+
+const replyOfChunks = async (
+  { target, maxResults }: SplitQuery,
+  groups: readonly ChunkGroup[],
+  { logs, failures }: FetchedChunks,
+  results: Results,
+): Promise<Reply> => {
   const [failure] = failures.values()
   if (failure?.kind === 'tooMany') return withSuggestedRange(failure, suggestRangeOfChunks(groups, logs, failures, maxResults))
   if (failure !== undefined) return failure

@@ -1,6 +1,6 @@
 import type { Request, Target } from '../../plugin/call.ts'
 import { copyReply } from '../../plugin/copy-reply.ts'
-import { refuse } from '../../plugin/reply.ts'
+import { isFailure, refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { ResponseParser, serializeRequest } from '../../json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../json-rpc/parse-response.ts'
@@ -233,6 +233,7 @@ class HttpExchange implements ResponseHandler {
 
   #settle(reply: Reply): void {
     if (this.#isSettled) return
+    if (isFailure(reply)) this.#parser?.discard()
     this.#cleanUp()
     this.#resolve(reply)
   }

@@ -6,11 +6,12 @@ import type { HostServices } from '../../../src/core/stage-services.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import { definePlugin } from '../../../src/plugin/plugin.ts'
 import { isCharged, refuse } from '../../../src/plugin/reply.ts'
-import type { Reply } from '../../../src/plugin/reply.ts'
+import type { Reply, Result } from '../../../src/plugin/reply.ts'
 import { openSingletons } from '../../../src/core/singletons.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { MethodTable, Services, ChainSnapshot } from '../../../src/services/index.ts'
 import { shippedTable } from '../../services/method-table/shipped-table.ts'
+import { createLongResult } from '../../support/long-result.ts'
 import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
 
 /** The part of a method table that the plugin reads. */
@@ -500,6 +501,48 @@ t.test('stays within maxBytes and the share of the machine', async t => {
   t.equal(requests(), 20, 'the newest entry is cached')
   await request(slot(0), big)
   t.equal(requests(), 21, 'the oldest entry was evicted')
+})
+
+t.test('the memory of a long result', async t => {
+  const mib = 1 << 20
+  const longReply = (byteLength: number) => {
+    const { result, memory } = createLongResult(byteLength)
+    return { reply: { ...fakeResult('0'), result } as Reply, memory }
+  }
+
+  t.test('is freed when each caller of a shared call has released it', async t => {
+    const { stage } = openCache()
+    const { reply, memory } = longReply(mib)
+    const { promise, settle } = deferred<Reply>()
+    const replies = Array.from({ length: 3 }, () => stage.handle(fakeCall('eth_getLogs', [{}]), () => promise))
+    settle(reply)
+    await Promise.all(replies)
+    for (const isLast of [false, false, true]) {
+      memory.release()
+      t.equal(memory.isFreed, isLast)
+    }
+  })
+
+  t.test('is held while it is cached, and by each caller who gets it from the cache', async t => {
+    const { request } = openCache({ cacheBytes: 8 * mib }, { maxBytes: 8 * mib })
+    const { reply, memory } = longReply(1.5 * mib)
+    const ask = (i: number, given = reply) => request(fakeCall('eth_getStorageAt', ['0xa', i, 'latest']), given)
+    await ask(0)
+    memory.release()
+    t.equal(toBuffer(((await ask(0)) as Result).result).length, 1.5 * mib)
+    for (let i = 1; i < 6; i++) await ask(i, longReply(1.5 * mib).reply)
+    t.notOk(memory.isFreed, 'the entry was removed, and a caller has the result')
+    memory.release()
+    t.ok(memory.isFreed)
+  })
+
+  t.test('is not held where the result is too long to be cached', async t => {
+    const { request } = openCache({ cacheBytes: 4 * mib }, { maxBytes: 4 * mib })
+    const { reply, memory } = longReply(1.5 * mib)
+    await request(fakeCall('eth_getStorageAt', ['0xa', 1, 'latest']), reply)
+    memory.release()
+    t.ok(memory.isFreed)
+  })
 })
 
 t.test('the options override the policy of a method, and refuse methods that are not in the table', async t => {

@@ -6,9 +6,11 @@ import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
+import type { ResultMemory } from '../../../src/json/result-memory.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import type { Heads, RequestOptions } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { toLongResult } from '../../support/long-result.ts'
 import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, fakeTarget } from '../../support/fakes.ts'
 
 /** Callers were told of no finalized block. */
@@ -193,6 +195,25 @@ t.test('merged chunks are what one request returns', async t => {
     { numRuns: 1000 },
   )
   t.ok(split > 200, `${split} of them were sent in chunks`)
+})
+
+t.test('the memory of long chunks is freed once they are merged', async t => {
+  const memories: ResultMemory[] = []
+  const chain = chainOf(Array(3).fill([{ address: 'a', topics: [], pad: ' '.repeat(200_000) }]))
+  const node = limitedNode(chain, { maxRange: 1 })
+  const nodeWithMemory = (request: Request): Reply => {
+    const reply = node(request)
+    if (isFailure(reply) || request.method !== 'eth_getLogs') return reply
+    const { result, memory } = toLongResult(toBuffer(reply.result))
+    memories.push(memory)
+    return { ...reply, result }
+  }
+  const { reply } = await requestLogs({ fromBlock: '0x0', toBlock: '0x2' }, nodeWithMemory, { maxRange: 1 })
+  t.ok(textOf(reply) === textOf(logsOf(chain, { fromBlock: '0x0', toBlock: '0x2' })))
+  t.same(
+    memories.map(({ isFreed }) => isFreed),
+    [true, true, true],
+  )
 })
 
 t.test('a log that matches several values of a list comes once, in its position', async t => {

@@ -8,6 +8,7 @@ import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
 import type { RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { createLongResult } from '../../support/long-result.ts'
 import { createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 
 const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
@@ -463,6 +464,13 @@ t.test('the error of a node', async t => {
       t.same(await dataOf({ code, message, data: { hint: 'x' } }), { hint: 'x' }, message)
       t.equal(await dataOf({ code, message, data: 'x'.repeat(4094) }), 'x'.repeat(4094), message)
     }
+  })
+
+  t.test('a result with too many logs is freed', async t => {
+    const { result, memory } = createLongResult(300_000)
+    const reply: Reply = { ...fakeResult('0'), result, count: 10_001 } as Result
+    t.match(await handle(fakeCall('eth_getLogs', [filter]), reply), { kind: 'tooMany' })
+    t.ok(memory.isFreed)
   })
 
   t.test('a truncated result is a failure: of a query that is too much for the node, or of the node', async t => {

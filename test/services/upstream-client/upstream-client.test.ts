@@ -833,6 +833,15 @@ t.test('a node that accepts no request of this length', async t => {
   })
 })
 
+t.test('the memory of a long response without a valid result is freed at once', async t => {
+  const response = httpResponse(`{"jsonrpc":"2.0","id":0,"result":"${'0'.repeat(8 << 20)}"}`)
+  const { client, target } = await startUpstream(t, socket => void socket.write(response))
+  const options = requestOptions({ maxBytes: 16 << 20, timeoutMs: 60_000 })
+  const heldBytes = process.memoryUsage().arrayBuffers
+  t.match(await client.request(target, request, options), { cause: 'id mismatch' })
+  t.ok(process.memoryUsage().arrayBuffers - heldBytes < 4 << 20)
+})
+
 t.test("a bug of the gateway is not the node's fault", async t => {
   const { client, target } = await startUpstream(t)
   const circle: unknown[] = []
