@@ -5,7 +5,7 @@ import { onAbort } from '../../plugin/call.ts'
 import type { Signal, Target } from '../../plugin/call.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import type { ChainCheckResult } from './chain-state.ts'
+import type { ChainCheckResult } from './heads-types.ts'
 import { parseQuantityReply } from './upstream-requests.ts'
 import { fingerprintOf } from './target-fingerprint.ts'
 

@@ -3,8 +3,17 @@ import type { Target } from '../../plugin/call.ts'
 import { toHexQuantity } from '../../util/json.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
-import type { ChainCheck, ChainCheckResult, ChainSnapshot, ChainState, ExclusionReason, Head } from './chain-state.ts'
-import type { HeadsStatus, UpstreamState, WaitLimits } from './chain-state.ts'
+import type {
+  ChainCheck,
+  ChainCheckResult,
+  ChainSnapshot,
+  ChainState,
+  ExclusionReason,
+  Head,
+  HeadsStatus,
+  UpstreamState,
+  WaitLimits,
+} from './heads-types.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
 import { fingerprintOf } from './target-fingerprint.ts'
 import type { BlockHeader } from './upstream-requests.ts'

@@ -1,8 +1,8 @@
-import type { Heads, HeadsOptions } from './chain-state.ts'
+import type { Heads, HeadsOptions } from './heads-types.ts'
 import { HeadTracker } from './head-tracker.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
-export type { ChainCheck, ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './chain-state.ts'
+export type { ChainCheck, ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './heads-types.ts'
 export { SharedFeed, feedKinds } from './block-feed.ts'
 export type {
   ChainUpdate,

@@ -1,4 +1,6 @@
-import type { Head } from './chain-state.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Gauge, Metrics } from '../metrics.ts'
+import type { ChainState, Head } from './heads-types.ts'
 import { isSameHead } from './current-chain-state.ts'
 import type { HeadPlausibility } from './head-plausibility.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
@@ -56,5 +58,24 @@ export class HeadSelection {
     this.#head = this.best?.head
     if (this.#head !== undefined) this.#plausibility.recordAccepted(this.#head, this.plausible)
     return upstreams.filter(upstream => this.isImplausible(upstream) && !previous.has(upstream.name))
+  }
+}
+
+/** The heights of a network, for metrics. */
+export class HeightGauges {
+  readonly #head: Gauge
+  readonly #finalized: Gauge
+  readonly #reported: Gauge
+
+  constructor(metrics: Metrics<'network'>) {
+    this.#head = metrics.gauge(metricDefinitions.head, {})
+    this.#finalized = metrics.gauge(metricDefinitions.finalized, {})
+    this.#reported = metrics.gauge(metricDefinitions.reportedHeight, {})
+  }
+
+  set({ head, finalized, reportedHeight }: Pick<ChainState, 'head' | 'finalized' | 'reportedHeight'>): void {
+    if (head !== undefined) this.#head.set(head.number)
+    if (finalized !== undefined) this.#finalized.set(finalized.number)
+    this.#reported.set(reportedHeight)
   }
 }

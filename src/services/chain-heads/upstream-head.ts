@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { BlockHeader } from './upstream-requests.ts'
-import type { Head } from './chain-state.ts'
+import type { Head } from './heads-types.ts'
 import { maxReplicaSkewMs } from './poll-schedule.ts'
 
 /** Failed polls in a row after which the last head of an upstream no longer counts. */

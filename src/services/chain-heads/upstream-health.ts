@@ -3,7 +3,7 @@ import type { Reply } from '../../plugin/reply.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
-import type { Head } from './chain-state.ts'
+import type { Head } from './heads-types.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamRequester } from './upstream-requests.ts'
 

@@ -2,13 +2,12 @@ import type { Signal, Target } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
-import type { Metrics, Gauge } from '../metrics.ts'
+import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { Feeds } from './block-feed.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 import type { ReportedTags, TagState, TagTrackerOptions } from './reported-tags.ts'
-import { metricDefinitions } from '../metric-definitions.ts'
 
 /** The newest block that an upstream has reported. A height from an answer to a caller has neither hash nor timestamp. */
 export interface Head {
@@ -186,23 +185,4 @@ export interface HeadsStatus {
     /** Why it is not usable. */
     readonly because?: string
   }[]
-}
-
-/** The heights of a network, for metrics. */
-export class HeightGauges {
-  readonly #head: Gauge
-  readonly #finalized: Gauge
-  readonly #reported: Gauge
-
-  constructor(metrics: Metrics<'network'>) {
-    this.#head = metrics.gauge(metricDefinitions.head, {})
-    this.#finalized = metrics.gauge(metricDefinitions.finalized, {})
-    this.#reported = metrics.gauge(metricDefinitions.reportedHeight, {})
-  }
-
-  set({ head, finalized, reportedHeight }: Pick<ChainState, 'head' | 'finalized' | 'reportedHeight'>): void {
-    if (head !== undefined) this.#head.set(head.number)
-    if (finalized !== undefined) this.#finalized.set(finalized.number)
-    this.#reported.set(reportedHeight)
-  }
 }
