@@ -1,4 +1,5 @@
 import t from 'tap'
+import { formatTable } from '../../src/cli/table-output.ts'
 import { formatCommandHelp } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
 import { createDeployment } from '../support/deployment.ts'
@@ -39,4 +40,11 @@ void t.test('wrong commands and options are a usage error', async t => {
     code: 0,
     stdout: /^  tollgate start \[--config DIR\]\n\n  --config DIR  .*configs\.$/m,
   })
+})
+
+t.test('a table may have as many rows as an installation has accounts', async t => {
+  const rows = Array.from({ length: 200_000 }, (_, i) => [`account-${i}`, 'core'])
+  const lines = formatTable(['NAME', 'PLAN'], rows)
+  t.equal(lines.length, 200_001)
+  t.same(lines.slice(0, 2), ['NAME            PLAN', 'account-0       core'])
 })
