@@ -79,7 +79,7 @@ plans: { big: { dailyCredits: 1000000000000000 } }
 `
 
 /**
- * The block time is long: cached results stay cached for the whole run. A result longer than a quarter of the cache is not
+ * The block time is long: no new block ends what is cached. A result longer than a quarter of the cache is not
  * cached: large results come from the node each time, and the memory of the cache does not hide the memory that they need.
  */
 const networkYaml = (node: string): string => `network: bench

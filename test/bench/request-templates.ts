@@ -12,7 +12,13 @@ export const cannedResults: Readonly<Record<string, unknown>> = {
   eth_chainId: '0x539',
   net_version: '1337',
   eth_syncing: false,
-  eth_getBlockByNumber: { number: '0x14b1e5a', hash: `0x${'b'.repeat(64)}`, timestamp: '0x67000000', transactions: [] },
+  eth_getBlockByNumber: {
+    number: '0x14b1e5a',
+    hash: `0x${'b'.repeat(64)}`,
+    parentHash: `0x${'a'.repeat(64)}`,
+    timestamp: '0x67000000',
+    transactions: [],
+  },
 }
 
 /** Maximum number of results of a query (contract 8). */
@@ -30,7 +36,11 @@ export const logContract = (words: number): string => `0x${String(words).padStar
 const rpcMessage = (method: string, params: string, id = '#id#'): string =>
   `{"jsonrpc":"2.0","id":${id},"method":"${method}","params":${params}}`
 
-const storageParams = (position: string): string => `["0x295a70b2de5e3953354a6a8344e616ed314d7251","${position}","latest"]`
+const storageParams = (position: string, block = 'latest'): string =>
+  `["0x295a70b2de5e3953354a6a8344e616ed314d7251","${position}","${block}"]`
+
+/** Answers about a block that may still change are cached for one poll interval; 2,000 of them would go to the node each 5 s. */
+const finalBlock = '0x1'
 
 const expectCannedResult = (method: string): ExpectedResponse => ({ status: 200, result: JSON.stringify(cannedResults[method]) })
 
@@ -43,7 +53,7 @@ export const blockNumberRequest: RequestTemplate = { body: rpcMessage('eth_block
 
 /** 2,000 slots in turn: cached, but not a repetition of the same call. */
 export const variedStorageAtRequest: RequestTemplate = {
-  body: rpcMessage('eth_getStorageAt', storageParams('0x#some#')),
+  body: rpcMessage('eth_getStorageAt', storageParams('0x#some#', finalBlock)),
   ...expectCannedResult('eth_getStorageAt'),
 }
 
