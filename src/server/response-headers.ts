@@ -71,7 +71,8 @@ const allowedMethods = ([refusal]: readonly Reply[]): string =>
 
 /** The credits of all calls together, 0 for a refusal; cache and upstream only where there is one call. */
 const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origin: { receivedAtMs } }: ResponseOptions): string => {
-  let credits = isBatch === true || isRefused(replies) ? 0 : undefined
+  const first = replies[0]
+  let credits = isBatch === true || (first !== undefined && isFailure(first)) ? 0 : undefined
   let quota: CreditQuota | undefined
   let rateQuota: RateQuota | undefined
   for (const reply of replies) {
@@ -81,15 +82,13 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origi
   }
   let lines = credits === undefined ? '' : `X-Tollgate-Credits: ${credits}\r\n`
   if (quota !== undefined || rateQuota !== undefined) lines += formatRateLimitHeaders(quota, rateQuota)
-  const only = replies.length === 1 ? replies[0] : undefined
+  const only = replies.length === 1 ? first : undefined
   if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
   if (only?.upstream !== undefined && services?.headers.upstream === true) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
   if (services?.headers.serverTiming === true && receivedAtMs !== undefined)
     lines += formatServerTiming(services.clock.monotonic() - receivedAtMs, only)
   return lines
 }
-
-const isRefused = ([first]: readonly Reply[]): boolean => first !== undefined && isFailure(first)
 
 /** W3C Server Timing: durations in ms. A batch has its total alone. */
 const formatServerTiming = (totalMs: number, only: Reply | undefined): string => {
