@@ -70,6 +70,7 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
       )
     })
   }
+  const refuseIfExpired = (lookup: Lookup) => refuseExpired(lookup, clock)
   return {
     setPlans(next) {
       plans = next
@@ -79,9 +80,7 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
       const text = key.reveal()
       const checking = changeCheck.run()
       // A key that is not cached is read from the store anyway: it need not wait for the check.
-      return thenMaybe(checking && byText.has(text) ? checking : undefined, () =>
-        thenMaybe(findByText(text), lookup => refuseExpired(lookup, clock)),
-      )
+      return thenMaybe(checking && byText.has(text) ? checking : undefined, () => thenMaybe(findByText(text), refuseIfExpired))
     },
   }
 }
