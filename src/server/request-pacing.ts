@@ -15,7 +15,7 @@ const pipelinedRequestBytes = 8_192
 /**
  * Requests that cost more than they look are served in the turn of their address: those with hundreds of headers, and those that are behind another
  * one of their connection (pipelining). Node begins thousands of these with one read, refused ones too; where the memory budget has no room for one,
- * it is refused, what has been read behind it is dropped, and the connection closes.
+ * it is refused, what has been read behind it is dropped, and the connection closes. While requests of a connection wait, it is read no further.
  */
 export const paceRequests =
   (services: RpcServices, serve: RequestListener): RequestListener =>
@@ -27,6 +27,7 @@ export const paceRequests =
     if (isPipelined && !reserveForPipelining(services, owner, req, res)) return refuseRest(services, req, res)
     const turn = services.scheduler.enter(owner, 1 + headerUnits)
     if (turn === undefined) return serve(req, res)
+    httpConnectionOf(req.socket).pauseUntil(turn)
     void turn.then(() => {
       if (!req.socket.destroyed) serve(req, res)
     })

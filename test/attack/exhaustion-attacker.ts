@@ -55,17 +55,20 @@ const keepBusy = async (count: number, attack: () => Promise<void>): Promise<voi
 
 const sockets: Socket[] = []
 
+/** Not that of the bystander: callers of one address share turns and memory until their keys are known. */
+const localAddress = '127.0.0.2'
+
 /** Resolves when the connection is closed, or what it is used for is over. */
 const useConnection = (run: (socket: Socket) => void): Promise<void> =>
   new Promise(resolve => {
-    const socket = connect(Number(port), hostname, () => run(socket))
+    const socket = connect({ port: Number(port), host: hostname, localAddress }, () => run(socket))
     sockets.push(socket)
     socket.on('error', () => undefined).on('close', () => resolve())
   })
 
 const useWebSocket = (run: (socket: WebSocket) => void): Promise<void> =>
   new Promise(resolve => {
-    const socket = new WebSocket(task.ws)
+    const socket = new WebSocket(task.ws, { localAddress })
     socket.on('upgrade', response => sockets.push(response.socket))
     socket.on('open', () => run(socket))
     socket.on('error', () => undefined).on('close', () => resolve())
@@ -79,6 +82,17 @@ const writeForever = (socket: Socket, bytes: Buffer): void => {
   socket.on('drain', write)
   write()
 }
+
+/** Sends the request again with each response. */
+const repeat = (socket: Socket, request: () => string): void => {
+  const send = (): void => void (isOver() ? socket.destroy() : socket.write(request()))
+  socket.on('data', send)
+  send()
+}
+
+/** A masked frame of a client; the mask is 0. */
+const frameOf = (firstByte: number, payload: string): Buffer =>
+  Buffer.from([firstByte, 0x80 | payload.length, 0, 0, 0, 0, ...Buffer.from(payload)])
 
 const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
   'bodies in chunks of one byte': () => {
@@ -133,13 +147,31 @@ const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
       }),
     ),
   'a flood of calls of one account': () =>
-    keepBusy(200, () =>
+    keepBusy(200, () => useConnection(socket => repeat(socket, () => requestOf(callOf(callData.short))))),
+  'pipelined requests without a valid key': () => {
+    const requests = Buffer.from('POST /v3/x HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\n\r\nabcde'.repeat(1_000))
+    return keepBusy(20, () =>
       useConnection(socket => {
-        const send = (): void => void (isOver() ? socket.destroy() : socket.write(requestOf(callOf(callData.short))))
-        socket.on('data', send)
-        send()
+        socket.resume()
+        writeForever(socket, requests)
       }),
-    ),
+    )
+  },
+  'requests with hundreds of headers': () => {
+    const headers = Array.from({ length: 700 }, (_, i) => `x-${i}: ${'y'.repeat(10)}`).join('\r\n')
+    return keepBusy(200, () => useConnection(socket => repeat(socket, () => headOf(`Content-Length: 0\r\n${headers}`))))
+  },
+  'frames of one byte among pings': () => {
+    const pings = Array.from({ length: 480 }, () => frameOf(0x89, 'x'.repeat(125)))
+    const part = Buffer.concat([frameOf(0x00, ' '), ...pings])
+    return keepBusy(60, () =>
+      useWebSocket(({ _socket: socket }: WebSocket & { readonly _socket?: Socket }) => {
+        if (socket === undefined) return // ws has it while the WebSocket is open
+        socket.write(frameOf(0x01, ' '))
+        writeForever(socket, part)
+      }),
+    )
+  },
 }
 
 await attacks[task.name]()

@@ -12,6 +12,9 @@ export const exhaustionNames = [
   'answers of 20 MB that are read slowly',
   'batches of answers that are not read',
   'a flood of calls of one account',
+  'pipelined requests without a valid key',
+  'requests with hundreds of headers',
+  'frames of one byte among pings',
 ] as const
 
 /** What a call of an attacker or of the bystander makes the node do, as the beginning of its `data`. */

@@ -41,11 +41,8 @@ const attackMs = 4_000
  */
 const maxTries = 4
 
-/** The aim is 3 times the p99 of the bystander alone, and 50 ms. With a load of 16, one of 8 attacks was 10 % above that in its best try. */
-const noiseFactor = 1.5
-
 /** How long calls of a bystander may take: it waits for some turns of the event loop, each as long as the work that an attacker is given in it. */
-const maxBystanderMs = ({ bystanderP99AloneMs }: ExhaustionResult): number => noiseFactor * (3 * bystanderP99AloneMs + 50)
+const maxBystanderMs = ({ bystanderP99AloneMs }: ExhaustionResult): number => 3 * bystanderP99AloneMs + 50
 
 /**
  * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls. The

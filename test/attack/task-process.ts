@@ -9,7 +9,7 @@ import { constants, setPriority } from 'node:os'
 export const runTaskProcess = async <Task, Result>(file: string, task: Task, isBackground = false): Promise<Result> => {
   // Without NODE_OPTIONS: tap would load itself into the process.
   const child = fork(new URL(`./${file}.js`, import.meta.url), [JSON.stringify(task)], { env: { ...process.env, NODE_OPTIONS: '' } })
-  if (isBackground && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_BELOW_NORMAL)
+  if (isBackground && child.pid !== undefined) setPriority(child.pid, constants.priority.PRIORITY_LOW)
   const exited = once(child, 'exit').then(([code]) => Promise.reject(new Error(`${file} exited with ${code}`)))
   const [result] = await Promise.race([once(child, 'message'), exited])
   child.kill('SIGKILL')
