@@ -23,8 +23,12 @@ export const tryLock = async ({ store, clock }: LockServices, name: string, ttlM
   const lock: StoredRecord = { id: name, account: '', value: holder, expires: clock.now() + ttlMs }
   if (!(await store.addRecord('lock', lock))) return undefined
   return async () => {
-    // Only its own: another may hold it by now. What was done stands, also where the store fails now.
-    await store.replaceRecord('lock', lock, null, 0).catch(() => undefined)
+    // Only its own: another may hold it by now.
+    try {
+      await store.replaceRecord('lock', lock, null, 0)
+    } catch {
+      // What was done stands, also where the store fails now.
+    }
   }
 }
 

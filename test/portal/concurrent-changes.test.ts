@@ -226,6 +226,19 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.equal(await isFree(), true)
   })
 
+  t.test('what was done under a lock stands, also where the store fails before the lock is released', async t => {
+    const failures = [
+      () => Promise.reject(new Error('unreachable')),
+      () => {
+        throw new Error('removed')
+      },
+    ]
+    for (const [i, replaceRecord] of failures.entries()) {
+      const failing = { ...store, replaceRecord }
+      t.equal(await oneAtATime({ store: failing, clock: systemClock }, `released ${i}`, async () => 'done'), 'done')
+    }
+  })
+
   t.test('a person who is removed several times at once is removed once', async t => {
     const person = await addWithEmail('removed')
     const removed = await Promise.all([store, other, store].map(each => removePerson(each, person)))
