@@ -144,7 +144,7 @@ t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the
   for (const [bytes, status, code] of [
     ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600],
     ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600],
-    [requestText('FOO /', json), 400, -32600],
+    [requestText('FOO /', json), 405, -32600],
     [post(`/v3/${key}`, 'Transfer-Encoding: chunked'), 400, -32600],
     [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Type: application/json', 'Content-Length: x']), 400, -32600],
     [post(`/v3/${key}`, ...headers(20)), 431, -32600],
