@@ -66,11 +66,10 @@ export class MemoryCache {
 
   #set(key: string, { reply, validity }: Pick<CachedReply, 'reply' | 'validity'>, ttlMs: number | undefined): void {
     const memory = resultMemoryOf(reply)
-    const entry = { reply, validity, memory }
     memory?.addHolder()
-    this.#replies.set(key, entry, ttlMs === undefined ? {} : { ttl: ttlMs })
-    // What is too long for an entry is not stored.
-    if (memory !== undefined && this.#replies.peek(key) !== entry) memory.release()
+    const status: LRUCache.Status<string, CachedReply> = {}
+    this.#replies.set(key, { reply, validity, memory }, ttlMs === undefined ? { status } : { ttl: ttlMs, status })
+    if (status.maxEntrySizeExceeded === true) memory?.release()
   }
 }
 

@@ -536,6 +536,19 @@ t.test('the memory of a long result', async t => {
     t.ok(memory.isFreed)
   })
 
+  t.test('is held by an entry that expires while it is stored', async t => {
+    let now = 0
+    const clock = Object.assign(new TestClock(), { monotonic: () => (now += 300) })
+    const { request } = openCache({ clock, cacheBytes: 8 * mib }, { maxBytes: 8 * mib })
+    const { reply, memory } = longReply(1.5 * mib)
+    const ask = (given: Reply) => request(fakeCall('eth_call', [{}, 'latest']), given)
+    await ask({ ...reply, upstream: 'a' })
+    await ask(fakeResult('0x1', { upstream: 'a' }))
+    t.notOk(memory.isFreed, 'the entry was removed, and the caller has the result')
+    memory.release()
+    t.ok(memory.isFreed)
+  })
+
   t.test('is not held where the result is too long to be cached', async t => {
     const { request } = openCache({ cacheBytes: 4 * mib }, { maxBytes: 4 * mib })
     const { reply, memory } = longReply(1.5 * mib)
