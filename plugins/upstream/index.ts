@@ -162,11 +162,14 @@ const reportResult = (
   { heads, results }: Pick<Services, 'heads' | 'results'>,
 ): MaybePromise<Reply> => {
   if (isFailure(reply)) return reply
-  if (method?.rewinds === true) return thenMaybe(heads.recordRewind(), () => reply)
+  // `false`: the node knows no such snapshot.
+  if (method?.rewinds === true) return isJsonFalse(reply) ? reply : thenMaybe(heads.recordRewind(), () => reply)
   if (method?.reports === undefined) return reply
   const block = reportedBlockOf(reply, request, method, results)
   return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
 }
+
+const isJsonFalse = ({ result }: Result): boolean => result.byteLength === 'false'.length && toBuffer(result).toString('latin1') === 'false'
 
 /** The height that the node returned, or the greater height that callers have been given already. */
 const withReportedHeight = (result: Result, upstream: string, heads: Heads): MaybePromise<Reply> => {

@@ -190,7 +190,7 @@ t.test('the embedded store', async t => {
     const lease = { account: 'acc_1', day: today, process: 'p1', minCredits: 0, desiredCredits: 5, limit: 9, shareDivisor: 1 }
     const isRefused = async () => {
       clock.advance(1_000)
-      const [failure] = await Promise.allSettled([(async () => store.heartbeat('p1'))()])
+      const [failure] = await Promise.allSettled([store.heartbeat('p1')])
       return failure.status === 'rejected'
     }
     await rename(path, `${path}-moved`)
@@ -199,7 +199,8 @@ t.test('the embedded store', async t => {
       name: 'StoreError',
       message: `the store in ${path} was removed or replaced while it was in use: put its files back where they were, or restart the gateway`,
     }
-    t.throws(() => store.requestLease({ ...lease, seq: 1, counters: undefined }), refusal)
+    await t.rejects(store.requestLease({ ...lease, seq: 1, counters: undefined }), refusal)
+    await t.rejects(store.takeRecord('filter', 'none'), refusal)
     t.throws(() => store.findKey('hash'), refusal)
     t.throws(() => store.changeCount(), refusal)
     await rename(`${path}-moved`, path)
@@ -209,6 +210,6 @@ t.test('the embedded store', async t => {
     await copyFile(join(path, 'lock.mdb'), join(path, 'copy'))
     await rename(join(path, 'copy'), join(path, 'lock.mdb'))
     await waitUntil(isRefused)
-    t.throws(() => store.reportUsage({ process: 'p1', seq: 1, counts: [], retentionHours: 1 }), refusal)
+    await t.rejects(store.reportUsage({ process: 'p1', seq: 1, counts: [], retentionHours: 1 }), refusal)
   })
 })

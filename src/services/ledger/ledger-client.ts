@@ -39,6 +39,7 @@ export class LedgerClient {
   #liveProcesses = 1
   #unavailableSince = Infinity
   #outageCount = 0
+  #outage: StoreOutage | undefined
   readonly #outageReasons = new Set<string>()
   #isClockWrong = false
   #heartbeatTimer: Timer | undefined
@@ -163,17 +164,23 @@ export class LedgerClient {
       this.#outageCount += 1
       this.#outageReasons.clear()
     }
+    this.#setOutage(error instanceof StoreRemovedError ? 'removed' : 'unreachable')
     const reason = error instanceof Error ? error.message : String(error)
     if (this.#outageReasons.has(reason) || this.#outageReasons.size === maxOutageReasons) return
     this.#outageReasons.add(reason)
     this.#log.warn({ err: error }, 'store unreachable: calls are charged to credits that are already leased')
-    this.#onOutage(error instanceof StoreRemovedError ? 'removed' : 'unreachable')
   }
 
   #endOutage(): void {
     this.#log.info({}, 'store reachable again')
     this.#unavailableSince = Infinity
-    this.#onOutage(undefined)
+    this.#setOutage(undefined)
+  }
+
+  #setOutage(outage: StoreOutage | undefined): void {
+    if (outage === this.#outage) return
+    this.#outage = outage
+    this.#onOutage(outage)
   }
 }
 

@@ -27,12 +27,12 @@ const oneAtATime = createSemaphore(1)
 const openFolder = async (path: string, clock: Clock): Promise<Store> => {
   await prepareDataFolder(path)
   const root = openEnvironment(path)
-  const transactions = new Transactions(root, path)
+  const watch = new FolderWatch(path, clock)
+  const transactions = new Transactions(root, path, watch)
   // First: a folder of another version must get no tables.
   await checkVersion(openMetaTable(root), transactions, path)
   const tables = await createTables(root, transactions, path)
   const dayClock = openDayClock(tables, clock)
-  const watch = new FolderWatch(path, clock)
   const store: Store = {
     warnings: [],
     ...lmdbAccountStore(tables, transactions),
@@ -40,23 +40,26 @@ const openFolder = async (path: string, clock: Clock): Promise<Store> => {
     ...lmdbUsageStore(tables, transactions, dayClock),
     ...copyableLmdb(tables, transactions, clock),
     ...lmdbRecordStore(tables, transactions, clock),
-    close() {
-      watch.stop()
-      return transactions.close()
-    },
+    close: () => transactions.close(),
   }
-  return withFolderWatch(store, watch)
+  return withWatchedReads(store, watch)
 }
 
-/** Each method fails while the files are gone: to read on from them would hide keys that were revoked in the store that took their place. */
-const withFolderWatch = (store: Store, watch: FolderWatch): Store => {
+const unwatchedMethods: ReadonlySet<string> = new Set<keyof Store>(['subscribe', 'close'])
+
+/**
+ * Reads, too, fail while the files are gone: to read on from them would hide keys that were revoked in the store that took their place. A read
+ * throws; a write rejects in Transactions.run().
+ */
+const withWatchedReads = (store: Store, watch: FolderWatch): Store => {
   const guarded = Object.entries(store).map(([name, member]: [string, unknown]) => {
-    if (typeof member !== 'function' || name === 'close') return [name, member]
+    if (typeof member !== 'function' || unwatchedMethods.has(name)) return [name, member]
     // The methods differ in their parameters, which are passed on as they are.
     const method = member as (...args: readonly unknown[]) => unknown
     const guardedMethod = (...args: readonly unknown[]): unknown => {
-      watch.assertPresent()
-      return method(...args)
+      const result = method(...args)
+      if (!(result instanceof Promise)) watch.assertPresent()
+      return result
     }
     return [name, guardedMethod]
   })

@@ -1,4 +1,5 @@
 import type { RootDatabase } from 'lmdb'
+import type { FolderWatch } from './folder-watch.ts'
 import { recordOpen } from './store-lock.ts'
 import { StoreError } from '../store.ts'
 
@@ -6,13 +7,16 @@ import { StoreError } from '../store.ts'
 export class Transactions {
   readonly #root: RootDatabase
   readonly #path: string
+  readonly #watch: FolderWatch
   readonly #recordClosed: () => void
   readonly #pending = new Set<Promise<unknown>>()
   #isClosed = false
 
-  constructor(root: RootDatabase, path: string) {
+  /** `watch` is stopped by close(). */
+  constructor(root: RootDatabase, path: string, watch: FolderWatch) {
     this.#root = root
     this.#path = path
+    this.#watch = watch
     this.#recordClosed = recordOpen(path)
   }
 
@@ -20,6 +24,7 @@ export class Transactions {
   async run<T>(write: () => T): Promise<T> {
     // LMDB never settles a transaction on a closed folder.
     if (this.#isClosed) throw new StoreError('the store is closed')
+    this.#watch.assertPresent()
     const committed = this.#root.transaction(write)
     this.#pending.add(committed)
     try {
@@ -35,6 +40,7 @@ export class Transactions {
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.#watch.stop()
     await Promise.allSettled(this.#pending)
     try {
       await this.#root.close()

@@ -97,7 +97,7 @@ export class RedisConnection {
     } catch (cause) {
       const reason = client === this.#client ? this.#reasonOf(cause) : new TimeoutError(storeTimeoutMs).message
       // READONLY: the primary became a replica, and the name may resolve to the new primary.
-      if (cause instanceof TimeoutError || reason.startsWith('READONLY')) this.#reconnect(client)
+      if (cause instanceof TimeoutError || withoutScript(reason).startsWith('READONLY')) this.#reconnect(client)
       throw this.#storeError(reason, cause)
     }
   }
@@ -232,8 +232,11 @@ const fixes: readonly (readonly [codes: RegExp, fix: string])[] = [
 ]
 
 /** Where in a script an error happened stands before it in Redis 6 and older, and behind it in Redis 7: it says nothing about these errors. */
+const withoutScript = (reason: string): string =>
+  reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?\s*$/, '')
+
 const withFix = (reason: string): string => {
-  const error = reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?$/, '')
+  const error = withoutScript(reason)
   const fix = fixes.find(([codes]) => codes.test(error))?.[1]
   return fix === undefined ? reason : `${error}; ${fix}`
 }

@@ -61,8 +61,8 @@ t.test('an outage is logged once for each of its reasons, and its end is reporte
     await drainEventLoop()
   }
   const [lost, refused, removed] = [new StoreError('connection lost'), new StoreError('NOAUTH'), new StoreRemovedError('removed')]
-  for (const error of [lost, lost, refused, lost, removed, undefined, undefined, refused]) await beat(error)
-  t.same(outages, ['unreachable', 'unreachable', 'removed', undefined, 'unreachable'])
+  for (const error of [lost, lost, refused, lost, removed, lost, undefined, undefined, refused]) await beat(error)
+  t.same(outages, ['unreachable', 'removed', 'unreachable', undefined, 'unreachable'])
   const [unreachable, again] = ['store unreachable: calls are charged to credits that are already leased', 'store reachable again']
   t.same(
     log.lines.map(({ message }) => message),

@@ -146,6 +146,8 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [state, -32603, 'Internal error', 'internal'],
   ['eth_call', -32603, 'VM Exception while processing transaction: reverted with reason string "x"', 'reverted'],
   ['eth_call', -32603, 'EVM error OutOfGas', 'reverted'],
+  ['eth_call', -32603, 'EVM error FatalExternalError', 'internal'],
+  ['eth_call', -32603, 'EVM error; database error: missing trie node 0x1', 'stateUnavailable'],
   [state, -32004, 'not supported', 'methodNotFound'],
   [state, -32000, 'something else', undefined],
 ]

@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { createClient } from '@redis/client'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
+import type { Test } from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { openStore } from '../../../src/store/open-store.ts'
@@ -136,28 +137,62 @@ t.test('an error of redis says what to change', { skip: skipWithoutRedis }, asyn
   await untilError(/: NOAUTH .*; check the user, the password and the rights/)
 })
 
-t.test('a connection on which replies have come apart from their commands is dropped', { skip: skipWithoutRedis }, async t => {
-  const redis = await startRedisServer()
-  t.teardown(() => redis.remove())
-  let isExtraReplyDue = false
+/** Between the store and Redis: changes what Redis sends, and counts the connections. */
+const startProxy = async (t: Test, redisPort: number, change: (bytes: Buffer) => Buffer) => {
+  let connections = 0
   const proxy = createServer(client => {
-    const server = connect(redis.port, '127.0.0.1')
+    connections += 1
+    const server = connect(redisPort, '127.0.0.1')
     const end = () => {
       client.destroy()
       server.destroy()
     }
     for (const socket of [client, server]) socket.on('close', end).on('error', end)
     client.pipe(server)
-    server.on('data', bytes => {
-      if (isExtraReplyDue) client.write(':7\r\n')
-      isExtraReplyDue = false
-      client.write(bytes)
-    })
+    server.on('data', bytes => client.write(change(bytes)))
   }).listen(0, '127.0.0.1')
   t.teardown(() => proxy.close())
   await once(proxy, 'listening')
   const { port } = proxy.address() as AddressInfo // a TCP server has no other kind of address
-  const store = await openStore({ kind: 'redis', url: new Secret(`redis://127.0.0.1:${port}`) }, systemClock)
+  const address = { kind: 'redis', url: new Secret(`redis://127.0.0.1:${port}`) } as const
+  return { address, connectionCount: () => connections }
+}
+
+t.test(
+  'a primary that became a replica is connected to anew, as its name may lead to the new primary',
+  { skip: skipWithoutRedis },
+  async t => {
+    const redis = await startRedisServer()
+    t.teardown(() => redis.remove())
+    const asRedis6 = (text: string) =>
+      text.replace(
+        /^-(READONLY [^\r]*) script: (\w+), on @user_script:(\d+)\.\r\n/,
+        '-ERR Error running script (call to f_$2): @user_script:$3: @user_script: $3: -$1  \r\n',
+      )
+    for (const change of [(text: string) => text, asRedis6]) {
+      const { address, connectionCount } = await startProxy(t, redis.port, bytes => Buffer.from(change(bytes.toString('latin1')), 'latin1'))
+      const store = await openStore(address, systemClock)
+      t.teardown(() => store.close())
+      await store.heartbeat('p1')
+      t.equal(connectionCount(), 1)
+      await redis.send('REPLICAOF', '127.0.0.1', '1')
+      await t.rejects(store.heartbeat('p1'), { message: /: READONLY You can't write against a read only replica; let `store` in [^;]+$/ })
+      await waitUntil(() => connectionCount() > 1)
+      await redis.send('REPLICAOF', 'NO', 'ONE')
+    }
+  },
+)
+
+t.test('a connection on which replies have come apart from their commands is dropped', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  let isExtraReplyDue = false
+  const { address } = await startProxy(t, redis.port, bytes => {
+    const extraReply = isExtraReplyDue ? ':7\r\n' : ''
+    isExtraReplyDue = false
+    return Buffer.concat([Buffer.from(extraReply), bytes])
+  })
+  const store = await openStore(address, systemClock)
   t.teardown(() => store.close())
   await store.addAccount(alice)
   await store.heartbeat('p1')
