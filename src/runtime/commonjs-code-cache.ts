@@ -1,17 +1,23 @@
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import nodeModule, { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
 import { crc32 } from 'node:zlib'
 import { withDefaultFlags } from './gc-hints.ts'
 
 /** What Node.js 20 compiles a CommonJS module with; it runs the module, too. */
-interface CommonJsModule {
-  exports: unknown
+interface CommonJsModule extends NodeModule {
   _compile(content: string, filename: string, format?: string): unknown
 }
 
-const { prototype, wrap } = nodeModule as unknown as { prototype: CommonJsModule; wrap(content: string): string } // as Node.js 20 has it
+/** As Node.js 20 has it. */
+const ModuleClass = nodeModule as unknown as {
+  readonly prototype: CommonJsModule
+  new (filename: string): CommonJsModule
+  wrap(content: string): string
+}
+const { prototype } = ModuleClass
 
 /** Code that was compiled in this process. */
 interface Compilation {
@@ -22,18 +28,20 @@ interface Compilation {
 /**
  * Keeps the compiled code of CommonJS modules that are loaded from now on in this folder, for versions of Node.js that do not do so
  * themselves: a quarter of the CPU of a start is to compile the gateway and its packages. Returns what writes the code that has been compiled
- * until then, with all functions that have been called. V8 refuses code of another version of itself.
+ * until then, with all functions that have been called. V8 refuses code of another version of itself. Where modules would not run as Node.js
+ * runs them, nothing is kept.
  */
-export const keepCommonJsCode = (parent: string): (() => void) => {
+export const keepCommonJsCode = (parent: string, isSupported = runsModulesAsNode()): (() => void) => {
+  if (!isSupported) return () => undefined
   const folder = join(parent, `${process.version}-${process.arch}`)
   let unwritten: Compilation[] = []
   const compileByNode = prototype._compile
   prototype._compile = function (content, filename, format) {
-    const compiled = format === undefined || format === 'commonjs' ? compile(content, filename, folder) : undefined
+    const isCommonJs = format === undefined || format === 'commonjs'
+    const compiled = isCommonJs && !process.sourceMapsEnabled ? compile(content, filename, folder) : undefined
     if (compiled === undefined) return compileByNode.call(this, content, filename, format)
     if (compiled.script.cachedDataRejected !== false) unwritten.push(compiled)
-    const run = compiled.script.runInThisContext() as (...args: readonly unknown[]) => unknown // as wrap() makes it
-    return run.call(this.exports, this.exports, createRequire(filename), this, filename, dirname(filename))
+    return runModule(this, compiled.script, filename)
   }
   return () => {
     const written = unwritten
@@ -42,18 +50,46 @@ export const keepCommonJsCode = (parent: string): (() => void) => {
   }
 }
 
+/** `require` loads for the module itself, which is then the parent of what it loads, as with Node.js. */
+const runModule = (module: CommonJsModule, script: Script, filename: string): unknown => {
+  const run = script.runInThisContext() as (...args: readonly unknown[]) => unknown // as wrap() makes it
+  const require = Object.assign((id: string): unknown => module.require(id), createRequire(filename))
+  return run.call(module.exports, module.exports, require, module, filename, dirname(filename))
+}
+
+/** Runs one module here and by Node.js: does it get the same, and return the same? */
+export const runsModulesAsNode = (): boolean => {
+  try {
+    const [own, byNode] = [new ModuleClass(selfTestPath), new ModuleClass(selfTestPath)]
+    const compiled = compile(selfTestCode, selfTestPath, dirname(selfTestPath))
+    if (compiled === undefined) return false
+    runModule(own, compiled.script, selfTestPath)
+    byNode._compile(selfTestCode, selfTestPath)
+    const [seen, expected] = [own, byNode].map(({ exports }) => JSON.stringify(exports))
+    return seen === expected && seen?.includes('true') === true
+  } catch {
+    return false
+  }
+}
+
+const selfTestPath = fileURLToPath(new URL('self-test.cjs', import.meta.url))
+const selfTestCode = `module.exports = [this === exports, exports === module.exports, arguments.length, Object.keys(require),
+  require.main === module, require('node:path') === module.require('node:path'), __filename, __dirname, new Error().stack.split('\\n')[1]]`
+
 /** A script for a shell, too; and import(), which Node.js 20 knows only in code that it has compiled itself. */
-const unsupportedPattern = /^#!|\bimport\s*\(/
+const unsupportedPattern = /^#!|\bimport\s*(?:\(|\/[*/])/
 
 /** Undefined for what Node.js must see itself, such as a syntax error, or a file that turns out to be an ES module. */
 const compile = (content: string, filename: string, folder: string): Compilation | undefined => {
   if (unsupportedPattern.test(content)) return undefined
-  const code = wrap(content)
+  const code = ModuleClass.wrap(content)
+  // The first line of the module stands behind the parameters of the function around it.
+  const columnOffset = -ModuleClass.wrap('\n').indexOf('\n')
   // V8 itself compares no more than the length of the source, and stacks have the name that the code was kept with.
   const file = join(folder, `${hexOf(crc32(filename))}-${hexOf(crc32(code))}`)
   const cachedData = readChecked(file)
   try {
-    return { script: withDefaultFlags(() => new Script(code, { filename, ...(cachedData && { cachedData }) })), file }
+    return { script: withDefaultFlags(() => new Script(code, { filename, columnOffset, ...(cachedData && { cachedData }) })), file }
   } catch {
     return undefined
   }
@@ -74,7 +110,7 @@ const readChecked = (file: string): Buffer | undefined => {
   }
 }
 
-/** Under a name of its own until it is whole: another process may start now. */
+/** Each under a name of its own until it is whole: another process may start now. */
 const writeAll = (compilations: readonly Compilation[], folder: string): void => {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -86,7 +122,21 @@ const writeAll = (compilations: readonly Compilation[], folder: string): void =>
       writeFileSync(temporary, Buffer.concat([checksum, data]), { mode: 0o600 })
       renameSync(temporary, file)
     }
+    deleteOldest(folder)
   } catch {
     // A full or read-only disk: the next start compiles again.
   }
+}
+
+/**
+ * 35 MB. A gateway has 970 with all its features, of which 480 are the client of Redis. Earlier releases, plugins that have been changed, and
+ * processes that were killed as they wrote leave theirs.
+ */
+const maxFiles = 4_000
+
+const deleteOldest = (folder: string): void => {
+  const files = readdirSync(folder).map(name => join(folder, name))
+  if (files.length <= maxFiles) return
+  const byAge = files.map(file => ({ file, writtenAtMs: statSync(file).mtimeMs })).sort((a, b) => a.writtenAtMs - b.writtenAtMs)
+  for (const { file } of byAge.slice(0, -maxFiles)) rmSync(file, { force: true })
 }

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, readFileSync, readdirSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { makePrivateFolder } from '../../src/runtime/compile-cache.ts'
@@ -55,7 +55,7 @@ t.test('compiled code of CommonJS modules is used as long as the source is the s
     'early.cjs': 'exports.isEarly = true',
     'module.cjs': '#!/usr/bin/env node\nmodule.exports = require("./answer.cjs")',
     'answer.cjs': 'exports.answer = () => 111; exports.loadOther = require("./importing.cjs")',
-    'importing.cjs': 'module.exports = () => import("./other.mjs")',
+    'importing.cjs': 'module.exports = () => import/* for Node.js */("./other.mjs")',
     'other.mjs': 'export default "other"',
     'esm.js': 'export default "esm"',
     'package.json': '{ "type": "module" }',
@@ -83,6 +83,71 @@ t.test('compiled code of CommonJS modules is used as long as the source is the s
   const changed = run()
   t.match(changed.stdout, '222 other', 'a source of the same length')
   t.equal(changed.files.length, 3)
+  t.end()
+})
+
+t.test('a module whose compiled code is kept sees what it sees without, and so do the stacks of its errors', t => {
+  const dir = t.testdir({
+    'main.mjs': `
+      import { createRequire } from 'node:module'
+      import { keepCommonJsCode } from '${urlOf('commonjs-code-cache')}'
+      const [,, isSupported] = process.argv
+      const save = keepCommonJsCode(new URL('cache', import.meta.url).pathname, isSupported === 'default' ? undefined : isSupported === 'true')
+      const require = createRequire(import.meta.url)
+      console.log(JSON.stringify([require('./outer.cjs'), require('./mapped.cjs')]))
+      save()`,
+    'outer.cjs': `module.exports = [require('./inner.cjs'), module.children.map(({ id }) => id), module.loaded, require.main === module,
+      Object.keys(require), require.resolve.paths('x'), arguments.length, this === exports, require('./data.json')]`,
+    'inner.cjs': `exports.place = new Error().stack.split('\\n')[1]; exports.isCached = module.parent === require.cache[module.parent.id]`,
+    'data.json': '{ "isData": true }',
+    'mapped.cjs': 'exports.place = new Error().stack.split("\\n")[1]\n//# sourceMappingURL=mapped.cjs.map',
+    'mapped.cjs.map': JSON.stringify({ version: 3, sources: ['mapped.ts'], names: [], mappings: 'AAAA' }),
+  })
+  const run = (isSupported: string, ...flags: readonly string[]): string => {
+    const args = ['-u', 'NODE_OPTIONS', process.execPath, ...flags, join(dir, 'main.mjs'), isSupported]
+    return spawnSync('env', args, { encoding: 'utf8' }).stdout
+  }
+  const byNode = run('false')
+  t.match(byNode, 'inner.cjs:1:17')
+  t.notOk(existsSync(join(dir, 'cache')), 'where Node.js is not as expected, nothing is kept')
+  t.equal(run('default'), byNode)
+  t.ok(existsSync(join(dir, 'cache')), 'this version of Node.js is as expected')
+  t.equal(run('default'), byNode, 'from kept code')
+  const mapped = run('default', '--enable-source-maps')
+  t.match(mapped, 'mapped.ts:1')
+  t.equal(mapped, run('false', '--enable-source-maps'))
+  t.end()
+})
+
+t.test('of compiled code, the 4,000 files stay that were written last', t => {
+  const dir = t.testdir({
+    'main.mjs': `
+      import { createRequire } from 'node:module'
+      import { keepCommonJsCode } from '${urlOf('commonjs-code-cache')}'
+      const save = keepCommonJsCode(new URL('cache', import.meta.url).pathname)
+      createRequire(import.meta.url)(process.argv[2])
+      save()`,
+    'first.cjs': '',
+    'second.cjs': '',
+  })
+  const run = (module: string): string => {
+    spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, join(dir, 'main.mjs'), module])
+    return join(dir, 'cache', readdirSync(join(dir, 'cache'))[0] ?? '')
+  }
+  const folder = run('./first.cjs')
+  const [first = ''] = readdirSync(folder)
+  for (let i = 0; i < 4_000; i += 1) {
+    writeFileSync(join(folder, `of-an-earlier-release-${i}`), '')
+    utimesSync(join(folder, `of-an-earlier-release-${i}`), i, i)
+  }
+  run('./second.cjs')
+  const left = readdirSync(folder)
+  t.equal(left.length, 4_000)
+  t.ok(left.includes(first))
+  t.notOk(
+    ['of-an-earlier-release-0', 'of-an-earlier-release-1'].some(name => left.includes(name)),
+    'the oldest two of 4,002',
+  )
   t.end()
 })
 
