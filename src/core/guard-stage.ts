@@ -12,7 +12,6 @@ import type { Step } from '../config/types.ts'
 import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { Timer } from '../services/clock.ts'
-import type { MaybePromise } from '../util/async.ts'
 
 /** The step of an external plugin. */
 export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
@@ -120,10 +119,12 @@ class StageBugs {
 
 /** For one call of a plugin that has not declared `repeats`: a second next() returns the first reply, so that the call is charged once. */
 const answerOnce = (next: DirectNext, warn: () => void): DirectNext => {
-  let reply: MaybePromise<Reply> | undefined
+  let reply: Promise<Reply> | undefined
+  // A bug that is thrown at once is an answer, too.
+  const run = async (call: Call): Promise<Reply> => next(call)
   return call => {
     if (reply !== undefined) warn()
-    return (reply ??= next(call))
+    return (reply ??= run(call))
   }
 }
 

@@ -288,6 +288,33 @@ t.test('a plugin from outside that calls next() again without `repeats` gets the
   }
 })
 
+t.test('a plugin from outside that calls next() again after a bug of a plugin below gets the same bug: the call runs once', async t => {
+  let runs = 0
+  const again = definePlugin({
+    name: 'again',
+    summary: 'Asks twice.',
+    options,
+    create: () => (call, next) => next(call).catch(() => next(call)),
+  })
+  const builtIn = definePlugin({
+    name: 'built-in',
+    summary: 'Throws at once.',
+    options,
+    terminal: true,
+    create: () => () => {
+      throw new Error(`bug ${(runs += 1)}`)
+    },
+  })
+  const config = configOf([again, builtIn])
+  const file = { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' }
+  const steps = config.steps.map(step => (step.plugin === again ? { ...step, file } : step))
+  const host = hostServices()
+  const { network } = await buildNetwork({ ...config, steps }, host)
+  await t.rejects(async () => network?.run(fakeCall('eth_call')), { message: 'bug 1' })
+  t.equal(runs, 1)
+  t.match(host.log.lines, [{ level: 'warn', message: /called next\(\) again/ }])
+})
+
 t.test('what a plugin from outside has of other callers is frozen, or a copy', async t => {
   const outside = (handle: Handler<'request', 'request'>) =>
     definePlugin({ name: 'outside', summary: 'Changes.', reads: ['request'], writes: ['request'], options, create: () => handle })
