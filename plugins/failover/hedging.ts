@@ -122,7 +122,10 @@ class HedgedRequest {
 
   #run(attempt: Attempt): void {
     this.#attemptsInFlight += 1
-    attempt(this.#cancellation).then(reply => this.#onReply(reply), this.#reject)
+    attempt(this.#cancellation).then(
+      reply => this.#onReply(reply),
+      (bug: unknown) => this.#onBug(bug),
+    )
   }
 
   #onReply(reply: Reply): void {
@@ -134,12 +137,23 @@ class HedgedRequest {
     if (isFinalReply || this.#attemptsInFlight === 0) this.#settle(this.#best)
   }
 
+  #onBug(bug: unknown): void {
+    this.#attemptsInFlight -= 1
+    if (this.#isSettled) return
+    this.#end()
+    this.#reject(bug)
+  }
+
   #settle(reply: Reply): void {
+    this.#end()
+    this.#resolve(reply)
+  }
+
+  #end(): void {
     this.#isSettled = true
     this.#timer?.cancel()
     this.#stopListening?.()
     if (this.#attemptsInFlight > 0) this.#cancellation.abort()
-    this.#resolve(reply)
   }
 }
 

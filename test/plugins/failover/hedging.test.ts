@@ -51,6 +51,21 @@ t.test('hedging', async t => {
     t.equal(valueOrErrorCode(await reply), 'a')
   })
 
+  t.test('requests no other node for a call that a bug of a plugin below has ended', async t => {
+    let isBroken = false
+    const { request, requested, clock } = await openWithSlowNode(t, {
+      a: async () => {
+        if (isBroken) throw new Error('bug')
+        return fakeResult('a')
+      },
+    })
+    isBroken = true
+    await t.rejects(request(getReceipt()), { message: 'bug' })
+    clock.advance(60_000)
+    await turn()
+    t.same(requested, ['a'])
+  })
+
   t.test('returns the error that is about the request rather than about a node, when both fail', async t => {
     const requestError: Failure = { ...refuse('params', { source: 'node', upstream: 'a' }), kind: 'node', retryElsewhere: true }
     let isFailing = false
