@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { applyChange } from '../store.ts'
+import { StoreError, applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
-import { RedisConnection } from './redis-connection.ts'
+import { RedisConnection, foreignReply } from './redis-connection.ts'
 import { changesChannel, redisKeys } from './redis-layout.ts'
 import { dropLedger } from './redis-ledger.ts'
 import * as scripts from './redis-scripts.ts'
@@ -78,9 +78,11 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, edit)
   }
   const findKey = async (hash: string): Promise<KeyWithAccount | undefined> => {
-    const [key, account] = (
-      (await redis.runScript(scripts.findKey, [redisKeys.keys, redisKeys.accounts], [hash])) as (string | null)[]
-    ).map(parseRow)
+    const reply = await redis.runScript(scripts.findKey, [redisKeys.keys, redisKeys.accounts], [hash])
+    const [foundHash, ...rows] = Array.isArray(reply) ? (reply as (string | null)[]) : []
+    // With the reply to another look-up, the caller would use the account of somebody else.
+    if (foundHash !== hash) throw new StoreError(foreignReply)
+    const [key, account] = rows.map(parseRow)
     return key && account ? ({ key, account } as KeyWithAccount) : undefined
   }
   return {
@@ -97,7 +99,9 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     findKey,
     async findKeyById(id) {
       const hash = await rowAt(redisKeys.keyIds, id)
-      return hash === null ? undefined : findKey(hash)
+      const found = hash === null ? undefined : await findKey(hash)
+      if (found !== undefined && found.key.id !== id) throw new StoreError(foreignReply)
+      return found
     },
   } satisfies Partial<AccountStore>
 }

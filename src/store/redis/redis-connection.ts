@@ -241,6 +241,9 @@ const withFix = (reason: string): string => {
   return fix === undefined ? reason : `${error}; ${fix}`
 }
 
+/** The error of a reply that cannot be that of its command: see RedisConnection.#ping(). */
+export const foreignReply = 'redis has sent a reply that belongs to another command'
+
 /** Names and values of an HGETALL reply, which lists them in turn. */
 export const parsePairs = (reply: unknown): readonly (readonly [name: string, value: string])[] => {
   const items = reply as readonly string[] // as Redis promises

@@ -3,6 +3,7 @@ import { dayMs } from '../../util/dates.ts'
 import { StoreClock } from '../store-clock.ts'
 import { StoreError } from '../store.ts'
 import type { StoreDay } from '../store.ts'
+import { foreignReply } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-ledger-scripts.ts'
@@ -36,11 +37,12 @@ export const openDayClock = (clock: Clock, testTime: TestTime | undefined): Redi
   }
 }
 
-/** Integers of a reply. Another reply would be stored, or sent to Redis again. */
-export const parseIntegers = (reply: unknown, count: number): readonly number[] => {
-  const integers = Array.isArray(reply) ? reply.map(Number) : []
+/** Integers of a reply; with `hasMore`, those that it begins with. Another reply would be stored, or sent to Redis again. */
+export const parseIntegers = (reply: unknown, count: number, { hasMore = false } = {}): readonly number[] => {
+  const texts: readonly unknown[] = Array.isArray(reply) ? (hasMore ? reply.slice(0, count) : reply) : []
+  const integers = texts.map(text => (text === null || text === '' ? NaN : Number(text)))
   if (integers.length === count && integers.every(Number.isSafeInteger)) return integers
-  throw new StoreError('redis has sent a reply that belongs to another command')
+  throw new StoreError(foreignReply)
 }
 
 export const processKeys = [redisKeys.processes, redisKeys.latestDay, redisKeys.time]
@@ -52,7 +54,7 @@ export const listLiveProcesses = async (
   { scriptArgs, observe }: RedisDayClock,
 ): Promise<StoreDay & { readonly processes: readonly string[] }> => {
   const reply = await redis.runScript(scripts.listLiveProcesses, processKeys, scriptArgs())
-  const [today, endsInMs] = parseIntegers([reply].flat().slice(0, 2), 2) as [number, number]
+  const [today, endsInMs] = parseIntegers(reply, 2, { hasMore: true }) as [number, number]
   const [, , ...processes] = reply as LiveProcessesReply
   return observe({ today, endsInMs, processes })
 }

@@ -41,7 +41,7 @@ end
  * applyLeaseRequest() on the day of one account. A LeaseRequest has other names for `need` (minCredits), `want`
  * (desiredCredits), `share` (shareDivisor) and `told` (counters.granted).
  * KEYS: ledgerDay, ledgerDays, latestLedgerDay. ARGV from 4: process, seq, day, need, want, limit, share; granted, returned, used, or
- * three empty texts.
+ * three empty texts. Returns today, endsIn, granted, returned, used, what is left of the limit, and seq.
  */
 export const requestLease = script(`${readDay}${retainDay}
 local process, seq, day = 'p:' .. ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -68,7 +68,7 @@ if seq > last then
   end
   retainDay(KEYS[1], KEYS[2], text(day))
 end
-return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased) }
+return { today, endsIn, text(granted), text(returned), text(used), text(limit - leased), text(seq) }
 `)
 
 /** readDay, and what the store has recorded. KEYS: processes, latestDay, time. Heartbeats are by the clock, also where it is wrong. */

@@ -1,8 +1,8 @@
 import { sumDay } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from '../lease-accounting.ts'
-import { ledgerRetentionDays } from '../store.ts'
+import { StoreError, ledgerRetentionDays } from '../store.ts'
 import type { BalanceStore, ClockRepair, DayTotals, KeyRow, LeaseResponse, LedgerStore } from '../store.ts'
-import { parsePairs } from './redis-connection.ts'
+import { foreignReply, parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, parseIntegers, processKeys, syncDayClock } from './redis-day-clock.ts'
@@ -25,7 +25,9 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
       ],
       [...dayClock.scriptArgs(), ...leaseArgs(request)],
     )
-    const [today, endsInMs, granted, returned, used, remaining] = parseIntegers(reply, 6) as LeaseReply
+    const [today, endsInMs, granted, returned, used, remaining, seq] = parseIntegers(reply, 7) as LeaseReply
+    // With the reply to another request, the credits of one account would be spent by another.
+    if (seq !== request.seq) throw new StoreError(foreignReply)
     return dayClock.observe<LeaseResponse>({ today, endsInMs, counters: { granted, returned, used }, remaining })
   },
   async heartbeat(process) {
@@ -78,7 +80,7 @@ const readDayTotals = async (
   return { ...storeDay, day, leased, counted, ...sumDay(records, process => processes.includes(process)) }
 }
 
-type LeaseReply = [today: number, endsInMs: number, granted: number, returned: number, used: number, remaining: number]
+type LeaseReply = [today: number, endsInMs: number, granted: number, returned: number, used: number, remaining: number, seq: number]
 type HeartbeatReply = [today: number, endsInMs: number, liveProcesses: number, ignoredJumpMs: number]
 /** The arguments of the script, in its order. */
 const leaseArgs = (request: LeaseRequest): readonly (string | number)[] => {

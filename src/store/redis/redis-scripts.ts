@@ -46,11 +46,11 @@ if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
 ${publishChange}`)
 
-/** KEYS: keys, accounts. ARGV: hash. Returns the row of the key, and that of its account. */
+/** KEYS: keys, accounts. ARGV: hash. Returns the hash, the row of the key, and that of its account. */
 export const findKey = script(`
 local key = redis.call('HGET', KEYS[1], ARGV[1])
-if not key then return {} end
-return { key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
+if not key then return { ARGV[1] } end
+return { ARGV[1], key, redis.call('HGET', KEYS[2], cjson.decode(key).account) }
 `)
 
 /**

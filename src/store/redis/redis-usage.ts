@@ -4,7 +4,7 @@ import { usageGroupKey } from '../usage-store.ts'
 import type { UsageCount, UsageStore } from '../usage-store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
-import { syncDayClock } from './redis-day-clock.ts'
+import { parseIntegers, syncDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock } from './redis-day-clock.ts'
 import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-usage-scripts.ts'
@@ -14,7 +14,7 @@ export const redisUsageStore = (redis: RedisConnection, dayClock: RedisDayClock)
     await syncDayClock(redis, dayClock)
     const use = creditsByDay(counts)
     const hours = totalsByHour(counts)
-    const [previousSeq, ...expired] = (await redis.runScript(
+    const reply = await redis.runScript(
       scripts.reportUsage,
       [
         redisKeys.lastReport(process),
@@ -31,7 +31,10 @@ export const redisUsageStore = (redis: RedisConnection, dayClock: RedisDayClock)
         ...hours.flatMap(({ account, hour, calls, credits }) => [account, hour, calls, credits]),
         ...use.flatMap(({ day, credits }) => [day, credits]),
       ],
-    )) as [number, ...string[]]
+    )
+    // A smaller number would say that the store has lost reports, which would be counted twice then.
+    const [previousSeq] = parseIntegers(reply, 1, { hasMore: true }) as [number]
+    const [, ...expired] = reply as [number, ...string[]]
     await Promise.all(expired.map(hour => dropHour(redis, hour)))
     return previousSeq
   },

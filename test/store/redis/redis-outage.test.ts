@@ -186,24 +186,51 @@ t.test(
 t.test('a connection on which replies have come apart from their commands is dropped', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer()
   t.teardown(() => redis.remove())
-  let isExtraReplyDue = false
+  let extraReply = ''
   const { address } = await startProxy(t, redis.port, bytes => {
-    const extraReply = isExtraReplyDue ? ':7\r\n' : ''
-    isExtraReplyDue = false
-    return Buffer.concat([Buffer.from(extraReply), bytes])
+    const prefix = Buffer.from(extraReply)
+    extraReply = ''
+    return Buffer.concat([prefix, bytes])
   })
   const store = await openStore(address, systemClock)
   t.teardown(() => store.close())
   await store.addAccount(alice)
-  await store.heartbeat('p1')
-  isExtraReplyDue = true
-  await t.rejects(store.heartbeat('p1'), { name: 'StoreError', message: 'redis has sent a reply that belongs to another command' })
-  const answers = async () => {
-    const found = await Promise.allSettled([store.account('acc_1'), store.account('nobody'), store.heartbeat('p1')])
-    return found.map(each => (each.status === 'fulfilled' ? each.value : each))
+  for (const i of [1, 2]) await store.addKey(`hash ${i}`, { id: `key_${i}`, account: 'acc_1', created: 1, hint: `${i}` })
+  const { today } = await store.heartbeat('p1')
+  const keyIds = () => ['hash 1', 'hash 2', 'hash 3'].map(async hash => (await store.findKey(hash))?.key.id)
+  t.same(await Promise.all(keyIds()), ['key_1', 'key_2', undefined])
+
+  const refusal = 'redis has sent a reply that belongs to another command'
+  const answersAgain = () =>
+    waitUntil(async () => {
+      const [one, none] = await Promise.allSettled([store.account('acc_1'), store.account('nobody')])
+      return isDeepStrictEqual(
+        [one, none],
+        [alice, undefined].map(value => ({ status: 'fulfilled', value })),
+      )
+    })
+  // A ping may take the reply in place of the request: then once more.
+  const untilRefused = (reply: string, request: () => readonly Promise<unknown>[]) =>
+    waitUntil(async () => {
+      extraReply = reply
+      const settled = await Promise.allSettled(request())
+      await answersAgain()
+      return settled.every(each => each.status === 'rejected' && (each.reason as Error).message === refusal)
+    })
+  await untilRefused(':7\r\n', () => [store.heartbeat('p1')])
+  // The second look-up would get the reply to the first.
+  await untilRefused(':7\r\n', keyIds)
+  await untilRefused('$6\r\nhash 2\r\n', () => [(async () => store.findKeyById('key_1'))()])
+  let seq = 0
+  const lease = (account: string) => {
+    seq += 1
+    const credits = { minCredits: 0, desiredCredits: 5, limit: 900, shareDivisor: 1, counters: undefined }
+    return store.requestLease({ account, day: today, process: 'p1', seq, ...credits })
   }
-  await waitUntil(async () => isDeepStrictEqual((await answers()).slice(0, 2), [alice, undefined]))
-  t.match(await answers(), [alice, undefined, { liveProcesses: 1 }])
+  await untilRefused(':7\r\n', () => [lease('acc_1'), lease('acc_2')])
+  const report = { process: 'p1', seq: 9, counts: [], retentionHours: 1 }
+  for (const reply of ['$1\r\n5\r\n', '*1\r\n$-1\r\n']) await untilRefused(reply, () => [store.reportUsage(report)])
+  t.match(await store.heartbeat('p1'), { liveProcesses: 1 })
 })
 
 t.test('a connection closes at once when redis disconnects while it owes replies', async t => {
