@@ -68,3 +68,6 @@ export interface RecordStore {
   /** All of one account, in the order of their ids. */
   records(kind: RecordKind, account: string): MaybePromise<readonly StoredRecord[]>
 }
+
+export const unexpired = (record: StoredRecord | undefined, now: number): StoredRecord | undefined =>
+  record !== undefined && record.expires > now ? record : undefined

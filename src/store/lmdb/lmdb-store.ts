@@ -13,6 +13,7 @@ import { isProcessAlive, lmdbLedgerStore, lmdbUsageStore, openDayClock, readDayR
 import { openMetaTable, openTables, maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { toStoreError, Transactions } from './transactions.ts'
+import { unexpired } from '../record-store.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
 /**
@@ -138,7 +139,7 @@ const copyableLmdb = (tables: LmdbTables, transactions: Transactions, clock: Clo
 
 const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: Clock): RecordStore => {
   const { records, recordsByAccount, recordsByExpiry } = tables
-  const find = (kind: RecordKind, id: string) => unexpired(records.get([kind, id]), clock)
+  const find = (kind: RecordKind, id: string) => unexpired(records.get([kind, id]), clock.now())
   const remove = (kind: RecordKind, { id, account, expires }: StoredRecord): void => {
     records.remove([kind, id])
     recordsByAccount.remove([kind, account, id])
@@ -177,7 +178,7 @@ const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: 
         const found = records.get([kind, id])
         if (found === undefined) return undefined
         remove(kind, found)
-        return unexpired(found, clock)
+        return unexpired(found, clock.now())
       }),
     records: (kind, account) =>
       [...recordsByAccount.getKeys({ start: [kind, account, ''], end: [kind, account, maxKeySuffix] })].flatMap(
@@ -185,9 +186,6 @@ const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: 
       ),
   }
 }
-
-const unexpired = (record: StoredRecord | undefined, clock: Clock): StoredRecord | undefined =>
-  record !== undefined && record.expires > clock.now() ? record : undefined
 
 /** Dropped with each write in one transaction, during which other processes cannot write. */
 const maxExpiredPerWrite = 50

@@ -3,14 +3,14 @@ import type { Clock } from '../../services/clock.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store, StoreContents } from '../store.ts'
 import { hashedKeys, openChangeFeed, findKeyRate, readAccountRows, redisAccountStore } from './redis-accounts.ts'
-import { RedisConnection } from './redis-connection.ts'
+import { RedisConnection, foreignReply } from './redis-connection.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, openDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { putRecord, takeRecord } from './redis-scripts.ts'
 import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse } from './redis-usage.ts'
-import { neverExpires } from '../record-store.ts'
+import { neverExpires, unexpired } from '../record-store.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
 /**
@@ -112,12 +112,16 @@ const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStor
     const [text, foundText] = [JSON.stringify(record), JSON.stringify(found)]
     return (await redis.runScript(putRecord, keys, [record.id, text, String(ttlMs), mode, String(now()), foundText])) === 1
   }
-  const readAll = async (keys: readonly string[]): Promise<readonly (StoredRecord | undefined)[]> => {
-    const texts = (await redis.sendCommand('MGET', ...keys)) as (string | null)[]
-    return texts.map(text => {
-      const record = text === null ? undefined : (JSON.parse(text) as StoredRecord) // written by this program
-      return record !== undefined && record.expires > now() ? record : undefined
-    })
+  /** Throws for the record of another id: with the reply to another command, a caller would get the session of somebody else. */
+  const parseRecord = (text: string | null | undefined, id: string): StoredRecord | undefined => {
+    if (text == null) return undefined
+    const record = JSON.parse(text) as StoredRecord // written by this program
+    if (record.id !== id) throw new StoreError(foreignReply)
+    return record
+  }
+  const readAll = async (kind: RecordKind, ids: readonly string[]): Promise<readonly (StoredRecord | undefined)[]> => {
+    const texts = (await redis.sendCommand('MGET', ...ids.map(id => redisKeys.record(kind, id)))) as (string | null)[]
+    return ids.map((id, i) => unexpired(parseRecord(texts[i], id), now()))
   }
   return {
     async putRecord(kind, record) {
@@ -126,19 +130,18 @@ const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStor
     addRecord: (kind, record) => write(kind, record, 'add'),
     replaceRecord: (kind, found, value, expires = found.expires) => write(kind, { ...found, value, expires }, 'replace', found),
     async findRecord(kind, id) {
-      return (await readAll([redisKeys.record(kind, id)]))[0]
+      return (await readAll(kind, [id]))[0]
     },
     async takeRecord(kind, id) {
-      const text = (await redis.runScript(takeRecord, [redisKeys.record(kind, id)], [])) as string | null
-      const record = text === null ? undefined : (JSON.parse(text) as StoredRecord) // written by this program
+      const record = parseRecord((await redis.runScript(takeRecord, [redisKeys.record(kind, id)], [])) as string | null, id)
       if (record === undefined) return undefined
       await redis.sendCommand('ZREM', redisKeys.recordsOfAccount(kind, record.account), id)
-      return record.expires > now() ? record : undefined
+      return unexpired(record, now())
     },
     async records(kind, account) {
       const ids = (await redis.sendCommand('ZRANGEBYSCORE', redisKeys.recordsOfAccount(kind, account), `(${now()}`, '+inf')) as string[]
       if (ids.length === 0) return []
-      const found = await readAll(ids.sort().map(id => redisKeys.record(kind, id)))
+      const found = await readAll(kind, ids.sort())
       return found.filter(record => record !== undefined)
     },
   }

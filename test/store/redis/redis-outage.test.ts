@@ -228,6 +228,11 @@ t.test('a connection on which replies have come apart from their commands is dro
     return store.requestLease({ account, day: today, process: 'p1', seq, ...credits })
   }
   await untilRefused(':7\r\n', () => [lease('acc_1'), lease('acc_2')])
+  const session = (id: string) => ({ id, account: 'acc_1', value: null, expires: systemClock.now() + 3_600_000 })
+  for (const id of ['s1', 's2', 's3']) await store.putRecord('session', session(id))
+  await untilRefused(`*1\r\n$${JSON.stringify(session('s3')).length}\r\n${JSON.stringify(session('s3'))}\r\n`, () =>
+    ['s1', 's2'].map(async id => store.findRecord('session', id)),
+  )
   const report = { process: 'p1', seq: 9, counts: [], retentionHours: 1 }
   for (const reply of ['$1\r\n5\r\n', '*1\r\n$-1\r\n']) await untilRefused(reply, () => [store.reportUsage(report)])
   t.match(await store.heartbeat('p1'), { liveProcesses: 1 })
