@@ -6,8 +6,6 @@ import {
   isFailure,
   memoizeFrozen,
   stringifyJson,
-  getOrCreate,
-  metricDefinitions,
 } from '../../src/plugin/plugin.ts'
 import type {
   CachePolicy,
@@ -20,9 +18,9 @@ import type {
   Method,
   Reply,
   Services,
-  Counter,
 } from '../../src/plugin/plugin.ts'
 import { CallsInFlight } from './calls-in-flight.ts'
+import { LookupCounters } from './lookup-counters.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 import type { CacheQuery } from './finality.ts'
 import { MemoryCache } from './memory-cache.ts'
@@ -107,20 +105,53 @@ interface CacheLevels {
 }
 
 /** Answers from the first level that has the answer; otherwise calls that ask the same at the same time share one request. */
-const createHandler = ({ methodCaches, memoryCache, secondLevelCache }: CacheLevels, services: Services): DirectHandler<'request'> => {
-  const { heads, clock, log } = services
+const createHandler = (levels: CacheLevels, services: Services): DirectHandler<'request'> => {
+  const { methodCaches, memoryCache } = levels
+  const { heads } = services
   const lookups = new LookupCounters(services.metrics)
-  const callsInFlight = new CallsInFlight(services)
   const recordHit = (method: string, hit: Reply): Reply => {
     lookups.record(method, 'memory')
     heads.recordActivity() // the head is followed, so that a reorg ends the hit
     return hit
   }
-  const answerMiss = async (
-    call: Call<'request'>,
-    next: DirectNext<'request'>,
-    { methodCache, key, variant }: { readonly methodCache: MethodCache; readonly key: string; readonly variant: string },
-  ): Promise<Reply> => {
+  const answerMiss = createMissHandler(levels, services, { lookups, recordHit })
+  return (call, next) => {
+    const { request } = call.context
+    const methodCache = methodCaches.get(request.method)
+    if (methodCache === undefined) return next(call)
+    if (methodCache.sends) return send(call, next, heads)
+    const requestKey = methodCache.keyOf(request.params)
+    if (requestKey === undefined) return next(call)
+    const variant = services.vary(call)
+    const key = variant + requestKey
+    const hit = memoryCache.get(key, heads.snapshot, !heads.mayLag)
+    return hit === undefined ? answerMiss(call, next, { methodCache, key, variant }) : recordHit(request.method, hit)
+  }
+}
+
+interface LookupRecords {
+  readonly lookups: LookupCounters
+  recordHit(method: string, hit: Reply): Reply
+}
+
+/** The key that was looked up, and what it was made of. */
+interface Lookup {
+  readonly methodCache: MethodCache
+  readonly key: string
+  readonly variant: string
+}
+
+type MissHandler = (call: Call<'request'>, next: DirectNext<'request'>, lookup: Lookup) => Promise<Reply>
+
+/** Answers what the memory had no answer to. */
+const createMissHandler = (
+  { memoryCache, secondLevelCache }: CacheLevels,
+  services: Services,
+  { lookups, recordHit }: LookupRecords,
+): MissHandler => {
+  const { heads, clock, log } = services
+  const callsInFlight = new CallsInFlight(services)
+  return async (call, next, { methodCache, key, variant }) => {
     const { request } = call.context
     let isInStep = !heads.mayLag
     if (!isInStep) {
@@ -143,18 +174,6 @@ const createHandler = ({ methodCaches, memoryCache, secondLevelCache }: CacheLev
     memoryCache.store(miss, reply)
     lookups.record(request.method, reply.source === 'cache' ? 'redis' : 'miss')
     return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
-  }
-  return (call, next) => {
-    const { request } = call.context
-    const methodCache = methodCaches.get(request.method)
-    if (methodCache === undefined) return next(call)
-    if (methodCache.sends) return send(call, next, heads)
-    const requestKey = methodCache.keyOf(request.params)
-    if (requestKey === undefined) return next(call)
-    const variant = services.vary(call)
-    const key = variant + requestKey
-    const hit = memoryCache.get(key, heads.snapshot, !heads.mayLag)
-    return hit === undefined ? answerMiss(call, next, { methodCache, key, variant }) : recordHit(request.method, hit)
   }
 }
 
@@ -214,24 +233,3 @@ const explanations: Readonly<Record<CachePolicy, string>> = {
   block: 'cached as long as the block that the parameters name: until there is a newer block, and for good once it is final',
   mined: 'cached as long as the block that the result names, and for good once it is final; `null` is not cached',
 }
-
-/** What has answered a call. */
-type LookupResult = 'memory' | 'redis' | 'joined' | 'miss'
-
-/** Counts look-ups by method and result; a series begins with its first count. */
-class LookupCounters {
-  readonly #metrics: Services['metrics']
-  readonly #countersByMethod = new Map<string, Partial<Record<LookupResult, Counter>>>()
-
-  constructor(metrics: Services['metrics']) {
-    this.#metrics = metrics
-  }
-
-  record(method: string, result: LookupResult): void {
-    const counters = getOrCreate(this.#countersByMethod, method, newCounters)
-    const counter = (counters[result] ??= this.#metrics.counter(metricDefinitions.cacheLookups, { method, result }))
-    counter.add()
-  }
-}
-
-const newCounters = (): Partial<Record<LookupResult, Counter>> => ({})
