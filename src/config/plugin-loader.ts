@@ -76,9 +76,12 @@ const typesNotStripped = (use: string): PluginLoadFailure => ({
   hint: 'compile the file to .js, or run Node.js 22.18 or later',
 })
 
+/** As Node.js says it of import(), and of require(). */
+const missingPackagePattern = /^Cannot find (?:package|module) '((?:@[\w.-]+\/)?\w[\w.-]*)'/
+
 const describeLoadError = async (error: unknown, use: string, pluginFile: PluginFile): Promise<PluginLoadFailure> => {
   const reason = error instanceof Error ? (error.message.split('\n')[0] ?? '') : String(error)
-  const missingPackage = /^Cannot find package '([^']+)'/.exec(reason)?.[1]
+  const missingPackage = missingPackagePattern.exec(reason)?.[1]
   if (missingPackage !== undefined)
     return {
       reason: `cannot load ${use}: package ${missingPackage} not found (${pluginFile.shownAs})`,

@@ -76,6 +76,12 @@ export const pluginMistakes: readonly Mistake[] = [
     answers: ['networks/arb.yaml:12:10: cannot load ../p.js: package left-pad-xyz not found (p.js) -> npm install left-pad-xyz'],
   },
   {
+    mistake: 'a package that is not installed, in CommonJS',
+    network: [['  - params', '  - use: ../p.cjs\n  - params']],
+    files: { 'p.cjs': 'module.exports = require("@left/pad-xyz")\n' },
+    answers: ['networks/arb.yaml:12:10: cannot load ../p.cjs: package @left/pad-xyz not found (p.cjs) -> npm install @left/pad-xyz'],
+  },
+  {
     mistake: 'a context field that nobody writes',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: { 'p.js': edit(pluginText, ['options:', "reads: ['acount'],\n  options:"]) },
