@@ -49,25 +49,29 @@ export class ArrivingMessage {
 }
 
 /**
- * Follows the frames of a client (RFC 6455, 5.2), to know what ws holds of those that are not complete, or belong to such a message. It holds them
- * as parts of the chunks that they came in: a frame of a byte among pings keeps the 64 KiB that were read with it.
+ * Follows the frames of a client (RFC 6455, 5.2), to know what ws holds of those that are not complete, or belong to such a message. A frame that came
+ * in one chunk is held as a part of it: a frame of a byte among pings keeps the 64 KiB that were read with it. Other frames are copied.
  */
 class IncompleteFrames {
-  #chunkBytes = 0
-  /** Complete frames of the message that is not complete. */
+  /** Of complete frames of the message that is not complete: the chunks that they are parts of, and the copies. */
+  #messageBytes = 0
   #fragmentCount = 0
-  #hasMessage = false
+  /** Of further chunks with a part of the frame that is being read. */
+  #frameBytes = 0
   /** Of the header that is being read: its bytes so far, and all of them as far as is known. */
   #headerIndex = 0
   #headerBytes = 2
   #firstByte = 0
   /** Where the length ends in the header. */
   #lengthEnd = 2
-  /** Of the frame that is being read. */
+  /** Of the frame that is being read: all of them, and those that are missing. */
   #payloadBytes = 0
+  #missingBytes = 0
+  /** An earlier chunk had a part of the payload. */
+  #isCut = false
 
   get heldBytes(): number {
-    return this.#chunkBytes + this.#fragmentCount * fragmentOverheadBytes
+    return this.#messageBytes + this.#frameBytes + this.#fragmentCount * fragmentOverheadBytes
   }
 
   read(chunk: Uint8Array): void {
@@ -75,20 +79,23 @@ class IncompleteFrames {
     for (let at = 0; at < chunk.length; ) {
       if (this.#headerIndex < this.#headerBytes) this.#readHeader(chunk[at++]!)
       else {
-        const byteLength = Math.min(this.#payloadBytes, chunk.length - at)
-        this.#payloadBytes -= byteLength
+        const byteLength = Math.min(this.#missingBytes, chunk.length - at)
+        this.#missingBytes -= byteLength
         at += byteLength
       }
-      const isComplete = this.#headerIndex === this.#headerBytes && this.#payloadBytes === 0
+      const isComplete = this.#headerIndex === this.#headerBytes && this.#missingBytes === 0
       if (!isComplete) continue
+      const isControlFrame = (this.#firstByte & 0x08) !== 0
+      if (!isControlFrame) isHeld = this.#endDataFrame(isHeld)
       this.#headerIndex = 0
       this.#headerBytes = 2
-      const isControlFrame = (this.#firstByte & 0x08) !== 0
-      if (!isControlFrame) isHeld = this.#endDataFrame()
+      this.#frameBytes = this.#payloadBytes = this.#missingBytes = 0
+      this.#isCut = false
     }
     const isInFrame = this.#headerIndex > 0
-    if (isHeld || isInFrame) this.#chunkBytes += chunk.length
-    else if (!this.#hasMessage) this.#chunkBytes = 0
+    if (isHeld) this.#messageBytes += chunk.length
+    else if (isInFrame) this.#frameBytes += chunk.length
+    this.#isCut = this.#missingBytes < this.#payloadBytes
   }
 
   #readHeader(byte: number): void {
@@ -101,14 +108,15 @@ class IncompleteFrames {
       this.#lengthEnd = 2 + extendedBytes
       this.#payloadBytes = extendedBytes > 0 ? 0 : length
     } else if (index < this.#lengthEnd) this.#payloadBytes = this.#payloadBytes * 256 + byte
+    this.#missingBytes = this.#payloadBytes
   }
 
-  /** False when the message is complete. */
-  #endDataFrame(): boolean {
+  /** Takes and returns whether the message that is not complete has a frame that is a part of this chunk. */
+  #endDataFrame(isHeld: boolean): boolean {
     const isLast = (this.#firstByte & 0x80) !== 0
-    this.#hasMessage = !isLast
     this.#fragmentCount = isLast ? 0 : this.#fragmentCount + 1
-    if (isLast) this.#chunkBytes = 0
-    return !isLast
+    if (isLast) this.#messageBytes = 0
+    else if (this.#isCut) this.#messageBytes += this.#payloadBytes
+    return !isLast && (isHeld || !this.#isCut)
   }
 }

@@ -1,17 +1,21 @@
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
+import type { Writable } from 'node:stream'
 import { setTimeout as wait } from 'node:timers/promises'
+import fc from 'fast-check'
 import t from 'tap'
 import type { Test } from 'tap'
+import * as ws from 'ws'
 import { WebSocket, WebSocketServer } from 'ws'
 import { serializeResponse } from '../../src/json-rpc/serialize-response.ts'
 import type { ResultMemory } from '../../src/json/result-memory.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
+import { ArrivingMessage } from '../../src/server/ws-arriving-message.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
-import { MemoryBudget } from '../../src/services/memory-budget.ts'
+import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
@@ -269,7 +273,7 @@ t.test('a caller who reads nothing', async t => {
     const { caller, stream } = await open(t, 60_000)
     const count = 150_000
     for (let i = 1; i <= count; i += 1) caller.ping(String(i).padEnd(125))
-    while (stream.bytesRead < count * (125 + 6)) await wait(5)
+    await waitUntil(() => stream.bytesRead >= count * (125 + 6))
     t.ok(stream.writableLength < 256 * 1024, `${stream.writableLength} bytes`)
     const pong = new Promise<void>(resolve =>
       caller.on('pong', payload => {
@@ -486,6 +490,87 @@ t.test(
   },
 )
 
+/** What ws reads frames with; its types lack it, and what it holds. */
+interface WsReceiver extends Writable {
+  readonly _buffers: readonly Buffer[]
+  readonly _fragments: readonly Buffer[]
+}
+const { Receiver } = ws as unknown as { readonly Receiver: new (options: object) => WsReceiver }
+
+/** Chunks as they arrive, for the reservations and for ws itself. */
+const openReceiver = () => {
+  const budget = new MemoryBudget(512 * mib)
+  const arriving = new ArrivingMessage(new CallerMemory(budget, 'a'))
+  const receiver = new Receiver({ isServer: true, skipUTF8Validation: true })
+  for (const event of ['message', 'ping', 'pong']) receiver.on(event, () => arriving.release())
+  const chunks = new Set<ArrayBufferLike>()
+  const push = (bytes: Uint8Array): void => {
+    const chunk = Buffer.from(new Uint8Array(bytes).buffer)
+    chunks.add(chunk.buffer)
+    arriving.push(chunk)
+    receiver.write(chunk)
+  }
+  /** The bytes of the chunks of which ws holds a part, and of its copies. */
+  const heldBytes = (): number => {
+    const parts = [...receiver._buffers, ...receiver._fragments]
+    const held = new Set(parts.map(part => (chunks.has(part.buffer) ? part.buffer : part)))
+    return [...held].reduce((sum, { byteLength }) => sum + byteLength, 0)
+  }
+  return { budget, receiver, push, heldBytes }
+}
+
+const maskedFrame = (firstByte: number, payload: Uint8Array): Buffer => {
+  const { length } = payload
+  const header =
+    length < 126
+      ? [length]
+      : length < 65_536
+        ? [126, length >> 8, length & 255]
+        : [127, 0, 0, 0, 0, 0, length >> 16, (length >> 8) & 255, length & 255]
+  return Buffer.concat([Buffer.from([firstByte, 0x80 | header[0]!, ...header.slice(1), 0, 0, 0, 0]), payload])
+}
+
+/** Up to here what has arrived of a message is not reserved. */
+const minReservedBytes = 4_096
+
+t.test('the bytes of frames that are reserved are those that ws holds, however messages, pings and chunks are cut', async t => {
+  const payload = fc.oneof(fc.constantFrom(0, 1, 125, 126, 5_000, 65_535, 65_536), fc.nat(2_000))
+  const message = fc.array(fc.record({ payload, pings: fc.array(fc.nat(125), { maxLength: 3 }) }), { minLength: 1, maxLength: 5 })
+  const cuts = fc.array(fc.oneof(fc.nat(20), fc.nat(70_000)), { minLength: 1, maxLength: 40 })
+  const property = fc.property(fc.array(message, { minLength: 1, maxLength: 4 }), cuts, (messages, cutLengths) => {
+    const frames = messages.flatMap(fragments =>
+      fragments.flatMap(({ payload: length, pings }, i) => [
+        ...pings.map(pingLength => maskedFrame(0x89, Buffer.alloc(pingLength))),
+        maskedFrame((i === 0 ? 0x01 : 0x00) | (i === fragments.length - 1 ? 0x80 : 0), Buffer.alloc(length)),
+      ]),
+    )
+    const { budget, receiver, push, heldBytes } = openReceiver()
+    let messageCount = 0
+    receiver.on('message', () => (messageCount += 1))
+    const bytes = Buffer.concat(frames)
+    for (let at = 0, i = 0; at < bytes.length; i += 1) {
+      const end = at + 1 + (cutLengths[i] ?? bytes.length)
+      push(bytes.subarray(at, end))
+      if (heldBytes() > minReservedBytes && budget.reservedBytes < heldBytes()) return false
+      at = end
+    }
+    return messageCount === messages.length && heldBytes() === 0 && budget.reservedBytes === 0
+  })
+  t.doesNotThrow(() => fc.assert(property, { numRuns: 200 }))
+
+  t.test('so that pings without a message keep no chunk but the last two reserved', async t => {
+    const { budget, push, heldBytes } = openReceiver()
+    const pings = Buffer.concat(Array.from({ length: 5_000 }, () => maskedFrame(0x89, Buffer.alloc(125))))
+    let mostBytes = 0
+    for (let at = 0; at < pings.length; at += 10_000) {
+      push(pings.subarray(at, at + 10_000))
+      mostBytes = Math.max(mostBytes, budget.reservedBytes)
+      t.ok(heldBytes() <= 10_000)
+    }
+    t.ok(mostBytes <= 20_000, `${mostBytes} bytes`)
+  })
+})
+
 t.test('messages that arrive', async t => {
   const reserved = async (budget: MemoryBudget, bytes: number) => waitUntil(() => budget.reservedBytes >= bytes)
 
@@ -515,8 +600,7 @@ t.test('messages that arrive', async t => {
   t.test('reserve what their frames keep in memory: the chunks that they came in, and what is needed for each of them', async t => {
     const { caller, memoryBudget } = await open(t, 60_000)
     const tcpSocket = tcpSocketOf(caller)
-    const frame = (firstByte: number, payload: string) =>
-      Buffer.from([firstByte, 0x80 | payload.length, 0, 0, 0, 0, ...Buffer.from(payload)])
+    const frame = (firstByte: number, payload: string) => maskedFrame(firstByte, Buffer.from(payload))
     caller.resume()
     tcpSocket.write(Buffer.concat([frame(0x01, ' '), ...Array.from({ length: 999 }, () => frame(0x00, ' '))]))
     await reserved(memoryBudget, 7_000 + 1_000 * 110)
