@@ -15,8 +15,9 @@ export interface Waiter {
 type Settle = (isAcquired: boolean) => void
 
 /**
- * Admits so many requests at once; as many again (or `maxQueued`) may wait. Owners with waiting requests are served in turn, and the
- * requests of one in order. While the queue is full, a request takes the place of the latest of the owner that has most in the queue.
+ * Admits so many requests at once; as many again (or `maxQueued`) may wait. The next to be admitted is of the owner with the fewest admitted
+ * requests, in turn among equals, and the requests of one owner are served in order. While the queue is full, a request takes the place of the
+ * latest of the owner that has most requests, admitted and waiting: an owner below its share is not refused because others are above theirs.
  */
 export class ConcurrencyLimit {
   readonly #clock: Clock
@@ -25,6 +26,7 @@ export class ConcurrencyLimit {
   /** By owner, in the order in which owners are served; the requests of each in order of arrival. */
   readonly #queues = new Map<string, Set<Settle>>()
   #queuedCount = 0
+  readonly #activeByOwner = new Map<string, number>()
   #active = 0
 
   constructor(clock: Clock, maxConcurrent: number, maxQueued = maxConcurrent) {
@@ -33,36 +35,55 @@ export class ConcurrencyLimit {
     this.#maxQueued = maxQueued
   }
 
-  /** False when the queue is full, the wait is too long or the request is canceled. After true, release() must follow. */
+  /** False when the queue is full, the wait is too long or the request is canceled. After true, release() of the owner must follow. */
   acquire(waiter: Waiter, owner = ''): MaybePromise<boolean> {
     if (waiter.isCanceled) return false
     if (this.#active < this.#maxConcurrent) {
-      this.#active += 1
+      this.#countActive(owner, 1)
       return true
     }
     return (this.#queuedCount < this.#maxQueued || this.#makeRoom(owner)) && this.#enqueue(waiter, owner)
   }
 
-  release(): void {
-    const [first] = this.#queues
-    if (first === undefined) {
-      this.#active -= 1
-      return
-    }
-    const [owner, queue] = first
+  release(owner = ''): void {
+    this.#countActive(owner, -1)
+    const next = this.#pickNext()
+    if (next === undefined) return
+    const [nextOwner, queue] = next
     // The owner is the last to be served again.
-    this.#queues.delete(owner)
-    this.#queues.set(owner, queue)
-    const [next] = queue
-    next?.(true)
+    this.#queues.delete(nextOwner)
+    this.#queues.set(nextOwner, queue)
+    this.#countActive(nextOwner, 1)
+    const [settle] = queue
+    settle?.(true)
   }
 
-  /** False when no owner has two more requests in the queue than this one. */
+  #countActive(owner: string, change: 1 | -1): void {
+    this.#active += change
+    const active = this.#activeOf(owner) + change
+    if (active === 0) this.#activeByOwner.delete(owner)
+    else this.#activeByOwner.set(owner, active)
+  }
+
+  #activeOf(owner: string): number {
+    return this.#activeByOwner.get(owner) ?? 0
+  }
+
+  #pickNext(): readonly [owner: string, queue: Set<Settle>] | undefined {
+    let next: readonly [string, Set<Settle>] | undefined
+    for (const each of this.#queues) if (next === undefined || this.#activeOf(each[0]) < this.#activeOf(next[0])) next = each
+    return next
+  }
+
+  /** False when no owner with waiting requests has two requests more than this one. */
   #makeRoom(owner: string): boolean {
-    let longest: Set<Settle> | undefined
-    for (const queue of this.#queues.values()) if (queue.size > (longest?.size ?? 0)) longest = queue
-    if (longest === undefined || longest.size < (this.#queues.get(owner)?.size ?? 0) + 2) return false
-    const latest = [...longest].at(-1)
+    let [largest, most]: [Set<Settle> | undefined, number] = [undefined, 0]
+    for (const [each, queue] of this.#queues) {
+      const count = this.#activeOf(each) + queue.size
+      if (count >= most) [largest, most] = [queue, count]
+    }
+    if (largest === undefined || most < this.#activeOf(owner) + (this.#queues.get(owner)?.size ?? 0) + 2) return false
+    const latest = [...largest].at(-1)
     latest?.(false)
     return true
   }

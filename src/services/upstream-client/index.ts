@@ -92,7 +92,7 @@ export const openUpstreamClient = (
   /** Without a promise of its own: few requests have to wait in the queue. */
   const sendNow = (
     context: ExchangeContext,
-    { target, request, options, deadline, state, concurrency }: PendingRequest,
+    { target, request, options, deadline, state, concurrency, owner }: PendingRequest,
   ): Promise<Reply> => {
     const { maxBytes, idempotent = false, traceparent, observer } = options
     // A partner gets nothing of the caller but the call.
@@ -100,7 +100,7 @@ export const openUpstreamClient = (
       traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeaders(state.endpoint, ['traceparent', traceparent])
     const onSettled = () => {
       deadline.stop()
-      concurrency?.release()
+      concurrency?.release(owner)
     }
     return sendRequest(context, { id: requestIds(), request, target, endpoint, maxBytes, idempotent, observer, deadline, onSettled })
   }
@@ -115,9 +115,10 @@ export const openUpstreamClient = (
         const deadline = new RequestDeadline(clock, options)
         const state = getOrCreate(states, target, newState)
         const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
-        const pending = { target, request, options, deadline, state, concurrency }
         const { origin } = options
-        const admission = concurrency?.acquire(deadline, origin === undefined ? '' : ownerOf(origin)) ?? true
+        const owner = origin === undefined ? '' : ownerOf(origin)
+        const pending = { target, request, options, deadline, state, concurrency, owner }
+        const admission = concurrency?.acquire(deadline, owner) ?? true
         if (admission instanceof Promise) return sendWhenAdmitted(context, pending, admission)
         return admission ? sendNow(context, pending) : Promise.resolve(refuseRequest(pending))
       },
@@ -156,6 +157,8 @@ interface PendingRequest {
   readonly state: UpstreamState
   /** The limit that the request is held to. */
   readonly concurrency: ConcurrencyLimit | undefined
+  /** The account that it counts for there. */
+  readonly owner: string
 }
 
 const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {

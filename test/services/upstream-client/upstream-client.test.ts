@@ -526,8 +526,8 @@ t.test('concurrent requests', async t => {
     t.equal(limit.acquire(createWaiter()), true)
   })
 
-  const openQueue = (maxQueued: number) => {
-    const limit = new ConcurrencyLimit(new TestClock(), 1, maxQueued)
+  const openQueue = (maxQueued: number, maxConcurrent = 1) => {
+    const limit = new ConcurrencyLimit(new TestClock(), maxConcurrent, maxQueued)
     const outcomes: string[] = []
     const enter = (owner: string, name: string) =>
       void Promise.resolve(limit.acquire(createWaiter(), owner)).then(isAcquired => outcomes.push(isAcquired ? name : `not ${name}`))
@@ -537,10 +537,10 @@ t.test('concurrent requests', async t => {
   t.test('accounts whose requests wait are served in turn', async t => {
     const { limit, outcomes, enter } = openQueue(9)
     for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'c1']) enter(name.slice(0, 1), name)
-    for (let i = 0; i < 7; i += 1) limit.release()
+    for (const owner of ['a', 'a', 'b', 'c', 'a', 'b', 'a']) limit.release(owner)
     await new Promise(setImmediate)
     t.same(outcomes, ['a1', 'a2', 'b1', 'c1', 'a3', 'b2', 'a4', 'a5'])
-    limit.release()
+    limit.release('a')
     enter('a', 'a6')
     await new Promise(setImmediate)
     t.equal(outcomes.at(-1), 'a6', 'nothing waits any more')
@@ -551,6 +551,29 @@ t.test('concurrent requests', async t => {
     for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'b1', 'b2', 'a6', 'c1']) enter(name.slice(0, 1), name)
     await new Promise(setImmediate)
     t.same(outcomes.toSorted(), ['a1', 'not a3', 'not a4', 'not a5', 'not a6', 'not b2'])
+  })
+
+  t.test('an account is not refused while another has more requests, of those admitted too', async t => {
+    const { limit, outcomes, enter } = openQueue(4, 4)
+    for (let i = 1; i <= 20; i += 1) enter('a', `a${i}`)
+    for (let i = 1; i <= 5; i += 1) enter('b', `b${i}`)
+    await new Promise(setImmediate)
+    t.same(
+      outcomes.filter(outcome => outcome.includes('b')),
+      ['not b5'],
+      'its half of those admitted and waiting together',
+    )
+    for (let i = 1; i <= 4; i += 1) limit.release('a')
+    await new Promise(setImmediate)
+    t.same(outcomes.slice(-4), ['b1', 'b2', 'b3', 'b4'])
+  })
+
+  t.test('the account with the fewest admitted requests is admitted next', async t => {
+    const { limit, outcomes, enter } = openQueue(8, 4)
+    for (const name of ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7', 'b1', 'b2', 'b3']) enter(name.slice(0, 1), name)
+    for (let i = 0; i < 3; i += 1) limit.release('a')
+    await new Promise(setImmediate)
+    t.same(outcomes.slice(4), ['b1', 'b2', 'a5'])
   })
 
   t.test('a canceled request stops waiting', async t => {
