@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, readdirSync, renameSync, rmSync, statSync, wri
 import nodeModule, { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { cachedDataVersionTag } from 'node:v8'
 import { Script } from 'node:vm'
 import { crc32 } from 'node:zlib'
 import { withDefaultFlags } from './gc-hints.ts'
@@ -28,12 +29,12 @@ interface Compilation {
 /**
  * Keeps the compiled code of CommonJS modules that are loaded from now on in this folder, for versions of Node.js that do not do so
  * themselves: a quarter of the CPU of a start is to compile the gateway and its packages. Returns what writes the code that has been compiled
- * until then, with all functions that have been called. V8 refuses code of another version of itself. Where modules would not run as Node.js
- * runs them, nothing is kept.
+ * until then, with all functions that have been called. Where modules would not run as Node.js runs them, nothing is kept.
  */
 export const keepCommonJsCode = (parent: string, isSupported = runsModulesAsNode()): (() => void) => {
   if (!isSupported) return () => undefined
-  const folder = join(parent, `${process.version}-${process.arch}`)
+  // V8 refuses code of another version, of other flags (as of --max-old-space-size) or of another CPU: each has a folder.
+  const folder = join(parent, `${process.version}-${process.arch}-${cachedDataVersionTag().toString(16)}`)
   let unwritten: Compilation[] = []
   const compileByNode = prototype._compile
   prototype._compile = function (content, filename, format) {

@@ -61,10 +61,10 @@ t.test('compiled code of CommonJS modules is used as long as the source is the s
     'package.json': '{ "type": "module" }',
     'wrong.cjs': 'exports.= 1',
   })
-  const run = () => {
-    const { stdout } = spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, join(dir, 'main.mjs')], { encoding: 'utf8' })
-    const [folder = ''] = readdirSync(join(dir, 'cache'))
-    const files = readdirSync(join(dir, 'cache', folder)).map(name => join(dir, 'cache', folder, name))
+  const run = (...flags: readonly string[]) => {
+    const { stdout } = spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, ...flags, join(dir, 'main.mjs')], { encoding: 'utf8' })
+    const paths = readdirSync(join(dir, 'cache'), { recursive: true, encoding: 'utf8' }).map(path => join(dir, 'cache', path))
+    const files = paths.filter(path => statSync(path).isFile())
     return { stdout, files, times: files.map(file => statSync(file).mtimeMs) }
   }
   const first = run()
@@ -83,6 +83,11 @@ t.test('compiled code of CommonJS modules is used as long as the source is the s
   const changed = run()
   t.match(changed.stdout, '222 other', 'a source of the same length')
   t.equal(changed.files.length, 3)
+
+  t.equal(run('--max-old-space-size=512').files.length, 5, 'V8 has other flags: the two that are loaded are kept once more')
+  const again = run()
+  t.same(again.times.toSorted(), run().times.toSorted(), 'each process finds the code of its own flags')
+  t.equal(again.files.length, 5)
   t.end()
 })
 
