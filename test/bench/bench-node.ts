@@ -2,6 +2,7 @@ import { createServer } from 'node:http'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { cannedResults, lastLogBlock, logContract, maxLogs, logDataWords } from './request-templates.ts'
+import { callKey, readRecordedResults } from './recorded-traffic.ts'
 import { listenAndAnnounce } from './baselines/baseline-server.ts'
 
 // A node with canned responses. Its first argument is the port to listen on; any free port if absent. Its second is a fault, which
@@ -32,11 +33,17 @@ const logsJson = (words: number): Buffer => {
 }
 
 const toJsonBytes = (result: unknown): Buffer => Buffer.from(JSON.stringify(result))
+const resultsByCall = new Map(readRecordedResults().map(({ method, params, result }) => [callKey(method, params), toJsonBytes(result)]))
+/** The block that gateways ask for by its tags and its number. */
+const latestBlock = resultsByCall.get(callKey('eth_getBlockByNumber', ['latest', false])) ?? Buffer.from('null')
 const resultsByMethod = new Map(Object.entries(cannedResults).map(([method, result]) => [method, toJsonBytes(result)]))
+resultsByMethod.set('eth_getBlockByNumber', latestBlock)
 const logsByContract = new Map([logDataWords.small, logDataWords.large].map(words => [logContract(words), logsJson(words)]))
 const noLogs = Buffer.from('[]')
 
 const resultOf = ({ method, params }: RpcRequest): Buffer => {
+  const recorded = resultsByCall.get(callKey(method, params))
+  if (recorded !== undefined) return recorded
   if (method !== 'eth_getLogs') return resultsByMethod.get(method) ?? Buffer.from('null')
   const filter = params?.[0] as { address?: string } | undefined // anything else has no such address
   return logsByContract.get(filter?.address ?? '') ?? noLogs

@@ -7,6 +7,8 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { createResponseCheck } from './load/response-check.ts'
 import { requestIdOf } from './load/connections.ts'
+import type { LoadConnection } from './load/connections.ts'
+import { LoadGenerator } from './load/load-generator.ts'
 import { cpuDifference, ratioOf, spreadOf } from './figures.ts'
 
 void t.test('the median of an even number of rounds lies between the middle two', async t => {
@@ -45,6 +47,30 @@ void t.test('a wrong response is detected', async t => {
   t.match(check(body(requestIdOf(0), '0x1'), 200, body(requestIdOf(1), '0x123')), 'a response of')
 })
 
+void t.test('each of the calls that take turns has its own expected response, and so has each call of a batch', async t => {
+  const batch = (...results: readonly string[]) => results.map((result, i) => ({ jsonrpc: '2.0', id: i + 1, result }))
+  const check = (...results: readonly string[]) => {
+    const body = Buffer.from(JSON.stringify(batch(...results)))
+    const received = { status: 200, body: [body], bodyBytes: body.length }
+    return createResponseCheck({ status: 200, results: ['"0x1"', '"0x2"'], batchSize: 2 })(0, received)
+  }
+  t.equal(check('0x1', '0x2'), undefined)
+  t.match(check('0x2', '0x1'), 'the result is not "0x1"')
+  const generator = new LoadGenerator(['"0x1"', '"0x2"'].map(result => ({ body: `[#id#,${result}]`, status: 200, result })))
+  const sent: string[] = []
+  const connection: LoadConnection = {
+    send(n, message) {
+      sent.push(message)
+      const body = Buffer.from(`{"jsonrpc":"2.0","id":${requestIdOf(n)},"result":"0x1"}`)
+      setImmediate(() => generator.onResponse(connection, n, 200, [body]))
+    },
+    close: () => undefined,
+  }
+  generator.setConnections([connection])
+  await t.rejects(generator.run({ durationMs: 60_000 }), { message: /the result is not "0x2"/ })
+  t.same(sent, [`[${requestIdOf(0)},"0x1"]`, `[${requestIdOf(1)},"0x2"]`])
+})
+
 void t.test('the benchmark measures a case, its baselines, another commit, and a plugin', async t => {
   const root = fileURLToPath(new URL('../../../', import.meta.url))
   const { stdout: head } = await promisify(execFile)('git', ['-C', root, 'rev-parse', 'HEAD'])
@@ -62,7 +88,7 @@ void t.test('the benchmark measures a case, its baselines, another commit, and a
     '--rounds',
     '1',
     '--only',
-    'cached',
+    'cached,recorded',
     '--json',
     json,
     '--compare',
@@ -76,9 +102,10 @@ void t.test('the benchmark measures a case, its baselines, another commit, and a
   ])
   t.match(stdout, /CPU of tollgate \/ bare node:http/)
   t.match(stdout, /CPU of tollgate \/ tollgate at HEAD/)
+  t.match(stdout, /CPU of tollgate \/ parsing proxy/)
   t.match(stdout, /CPU of tollgate with call-limit\.js, above tollgate +-?\d/)
   const {
-    results: [{ rows }],
+    results: [{ rows }, recorded],
   } = JSON.parse(await readFile(json, 'utf8'))
   t.match(rows, [
     { name: 'tollgate' },
@@ -87,5 +114,10 @@ void t.test('the benchmark measures a case, its baselines, another commit, and a
     { name: 'tollgate at HEAD' },
     { name: 'tollgate with call-limit.js' },
   ])
-  t.ok(rows.every((row: { rounds: { callsPerSecond: number }[] }) => (row.rounds[0]?.callsPerSecond ?? 0) > 0))
+  t.match(recorded, {
+    name: 'recorded',
+    rows: [{ name: 'tollgate' }, { name: 'parsing proxy' }, { name: 'tollgate at HEAD' }, { name: 'tollgate with call-limit.js' }],
+  })
+  const allRows: readonly { rounds: readonly { callsPerSecond: number }[] }[] = [...rows, ...recorded.rows]
+  t.ok(allRows.every(({ rounds }) => (rounds[0]?.callsPerSecond ?? 0) > 0))
 })

@@ -12,7 +12,8 @@ import {
   variedStorageAtRequest,
   logDataWords,
 } from './request-templates.ts'
-import type { RequestTemplate } from './request-templates.ts'
+import { readRecordedRequests } from './recorded-traffic.ts'
+import type { RequestTemplate } from './load/load-generator.ts'
 import { cpuRatio, cpuRatioBeside, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
 import type { Figure } from './figures.ts'
 import { failingNode, hangingNode } from './hanging-node.ts'
@@ -51,32 +52,29 @@ const baselineNames: Readonly<Record<Baseline, string>> = {
   ws: 'bare ws',
 }
 
-const gatewayScenario = ({ keys }: BenchServers, request: RequestTemplate): Scenario => ({
+const gatewayScenario = ({ keys }: BenchServers, ...requests: readonly RequestTemplate[]): Scenario => ({
   ...httpScenario,
   name: 'tollgate',
   server: 'gateway',
   path: `v3/${keys.valid}`,
-  request,
+  requests,
 })
 
-const baselineScenario = (server: Baseline, request: RequestTemplate): Scenario => ({
+const baselineScenario = (server: Baseline, ...requests: readonly RequestTemplate[]): Scenario => ({
   ...httpScenario,
   name: baselineNames[server],
   server,
-  request,
+  requests,
 })
 
 /** Peers get the same calls; their results are not compared, because their node may be another. */
-const peerScenarios = (
-  { peers }: BenchServers,
-  { request: { body, batchSize }, warmUpRequest: _warmUp, ...scenario }: Scenario,
-): readonly Scenario[] =>
+const peerScenarios = ({ peers }: BenchServers, { requests, warmUpRequest: _warmUp, ...scenario }: Scenario): readonly Scenario[] =>
   peers.map(({ name }) => ({
     ...scenario,
     name,
     server: `peer:${name}`,
     path: '',
-    request: { body, status: 200, ...(batchSize === undefined ? {} : { batchSize }) },
+    requests: requests.map(({ body, batchSize }) => ({ body, status: 200, ...(batchSize === undefined ? {} : { batchSize }) })),
   }))
 
 const cachedCalls =
@@ -118,6 +116,15 @@ const uncachedCalls: RunCase = async (servers, reportSkipped) => {
     reportSkipped,
   )
   return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.proxy, 1.4)] }
+}
+
+/** Each message as a library sent it, as often as it was sent. */
+const recordedTraffic: RunCase = async (servers, reportSkipped) => {
+  const requests = readRecordedRequests()
+  const gateway = gatewayScenario(servers, ...requests)
+  const others = [baselineScenario('proxy', ...requests), ...peerScenarios(servers, gateway)]
+  const rows = await compareScenarios(servers, [gateway, ...others], reportSkipped)
+  return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.proxy)] }
 }
 
 const overWebSockets =
@@ -211,6 +218,7 @@ export const cases: readonly Case[] = [
   { name: 'paced', title: 'HTTP, eth_getStorageAt from the cache, 1,000 calls/s', skipInQuick: true, run: pacedCalls },
   { name: 'uncached', title: 'HTTP, eth_getStorageAt from the node', run: uncachedCalls },
   { name: 'batch', title: 'HTTP, batches of 100 from the cache', run: inBatches },
+  { name: 'recorded', title: 'HTTP, traffic recorded from clients', skipInQuick: true, run: recordedTraffic },
   { name: 'ws-1', title: 'WebSocket, from the cache, 1 socket, 32 concurrent calls', run: overWebSockets(1, 32) },
   { name: 'ws-100', title: 'WebSocket, from the cache, 100 sockets', skipInQuick: true, run: overWebSockets(100, 1) },
   { name: 'ws-1000', title: 'WebSocket, from the cache, 1,000 sockets', run: overWebSockets(1000, 1) },

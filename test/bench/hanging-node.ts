@@ -4,9 +4,8 @@ import type { CaseResult } from './cases.ts'
 import { createFigure, spreadOf } from './figures.ts'
 import type { LoadSession } from './load-process.ts'
 import { slowMs } from './load/load-generator.ts'
-import type { LoadResult } from './load/load-generator.ts'
+import type { LoadResult, RequestTemplate } from './load/load-generator.ts'
 import { logsOfNoContractRequest, uncachedStorageAtRequest } from './request-templates.ts'
-import type { RequestTemplate } from './request-templates.ts'
 import { startServer } from './server-process.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { BenchServers } from './servers.ts'
@@ -108,8 +107,7 @@ const runTrial = async ({ settings, loadProcess }: BenchServers, trial: Trial): 
     await deployment.addAccount('caller', 'custom')
     const { key } = await deployment.addKey('caller')
     const url = (await deployment.start()).http(key)
-    const { body, ...expected } = trial.request
-    const session = await loadProcess.open({ url, connections, body, expected })
+    const session = await loadProcess.open({ url, connections, requests: [trial.request] })
     await session.run({ durationMs: settings.minWarmUpMs, callsPerSecond: trial.callsPerSecond })
     const result = await runWithFault(session, trial, first)
     await session.close()

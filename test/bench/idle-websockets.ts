@@ -44,7 +44,7 @@ const measureIdleMemory = async (
   try {
     await pause(servers.settings.idleBeforeReadingMs)
     const idleRssMB = readProcessUsage(pidsOf(server))?.rssMB
-    const scenario: Scenario = { name, server: serverName, path, transport: 'ws:', connections, request: storageAtRequest }
+    const scenario: Scenario = { name, server: serverName, path, transport: 'ws:', connections, requests: [storageAtRequest] }
     const openScenario = { scenario, server, session: await openSession(servers, scenario, server), idleRssMB }
     const round = await measureRound(servers, openScenario, { durationMs: (1000 * connections) / callsPerSecond, callsPerSecond })
     await pause(servers.settings.idleBeforeReadingMs)

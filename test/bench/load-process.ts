@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import type { LoadResult, LoadOptions } from './load/load-generator.ts'
 import type { OpenCommand, LoadCommand } from './load/load-process-main.ts'
 
-/** Open connections that carry one kind of call. */
+/** Open connections that carry calls. */
 export interface LoadSession {
   /** Rejects at the first wrong response, and at the timeout. */
   run(options: LoadOptions): Promise<LoadResult>

@@ -1,13 +1,12 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { RequestTemplate } from './request-templates.ts'
 import type { LoadSession } from './load-process.ts'
-import type { LoadOptions } from './load/load-generator.ts'
+import type { LoadOptions, RequestTemplate } from './load/load-generator.ts'
 import type { MonitorReport } from './process-monitor.ts'
 import { processTreeOf, readProcessUsage, resetPeakRss } from './proc-fs.ts'
 import type { ServerProcess } from './server-process.ts'
 import type { ServerName, BenchServers, Variant } from './servers.ts'
 
-/** One kind of call to one server: a line of the table. */
+/** Calls to one server: a line of the table. */
 export interface Scenario {
   readonly name: string
   readonly server: ServerName
@@ -21,7 +20,8 @@ export interface Scenario {
   readonly pipelining?: number
   /** A constant rate of all connections together; as many calls as possible if absent. */
   readonly callsPerSecond?: number
-  readonly request: RequestTemplate
+  /** Kinds of calls, which are sent in turn. */
+  readonly requests: readonly RequestTemplate[]
   /** How often the event loop is sampled; 10 ms if absent, which shows what many calls together do. */
   readonly loopSampleIntervalMs?: number
   /** Sent before idle memory is read, so that code is compiled and the heap has grown. */
@@ -114,8 +114,9 @@ const sendWarmUpRequest = async (
   server: ServerProcess,
 ): Promise<void> => {
   if (request === undefined) return
-  const session = await openSession(servers, { ...scenario, request }, server)
-  await warmUp(servers, { ...scenario, request }, session)
+  const warmUpScenario = { ...scenario, requests: [request] }
+  const session = await openSession(servers, warmUpScenario, server)
+  await warmUp(servers, warmUpScenario, session)
   await session.close()
 }
 
@@ -129,7 +130,7 @@ const warmUp = async (servers: BenchServers, scenario: Scenario, session: LoadSe
   let [calls, bytes] = [0, 0]
   for (let i = 0; i < processes * maxWarmUpRuns && calls < processes * minWarmUpCalls && bytes < minWarmUpBytes; i++) {
     const result = await session.run({ durationMs: servers.settings.minWarmUpMs, ...pipeliningOf(scenario) })
-    calls += result.responses * (scenario.request.batchSize ?? 1)
+    calls += result.responses * callsPerMessage(scenario)
     bytes += result.bodyBytes
   }
 }
@@ -165,12 +166,13 @@ export const openSession = (
   return loadProcess.open({
     url: url.href,
     connections: scenario.connections,
-    body: scenario.request.body,
-    expected: expectedResponseOf(scenario.request),
+    requests: scenario.requests,
   })
 }
 
-const expectedResponseOf = ({ body: _body, ...expected }: RequestTemplate) => expected
+/** The mean, as a message may be a batch. */
+const callsPerMessage = ({ requests }: Scenario): number =>
+  requests.reduce((sum, { batchSize = 1 }) => sum + batchSize, 0) / requests.length
 
 const runRounds = async (servers: BenchServers, opened: readonly OpenScenario[]): Promise<readonly ScenarioResult[]> => {
   const rounds = new Map<OpenScenario, Round[]>(opened.map(each => [each, []]))
@@ -215,7 +217,7 @@ export const measureRound = async (
   })
   const after = readProcessUsage(pids)
   const reports = await servers.monitors.end(pids)
-  const calls = result.responses * (scenario.request.batchSize ?? 1)
+  const calls = result.responses * callsPerMessage(scenario)
   const cpu = before === undefined || after === undefined ? undefined : after.cpuMicros - before.cpuMicros
   return {
     callsPerSecond: calls / result.durationSeconds,

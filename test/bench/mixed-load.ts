@@ -46,13 +46,13 @@ const measureAloneAndMixed = async (
       path,
       transport: 'http:',
       connections: smallConnections,
-      request: storageAtRequest,
+      requests: [storageAtRequest],
       loopSampleIntervalMs: 1,
     }
     const openScenario = { scenario, server, session: await openSession(servers, scenario, server), idleRssMB: undefined }
     const largeSession = await openSession(
       servers,
-      { ...scenario, connections: largeConnections, request: logsRequest(logDataWords.small) },
+      { ...scenario, connections: largeConnections, requests: [logsRequest(logDataWords.small)] },
       server,
       servers.secondLoadProcess,
     )

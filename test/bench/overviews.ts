@@ -57,7 +57,7 @@ export const overviewsBesideCalls = async (servers: BenchServers): Promise<CaseR
       path: `v3/${key}`,
       transport: 'http:',
       connections,
-      request: storageAtRequest,
+      requests: [storageAtRequest],
       loopSampleIntervalMs: 1,
     }
     const server = { url: gateway.rpc, pid: gateway.pid, startupMs: 0, stop: () => gateway.kill() }

@@ -1,7 +1,13 @@
 import { createHistogram } from 'node:perf_hooks'
-import type { ResponseCheck } from './response-check.ts'
+import { createResponseCheck } from './response-check.ts'
+import type { ExpectedResponse, ResponseCheck } from './response-check.ts'
 import { requestIdOf } from './connections.ts'
 import type { LoadConnection, ConnectionListener } from './connections.ts'
+
+/** A kind of call: its message, with the placeholders `#id#`, `#hex#` and `#some#`, and the expected response. */
+export interface RequestTemplate extends ExpectedResponse {
+  readonly body: string
+}
 
 /** The load model: closed, or open with a rate. */
 export interface LoadOptions {
@@ -41,10 +47,15 @@ const firstHexNumber = 0x10000000
 /** How many values `#some#` has. */
 const repeatedNumbers = 2000
 
-/** Sends one kind of call over its connections, and checks the responses. */
+/** Renders the message of call `n` of one kind, and checks its response. */
+interface CallKind {
+  readonly render: (n: number) => string
+  readonly check: ResponseCheck
+}
+
+/** Sends calls of the given kinds in turn over its connections, and checks the responses. */
 export class LoadGenerator implements ConnectionListener {
-  readonly #render: (n: number) => string
-  readonly #check: ResponseCheck
+  readonly #kinds: readonly CallKind[]
   readonly #startTimes = new Float64Array(maxInFlight)
   #connections: readonly LoadConnection[] = []
   #latency = createHistogram()
@@ -57,9 +68,8 @@ export class LoadGenerator implements ConnectionListener {
   #failure: string | undefined
   #timer: NodeJS.Timeout | undefined
 
-  constructor(template: string, check: ResponseCheck) {
-    this.#render = compileTemplate(template)
-    this.#check = check
+  constructor(templates: readonly RequestTemplate[]) {
+    this.#kinds = templates.map(template => ({ render: compileTemplate(template.body), check: createResponseCheck(template) }))
   }
 
   setConnections(connections: readonly LoadConnection[]): void {
@@ -100,7 +110,7 @@ export class LoadGenerator implements ConnectionListener {
     this.#responseCount += 1
     const length = body.reduce((sum, part) => sum + part.length, 0)
     this.#bodyBytes += length
-    const fault = this.#check(n, { status, body, bodyBytes: length })
+    const fault = this.#kindOf(n).check(n, { status, body, bodyBytes: length })
     if (fault !== undefined) return this.onError(fault)
     this.#onFreeConnection(connection)
   }
@@ -145,7 +155,11 @@ export class LoadGenerator implements ConnectionListener {
   #send(connection: LoadConnection, startMs: number): void {
     const n = this.#sentCount++
     this.#startTimes[n % maxInFlight] = startMs
-    connection.send(n, this.#render(n))
+    connection.send(n, this.#kindOf(n).render(n))
+  }
+
+  #kindOf(n: number): CallKind {
+    return this.#kinds[n % this.#kinds.length] as CallKind // a generator has at least one kind
   }
 }
 

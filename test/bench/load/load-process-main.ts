@@ -1,7 +1,5 @@
-import { createResponseCheck } from './response-check.ts'
-import type { ExpectedResponse } from './response-check.ts'
 import { LoadGenerator } from './load-generator.ts'
-import type { LoadOptions } from './load-generator.ts'
+import type { LoadOptions, RequestTemplate } from './load-generator.ts'
 import { openHttpConnection, openWebSocketConnection } from './connections.ts'
 import type { LoadConnection } from './connections.ts'
 
@@ -13,9 +11,8 @@ export interface OpenCommand {
   readonly url: string
   /** Number of connections; the scheme of the URL says whether they are HTTP connections or WebSockets. */
   readonly connections: number
-  /** The message of each call, with the placeholders `#id#`, `#hex#` and `#some#`. */
-  readonly body: string
-  readonly expected: ExpectedResponse
+  /** Kinds of calls, which are sent in turn. */
+  readonly requests: readonly RequestTemplate[]
 }
 
 /** A command of the benchmark. `open` returns the number of the session, `run` a LoadResult. */
@@ -29,8 +26,8 @@ const maxOpening = 64
 
 const loadSessions: { generator: LoadGenerator; connections: readonly LoadConnection[] }[] = []
 
-const openSession = async ({ url, connections: count, body: message, expected }: OpenCommand): Promise<number> => {
-  const generator = new LoadGenerator(message, createResponseCheck(expected))
+const openSession = async ({ url, connections: count, requests }: OpenCommand): Promise<number> => {
+  const generator = new LoadGenerator(requests)
   const serverUrl = new URL(url)
   const openConnection = serverUrl.protocol === 'ws:' ? openWebSocketConnection : openHttpConnection
   const connections: LoadConnection[] = []

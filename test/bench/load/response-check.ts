@@ -6,6 +6,8 @@ export interface ExpectedResponse {
   readonly status: number
   /** The JSON text of each result. */
   readonly result?: string
+  /** The JSON texts of the results of a batch, in the order of its calls. */
+  readonly results?: readonly string[]
   /** Number of elements of each result. */
   readonly resultCount?: number
   /** Code of the error that is expected instead of a result. */
@@ -76,10 +78,15 @@ const checkContent = (expected: ExpectedResponse, n: number, text: string): stri
   if (responses.length !== (batchSize ?? 1)) return `${responses.length} responses instead of ${batchSize ?? 1}`
   for (const [i, response] of responses.entries()) {
     const id = batchSize === undefined ? requestIdOf(n) : i + 1
-    const fault = checkResponse(expected, id, response)
+    const fault = checkResponse(resultExpectedAt(expected, i), id, response)
     if (fault !== undefined) return `${fault}: ${JSON.stringify(response).slice(0, maxShownChars)}`
   }
   return undefined
+}
+
+const resultExpectedAt = (expected: ExpectedResponse, i: number): ExpectedResponse => {
+  const result = expected.results?.[i]
+  return result === undefined ? expected : { ...expected, result }
 }
 
 const parseJson = (text: string): unknown => {
