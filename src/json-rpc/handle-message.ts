@@ -11,7 +11,7 @@ import type { Log } from '../services/log.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
-import type { BatchLimits, BatchMemory } from './run-batch.ts'
+import type { BatchLimits, BatchMemory, BatchScheduler } from './run-batch.ts'
 import type { IncomingRequest, ParseMessage, RefusedBatch } from './parse-message.ts'
 import { releaseBody, serializeBatch, serializeResponse } from './serialize-response.ts'
 import type { ResponseBody } from './serialize-response.ts'
@@ -55,12 +55,13 @@ export interface RpcResponse {
   readonly loggedCalls?: readonly LoggedCall[] | undefined
 }
 
-/** Responds to one message, whatever it is; `memory` is that of the caller. Never throws and never rejects: a bug fails its own call and is logged. */
+/** Responds to one message, whatever it is; `memory` is that of the caller, whose batches take turns with other callers. Never throws and never rejects: a bug fails its own call and is logged. */
 export const handleMessage = async (
   handler: MessageHandler,
   bytes: Uint8Array,
   origin: Origin,
   memory: BatchMemory,
+  scheduler: BatchScheduler,
 ): Promise<RpcResponse> => {
   try {
     const message = handler.parse(bytes)
@@ -72,7 +73,7 @@ export const handleMessage = async (
       const loggedCalls = handler.accessLog.isOn ? [toLoggedCall(message, handled, bytes.length)] : undefined
       return singleResponse(handled, message.id, loggedCalls)
     }
-    return await handleBatch(handler, message, origin, { memory, batchBytes: bytes.length })
+    return await handleBatch(handler, message, origin, { memory, scheduler, batchBytes: bytes.length })
   } catch (bug) {
     return internalErrorResponse(handler, origin, bug)
   }
@@ -146,12 +147,13 @@ const handleBatch = async (
   handler: MessageHandler,
   batch: readonly IncomingRequest[],
   origin: Origin,
-  { memory, batchBytes }: { readonly memory: BatchMemory; readonly batchBytes: number },
+  { memory, scheduler, batchBytes }: { readonly memory: BatchMemory; readonly scheduler: BatchScheduler; readonly batchBytes: number },
 ): Promise<RpcResponse> => {
   const batchOrigin = origin.push === undefined ? origin : new BatchOrigin(origin)
   const handled = await runBatch(batch, {
     ...handler,
     memory,
+    scheduler,
     signal: origin.signal,
     handle: request => (handler.accessLog.isOn ? timeRequest(handler, request, batchOrigin) : handleRequest(handler, request, batchOrigin)),
     replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),

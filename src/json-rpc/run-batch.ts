@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import type { Signal, Origin } from '../plugin/call.ts'
 import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
@@ -22,7 +21,13 @@ interface HandledCall {
   readonly body: { readonly byteLength: number } | undefined
 }
 
-export type BatchMemory = Pick<CallerMemory, 'reserve' | 'release' | 'reserveCall' | 'releaseCalls'>
+export type BatchMemory = Pick<CallerMemory, 'owner' | 'reserve' | 'release' | 'reserveCall' | 'releaseCalls'>
+
+/** Shares out the time of the event loop by account; a unit is what a call to a node takes. */
+export interface BatchScheduler {
+  /** Undefined when work of so many units may begin at once; else it may begin when the promise resolves. */
+  enter(owner: string, units: number): Promise<void> | undefined
+}
 
 export interface BatchOptions<Call, Handled extends HandledCall> {
   readonly limits: BatchLimits
@@ -31,6 +36,7 @@ export interface BatchOptions<Call, Handled extends HandledCall> {
   readonly signal: Signal
   /** Where the responses are reserved until the last of them is there. */
   readonly memory: BatchMemory
+  readonly scheduler: BatchScheduler
   /** Runs one call; never rejects. */
   handle(call: Call): MaybePromise<Handled>
   /** The call gets the refusal, in place of what has been handled if it has run. */
@@ -69,8 +75,10 @@ class RunningBatch<Call, Handled extends HandledCall> {
   #remainingBytes: number
   /** Something did not fit: what the calls get that have not begun. */
   #exhausted: Failure | undefined
-  /** Calls of this turn wait for it before they begin. */
-  #turn: Promise<unknown> | undefined
+  /** Of calls that have begun, since the last turn. */
+  #usedUnits = 0
+  /** What all calls that have not begun wait for. */
+  #turn: Promise<void> | undefined
 
   constructor(calls: readonly Call[], options: BatchOptions<Call, Handled>) {
     const { clock, limits } = options
@@ -84,12 +92,15 @@ class RunningBatch<Call, Handled extends HandledCall> {
     return this.#nextPosition >= this.#calls.length
   }
 
-  /** Runs one call after the other, until none is left. Calls that are answered at once take one run of 128 in a turn. */
+  /** Runs one call after the other, until none is left. While others call too, the account takes turns with them. */
   async runCalls(): Promise<void> {
     while (!this.hasBegunAll) {
+      const turn = this.#nextTurn()
+      if (turn !== undefined) {
+        await turn
+        continue
+      }
       const position = this.#nextPosition++
-      if (position > 0 && position % callsPerTurn === 0) this.#turn = setImmediate()
-      if (this.#turn !== undefined) await this.#turn
       const call = this.#calls[position]!
       const refusal = this.#refusal()
       if (refusal !== undefined) {
@@ -97,8 +108,20 @@ class RunningBatch<Call, Handled extends HandledCall> {
         continue
       }
       const handled = this.#options.handle(call)
+      this.#usedUnits += handled instanceof Promise ? 1 : unitsPerCachedCall
       this.handled[position] = this.#fit(call, handled instanceof Promise ? await handled : handled)
     }
+  }
+
+  /** Undefined when the next call may begin. */
+  #nextTurn(): Promise<void> | undefined {
+    if (this.#turn === undefined && this.#usedUnits >= unitsPerTurn) {
+      this.#usedUnits -= unitsPerTurn
+      this.#turn = this.#options.scheduler.enter(this.#options.memory.owner, unitsPerTurn)?.then(() => {
+        this.#turn = undefined
+      })
+    }
+    return this.#turn
   }
 
   /** What has been handled, or a refusal where its response does not fit. */
@@ -127,8 +150,10 @@ class RunningBatch<Call, Handled extends HandledCall> {
 /** No error in place of a refusal would be shorter. */
 const isRefusal = (reply: Reply): boolean => isFailure(reply) && reply.source === 'gateway'
 
-/** Calls that one turn of the event loop begins: 128 that the cache answers take 3 ms. */
-const callsPerTurn = 128
+/** What an account may use in a turn while others call. The first calls of a batch begin in the turn of its message. */
+const unitsPerTurn = 16
+/** A call that is answered at once takes 5 us, and one that asks a node is a unit. With a turn for each 16 cached calls, they took 9 % more CPU. */
+const unitsPerCachedCall = 1 / 8
 
 const batchTooLarge = refuse('tooLarge', { source: 'gateway', fault: 'gateway' })
 

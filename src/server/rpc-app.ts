@@ -127,7 +127,7 @@ const respondToCalls =
         'error' in body
           ? failureResponse(body)
           : memory.reserve(handlingBytes(body.length))
-            ? await handleMessage(endpoint.messageHandler, body, origin, memory)
+            ? await handleMessage(endpoint.messageHandler, body, origin, memory, services.scheduler)
             : overloadedResponse()
       sendResponse(services, res, origin, state.response, memory)
     } finally {

@@ -185,7 +185,7 @@ export class WsConnection {
     if (turn !== undefined) await this.#turns.wait(turn)
     // The caller may have left meanwhile.
     const isOpen = turn === undefined || this.#socket.readyState !== this.#socket.CLOSED
-    const response = isOpen ? await handleMessage(endpoint.messageHandler, message, origin, this.#memory) : undefined
+    const response = isOpen ? await handleMessage(endpoint.messageHandler, message, origin, this.#memory, this.#scheduler) : undefined
     this.#inFlightCount -= 1
     this.#memory.release(reservedBytes)
     if (response !== undefined) {
@@ -202,7 +202,7 @@ export class WsConnection {
     if (message.length > maxRefusedMessageBytes || !this.#turns.recordRefusal()) return this.close(1013, 'too many bytes are in flight')
     const { endpoint, origin } = this.routedRequest
     const receivedAtMs = this.#accessLog.startTimer()
-    const response = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory)
+    const response = await handleMessage({ ...endpoint.messageHandler, run: refuseCall }, message, origin, this.#memory, this.#scheduler)
     const { body } = response
     if (receivedAtMs !== undefined) this.#logResponse(response, receivedAtMs)
     if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)

@@ -162,7 +162,7 @@ class MessageRunner {
     const refusal = await this.#network.admit(origin)
     if (refusal !== undefined) return failureResponse(refusal)
     const memory = new CallerMemory(new MemoryBudget(callerMemoryBytes), origin.ip)
-    return handleMessage(this.#handler, bytes, origin, memory)
+    return handleMessage(this.#handler, bytes, origin, memory, { enter: () => undefined })
   }
 
   #originOf({ key = this.#parts.keys.firstName, headers = {}, origin, ip = '127.0.0.1' }: CallerOptions): Origin {

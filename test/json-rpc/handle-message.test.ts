@@ -11,7 +11,8 @@ import { bodyToLatin1, bodyToBuffer } from '../../src/json-rpc/serialize-respons
 import type { RpcResponse } from '../../src/json-rpc/handle-message.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { ParseMessage } from '../../src/json-rpc/parse-message.ts'
-import type { BatchMemory } from '../../src/json-rpc/run-batch.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
+import type { BatchMemory, BatchScheduler } from '../../src/json-rpc/run-batch.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { isJsonObject } from '../../src/util/json.ts'
 import { fakeOrigin, TestClock, TestLog, fakeAccessLog } from '../support/fakes.ts'
@@ -44,7 +45,11 @@ interface HandlerOverrides {
   readonly clock?: TestClock
   readonly signal?: Signal
   readonly memory?: BatchMemory
+  readonly scheduler?: BatchScheduler
 }
+
+/** No batch waits for a turn. */
+const freeScheduler: BatchScheduler = { enter: () => undefined }
 
 /** One parser for all tests: what it has cached must not change a response. */
 const parse = createMessageParser(limits)
@@ -53,7 +58,7 @@ const callerMemory = (maxBytes: number): CallerMemory => new CallerMemory(new Me
 
 const handle = (
   message: string | Uint8Array,
-  { signal = new Cancellation(), memory = callerMemory(1 << 30), ...over }: HandlerOverrides = {},
+  { signal = new Cancellation(), memory = callerMemory(1 << 30), scheduler = freeScheduler, ...over }: HandlerOverrides = {},
 ): Promise<RpcResponse> =>
   handleMessage(
     {
@@ -68,6 +73,7 @@ const handle = (
     Buffer.from(message),
     fakeOrigin({ signal }),
     memory,
+    scheduler,
   )
 
 const responseTextOf = ({ body }: RpcResponse): string | undefined => (body === undefined ? undefined : bodyToBuffer(body).toString())
@@ -269,19 +275,47 @@ t.test('a batch', async t => {
   })
 
   t.test('lets others have their turn while it runs', async t => {
-    let turns = 0
-    let isDone = false
-    const countTurns = async () => {
-      for (; !isDone; turns++) await setImmediate()
+    const scheduler = new FairScheduler(new TestClock())
+    for (const owner of ['bob', 'alice', 'bob']) scheduler.enter(owner, 1)
+    let begun = 0
+    let answered = 0
+    const countAt = async (turn: Promise<void> | undefined) => {
+      await turn
+      return begun
     }
-    const counted = countTurns()
-    const text = await handleToText(batchOf(...Array<string>(1000).fill(request('1'))), {
-      parse: createMessageParser({ ...limits, batch: 1000 }),
+    const text = handleToText(batchOf(...Array<string>(500).fill(request('1'))), {
+      parse: createMessageParser({ ...limits, batch: 500 }),
+      scheduler,
+      run: async () => {
+        begun += 1
+        await setImmediate()
+        answered += 1
+        return resultOf('"0x1"')
+      },
     })
-    isDone = true
-    await counted
-    t.equal(JSON.parse(text ?? '').length, 1000)
-    t.ok(turns >= 7, `${turns} turns`)
+    const callsBefore: number[] = []
+    while (answered < 500) {
+      callsBefore.push(await countAt(scheduler.enter('bob', 1)))
+      await setImmediate()
+    }
+    t.equal(JSON.parse((await text) ?? '').length, 500)
+    const callsBetween = callsBefore.map((count, i) => count - (callsBefore[i - 1] ?? 0))
+    t.ok(Math.max(...callsBetween) <= 48, `${Math.max(...callsBetween)} calls between two of another account`)
+  })
+
+  t.test('that the cache answers lets others have their turn too', async t => {
+    const turns: number[] = []
+    await handleToText(batchOf(...Array<string>(1000).fill(request('1'))), {
+      parse: createMessageParser({ ...limits, batch: 1000 }),
+      scheduler: {
+        enter(_owner, units) {
+          turns.push(units)
+          return undefined
+        },
+      },
+      run: () => resultOf('"0x1"'),
+    })
+    t.same(turns, Array(7).fill(16))
   })
 
   t.test('that takes too long has an error for each call that has not begun', async t => {
@@ -392,6 +426,7 @@ t.test('the responses of a batch', async t => {
   t.test('that are known at once need no room but that of one call', async t => {
     let reservedCalls = 0
     const memory = {
+      owner: 'alice',
       reserve: () => true,
       release: () => undefined,
       reserveCall: () => (reservedCalls += 1) > 0,
@@ -680,6 +715,7 @@ t.test('bytes that are no Buffer are parsed too', async t => {
         bytes,
         fakeOrigin(),
         callerMemory(1 << 20),
+        freeScheduler,
       ),
     ),
     successText('"é"'),
