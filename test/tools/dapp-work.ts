@@ -8,7 +8,7 @@ import { multicallAddress, tokenAbi } from './token-contracts.ts'
 /** What a dApp that shows and sends a token asks of a node, through one library. */
 export type DappWork = (url: string, token: Hex) => Promise<void>
 
-/** The public private keys of anvil's second to fifth account. */
+/** The private keys of anvil's second to fifth account, which everyone knows. */
 const privateKeys = [
   '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d',
   '0x5de4111afa1a4b94908f83103eb1f1706367c2e68ca870fc3fb9a804cdab365a',

@@ -44,8 +44,9 @@ const tokenCode = [
   '600160005260206000f3', //    6f: return true
 ].join('')
 
-/** What `aggregate3` returns for `balanceOf`, `decimals` and `symbol` of the token. */
 const wordOf = (digits: string): Hex => `0x${digits.padStart(64, '0')}`
+
+/** What `aggregate3` returns for `balanceOf`, `decimals` and `symbol` of the token. */
 const multicallResult = encodeFunctionResult({
   abi: multicall3Abi,
   functionName: 'aggregate3',
