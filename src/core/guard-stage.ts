@@ -6,12 +6,13 @@ import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import { isReply } from './call-metrics.ts'
 import { EndOfPipelineError } from './pipeline.ts'
-import { freezeRequest, freezeChangedRequest, protectReply, detachReply } from './plugin-boundary.ts'
+import { PendingCalls } from './pending-calls.ts'
+import type { PendingCall } from './pending-calls.ts'
 import type { AnyStage } from './pipeline.ts'
+import { freezeRequest, freezeChangedRequest, detachReply } from './plugin-boundary.ts'
 import type { Step } from '../config/types.ts'
 import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
-import type { Timer } from '../services/clock.ts'
 
 /** The step of an external plugin. */
 export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
@@ -32,8 +33,9 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
       const request = freezeRequest(call)
       try {
         const reply = assertReply(await stage.handle(call, bugs.guardNext(limitNext(next), request, pendingCall)))
-        return pendingCall.originalOf(reply) ?? detachReply(reply)
+        return pendingCall.originalOf(reply) ?? pendingCall.replace(detachReply(reply))
       } catch (bug) {
+        pendingCall.refund('internal')
         throw bugs.toFault(bug)
       } finally {
         pending.delete(pendingCall)
@@ -149,101 +151,4 @@ const isWholeFailure = ({ error, status, kind }: Partial<Failure>): boolean =>
 const assertCall = (call: Partial<Call> | undefined): void => {
   if (!(call?.context instanceof Object && call.origin instanceof Object))
     throw new TypeError('next() needs the call, or a changed copy of it')
-}
-
-const sweepIntervalMs = 10_000
-
-/** A plugin that has had a call for so many sweeps, 20 to 30 s, is reported. */
-const maxSweeps = 3
-
-/** A call that a plugin has, and whether it waits for the plugins below. A link of a list: to add it to a Set and delete it takes 0.15 us. */
-class PendingCall {
-  readonly requestId: string
-  previous: PendingCall = this
-  following: PendingCall = this
-  /** Sweeps that found the call with the plugin itself. */
-  sweeps = 0
-  #inNext = 0
-  #protected: Reply | undefined
-  #original: Reply | undefined
-
-  constructor(requestId: string) {
-    this.requestId = requestId
-  }
-
-  get isBelow(): boolean {
-    return this.#inNext > 0
-  }
-
-  /** The latest reply of the plugins below, for the plugin. */
-  protect(reply: Reply): Reply {
-    this.#original = reply
-    this.#protected = protectReply(reply)
-    return this.#protected
-  }
-
-  /** The reply that was protected for the plugin, if the plugin returns just that. */
-  originalOf(reply: Reply): Reply | undefined {
-    return reply === this.#protected ? this.#original : undefined
-  }
-
-  enterNext(): void {
-    this.#inNext += 1
-  }
-
-  leaveNext(): void {
-    this.#inNext -= 1
-    this.sweeps = 0
-  }
-}
-
-/** The calls that an external plugin has. Names the plugin in the log when it never answers a call: nothing else would tell who has it. */
-class PendingCalls {
-  readonly #step: Pick<Step, 'name' | 'file'>
-  readonly #services: Pick<Services, 'log' | 'clock'>
-  /** In front of the newest call, and behind the oldest. */
-  readonly #end = new PendingCall('')
-  #timer: Timer | undefined
-
-  constructor(step: Pick<Step, 'name' | 'file'>, services: Pick<Services, 'log' | 'clock'>) {
-    this.#step = step
-    this.#services = services
-  }
-
-  add({ origin }: Call): PendingCall {
-    const call = new PendingCall(origin.requestId)
-    call.previous = this.#end
-    call.following = this.#end.following
-    this.#end.following.previous = call
-    this.#end.following = call
-    return call
-  }
-
-  delete({ previous, following }: PendingCall): void {
-    previous.following = following
-    following.previous = previous
-  }
-
-  watch(): void {
-    this.#timer ??= this.#services.clock.every(sweepIntervalMs, () => this.#sweep())
-  }
-
-  unwatch(): void {
-    this.#timer?.cancel()
-    this.#timer = undefined
-  }
-
-  /** Each call is reported once, and in one line with the others of its sweep. */
-  #sweep(): void {
-    let [overdueCount, oldestRequestId] = [0, '']
-    for (let call = this.#end.previous; call !== this.#end; call = call.previous) {
-      if (call.isBelow || (call.sweeps += 1) !== maxSweeps) continue
-      overdueCount += 1
-      oldestRequestId ||= call.requestId
-    }
-    if (overdueCount === 0) return
-    const { name, file } = this.#step
-    const fields = { plugin: name, location: file?.shownAs, calls: overdueCount, requestId: oldestRequestId }
-    this.#services.log.error(fields, 'plugin has not answered calls for more than 20 s')
-  }
 }

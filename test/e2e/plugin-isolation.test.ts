@@ -44,11 +44,22 @@ const plugins = {
     export default { name: 'failing', summary: 'Fails.', options: { type: 'object' },
       vary: (context, _options, origin) => origin.headers['x-user'] === 'bob' ? { name: 'bob' } : 'alice',
       create: () => (call, next) => bugOf(call)(call, next) }`,
+  // Answers in place of what the call came to, in each way that is free.
+  'replacing.mjs': `import { refuse } from 'tollgate/plugin'
+    let unawaited
+    const replacements = {
+      eth_gasPrice: async (call, next) => { await next(call); throw new Error('after next()') },
+      eth_maxPriorityFeePerGas: async (call, next) => { await next(call); return refuse('unavailable') },
+      eth_chainId: (call, next) => { unawaited = next(call); return refuse('unavailable') },
+      eth_blockNumber: async (call, next) => { await unawaited; return next(call) },
+    }
+    export default { name: 'replacing', summary: 'Replaces.', options: { type: 'object' },
+      create: () => (call, next) => replacements[call.context.request.method](call, next) }`,
   'helper.mjs': `export const breakDown = () => {
       throw new RangeError('in the helper') }`,
 } as const
 
-/** The external plugins below `cache`, by network. */
+/** The external plugins above `failover`, and so below `cache`, by network. */
 const networks: Readonly<Record<string, readonly string[]>> = {
   inspecting: ['../inspecting.mjs'],
   typed: [fileURLToPath(new URL('header-reading-plugin.js', import.meta.url))],
@@ -58,20 +69,25 @@ const networks: Readonly<Record<string, readonly string[]>> = {
 
 const node = await startFakeNode({
   eth_gasPrice: { result: '0x1' },
+  eth_maxPriorityFeePerGas: { result: '0x1' },
   eth_sendRawTransaction: { result: `0x${'1'.repeat(64)}` },
   eth_blockNumber: { result: '0x10' },
   eth_chainId: { result: '0x7a69' },
 })
 
-const networkWith = (name: string, uses: readonly string[]) => {
+/** The plugins stand above the step `below`. */
+const networkWith = (name: string, uses: readonly string[], below = 'failover') => {
   const { pipeline, ...network } = networkFile(name, [node.url]) as { pipeline: object[] }
-  const failover = pipeline.findIndex(step => 'failover' in step)
-  const steps = [...pipeline.slice(0, failover), ...uses.map(use => ({ use })), ...pipeline.slice(failover)]
+  const position = pipeline.findIndex(step => below in step)
+  const steps = [...pipeline.slice(0, position), ...uses.map(use => ({ use })), ...pipeline.slice(position)]
   return { ...network, hosts: [`${name}.test`], pipeline: steps }
 }
 
 const deployment = createDeployment({
-  networks: Object.fromEntries(Object.entries(networks).map(([name, uses]) => [name, networkWith(name, uses)])),
+  networks: {
+    ...Object.fromEntries(Object.entries(networks).map(([name, uses]) => [name, networkWith(name, uses)])),
+    replacing: networkWith('replacing', ['../replacing.mjs'], 'credits'),
+  },
 })
 t.teardown(async () => {
   await deployment.remove()
@@ -169,6 +185,21 @@ t.test('a bug of a plugin is logged with the plugin, its file and line, and not 
   t.match(await waitForBug('eth_gasPrice', 2), { plugin: 'failing', stack: 'TypeError: vary() must return a text' })
   t.match(await resultFor('alice', 'failing', 'eth_blockNumber'), { code: -32603 })
   t.notOk('plugin' in (await waitForBug('eth_blockNumber')), 'not a plugin above the one that threw')
+})
+
+t.test('a call costs nothing if a plugin above `credits` fails or refuses it after next()', async t => {
+  await deployment.addAccount('carol')
+  const { key } = await deployment.addKey('carol')
+  const call = async (method: string): Promise<string | undefined> => {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] })
+    return (await post(gateway.http(key), body, { host: 'replacing.test' })).headers.ratelimit?.toString()
+  }
+  const remaining = async (): Promise<number> => Number(/r=(\d+)/.exec((await call('eth_blockNumber')) ?? '')?.[1])
+  const first = await remaining()
+  const cost = first - (await remaining())
+  t.ok(cost > 0)
+  for (const method of ['eth_gasPrice', 'eth_maxPriorityFeePerGas', 'eth_chainId']) await call(method)
+  t.equal(await remaining(), first - 2 * cost)
 })
 
 t.test('what a plugin throws outside of a call is logged, and the gateway serves on', async t => {
