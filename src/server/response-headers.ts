@@ -69,14 +69,10 @@ const formatContentHeaders = ({ body }: RpcResponse, { isCompressed }: ResponseO
 const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
-/**
- * The credits of all calls together, 0 for a refusal; a bug may end a call that has been charged, so what that cost is not known here. Cache and
- * upstream only where there is one call.
- */
+/** The credits of all calls together, 0 for a refusal; cache and upstream only where there is one call. */
 const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origin: { receivedAtMs } }: ResponseOptions): string => {
   const first = replies[0]
-  const isRefusal = first !== undefined && isFailure(first) && first.kind !== 'internal'
-  let credits = isBatch === true || isRefusal ? 0 : undefined
+  let credits = isBatch === true || (first !== undefined && isFailure(first)) ? 0 : undefined
   let quota: CreditQuota | undefined
   let rateQuota: RateQuota | undefined
   for (const reply of replies) {
