@@ -1,9 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { StoreError, applyChange } from '../store.ts'
+import { applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
-import { RedisConnection, foreignReply } from './redis-connection.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { outOfSyncError } from './redis-errors.ts'
 import { changesChannel, redisKeys } from './redis-layout.ts'
 import { dropLedger } from './redis-ledger.ts'
 import * as scripts from './redis-scripts.ts'
@@ -81,7 +82,7 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     const reply = await redis.runScript(scripts.findKey, [redisKeys.keys, redisKeys.accounts], [hash])
     const [foundHash, ...rows] = Array.isArray(reply) ? (reply as (string | null)[]) : []
     // With the reply to another look-up, the caller would use the account of somebody else.
-    if (foundHash !== hash) throw new StoreError(foreignReply)
+    if (foundHash !== hash) throw outOfSyncError()
     const [key, account] = rows.map(parseRow)
     return key && account ? ({ key, account } as KeyWithAccount) : undefined
   }
@@ -100,7 +101,7 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     async findKeyById(id) {
       const hash = await rowAt(redisKeys.keyIds, id)
       const found = hash === null ? undefined : await findKey(hash)
-      if (found !== undefined && found.key.id !== id) throw new StoreError(foreignReply)
+      if (found !== undefined && found.key.id !== id) throw outOfSyncError()
       return found
     },
   } satisfies Partial<AccountStore>

@@ -4,6 +4,7 @@ import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { Backoff, TimeoutError, withTimeout, createSemaphore } from '../../util/async.ts'
 import { StoreError, storeTimeoutMs } from '../store.ts'
+import { errorMessage, withFix, withoutScript } from './redis-errors.ts'
 import type { Script } from './redis-scripts.ts'
 
 /**
@@ -215,34 +216,6 @@ const pingIntervalMs = 1_000
 const idleSocketTimeoutMs = 2_000
 
 const noop = (): void => undefined
-
-/** The AggregateError of an attempt on several addresses has no message of its own. */
-const errorMessage = (error: unknown): string => {
-  if (error instanceof AggregateError) return errorMessage(error.errors[0])
-  return error instanceof Error ? error.message : String(error)
-}
-
-/** What the operator can do about an error of Redis, by its code. */
-const fixes: readonly (readonly [codes: RegExp, fix: string])[] = [
-  [/^OOM /, 'raise its maxmemory, or make room in it'],
-  [/^MISCONF /, 'make room on its disk, or repair its snapshots'],
-  [/^READONLY /, 'let `store` in gateway.yaml name an address that always leads to the primary'],
-  [/^(NOAUTH|WRONGPASS|NOPERM) /, 'check the user, the password and the rights of `store` in gateway.yaml'],
-  [/^(MOVED|ASK) /, 'let `store` in gateway.yaml name one Redis: the gateway does not follow the nodes of a cluster'],
-]
-
-/** Where in a script an error happened stands before it in Redis 6 and older, and behind it in Redis 7: it says nothing about these errors. */
-const withoutScript = (reason: string): string =>
-  reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?\s*$/, '')
-
-const withFix = (reason: string): string => {
-  const error = withoutScript(reason)
-  const fix = fixes.find(([codes]) => codes.test(error))?.[1]
-  return fix === undefined ? reason : `${error}; ${fix}`
-}
-
-/** The error of a reply that cannot be that of its command: see RedisConnection.#ping(). */
-export const foreignReply = 'redis has sent a reply that belongs to another command'
 
 /** Names and values of an HGETALL reply, which lists them in turn. */
 export const parsePairs = (reply: unknown): readonly (readonly [name: string, value: string])[] => {

@@ -1,9 +1,8 @@
 import type { Clock } from '../../services/clock.ts'
 import { dayMs } from '../../util/dates.ts'
 import { StoreClock } from '../store-clock.ts'
-import { StoreError } from '../store.ts'
 import type { StoreDay } from '../store.ts'
-import { foreignReply } from './redis-connection.ts'
+import { outOfSyncError } from './redis-errors.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-ledger-scripts.ts'
@@ -42,7 +41,7 @@ export const parseIntegers = (reply: unknown, count: number, { hasMore = false }
   const texts: readonly unknown[] = Array.isArray(reply) ? (hasMore ? reply.slice(0, count) : reply) : []
   const integers = texts.map(text => (text === null || text === '' ? NaN : Number(text)))
   if (integers.length === count && integers.every(Number.isSafeInteger)) return integers
-  throw new StoreError(foreignReply)
+  throw outOfSyncError()
 }
 
 export const processKeys = [redisKeys.processes, redisKeys.latestDay, redisKeys.time]

@@ -1,8 +1,9 @@
 import { sumDay } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from '../lease-accounting.ts'
-import { StoreError, ledgerRetentionDays } from '../store.ts'
+import { ledgerRetentionDays } from '../store.ts'
 import type { BalanceStore, ClockRepair, DayTotals, KeyRow, LeaseResponse, LedgerStore } from '../store.ts'
-import { foreignReply, parsePairs } from './redis-connection.ts'
+import { parsePairs } from './redis-connection.ts'
+import { outOfSyncError } from './redis-errors.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, parseIntegers, processKeys, syncDayClock } from './redis-day-clock.ts'
@@ -27,7 +28,7 @@ export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock
     )
     const [today, endsInMs, granted, returned, used, remaining, seq] = parseIntegers(reply, 7) as LeaseReply
     // With the reply to another request, the credits of one account would be spent by another.
-    if (seq !== request.seq) throw new StoreError(foreignReply)
+    if (seq !== request.seq) throw outOfSyncError()
     return dayClock.observe<LeaseResponse>({ today, endsInMs, counters: { granted, returned, used }, remaining })
   },
   async heartbeat(process) {

@@ -3,7 +3,8 @@ import type { Clock } from '../../services/clock.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store, StoreContents } from '../store.ts'
 import { hashedKeys, openChangeFeed, findKeyRate, readAccountRows, redisAccountStore } from './redis-accounts.ts'
-import { RedisConnection, foreignReply } from './redis-connection.ts'
+import { RedisConnection } from './redis-connection.ts'
+import { outOfSyncError } from './redis-errors.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, openDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
@@ -116,7 +117,7 @@ const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStor
   const parseRecord = (text: string | null | undefined, id: string): StoredRecord | undefined => {
     if (text == null) return undefined
     const record = JSON.parse(text) as StoredRecord // written by this program
-    if (record.id !== id) throw new StoreError(foreignReply)
+    if (record.id !== id) throw outOfSyncError()
     return record
   }
   const readAll = async (kind: RecordKind, ids: readonly string[]): Promise<readonly (StoredRecord | undefined)[]> => {
