@@ -33,6 +33,9 @@ export class NewHeadsSubscription {
   readonly #subscription: NodeSubscription
   #wasSubscribed = false
   #isFailureReported = false
+  #subscribedAt = 0
+  /** Is a head known that is at least as new as the subscription? */
+  #isHeadKnown = false
   #lastHeadAt = 0
   #lastHead: BlockHeader | undefined
   #missedHeads = 0
@@ -49,9 +52,13 @@ export class NewHeadsSubscription {
     })
   }
 
-  /** Has a head come, or the subscription begun, less than `staleAfterMs` ago? */
+  /**
+   * Has a head come, or the subscription begun, less than `staleAfterMs` ago? The blocks from before it began are not published:
+   * before the first head, a poll must have returned one.
+   */
   get isFresh(): boolean {
-    return this.#subscription.isSubscribed && this.#options.clock.monotonic() - this.#lastHeadAt < this.#options.staleAfterMs
+    if (!this.#subscription.isSubscribed || !this.#isHeadKnown) return false
+    return this.#options.clock.monotonic() - this.#lastHeadAt < this.#options.staleAfterMs
   }
 
   /** Connects, unless it is open. */
@@ -64,15 +71,17 @@ export class NewHeadsSubscription {
     this.#forgetHeads()
   }
 
-  /** A poll has returned this head. If the subscription misses heads that polls return, it is dead. */
-  comparePolledHead(polled: BlockHeader): void {
+  /** A poll that was sent at `sentAt` has returned this head. If the subscription misses heads that polls return, it is dead. */
+  comparePolledHead(polled: BlockHeader, sentAt: number): void {
+    if (sentAt >= this.#subscribedAt) this.#isHeadKnown = true
     if (!this.#subscription.isSubscribed || this.#lastHead === undefined || polled.number <= this.#lastHead.number) return
     this.#missedHeads += 1
     if (this.#missedHeads >= maxMissedHeads) this.#subscription.fail('polls return heads that the subscription does not')
   }
 
   #handleSubscribed(): void {
-    this.#lastHeadAt = this.#options.clock.monotonic()
+    this.#subscribedAt = this.#lastHeadAt = this.#options.clock.monotonic()
+    this.#isHeadKnown = false
     const isResubscription = this.#wasSubscribed
     this.#wasSubscribed = true
     this.#isFailureReported = false
@@ -84,6 +93,7 @@ export class NewHeadsSubscription {
     if (block === undefined) return
     this.#lastHeadAt = this.#options.clock.monotonic()
     this.#lastHead = block
+    this.#isHeadKnown = true
     this.#missedHeads = 0
     this.#subscription.recordSuccess()
     this.#options.onHead(block)

@@ -6,6 +6,7 @@ import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { Head } from './heads-types.ts'
 import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
+import { FinalizedBlock } from './finalized-block.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { rewindSkewMs } from './poll-schedule.ts'
 import { UpstreamChain } from './chain-id-check.ts'
@@ -54,12 +55,10 @@ export class UpstreamTracker {
   readonly chain: UpstreamChain
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
+  readonly #finalized: FinalizedBlock
   readonly #subscription: NewHeadsSubscription | undefined
-  #finalized: BlockHeader | undefined
   #isPolling = false
   #lastRewind = { at: -Infinity }
-  #finalizedDueAt = 0
-  #finalityResets = 0
 
   constructor(options: UpstreamTrackerOptions) {
     const { target, chainId, upstreamClient, clock, log, metrics, signal } = options
@@ -76,6 +75,8 @@ export class UpstreamTracker {
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
     this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, onUncheckable, intervalMs, request })
     this.#head = new UpstreamHead(options)
+    const headNumber = () => this.#head.head?.number ?? -1
+    this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber })
     this.#ancestorCheck = new AncestorCheck({
       clock,
       intervalMs,
@@ -110,7 +111,7 @@ export class UpstreamTracker {
 
   /** The newest finalized block; undefined until the upstream has returned the expected chain ID. */
   get finalized(): BlockHeader | undefined {
-    return this.chain.isExpectedChain ? this.#finalized : undefined
+    return this.chain.isExpectedChain ? this.#finalized.block : undefined
   }
 
   /** Do heads come over the subscription, so that no polls are needed? */
@@ -152,9 +153,7 @@ export class UpstreamTracker {
 
   /** The finalized block was reverted, or is implausible: it is requested again with the next poll. */
   discardFinalized(): void {
-    this.#finalityResets += 1
-    this.#finalized = undefined
-    this.#finalizedDueAt = 0
+    this.#finalized.discard()
   }
 
   openSubscription(): void {
@@ -182,23 +181,9 @@ export class UpstreamTracker {
     }
   }
 
-  /**
-   * Requests the finalized block when that is due. Resolves with it when it has changed. The block counts only if
-   * `isConfirmed` agrees. If finality was reverted during the request, the response may be older than that and is dropped.
-   */
-  async pollFinalized(isConfirmed: (finalized: BlockHeader) => Promise<boolean>): Promise<BlockHeader | undefined> {
-    const now = this.#options.clock.monotonic()
-    if (!this.chain.isExpectedChain || now < this.#finalizedDueAt) return undefined
-    this.#finalizedDueAt = now + this.#options.slowPollIntervalMs
-    const [previous, resetsBefore] = [this.#finalized, this.#finalityResets]
-    const reported = parseBlockReply(await this.request('eth_getBlockByNumber', 'finalized', false))
-    // A finalized block above the upstream's own head is implausible.
-    if (reported === undefined || reported.number > (this.#head.head?.number ?? -1) || reported.hash === previous?.hash) return undefined
-    const isAgreed = await isConfirmed(reported)
-    if (resetsBefore !== this.#finalityResets) return undefined
-    if (isAgreed) this.#finalized = reported
-    else this.discardFinalized()
-    return this.finalized
+  /** Resolves with the finalized block when it has changed. Only what `isConfirmed` agrees to counts. */
+  async pollFinalized(isConfirmed: (reported: BlockHeader) => Promise<boolean>): Promise<BlockHeader | undefined> {
+    return this.chain.isExpectedChain && (await this.#finalized.poll(isConfirmed)) ? this.finalized : undefined
   }
 
   /** Requests an ancestor of the head when that is due. */
@@ -214,6 +199,7 @@ export class UpstreamTracker {
   async #pollHead(isCatchUp: boolean): Promise<void> {
     this.#head.beginPoll()
     const lastRewind = this.#lastRewind
+    const sentAt = this.#options.clock.monotonic()
     const reply = await this.request('eth_getBlockByNumber', 'latest', false)
     if (lastRewind !== this.#lastRewind) return
     const block = parseBlockReply(reply)
@@ -221,8 +207,15 @@ export class UpstreamTracker {
       if (mayBeReplaced(reply)) this.chain.invalidate()
       return isCatchUp ? undefined : this.#head.recordFailure()
     }
-    this.#subscription?.comparePolledHead(block)
+    this.#subscription?.comparePolledHead(block, sentAt)
     this.#head.update(block, isCatchUp || this.isSubscribed)
+  }
+
+  /** The newest block may be from before the subscription, which does not publish it. */
+  async #requestMissedHead(): Promise<void> {
+    await this.chain.verifyNow()
+    if (!this.isSubscribed) await this.poll(true)
+    this.#options.onChange()
   }
 
   /** Soon after a rewind it may be about a block that the node no longer has. */
@@ -246,9 +239,8 @@ export class UpstreamTracker {
       onHead: block => void this.#handleNotification(block),
       onSubscribed: isResubscription => {
         log.info({ upstream: this.name }, 'newHeads subscription established')
-        if (!isResubscription) return
-        this.chain.invalidate()
-        void this.chain.verifyNow()
+        if (isResubscription) this.chain.invalidate()
+        void this.#requestMissedHead()
       },
       onFailure: cause => log.warn({ upstream: this.name, cause }, 'newHeads subscription failed: heads are polled'),
     })

@@ -6,6 +6,8 @@ import { blockJson, hashOf, startFakeSubscriptionNode } from '../../support/fake
 import type { FakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
+const blockHeader = (number: number) => ({ number, hash: hashOf(number), parentHash: hashOf(number - 1), header: '' })
+
 /** A subscription to a node of chain 1, and what it reports. Stale after 4 s without a head. */
 const openSubscription = async (t: Teardown, running?: FakeSubscriptionNode) => {
   const node = running ?? (await startFakeSubscriptionNode(1))
@@ -43,11 +45,11 @@ t.test('a subscription', async t => {
     subscription.open()
     t.same(await next('subscribed'), ['subscribed'])
     t.same(node.requestedMethods, ['eth_chainId', 'eth_subscribe'])
-    t.ok(subscription.isFresh)
     node.publishHead(blockJson(5))
     node.publishHead({ nonsense: true })
     node.publishHead(blockJson(6))
     t.same(await next('head 6'), ['head 5', 'head 6'])
+    t.ok(subscription.isFresh)
   })
 
   t.test('reconnects after the node closed the connection, with growing delays, and checks the chain ID again', async t => {
@@ -76,10 +78,24 @@ t.test('a subscription', async t => {
     t.same(events, [])
   })
 
+  t.test('is fresh once a poll that was sent after it began has returned a head', async t => {
+    const { clock, subscription, next } = await openSubscription(t)
+    const beforeSubscription = clock.monotonic()
+    clock.advance(1)
+    subscription.open()
+    await next('subscribed')
+    t.notOk(subscription.isFresh)
+    subscription.comparePolledHead(blockHeader(5), beforeSubscription)
+    t.notOk(subscription.isFresh)
+    subscription.comparePolledHead(blockHeader(5), clock.monotonic())
+    t.ok(subscription.isFresh)
+  })
+
   t.test('is stale after `staleAfterMs` without a head, until the next head', async t => {
     const { node, clock, subscription, next } = await openSubscription(t)
     subscription.open()
     await next('subscribed')
+    subscription.comparePolledHead(blockHeader(4), clock.monotonic())
     clock.advance(3999)
     t.ok(subscription.isFresh)
     clock.advance(1)
@@ -95,8 +111,7 @@ t.test('a subscription', async t => {
     await next('subscribed')
     node.publishHead(blockJson(5))
     await next('head 5')
-    const comparePolled = (number: number) =>
-      subscription.comparePolledHead({ number, hash: hashOf(number), parentHash: hashOf(number - 1), header: '' })
+    const comparePolled = (number: number) => subscription.comparePolledHead(blockHeader(number), clock.monotonic())
     comparePolled(5)
     comparePolled(5)
     comparePolled(6)

@@ -18,11 +18,16 @@ const maxResponseBytes = 16_777_216
 
 t.test('heads by subscription', async t => {
   /** Heads of one node, whose HTTP side is `upstreamClient`. The block time is 1 s, the poll interval 500 ms. */
-  const openSubscribed = async (t: Teardown) => {
+  const openSubscribed = async (t: Teardown, { isChainIdLate = false } = {}) => {
     const node = await startFakeSubscriptionNode(1)
     const clock = new TestClock()
     const log = new TestLog()
     const requests: string[] = []
+    let returnChainId = () => {}
+    const chainIdReturned = new Promise<void>(resolve => {
+      returnChainId = resolve
+    })
+    if (!isChainIdLate) returnChainId()
     let polledHead = 100
     let droppedHash = ''
     const upstreamClient: UpstreamClient = {
@@ -30,6 +35,7 @@ t.test('heads by subscription', async t => {
       async request(_target, { method, params }) {
         requests.push(params[0] === 'latest' ? 'head' : method)
         if (params[0] === droppedHash) return fakeResult(null)
+        if (method === 'eth_chainId') await chainIdReturned
         return fakeResult(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : blockJson(polledHead))
       },
     }
@@ -67,6 +73,7 @@ t.test('heads by subscription', async t => {
       takePollCount,
       subscribe,
       isSubscribed,
+      returnChainId: () => returnChainId(),
       requests,
       stop,
       setDropped: (hash: string) => {
@@ -90,6 +97,17 @@ t.test('heads by subscription', async t => {
     t.not(heads.snapshot.headVersion, headVersion)
     t.ok(heads.snapshot.isCurrent('a'))
     t.equal(heads.reportHeight('a', 100), 101)
+  })
+
+  t.test('from before the subscription are polled, however late the node returns its chain ID', async t => {
+    const { node, heads, log, isSubscribed, returnChainId } = await openSubscribed(t, { isChainIdLate: true })
+    heads.recordActivity()
+    await node.waitForRequests('eth_subscribe', 1)
+    await waitUntil(() => log.lines.some(({ message }) => message.includes('subscription established')))
+    t.equal(heads.status.head, undefined)
+    returnChainId()
+    await waitUntil(() => heads.status.head === 100)
+    t.ok(isSubscribed())
   })
 
   t.test('of a new branch, block by block, do not lower the reported height; a chain that stays shorter does', async t => {
@@ -205,8 +223,7 @@ t.test('a subscription to anvil', async t => {
     await Promise.all([upstreamClient.close(), chain.stop()])
   })
   heads.recordActivity()
-  await waitUntil(() => log.lines.some(({ message }) => message.includes('subscription established')))
-  await waitUntil(() => heads.status.head !== undefined)
+  await waitUntil(() => heads.status.upstreams[0]?.subscribed === true)
 
   t.test('reports each head, without polls', async t => {
     const pollCount = () => requests.filter(each => each === 'head').length
