@@ -4,10 +4,9 @@ import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
 import { backoffDelayMs, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
-import type { SendMail } from '../mailer.ts'
+import type { Mail, SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import { alertMail } from './alert-mail.ts'
 import type { AlertSettings, Webhook } from './alert-settings.ts'
 import { deliveryChannels, findDelivery, messageId, replaceDelivery } from './delivery.ts'
 import type { Delivery, DeliveryChannel } from './delivery.ts'
@@ -131,3 +130,22 @@ export class Deliverer {
 const undelivered = 'alert could not be delivered within a day: its receiver is not told'
 
 export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean => state === 'pending' && nextAttempt <= now
+
+/** The mail of an alert. Its Message-ID is the same for each attempt. */
+const alertMail = (delivery: Delivery, to: string, portalUrl: string): Mail => {
+  const { account, plan, period, date, threshold, used, limit, resetAt } = delivery.message.data
+  const credits = period === 'day' ? 'daily credits' : 'credits of the month'
+  return {
+    to,
+    messageId: `<${messageId(delivery)}@${new URL(portalUrl).hostname}>`,
+    subject: `Tollgate: ${account.name} has used ${threshold} % of its ${credits}`,
+    text: [
+      `The account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,
+      period === 'day' ? `At 100 %, calls are refused until ${resetAt}.` : `The month ends at ${resetAt}.`,
+      '',
+      `Figures: ${portalUrl}/`,
+      `Owners of the account change alerts here: ${portalUrl}/alerts`,
+      '',
+    ].join('\n'),
+  }
+}

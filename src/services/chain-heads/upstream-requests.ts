@@ -7,7 +7,7 @@ import type { Clock } from '../clock.ts'
 import { memberIsOneOf } from '../member-search.ts'
 import { results } from '../results.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
-import { RateLimitBackoff } from '../upstream-client/rate-limit-backoff.ts'
+import { RateLimitBackoff } from '../upstream-client/upstream-rate-limits.ts'
 
 /** Sends one upstream a request about its chain, ahead of the calls that wait for the upstream's concurrency limit. */
 export type UpstreamRequester = (method: string, ...params: readonly Json[]) => Promise<Reply>

@@ -19,7 +19,7 @@ import type { RequestOptions } from './request-limits.ts'
 import { SecretRedactor } from './secret-redactor.ts'
 import type { UpstreamSockets } from './socket-limit.ts'
 import { requestIdOf } from '../../json-rpc/parse-response.ts'
-import { WsConnection } from './node-websocket.ts'
+import { NodeWebSocket } from './node-websocket.ts'
 
 export type { RequestOptions } from './request-limits.ts'
 
@@ -172,15 +172,15 @@ const concurrencyExceeded = ({ name }: Target): Failure =>
 
 /** The same client, which sends requests to endpoints with ws:// or wss:// over WebSockets, one for each endpoint. */
 const withWebSockets = (httpClient: HttpClient, clock: Clock, random: () => number = Math.random): HttpClient => {
-  const connections = new Map<string, WsConnection>()
-  const connectionsByEndpoint = new WeakMap<Endpoint, WsConnection>()
-  const connectionOf = (endpoint: Endpoint): WsConnection =>
+  const connections = new Map<string, NodeWebSocket>()
+  const connectionsByEndpoint = new WeakMap<Endpoint, NodeWebSocket>()
+  const connectionOf = (endpoint: Endpoint): NodeWebSocket =>
     // Of the headers of requests the upgrade has only the credentials: those of one request, such as its trace, make no other connection.
     getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, credentials }) =>
       getOrCreate(
         connections,
         JSON.stringify([origin, path, credentials]),
-        () => new WsConnection({ url: origin + path, headers: credentials, clock, random }),
+        () => new NodeWebSocket({ url: origin + path, headers: credentials, clock, random }),
       ),
     )
   return {

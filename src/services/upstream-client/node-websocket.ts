@@ -19,7 +19,7 @@ const pongTimeoutMs = 5_000
 /** A connection without requests for so long is closed; the next request opens another. */
 const maxIdleMs = 60_000
 
-export interface WsConnectionOptions {
+export interface NodeWebSocketOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly clock: Clock
@@ -43,8 +43,8 @@ interface WsRequest {
  * over a new one, once; while the node cannot be reached, requests fail until the backoff ends. That a node drops a connection
  * without a close frame is normal.
  */
-export class WsConnection {
-  readonly #options: WsConnectionOptions
+export class NodeWebSocket {
+  readonly #options: NodeWebSocketOptions
   readonly #requests = new Map<number, WsRequest>()
   readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
   #socket: WebSocket | undefined
@@ -63,7 +63,7 @@ export class WsConnection {
   /** How many open connections the other side has ended. */
   disconnects = 0
 
-  constructor(options: WsConnectionOptions) {
+  constructor(options: NodeWebSocketOptions) {
     this.#options = options
   }
 

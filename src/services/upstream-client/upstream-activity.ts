@@ -1,11 +1,12 @@
 import type { Target } from '../../plugin/call.ts'
 import { Cancellation } from '../../plugin/call.ts'
+import { isFailure } from '../../plugin/reply.ts'
+import type { ErrorCategory, Failure } from '../../plugin/reply.ts'
 import { singleFlight } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
-import type { Services } from '../index.ts'
+import type { MethodTable, Services } from '../index.ts'
 import { LatencyTracker } from './latency-tracker.ts'
-import { probeUpstream } from './probe-upstream.ts'
-import type { ProbeResult } from './probe-upstream.ts'
+import type { RequestOptions } from './request-limits.ts'
 
 /** A call is silent when its response takes so many times the 95th percentile of its class. A few slow calls, as at a start, do not change that. */
 const silenceFactor = 2
@@ -117,3 +118,34 @@ const activities = new WeakMap<Target, UpstreamActivity>()
 export const activityOf = (target: Target): UpstreamActivity => getOrCreate(activities, target, createActivity)
 
 const createActivity = (target: Target): UpstreamActivity => new UpstreamActivity(target)
+
+/**
+ * The health of a node by its reply to a cheap request. `healthy` includes a node that is rate limiting. `erroring`: the
+ * reply is an error. `unreachable`: no JSON-RPC came from the node, as from a proxy whose backend is down.
+ */
+export type ProbeResult = 'healthy' | 'erroring' | 'unreachable'
+
+const probeRequest = { method: 'eth_blockNumber', params: [] }
+const maxProbeResponseBytes = 65_536
+
+/** Requests the height of the node, ahead of the calls that wait for its concurrency limit. */
+export const probeUpstream = async (
+  target: Target,
+  { upstreamClient, methods }: Pick<Services, 'upstreamClient' | 'methods'>,
+  options: Pick<RequestOptions, 'timeoutMs' | 'signal'>,
+): Promise<ProbeResult> => {
+  const reply = await upstreamClient.request(target, probeRequest, {
+    ...options,
+    maxBytes: maxProbeResponseBytes,
+    idempotent: true,
+    bypassConcurrencyLimit: true,
+  })
+  if (!isFailure(reply) || errorCategoryOf(reply, methods) === 'rateLimited') return 'healthy'
+  return reply.fault === 'upstream' ? 'unreachable' : 'erroring'
+}
+
+/** A rate limit comes as an HTTP status, or as a JSON-RPC error. */
+const errorCategoryOf = ({ kind, error, nodeError, category }: Failure, methods: MethodTable): ErrorCategory | undefined => {
+  const rpcError = kind === 'node' ? error : nodeError
+  return rpcError === undefined ? category : methods.errorCategory(rpcError, probeRequest.method)
+}

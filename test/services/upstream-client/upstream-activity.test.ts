@@ -1,5 +1,5 @@
 import t from 'tap'
-import { probeUpstream } from '../../../src/services/upstream-client/probe-upstream.ts'
+import { probeUpstream } from '../../../src/services/upstream-client/upstream-activity.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
