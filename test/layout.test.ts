@@ -163,7 +163,7 @@ test('a start loads nothing that only some gateways need, or that can come later
   }
   for (const file of ['src/main.ts', 'src/cli/start.ts', 'plugins/index.ts', 'src/store/lmdb/lmdb-store.ts']) load(file)
   t.ok(
-    ['yaml', 'koa', 'lmdb', 'src/server/websocket.ts'].every(name => loaded.has(name)),
+    ['yaml', 'koa', 'lmdb', 'src/server/ws-server.ts'].every(name => loaded.has(name)),
     'imports are found',
   )
   t.same(

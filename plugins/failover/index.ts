@@ -8,7 +8,7 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { Services, ExplainedCall, Explanation, Method } from '../../src/plugin/plugin.ts'
 import { createCapableUpstreams } from './capable-upstreams.ts'
-import { FailoverAttempt } from './failover-attempt.ts'
+import { CallFailover } from './call-failover.ts'
 import { failoverOptions, checkRequestOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { createNodeSelector, singleAttempt } from './node-selection.ts'
@@ -69,9 +69,9 @@ export default definePlugin({
         heads.recordActivity()
         if (capableUpstreams?.offers(call.context.request.method) === false) return refuseUnknownMethod(call.context.request.method)
         const startedAt = clock.monotonic()
-        const attempt = new FailoverAttempt(call, next, selectNodes(call), call.variant === forwarding ? nodes.partnerNode : undefined)
-        const reply = await attempt.run()
-        const upstreamRequest = { id: call.origin.requestId, attempts: attempt.count, durationMs: clock.monotonic() - startedAt }
+        const failover = new CallFailover(call, next, selectNodes(call), call.variant === forwarding ? nodes.partnerNode : undefined)
+        const reply = await failover.run()
+        const upstreamRequest = { id: call.origin.requestId, attempts: failover.attemptCount, durationMs: clock.monotonic() - startedAt }
         return copyReply(reply, { upstreamRequest })
       },
       ...(capableUpstreams && { offers: capableUpstreams.offers }),

@@ -10,8 +10,8 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTracker } from '../../src/plugin/plugin.ts'
 import type { DirectNext, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
-import { AttemptInFlight, late, unresponsive } from './attempt-in-flight.ts'
-import type { MovableCall } from './attempt-in-flight.ts'
+import { NodeAttempt, late, unresponsive } from './node-attempt.ts'
+import type { MovableCall } from './node-attempt.ts'
 import { NodeBreakers, allClasses, isRateLimited, outcomeOf } from './node-breakers.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
@@ -37,7 +37,7 @@ export class UpstreamNode {
   readonly #rate: UpstreamRate | undefined
   readonly #deprioritizer: Deprioritizer
   readonly #activity: UpstreamActivity
-  readonly #inFlight = new Set<AttemptInFlight>()
+  readonly #inFlight = new Set<NodeAttempt>()
   /** The nodes that the last call could have gone to. */
   #peers: readonly UpstreamNode[] = []
   /** Which calls the node gets first. */
@@ -88,7 +88,7 @@ export class UpstreamNode {
     const { clock } = this.#services
     const isProbe = this.#rateLimit.begin()
     const startedAt = clock.monotonic()
-    const attempt = new AttemptInFlight(call.signal ?? call.origin.signal, alternatives, startedAt)
+    const attempt = new NodeAttempt(call.signal ?? call.origin.signal, alternatives, startedAt)
     this.#inFlight.add(attempt)
     this.#requestsInFlight.add(1)
     this.#peers = alternatives.nodes

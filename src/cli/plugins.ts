@@ -7,7 +7,7 @@ import { describeOptions, formatOptionValue } from '../config/describe-options.t
 import type { OptionDescription } from '../config/describe-options.ts'
 import { builtInFile, findPlugin, findUsedPlugins } from '../config/find-plugins.ts'
 import { stripsTypes } from '../config/plugin-loader.ts'
-import type { UsedPlugin } from '../config/find-plugins.ts'
+import type { PluginLookup } from '../config/find-plugins.ts'
 import { isKebabCase } from '../config/formats.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
@@ -40,7 +40,7 @@ const list =
   async (args, { env, out }) => {
     const { config, json } = readArguments(args, [], { config: options.config, json: options.json }).values
     const external = await findUsedPlugins(config, env)
-    const all: readonly UsedPlugin[] = [...builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin })), ...external]
+    const all: readonly PluginLookup[] = [...builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin })), ...external]
     const rows = all.map(({ use, file, plugin, reason }) => ({ name: plugin?.name ?? use, file, summary: plugin?.summary ?? reason ?? '' }))
     if (json) out(JSON.stringify(rows))
     else

@@ -20,8 +20,8 @@ import {
   createConfigReader,
   runUntilSignal,
   surviveBackgroundBugs,
-} from './startup.ts'
-import type { StopSignal } from './startup.ts'
+} from './gateway-process.ts'
+import type { StopSignal } from './gateway-process.ts'
 import { configOption, readConfigDir } from './args.ts'
 
 /** Serves a configuration directory in production; standard output is one JSON object a line. */

@@ -8,9 +8,9 @@ import { loadPlugin } from './plugin-loader.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { Env } from './variables.ts'
 
-/** A plugin that networks of a configuration have by `use`. */
-export interface UsedPlugin {
-  /** As the step names it. */
+/** What was found under a name: a plugin, or why there is none. */
+export interface PluginLookup {
+  /** The name: as a step has it in `use`, or as an operator typed it. */
   readonly use: string
   /** Its file, as operators see it. */
   readonly file: string
@@ -20,8 +20,8 @@ export interface UsedPlugin {
 }
 
 /** The external plugins of all networks of a directory, whatever problems the networks have; each once. */
-export const findUsedPlugins = async (dir: string, env: Env): Promise<readonly UsedPlugin[]> => {
-  const found = new Map<string, UsedPlugin>()
+export const findUsedPlugins = async (dir: string, env: Env): Promise<readonly PluginLookup[]> => {
+  const found = new Map<string, PluginLookup>()
   for (const name of networkNames(dir)) {
     const path = join(dir, 'networks', `${name}.yaml`)
     const { value } = readYamlFile(path, env)
@@ -41,7 +41,7 @@ const externalUses = (network: Json): readonly string[] => {
 }
 
 /** A built-in plugin by its name, or an external one by its file or package, relative to the current folder. */
-export const findPlugin = async (name: string, builtIn: readonly AnyPlugin[]): Promise<UsedPlugin> => {
+export const findPlugin = async (name: string, builtIn: readonly AnyPlugin[]): Promise<PluginLookup> => {
   const plugin = builtIn.find(each => each.name === name)
   if (plugin !== undefined) return { use: name, file: builtInFile, plugin }
   const loaded = await loadPlugin(name, join(process.cwd(), 'file'))

@@ -37,7 +37,7 @@ import { createResponseCounter } from './response-records.ts'
 import { createRpcHost } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { WsConnections } from './websocket.ts'
+import { WsServer } from './ws-server.ts'
 
 export type { AdminOptions } from './admin.ts'
 
@@ -107,13 +107,13 @@ export const openRpcListener = async ({
     clock,
     accessLog,
   }
-  const wsConnections = new WsConnections(services, clock)
-  const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsConnections).callback()), tls)
+  const wsServer = new WsServer(services, clock)
+  const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsServer).callback()), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)
-  measureLoad(metrics, services, { connections, wsConnections })
-  wsConnections.start()
+  measureLoad(metrics, services, { connections, wsServer })
+  wsServer.start()
   let { drain: drainConfig } = config
   return {
     url: urlOf(rpc.host, port, tls && 'https'),
@@ -121,13 +121,13 @@ export const openRpcListener = async ({
       endpointByHost.replace(networks)
       services.headers = headers
       drainConfig = drain
-      wsConnections.closeRemoved()
+      wsServer.closeRemoved()
     },
     enterLameDuck(graceMs) {
       activeRequests.isDraining = true
-      return wsConnections.closeGradually(graceMs)
+      return wsServer.closeGradually(graceMs)
     },
-    stop: () => drain(services, { server, connections, wsConnections, endListening, clock, timeoutMs: drainConfig.timeout }),
+    stop: () => drain(services, { server, connections, wsServer, endListening, clock, timeoutMs: drainConfig.timeout }),
   }
 }
 
@@ -177,13 +177,13 @@ export const openAppListener = async (
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
 const drain = async (
   { activeRequests, scheduler, log }: RpcServices,
-  { server, connections, wsConnections, endListening, clock, timeoutMs }: DrainOptions,
+  { server, connections, wsServer, endListening, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
   const serveAccepted = await acceptPending(server, clock, endListening)
   const closed = closeServer(server)
   serveAccepted()
-  wsConnections.drain()
+  wsServer.drain()
   const finish = async (): Promise<boolean> => {
     // What the latest connections have sent is read first, each in its turn. A timer of the clock would not keep the process alive.
     await setImmediate()
@@ -196,10 +196,10 @@ const drain = async (
   }
   const isTimedOut = await Promise.race([finish(), sleep(clock, timeoutMs).then(() => true)])
   if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
-  wsConnections.close()
+  wsServer.close()
   server.closeIdleConnections()
   await Promise.race([closed, sleep(clock, isTimedOut ? 0 : 1000)])
-  wsConnections.terminate()
+  wsServer.terminate()
   connections.destroyAll()
   await closed
 }
@@ -207,7 +207,7 @@ const drain = async (
 interface DrainOptions {
   readonly server: Server
   readonly connections: OpenConnections
-  readonly wsConnections: WsConnections
+  readonly wsServer: WsServer
   readonly endListening: RpcListenerOptions['endListening']
   readonly clock: Clock
   readonly timeoutMs: number
@@ -215,14 +215,14 @@ interface DrainOptions {
 
 interface CallerConnections {
   readonly connections: Pick<OpenConnections, 'count'>
-  readonly wsConnections: Pick<WsConnections, 'count'>
+  readonly wsServer: Pick<WsServer, 'count'>
 }
 
 /** What callers take of the RPC listener, measured when metrics are read. */
 const measureLoad = (
   metrics: Metrics,
   { scheduler, memoryBudget }: Pick<RpcServices, 'scheduler' | 'memoryBudget'>,
-  { connections, wsConnections }: CallerConnections,
+  { connections, wsServer }: CallerConnections,
 ): void => {
   const connectionCount = metrics.gauge(metricDefinitions.connections, {})
   const websocketCount = metrics.gauge(metricDefinitions.websockets, {})
@@ -231,7 +231,7 @@ const measureLoad = (
   metrics.gauge(metricDefinitions.inFlightMaxBytes, {}).set(memoryBudget.maxBytes)
   metrics.collect(() => {
     connectionCount.set(connections.count)
-    websocketCount.set(wsConnections.count)
+    websocketCount.set(wsServer.count)
     waitingMessages.set(scheduler.waitingCount)
     inFlightBytes.set(memoryBudget.reservedBytes)
   })

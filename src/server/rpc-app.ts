@@ -14,7 +14,7 @@ import { logAborted } from './response-records.ts'
 import { UpgradeResponse, sendPreflight, sendResponse } from './response.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
-import type { WsConnections } from './websocket.ts'
+import type { WsServer } from './ws-server.ts'
 
 /** The state that the middleware of one request shares. */
 interface RpcState {
@@ -28,12 +28,12 @@ type RpcMiddleware = Koa.Middleware<RpcState, object>
 type RpcContext = Koa.ParameterizedContext<RpcState, object>
 
 /** The application of the RPC listener: every HTTP request, upgrades included, runs down this middleware. */
-export const createRpcHost = (services: RpcServices, wsConnections: Pick<WsConnections, 'open'>): Host => {
+export const createRpcHost = (services: RpcServices, wsServer: Pick<WsServer, 'open'>): Host => {
   const host = new Host(services)
   host.use(respondToPreflight(services))
   host.use(routeToNetwork(services))
   host.use(requireMethod(services))
-  host.use(openWebSocket(wsConnections))
+  host.use(openWebSocket(wsServer))
   host.use(respondToCalls(services))
   return host
 }
@@ -102,9 +102,9 @@ const requireMethod =
 
 /** Accepts or refuses an upgrade. */
 const openWebSocket =
-  (wsConnections: Pick<WsConnections, 'open'>): RpcMiddleware =>
+  (wsServer: Pick<WsServer, 'open'>): RpcMiddleware =>
   ({ req, res, state }, next) =>
-    res instanceof UpgradeResponse ? wsConnections.open(state.routed, req, res) : next()
+    res instanceof UpgradeResponse ? wsServer.open(state.routed, req, res) : next()
 
 /** `POST /v3/<API_KEY>` on the network's own host (contract 4.1). */
 const respondToCalls =

@@ -12,7 +12,7 @@ import {
 import type { ReadableSpan, Sampler } from '@opentelemetry/sdk-trace-node'
 import t from 'tap'
 import { plugins } from '../../plugins/index.ts'
-import { loadValidConfig } from '../../src/cli/startup.ts'
+import { loadValidConfig } from '../../src/cli/gateway-process.ts'
 import { openGateway } from '../../src/core/gateway.ts'
 import { openTracing } from '../../src/core/tracing.ts'
 import { systemClock } from '../../src/services/clock.ts'

@@ -13,7 +13,7 @@ import { paceRequests } from '../../src/server/request-pacing.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import { ResponseCompressor } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
-import { WsConnections } from '../../src/server/websocket.ts'
+import { WsServer } from '../../src/server/ws-server.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import { refuse } from '../../src/plugin/reply.ts'
@@ -77,8 +77,8 @@ const services: RpcServices = {
   countResponse: status => void counted.push(status),
 }
 const entered: string[] = []
-const wsConnections = new WsConnections(services, new TestClock())
-const host = createRpcHost(services, wsConnections)
+const wsServer = new WsServer(services, new TestClock())
+const host = createRpcHost(services, wsServer)
 host.middleware.unshift(({ req }, next) => {
   entered.push(`${req.method} ${req.url}`)
   return next()
@@ -86,9 +86,9 @@ host.middleware.unshift(({ req }, next) => {
 const server = createRpcServer(services, paceRequests(services, host.callback())).listen(0, '127.0.0.1')
 paceConnections(server, { scheduler, trustedProxies: ['127.0.0.2'], isTls: false })
 await once(server, 'listening')
-wsConnections.start()
+wsServer.start()
 t.teardown(() => {
-  wsConnections.terminate()
+  wsServer.terminate()
   server.close()
 })
 

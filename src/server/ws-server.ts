@@ -24,7 +24,7 @@ const unitsPerUpgrade = 2
 const closeIntervalMs = 50
 
 /** The open WebSockets of the RPC listener: `/ws/v3/<API_KEY>` (contract 4.1). */
-export class WsConnections {
+export class WsServer {
   readonly #services: RpcServices
   readonly #clock: Clock
   readonly #connections = new Set<WsConnection>()

@@ -10,7 +10,7 @@ export interface MovableCall {
 }
 
 /** A request to one node, which can be given up before it is answered, so that the call goes to another node. */
-export class AttemptInFlight extends Cancellation {
+export class NodeAttempt extends Cancellation {
   readonly #call: MovableCall
   readonly #startedAt: number
   readonly #signal: Signal

@@ -13,7 +13,7 @@ import { createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import { ResponseCompressor } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
-import { WsConnections } from '../../src/server/websocket.ts'
+import { WsServer } from '../../src/server/ws-server.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import { TestClock, TestLog, fakeResult, fakeAccessLog } from '../support/fakes.ts'
@@ -84,12 +84,12 @@ const openServer = async (test: Test) => {
     httpDate: () => '',
     countResponse: () => undefined,
   }
-  const wsConnections = new WsConnections(services, clock)
-  const server = createRpcServer(services, createRpcHost(services, wsConnections).callback()).listen(0, '127.0.0.1')
+  const wsServer = new WsServer(services, clock)
+  const server = createRpcServer(services, createRpcHost(services, wsServer).callback()).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  wsConnections.start()
+  wsServer.start()
   test.teardown(() => {
-    wsConnections.terminate()
+    wsServer.terminate()
     server.close()
   })
   const connect = async (key: string) => {
@@ -100,15 +100,15 @@ const openServer = async (test: Test) => {
     const closed = once(caller, 'close').then(([code]) => code as number)
     return { caller, messages, closed, call: () => caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}') }
   }
-  return { clock, network, memoryBudget, activeRequests, scheduler, wsConnections, connect }
+  return { clock, network, memoryBudget, activeRequests, scheduler, wsServer, connect }
 }
 
 t.test('while the gateway is to stop, WebSockets close with 1001 one after another, the oldest first', async t => {
-  const { clock, wsConnections, connect } = await openServer(t)
+  const { clock, wsServer, connect } = await openServer(t)
   const callers = [await connect('1'), await connect('2'), await connect('3'), await connect('4')]
   const isClosed: boolean[] = []
   callers.forEach(({ closed }, i) => void closed.then(code => (isClosed[i] = code === 1001)))
-  const done = wsConnections.closeGradually(1000)
+  const done = wsServer.closeGradually(1000)
   for (const count of [1, 2, 3]) {
     clock.advance(250)
     await waitUntil(() => isClosed.length === count)
@@ -122,30 +122,30 @@ t.test('while the gateway is to stop, WebSockets close with 1001 one after anoth
 })
 
 t.test('a process that is held up beyond the grace closes the remaining WebSockets, and goes on', async t => {
-  const { clock, wsConnections, connect } = await openServer(t)
+  const { clock, wsServer, connect } = await openServer(t)
   const callers = [await connect('1'), await connect('2')]
-  const done = wsConnections.closeGradually(1000)
+  const done = wsServer.closeGradually(1000)
   clock.stall(3000)
   await done
   for (const { closed } of callers) t.equal(await closed, 1001)
 })
 
 t.test('an upgrade waits for its turn, as the first messages are read with it', async t => {
-  const { scheduler, wsConnections, connect } = await openServer(t)
+  const { scheduler, wsServer, connect } = await openServer(t)
   scheduler.hold()
   const connected = connect('one')
   await waitUntil(() => scheduler.waiting.length > 0)
-  t.equal(wsConnections.count, 0)
+  t.equal(wsServer.count, 0)
   scheduler.release()
   await connected
-  t.equal(wsConnections.count, 1)
+  t.equal(wsServer.count, 1)
 })
 
 for (const isStoreAsync of [false, true])
   t.test(
     `the keys of silent WebSockets are checked again and again, once per key, in a store that answers ${isStoreAsync ? 'later' : 'at once'}; a WebSocket with a revoked key gets an error and close 1008`,
     async t => {
-      const { clock, network, wsConnections, connect } = await openServer(t)
+      const { clock, network, wsServer, connect } = await openServer(t)
       const callers = [await connect('one'), await connect('one'), await connect('other')]
       const answer = (failure: Failure) => (network.refusal = isStoreAsync ? Promise.resolve(failure) : failure)
       network.admitCount = 0
@@ -160,7 +160,7 @@ for (const isStoreAsync of [false, true])
         'a key that cannot be checked closes nothing',
       )
       callers[2]?.caller.close()
-      while (wsConnections.count > 2) await wait(1)
+      while (wsServer.count > 2) await wait(1)
       clock.advance(250)
       t.equal(network.admitCount, 5, 'a key without WebSockets is checked no longer')
       answer(refuse('key'))
@@ -231,8 +231,8 @@ t.test('while a response is under way', async t => {
   })
 
   t.test('a gateway that stops sends the whole response, and then closes with 1001', async t => {
-    const { caller, messages, closed, wsConnections, activeRequests } = await openWithPendingResponse(t)
-    wsConnections.drain()
+    const { caller, messages, closed, wsServer, activeRequests } = await openWithPendingResponse(t)
+    wsServer.drain()
     let isIdle = false
     const idle = activeRequests.whenIdle().then(() => {
       isIdle = true

@@ -7,7 +7,7 @@ import { noUpstream, resolveDuplicateTransaction, retryTimeout } from './retries
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
-export class FailoverAttempt implements Alternatives {
+export class CallFailover implements Alternatives {
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
@@ -27,7 +27,7 @@ export class FailoverAttempt implements Alternatives {
   /** It has waited for a node to get the required block. */
   #hasWaited = false
   /** Requests to nodes. */
-  count = 0
+  attemptCount = 0
 
   /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may be retried. */
   constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection, partner: UpstreamNode | undefined) {
@@ -228,7 +228,7 @@ export class FailoverAttempt implements Alternatives {
   }
 
   #send(node: UpstreamNode, call: FailoverCall): Promise<Reply> {
-    this.count += 1
+    this.attemptCount += 1
     return node.request(call, this.#selection.methodClass, this.#next, this)
   }
 
