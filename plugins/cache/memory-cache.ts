@@ -5,7 +5,7 @@ import type { CacheQuery } from './finality.ts'
 import { ReplyValidity, isCacheable } from './validity.ts'
 import type { CacheMiss, Validity } from './validity.ts'
 
-export interface MemoryCacheOptions {
+interface MemoryCacheOptions {
   readonly maxBytes: number
   /** In ms. */
   readonly cacheTooManyFor: number

@@ -5,7 +5,7 @@ import { mayBeFinal } from './finality.ts'
 import type { CacheQuery } from './finality.ts'
 import type { FinalReplyStore } from './memory-cache.ts'
 
-export interface SecondLevelCacheOptions {
+interface SecondLevelCacheOptions {
   readonly redis: Secret
   readonly redisTtl: number
   readonly redisMaxBytes: number

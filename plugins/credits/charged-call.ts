@@ -24,7 +24,7 @@ export interface PendingCharge {
 }
 
 export type ContextKeys = 'request' | 'key' | 'account'
-type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
+export type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
 
 export const serveLater = async (
   charge: Promise<KeyChargeResult>,

@@ -1,16 +1,6 @@
 import { getOrCreate, thenMaybe } from '../../src/plugin/plugin.ts'
-import type {
-  Account,
-  ChargeResult,
-  CreditQuota,
-  Key,
-  KeyChargeResult,
-  Ledger,
-  MaybePromise,
-  OutageGrace,
-} from '../../src/plugin/plugin.ts'
-
-type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
+import type { Account, CreditQuota, Key, KeyChargeResult, Ledger, MaybePromise, OutageGrace } from '../../src/plugin/plugin.ts'
+import type { SuccessfulCharge } from './charged-call.ts'
 
 /**
  * Charges the account, and before it the daily limit of the key where it has one. The day of a key is a ledger of its own under

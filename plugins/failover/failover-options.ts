@@ -205,19 +205,19 @@ const reservedHeaders: ReadonlySet<string> = new Set([
   'upgrade',
 ])
 
-interface RequestOptions {
+interface TargetOptions {
   readonly url: Secret
   readonly headers?: Readonly<Record<string, Secret>>
   readonly compression: boolean
 }
 
 /** Reports what of the options of the node at `path` would have no effect, or could not be sent to it. Values of headers are never shown. */
-export const checkRequestOptions = ({ compression, ...node }: RequestOptions, path: Path, report: ReportProblem): void => {
+export const checkRequestOptions = ({ compression, ...node }: TargetOptions, path: Path, report: ReportProblem): void => {
   if (compression && /^ws/i.test(node.url.reveal())) report([...path, 'compression'], '`compression` applies only to http:// and https://')
   checkHeaders(node, path, report)
 }
 
-const checkHeaders = ({ url, headers = {} }: Omit<RequestOptions, 'compression'>, path: Path, report: ReportProblem): void => {
+const checkHeaders = ({ url, headers = {} }: Omit<TargetOptions, 'compression'>, path: Path, report: ReportProblem): void => {
   const names = Object.keys(headers).map(name => name.toLowerCase())
   const { username, password } = new URL(url.reveal())
   Object.entries(headers).forEach(([name, value], i) => {

@@ -5,7 +5,7 @@ import type { FailoverOptions } from './failover-options.ts'
 /** The class of the breaker that stops calls of every class. */
 export const allClasses = 'all'
 
-export interface NodeBreakerEvents {
+interface NodeBreakerEvents {
   /** Sends the node a cheap request: true closes the breaker. */
   probe: CircuitBreakerOptions['probe']
   onStateChange(methodClass: string, state: 'open' | 'closed'): void

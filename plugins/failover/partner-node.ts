@@ -4,7 +4,7 @@ import { UpstreamNode } from './upstream-node.ts'
 import type { NextBelow, FailoverCall } from './upstream-node.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
-export type PartnerOptions = NonNullable<FailoverOptions['partner']>
+type PartnerOptions = NonNullable<FailoverOptions['partner']>
 
 /** Whether the call may go to the partner in an outage: by its method, the account's plan and the request header. */
 export const mayForward = (

@@ -6,7 +6,7 @@ import type { Subscription, SubscriptionKind } from './subscription.ts'
 /** Events that one turn of the event loop sends: 256 of 2 KB take 5 ms. */
 const eventsPerTurn = 256
 
-export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'events' | 'usage' | 'network'> {
+interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'events' | 'usage' | 'network'> {
   /** Events were delivered. */
   onDelivered(kind: SubscriptionKind, count: number): void
 }
@@ -14,10 +14,10 @@ export interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'event
 type Payer = Pick<CallContext, 'account' | 'key'>
 
 /** The events of one block, by subscription; see Subscription.send(). */
-export type EventsOfBlock = ReadonlyMap<Subscription, readonly string[]>
+type EventsOfBlock = ReadonlyMap<Subscription, readonly string[]>
 
 /** Undefined where events cost nothing. */
-type ChargeResult = KeyChargeResult | undefined
+type EventChargeResult = KeyChargeResult | undefined
 
 /**
  * Charges each key once for its events of a block, then sends them. Events that cannot be sent are not charged. A key without credits
@@ -73,7 +73,7 @@ export class EventDelivery {
   }
 
   /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
-  async #charge(due: readonly Subscription[], payer: Payer): Promise<ChargeResult> {
+  async #charge(due: readonly Subscription[], payer: Payer): Promise<EventChargeResult> {
     return due.length > 0 ? this.#options.events.charge(payer, costOf(due)) : undefined
   }
 
@@ -116,9 +116,9 @@ const newList = (): Subscription[] => []
 
 const costOf = (subscriptions: readonly Subscription[]): number => subscriptions.reduce((sum, { topic }) => sum + topic.cost, 0)
 
-type UnpaidResult = Exclude<ChargeResult, { kind: 'charged' } | undefined>
+type UnpaidResult = Exclude<EventChargeResult, { kind: 'charged' } | undefined>
 
-const isUnpaid = (charge: ChargeResult): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
+const isUnpaid = (charge: EventChargeResult): charge is UnpaidResult => charge !== undefined && charge.kind !== 'charged'
 
 const accountSpent = 'the daily credits are used up'
 const keySpent = 'the daily limit of this API key is used up'

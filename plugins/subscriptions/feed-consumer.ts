@@ -3,7 +3,7 @@ import type { ChainUpdate, Feed, FeedListener, FeedSubscription, FeedUpdate } fr
 /** Updates that wait while one is handled, at most: with more the feed ends here. */
 const maxWaitingUpdates = 512
 
-export interface FeedConsumerOptions<Update extends FeedUpdate = ChainUpdate> {
+interface FeedConsumerOptions<Update extends FeedUpdate = ChainUpdate> {
   readonly feed: Feed<Update>
   /** The first update is not the successor of what was handled before. */
   onStart?(): void

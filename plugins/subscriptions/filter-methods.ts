@@ -7,7 +7,7 @@ import { fetchHead } from './missed-changes.ts'
 import type { Fetch } from './missed-changes.ts'
 import type { FilterRequest } from './remote-filters.ts'
 
-type ContextKeys = 'request' | 'key' | 'account'
+export type ContextKeys = 'request' | 'key' | 'account'
 
 /** Answers one of the methods about filters. */
 export type FilterMethod = (call: Call<ContextKeys>, next: DirectNext<ContextKeys>) => Promise<Reply>

@@ -12,7 +12,7 @@ export type FilterTopic =
 const maxChanges = 10_000
 const maxChars = 8 << 20
 
-export interface FilterOptions {
+interface FilterOptions {
   /** See newFilterId(). */
   readonly id: string
   readonly topic: FilterTopic

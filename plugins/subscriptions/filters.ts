@@ -19,7 +19,7 @@ import type { SubscriptionKind } from './subscription.ts'
 const maxUnusedMs = 300_000
 const sweepIntervalMs = 10_000
 
-export interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network' | 'peers'> {
+interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network' | 'peers'> {
   readonly filterValues: FilterValues
   /** The newest block that was published to filters. */
   tipOf(kind: SubscriptionKind): BlockId | undefined

@@ -4,7 +4,7 @@ import type { Filter } from './filter.ts'
 import { PublishedTip } from './published-tip.ts'
 import type { Subscription } from './subscription.ts'
 
-export interface HeadPublisherOptions {
+interface HeadPublisherOptions {
   readonly subscriptions: ReadonlySet<Subscription>
   readonly filters: ReadonlySet<Filter>
   readonly delivery: EventDelivery

@@ -1,14 +1,12 @@
 import { definePlugin, directStage, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
 import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { filterMethods } from './filter-methods.ts'
-import type { FilterMethod } from './filter-methods.ts'
+import type { ContextKeys, FilterMethod } from './filter-methods.ts'
 import { parseLogFilter } from './log-filter.ts'
 import { subscriptionKinds } from './subscription.ts'
 import type { PushOrigin, Topic } from './subscription.ts'
 import type { SubscriptionLimits } from './subscription-registry.ts'
 import { Subscriptions } from './subscriptions.ts'
-
-type ContextKeys = 'request' | 'key' | 'account'
 
 /** eth_subscribe for callers over WebSocket, and filters. */
 export default definePlugin({

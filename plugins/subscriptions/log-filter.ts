@@ -2,7 +2,7 @@ import { isJsonObject, parseHexQuantity, refuse, stringifyJson } from '../../src
 import type { Failure, Json, JsonObject } from '../../src/plugin/plugin.ts'
 
 /** What one position of a log must be: one of these values. Position 0 is the address, 1 to 4 are the topics. */
-export interface Criterion {
+interface Criterion {
   readonly position: number
   readonly values: ReadonlySet<string>
 }

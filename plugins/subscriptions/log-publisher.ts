@@ -7,7 +7,7 @@ import type { LogFilter } from './log-filter.ts'
 import { PublishedTip } from './published-tip.ts'
 import type { Subscription } from './subscription.ts'
 
-export interface LogPublisherOptions extends Pick<Services, 'results'> {
+interface LogPublisherOptions extends Pick<Services, 'results'> {
   readonly subscriptions: ReadonlySet<Subscription>
   readonly filters: ReadonlySet<Filter>
   readonly delivery: EventDelivery

@@ -7,7 +7,7 @@ import type { StoredFilter } from './stored-filters.ts'
 export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>
 
 /** `unknown`: no node has the changes any more. `unavailable`: no node answers now. */
-export type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
+type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
 
 /** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */
 const maxRemovedBlocks = 64
@@ -33,7 +33,7 @@ export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Pr
   }
 }
 
-const fetchChangesUpTo = async (head: Block, filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
+const fetchChangesUpTo = async (head: BranchBlock, filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
   const { removed, base } = await findFork(filter.position, head, fetch)
   if (head.number - base.number > maxNewBlocks) return 'unknown'
   const isAboutLogs = filter.kind === 'logs'
@@ -46,14 +46,14 @@ const fetchChangesUpTo = async (head: Block, filter: StoredFilter, fetch: Fetch)
 }
 
 interface Branch {
-  readonly head: Block
+  readonly head: BranchBlock
   readonly base: BlockId
   readonly maxBlocks: number
 }
 
 /** The newest blocks above the base, the oldest first. */
 const fetchBranch = async ({ head, base, maxBlocks }: Branch, fetch: Fetch): Promise<readonly BlockId[]> => {
-  const branch: Block[] = []
+  const branch: BranchBlock[] = []
   let block = head
   for (; block.number > base.number && branch.length < maxBlocks; block = await fetchBlock(fetch, block.parentHash)) branch.push(block)
   // The upstream that has the base may be on another branch than the one that has the head, or ahead of it.
@@ -81,12 +81,12 @@ class NoAnswer extends Error {
   }
 }
 
-interface Block extends BlockId {
+interface BranchBlock extends BlockId {
   readonly parentHash: string
 }
 
 /** `missing`: what it means that no upstream has the block. Those that are left may be behind. */
-const fetchBlock = async (fetch: Fetch, block: string, missing: NoAnswer['reason'] = 'unavailable'): Promise<Block> => {
+const fetchBlock = async (fetch: Fetch, block: string, missing: NoAnswer['reason'] = 'unavailable'): Promise<BranchBlock> => {
   const result = await fetch(block.length === hashChars ? 'eth_getBlockByHash' : 'eth_getBlockByNumber', [block, false])
   if (result === undefined) throw new NoAnswer('unavailable')
   const { number, hash, parentHash } = isJsonObject(result) ? result : {}

@@ -24,7 +24,7 @@ const maxOwners = 10_000
 /** A filter may move while it is looked for. */
 const maxAttempts = 3
 
-export interface RemoteFiltersOptions extends Pick<Services, 'clock' | 'peers'> {
+interface RemoteFiltersOptions extends Pick<Services, 'clock' | 'peers'> {
   readonly stored: StoredFilters
   /** When the record was written from which this process goes on with the filter; undefined when it does not keep the filter. */
   resumedFrom(id: string): number | undefined

@@ -21,7 +21,7 @@ export interface WrittenFilter extends StoredFilter {
   readonly writtenAt: number
 }
 
-export interface StoredFiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'network'> {
+interface StoredFiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'network'> {
   /** The name of this process. */
   readonly owner: string
   /** Filters are stored until they have not been used for so long. */

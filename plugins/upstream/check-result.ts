@@ -4,7 +4,7 @@ import { expectedMembersOf, filterOf } from './split-logs/split-filter.ts'
 import { refuseLongResult } from './too-many-results.ts'
 
 /** What a result is the result of. */
-export interface Expectation {
+interface Expectation {
   readonly method: Method
   readonly request: Request
   /** For a method whose result is logs. */
@@ -69,7 +69,7 @@ const expectedMemberOf = (method: Method, { params }: Request): { readonly name:
 }
 
 /** What each log of a response must have, and a search for it, which may get the response as it comes. */
-export interface ExpectedLogs {
+interface ExpectedLogs {
   readonly members: readonly ExpectedMember[]
   readonly search: MemberSearch
 }

@@ -180,13 +180,13 @@ const withReportedHeight = (result: Result, upstream: string, heads: Heads): May
   )
 }
 
-type SendRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
+type SendLimitedRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
 
 /**
  * Sends the requests of one call within the rate of the upstream. When the rate is spent the first is refused, so that the call
  * goes elsewhere at once; the others, such as chunks of eth_getLogs, wait.
  */
-const withinRate = (sendRequest: SendRequest, rate: UpstreamRate, target: Target, clock: Clock): SendRequest => {
+const withinRate = (sendRequest: SendLimitedRequest, rate: UpstreamRate, target: Target, clock: Clock): SendLimitedRequest => {
   let isFirst = true
   return async (request, limits) => {
     const mayWait = !isFirst

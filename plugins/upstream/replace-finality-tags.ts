@@ -2,7 +2,7 @@ import { blockSelectorOf, isFailure, isJsonObject, toHexQuantity } from '../../s
 import type { FinalityTag, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { reportedBlockOf } from './reported-block.ts'
 
-export interface TaggedRequest {
+interface TaggedRequest {
   readonly request: Request
   readonly method: Method | undefined
   readonly target: Target

@@ -9,7 +9,7 @@ import type { BlockRange, ChunkGroup } from './split-logs/split-filter.ts'
 type SuggestedBlocks = { readonly from: string; readonly to: string; readonly limit: number }
 
 /** What an indexer needs to retry with success: blocks `from` to `to` hold at most `limit` logs. */
-export type SuggestedRange = SuggestedBlocks | Pick<SuggestedBlocks, 'limit'>
+type SuggestedRange = SuggestedBlocks | Pick<SuggestedBlocks, 'limit'>
 
 /** A node has returned more results than the method allows. */
 export const refuseLongResult = async (

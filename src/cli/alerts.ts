@@ -1,7 +1,7 @@
 import { version } from '../core/version.ts'
 import { readAlertSettings } from '../portal/alerts/alert-settings.ts'
-import type { AlertSettings } from '../portal/alerts/alert-settings.ts'
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook } from '../portal/alerts/manage-alerts.ts'
+import type { AlertChange } from '../portal/alerts/manage-alerts.ts'
 import { isWebhookUrl } from '../portal/alerts/webhook-request.ts'
 import { webhookAddressRule } from '../portal/alerts/webhook-addresses.ts'
 import { newTestMessage, sendWebhookMessage } from '../portal/alerts/webhook-message.ts'
@@ -121,8 +121,6 @@ const test: Subcommand = (args, terminal) => {
     if (!outcome.isDelivered) throw new CommandError(`the test message was not delivered: ${outcome.status}`)
   })
 }
-
-type AlertChange = Partial<Pick<AlertSettings, 'daily' | 'monthly' | 'email'>>
 
 /** Undefined where no option is given. Throws UsageError, by the rules of the API. */
 const readChange = ({ daily, monthly, email }: Readonly<Record<string, unknown>>): AlertChange | undefined => {

@@ -12,7 +12,7 @@ const shippedDir = fileURLToPath(new URL('../../../configs', import.meta.url))
 /** The network whose text is that of new networks, so that these have all plugins and comments of the shipped ones. */
 const templateNetwork = { file: join(shippedDir, 'networks/ethereum-mainnet.yaml'), variablePrefix: 'ETHEREUM' }
 
-export interface NetworkTemplate extends Chain {
+interface NetworkTemplate extends Chain {
   readonly hosts: readonly string[]
   /** The URL of the first upstream; otherwise a variable holds it. */
   readonly url?: string

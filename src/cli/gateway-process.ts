@@ -21,7 +21,7 @@ import { exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
 
 /** The configuration in `dir`, or its problems. */
-export const readValidConfig = async (
+const readValidConfig = async (
   dir: string,
   plugins: readonly AnyPlugin[],
   env: Terminal['env'],
@@ -32,7 +32,7 @@ export const readValidConfig = async (
   return config.networks.length === 0 ? [missingNetworksProblem(dir, config)] : { ...config, gateway: config.gateway }
 }
 
-export interface ConfigReaderOptions {
+interface ConfigReaderOptions {
   readonly env: Terminal['env']
   /** Told of reloads: what they have read is no change any more. */
   readonly fileWatch: Pick<FileWatch, 'acknowledge'> | undefined

@@ -4,7 +4,7 @@ interface TemplateFile {
   readonly text: string
 }
 
-export interface TemplateOptions {
+interface TemplateOptions {
   readonly language: 'js' | 'ts'
   /** Where the new folder finds the gateway, if not in a node_modules above it. */
   readonly gatewayPath?: string

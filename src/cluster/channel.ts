@@ -8,7 +8,7 @@ import type { MetricFamily } from '../services/metrics.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
 import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
 import { joinUpdates } from './join-updates.ts'
-import type { FeedUpdates } from './join-updates.ts'
+import type { PublishedUpdates } from './join-updates.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
 export const ackTimeoutMs = 50
@@ -27,7 +27,7 @@ export type WorkerMessage =
   /** Answers `accessLog` and `reopenAccessLog`; with a problem nothing has changed. */
   | { readonly kind: 'accessLogSet'; readonly id: number; readonly problem?: string }
   /** It sends calls to these upstreams, and needs their heads. */
-  | { readonly kind: 'track'; readonly network: string; readonly upstreams: TrackedUpstreams }
+  | { readonly kind: 'track'; readonly network: string; readonly upstreams: UpstreamsToTrack }
   | { readonly kind: 'untrack'; readonly network: string }
   /** It is to stop, and holds new connections. To be answered with `listeningEnded`. */
   | { readonly kind: 'endListening' }
@@ -54,7 +54,7 @@ export type WorkerMessage =
   | { readonly kind: 'joinPeers'; readonly network: string; readonly peer: string }
   /** For the worker of this name; to be answered with `peerReply`. */
   | { readonly kind: 'peerRequest'; readonly network: string; readonly peer: string; readonly id: number; readonly payload: Json }
-  | PeerReply
+  | PeerReplyMessage
   /** Answers `transaction`: its callers join no call that began before. */
   | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
@@ -65,7 +65,7 @@ export type WorkerSetting =
   | { readonly kind: 'accessLog'; readonly id: number; readonly settings: AccessLogSettings }
 
 /** `most`: as many as the worker takes for later calls too. */
-type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; readonly request: TokenRequest; readonly most: number }
+export type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; readonly request: TokenRequest; readonly most: number }
 
 /** From the primary to a worker. A kind without a network concerns the whole process. */
 export type PrimaryMessage =
@@ -113,16 +113,16 @@ export type PrimaryMessage =
       readonly network: string
       readonly feed: FeedKind
       readonly run: number
-      readonly updates?: FeedUpdates
+      readonly updates?: PublishedUpdates
     }
   /** From another worker; to be answered with `peerReply`. */
   | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
-  | PeerReply
+  | PeerReplyMessage
   /** Answers `transaction` of this id and of those before: every worker knows. */
   | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
 
 /** Answers `peerRequest`. Without a payload: there is no such worker, or it has no answer. */
-interface PeerReply {
+interface PeerReplyMessage {
   readonly kind: 'peerReply'
   readonly network: string
   readonly id: number
@@ -133,7 +133,7 @@ interface PeerReply {
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
 
 /** The upstreams of a network, and what is needed to track them. */
-export interface TrackedUpstreams {
+export interface UpstreamsToTrack {
   readonly chainId: number
   readonly blockTime: number
   readonly maxLag?: number
@@ -160,7 +160,7 @@ export interface WorkerChannel {
 }
 
 /** Transmits one message. `onSent` is to be called when the message has left this process, or never will. */
-export type Transmit<M> = (message: M, onSent: () => void) => void
+type Transmit<M> = (message: M, onSent: () => void) => void
 
 /**
  * Sends messages to a process that may not read them: one that is stopped, or busy for long. While its pipe is full, messages

@@ -8,7 +8,7 @@ const maxWaitMs = 1000
 /** The last connections are to be handed over within this time; a stopped worker may keep one for longer. */
 const handoverTimeoutMs = 500
 
-export interface ListeningEndOptions {
+interface ListeningEndOptions {
   readonly connections: Pick<AcceptedConnections, 'endListening'>
   /** Those that serve. */
   readonly workers: () => Iterable<WorkerChannel>

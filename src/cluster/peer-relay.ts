@@ -6,7 +6,7 @@ import { withTimeoutOr } from '../util/async.ts'
 import type { NetworkMessage, WorkerMessage, WorkerChannel } from './channel.ts'
 
 /** A request that has been passed on. */
-interface PendingRequest {
+interface RelayedRequest {
   readonly network: string
   readonly from: WorkerChannel
   readonly to: WorkerChannel
@@ -17,7 +17,7 @@ interface PendingRequest {
 /** Passes requests of workers on to other workers, and the answers back. A worker that exits answers nothing. */
 export class PeerRelay {
   readonly #workers = new Map<string, WorkerChannel>()
-  readonly #pending = new Map<number, PendingRequest>()
+  readonly #pending = new Map<number, RelayedRequest>()
   #lastId = 0
 
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
@@ -54,7 +54,7 @@ export class PeerRelay {
 /** A worker that does not answer in time is busy or stopped. */
 const requestTimeoutMs = 5_000
 
-export interface WorkerPeersOptions {
+interface WorkerPeersOptions {
   readonly network: string
   readonly clock: Clock
   send(message: WorkerMessage): void

@@ -11,10 +11,10 @@ import type { GatewayConfig } from '../config/types.ts'
 import type { OperatorAppOptions } from '../portal/operator/operator-app.ts'
 import type { Store } from '../store/store.ts'
 
-type PrimaryOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url' | 'isTls'>
+type PrimaryOperatorOptions = Omit<OperatorAppOptions, 'openStore' | 'storeAddress' | 'url' | 'isTls'>
 
 /** The operator's application of a gateway with workers: the primary serves it, with a connection to the store that is opened when it is needed. */
-export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url, tls } }: GatewayConfig, options: PrimaryOptions) => {
+export const openPrimaryOperatorApp = ({ store: storeAddress, admin: { url, tls } }: GatewayConfig, options: PrimaryOperatorOptions) => {
   let opening: Promise<Store> | undefined
   const openOnce = (): Promise<Store> =>
     (opening ??= openStore(storeAddress, systemClock).catch((error: unknown) => {

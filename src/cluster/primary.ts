@@ -40,7 +40,7 @@ export interface PrimaryOptions {
 }
 
 /** gateway.yaml and the networks in force, which a reload replaces. */
-interface CurrentConfig {
+interface PrimaryConfig {
   gateway: GatewayConfig
   networks: ValidConfig['networks']
   portal: PrimaryPortal | undefined
@@ -54,7 +54,7 @@ export const openPrimary = async (
   config: ValidConfig,
   { dir, log, readConfig }: PrimaryOptions,
 ): Promise<Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>> => {
-  const current: CurrentConfig = { gateway: config.gateway, networks: config.networks, portal: undefined }
+  const current: PrimaryConfig = { gateway: config.gateway, networks: config.networks, portal: undefined }
   const stopTimeoutMs = () => current.gateway.drain.timeout + stopMarginMs
   /** Called in this order: what answers operators is closed after the workers. */
   const closers: ((graceMs?: number) => Promise<unknown>)[] = []
@@ -103,7 +103,7 @@ interface ReloadTargets {
 
 /** All workers prepare before one of them commits. */
 const reloadWorkers =
-  (current: CurrentConfig, { pool, accessLog, logLevel }: ReloadTargets) =>
+  (current: PrimaryConfig, { pool, accessLog, logLevel }: ReloadTargets) =>
   async (next: ValidConfig): Promise<PreparedReload> => {
     const prepared = await pool.prepareReload(configId(next))
     return {
@@ -119,7 +119,7 @@ const reloadWorkers =
     }
   }
 
-interface ListenerContext extends ReloadTargets {
+interface PrimaryListenerContext extends ReloadTargets {
   readonly isReady: AdminOptions['isReady']
   readonly rpc: Address
   readonly sharedHeads: SharedHeads
@@ -130,7 +130,7 @@ interface ListenerContext extends ReloadTargets {
 }
 
 /** The admin listener and the portal; each is added to `closers`. */
-const openListeners = async (config: ValidConfig, current: CurrentConfig, context: ListenerContext): Promise<Gateway['urls']> => {
+const openListeners = async (config: ValidConfig, current: PrimaryConfig, context: PrimaryListenerContext): Promise<Gateway['urls']> => {
   const { rpc, sharedHeads, metrics, log, closers } = context
   const { listen, portal: portalConfig, admin: adminConfig } = config.gateway
   const headsStatus = () => current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
@@ -159,7 +159,7 @@ const openListeners = async (config: ValidConfig, current: CurrentConfig, contex
 const adminOptionsOf = (
   { token, hosts }: GatewayConfig['admin'],
   { trustedProxies }: GatewayConfig['listen'],
-  { isReady, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log }: ListenerContext,
+  { isReady, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log }: PrimaryListenerContext,
   headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
 ): Omit<AdminOptions, 'operatorApp'> => ({
   isReady,

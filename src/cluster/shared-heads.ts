@@ -7,7 +7,7 @@ import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
-import type { RevealedTarget, TrackedUpstreams, WorkerChannel, WorkerMessage } from './channel.ts'
+import type { RevealedTarget, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './channel.ts'
 import { FeedBroadcast } from './shared-feeds.ts'
 import { PeerRelay } from './peer-relay.ts'
 import { WorkerHeightBroadcast, TransactionBroadcast } from './acknowledged-broadcasts.ts'
@@ -80,7 +80,7 @@ export class SharedHeads {
     this.#options.metrics.removeSeries({ network })
   }
 
-  #track(network: string, upstreams: TrackedUpstreams): SharedNetworkHeads {
+  #track(network: string, upstreams: UpstreamsToTrack): SharedNetworkHeads {
     const existing = this.#networks.get(network)
     if (existing?.follow(upstreams) === true) return existing
     const workers = existing?.workers ?? []
@@ -117,7 +117,7 @@ class SharedNetworkHeads {
   /** Resolves when the upstreams have been polled after the last rewind. */
   #lastRewind: Promise<void> = Promise.resolve()
 
-  constructor(network: string, upstreams: TrackedUpstreams, { heightBroadcastsOf, ...options }: SharedHeadsOptions) {
+  constructor(network: string, upstreams: UpstreamsToTrack, { heightBroadcastsOf, ...options }: SharedHeadsOptions) {
     const { chainId, blockTime, maxLag, targets } = upstreams
     this.chainId = chainId
     this.#network = network
@@ -151,7 +151,7 @@ class SharedNetworkHeads {
   }
 
   /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
-  follow({ chainId, blockTime, maxLag, targets }: TrackedUpstreams): boolean {
+  follow({ chainId, blockTime, maxLag, targets }: UpstreamsToTrack): boolean {
     if (chainId !== this.chainId || blockTime !== this.#blockTime) return false
     const stopBefore = this.#stop
     this.#stop = this.heads.track(targets.map(toTarget), { maxLag })

@@ -4,9 +4,7 @@ import type { TokenRequest } from '../services/rate-limits.ts'
 import { RemoteRateLimits } from '../services/remote-rate-limits.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { PrimaryMessage, WorkerMessage, WorkerChannel } from './channel.ts'
-
-type TakeTokens = Extract<WorkerMessage, { readonly kind: 'takeTokens' }>
+import type { PrimaryMessage, TakeTokens, WorkerChannel, WorkerMessage } from './channel.ts'
 
 /** The buckets of all workers of a gateway, in its primary. */
 export class SharedRateLimits {
@@ -31,7 +29,7 @@ export class SharedRateLimits {
 /** A call waits so long for the primary. */
 const primaryTimeoutMs = 50
 
-type Reply = Extract<PrimaryMessage, { readonly kind: 'tokens' }>
+type TokensReply = Extract<PrimaryMessage, { readonly kind: 'tokens' }>
 
 /** The buckets of a worker: the primary has those of the gateway. */
 export class WorkerRateLimits extends RemoteRateLimits {
@@ -44,7 +42,7 @@ export class WorkerRateLimits extends RemoteRateLimits {
   }
 
   /** From the primary. */
-  handleMessage(reply: Reply): void {
+  handleMessage(reply: TokensReply): void {
     this.#primary.handleMessage(reply)
   }
 }
@@ -53,7 +51,7 @@ export class WorkerRateLimits extends RemoteRateLimits {
 class PrimaryTokens {
   readonly #clock: Clock
   readonly #send: (message: WorkerMessage) => void
-  readonly #pending = new Map<number, (reply: Reply) => void>()
+  readonly #pending = new Map<number, (reply: TokensReply) => void>()
   #lastId = 0
 
   constructor(clock: Clock, send: (message: WorkerMessage) => void) {
@@ -63,14 +61,14 @@ class PrimaryTokens {
 
   readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {
     const id = (this.#lastId += 1)
-    const reply = new Promise<Reply>(resolve => this.#pending.set(id, resolve))
+    const reply = new Promise<TokensReply>(resolve => this.#pending.set(id, resolve))
     this.#send({ kind: 'takeTokens', id, request, most })
     const received = await withTimeoutOr(this.#clock, primaryTimeoutMs, reply, () => undefined)
     this.#pending.delete(id)
     return received
   }
 
-  handleMessage(reply: Reply): void {
+  handleMessage(reply: TokensReply): void {
     this.#pending.get(reply.id)?.(reply)
   }
 }

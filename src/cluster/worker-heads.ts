@@ -16,7 +16,7 @@ import { getOrCreate } from '../util/memoize.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { ackTimeoutMs, toRevealedTarget } from './channel.ts'
-import type { NetworkMessage, TrackedUpstreams, WorkerMessage } from './channel.ts'
+import type { NetworkMessage, UpstreamsToTrack, WorkerMessage } from './channel.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
@@ -47,7 +47,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** By id: to be called when every worker knows of the transaction. */
   readonly #pendingTransactions = new Map<number, () => void>()
   readonly #pendingSyncs = new Map<number, () => void>()
-  readonly #trackings = new TrackingStack<{ readonly targets: readonly Target[]; readonly upstreams: TrackedUpstreams }>(
+  readonly #trackings = new TrackingStack<{ readonly targets: readonly Target[]; readonly upstreams: UpstreamsToTrack }>(
     ({ targets, upstreams }) => this.#track(targets, { kind: 'track', network: this.#options.network, upstreams }),
     () => this.#track([], { kind: 'untrack', network: this.#options.network }),
   )

@@ -66,14 +66,14 @@ export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: 'metrics' 
 /** The kinds of the answers. */
 export type ReplyKind = 'metrics' | 'reloadPrepared' | 'accessLogSet'
 
-type Reply<K extends ReplyKind> = Extract<WorkerMessage, { readonly kind: K; readonly id: number }>
+type ReplyMessage<K extends ReplyKind> = Extract<WorkerMessage, { readonly kind: K; readonly id: number }>
 
 export interface WorkerReply<K extends ReplyKind> {
   readonly worker: Worker
-  readonly reply: Reply<K> | 'exited' | 'late'
+  readonly reply: ReplyMessage<K> | 'exited' | 'late'
 }
 
-interface RequestOptions<K extends ReplyKind> {
+interface ReplyRequest<K extends ReplyKind> {
   readonly message: PrimaryRequest
   readonly kind: K
   readonly timeoutMs: number
@@ -83,12 +83,12 @@ interface RequestOptions<K extends ReplyKind> {
 export const requestReply = async <K extends ReplyKind>(
   worker: Worker,
   channel: WorkerChannel,
-  { message, kind, timeoutMs }: RequestOptions<K>,
+  { message, kind, timeoutMs }: ReplyRequest<K>,
   clock: Clock,
 ): Promise<WorkerReply<K>['reply']> => {
   let onExit = () => {}
   let onMessage = (_message: WorkerMessage) => {}
-  const reply = new Promise<Reply<K> | 'exited'>(resolve => {
+  const reply = new Promise<ReplyMessage<K> | 'exited'>(resolve => {
     onExit = () => resolve('exited')
     onMessage = received => {
       if (isReply(received, kind, message.id)) resolve(received)
@@ -101,5 +101,5 @@ export const requestReply = async <K extends ReplyKind>(
   return result
 }
 
-const isReply = <K extends ReplyKind>(message: WorkerMessage, kind: K, id: number): message is Reply<K> =>
+const isReply = <K extends ReplyKind>(message: WorkerMessage, kind: K, id: number): message is ReplyMessage<K> =>
   message.kind === kind && 'id' in message && message.id === id

@@ -19,7 +19,7 @@ import type { Path } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
 
 /** The result for one map of options. */
-export interface CheckedOptions<Options> {
+interface CheckedOptions<Options> {
   /** With defaults, and converted; undefined when there are problems or missing variables. */
   readonly options: Options | undefined
   /** The same as an operator would write it, with secrets masked. */

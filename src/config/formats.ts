@@ -4,7 +4,7 @@ import { Secret } from '../plugin/secret.ts'
 import { isHostPort, parseRedisUrl } from './addresses.ts'
 
 /** A format of strings. */
-export interface Format {
+interface Format {
   /** In a message, after "must be". */
   readonly description: string
   accepts(text: string): boolean

@@ -140,7 +140,7 @@ export const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): P
 }
 
 /** The problems of the steps, and of their order. */
-export const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
+const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
   const list = source.valueAt(['pipeline'])
   if (Array.isArray(list) && list.length === 0) {
     const hint = 'it ends with `- upstream: {}`'

@@ -13,8 +13,8 @@ export interface Validator {
 }
 
 /** What the build writes: a module that makes validators by the keys of their schemas, with the functions that formats accept by. */
-export type WrittenValidators = (accepts: FormatChecks) => Readonly<Record<string, Validator>>
-export type FormatChecks = Readonly<Record<string, (text: string) => boolean>>
+type WrittenValidators = (accepts: FormatChecks) => Readonly<Record<string, Validator>>
+type FormatChecks = Readonly<Record<string, (text: string) => boolean>>
 
 /** The build writes it; without it, and for schemas of external plugins, Ajv compiles when a schema is first used. */
 export const writtenFile = fileURLToPath(new URL('written-validators.cjs', import.meta.url))

@@ -9,7 +9,7 @@ import type { YamlFile } from './yaml-file.ts'
 import { describeUnsetVariable, setVariableHint } from './variables.ts'
 
 /** What was omitted from an optional network because variables are not set. */
-export interface OmissionResult {
+interface OmissionResult {
   readonly value: unknown
   /** Pointers of the omitted objects and strings. */
   readonly omitted: readonly string[]

@@ -20,9 +20,9 @@ import { placeOfSyntaxError } from './plugin-syntax-errors.ts'
 import type { SourcePlace } from './plugin-syntax-errors.ts'
 
 /** The plugin that is the default export of a file or package, or why there is none. */
-export type LoadedPlugin = { readonly plugin: AnyPlugin; readonly file: PluginFile } | PluginLoadFailure
+type LoadedPlugin = { readonly plugin: AnyPlugin; readonly file: PluginFile } | PluginLoadFailure
 
-export interface PluginLoadFailure {
+interface PluginLoadFailure {
   readonly reason: string
   readonly hint?: string
   /** Where the plugin itself is wrong, if it is known to the character. */

@@ -29,7 +29,7 @@ export interface StepDraft extends OrderedStep {
 }
 
 /** What the steps of one pipeline have in common. */
-export interface StepReadContext {
+interface StepReadContext {
   readonly source: YamlFile
   /** The built-in plugins. */
   readonly plugins: readonly AnyPlugin[]

@@ -2,7 +2,7 @@
 export type Env = Readonly<Record<string, string | undefined>>
 
 /** A variable that a string refers to and the environment lacks. */
-export interface UnsetVariable {
+interface UnsetVariable {
   readonly name: string
   /** It is set to an empty value, which counts as not set: compose files pass unset variables on as empty ones. */
   readonly isEmpty: boolean

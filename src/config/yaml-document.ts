@@ -45,7 +45,7 @@ export const parseYamlDocument = (text: string): YamlDocument => {
 }
 
 /** Returns the string that takes the place of a string in the value. */
-export type TransformText = (text: string, isPlain: boolean, path: Path) => string
+type TransformText = (text: string, isPlain: boolean, path: Path) => string
 
 /** The plain value of a parsed text, and the problems that show only now: aliases without an anchor, or inside their own. */
 export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): { value: unknown; problems: readonly YamlProblem[] } => {
@@ -158,7 +158,7 @@ const entriesOf = (map: YAMLMap.Parsed, context: MergeContext): readonly ParsedP
   return entries
 }
 
-export const keyOf = ({ key }: Pair): string => String(isScalar(key) ? key.value : key)
+const keyOf = ({ key }: Pair): string => String(isScalar(key) ? key.value : key)
 
 /** In quotes, `<<` is a key like any other. */
 const isMergePair = ({ key }: Pair): boolean => isScalar(key) && key.value === '<<' && key.type === 'PLAIN'

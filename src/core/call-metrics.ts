@@ -1,6 +1,6 @@
 import { ChunkedBytes } from '../json/chunked-bytes.ts'
 import type { Call } from '../plugin/call.ts'
-import type { DirectHandler, DirectNext } from '../plugin/plugin.ts'
+import type { DirectNext } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
@@ -9,6 +9,7 @@ import type { Counter, Metrics } from '../services/metrics.ts'
 import type { InFlight } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import type { AnyHandler } from './pipeline.ts'
 
 interface CallMetricsOptions {
   readonly network: string
@@ -77,9 +78,7 @@ const newCounters = (): Map<string, Counter> => new Map()
 export const isReply = (reply: Reply | undefined): boolean =>
   reply instanceof Object && (isFailure(reply) || reply.result instanceof Uint8Array || reply.result instanceof ChunkedBytes)
 
-type AnyHandler = DirectHandler<never, never>
-
-export interface StageTimingOptions {
+interface StageTimingOptions {
   readonly measuresPlugins?: boolean
   readonly metrics: Metrics
   readonly clock: Clock

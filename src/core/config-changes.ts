@@ -5,7 +5,7 @@ import type { Json } from '../util/json.ts'
 import type { Config, GatewayConfig, NetworkConfig, Step } from '../config/types.ts'
 
 /** A configuration without problems. */
-export type ComparableConfig = Pick<Config, 'networks'> & { readonly gateway: GatewayConfig }
+type ComparableConfig = Pick<Config, 'networks'> & { readonly gateway: GatewayConfig }
 
 /** One difference between two configurations. */
 export interface ConfigChange {

@@ -40,7 +40,7 @@ export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
   stop(graceMs?: number): Promise<void>
 }
 
-export interface GatewayOptions {
+interface GatewayOptions {
   /** The gateway polls the heads of its upstreams itself unless a source of heads is given. */
   readonly headsSource?: HeadsSource
   /** The workers that serve a network; without it, the gateway is one process. */

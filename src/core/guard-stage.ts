@@ -15,7 +15,7 @@ import type { EventRules, Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 
 /** The step of an external plugin. */
-export type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
+type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
 
 /**
  * The stage of an external plugin, held to what its plugin promises. Its bugs are thrown as PluginFault; what the stages below

@@ -9,7 +9,7 @@ import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import type { RunningNetworks } from './running-networks.ts'
 
-export interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store' | 'version'> {
+interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store' | 'version'> {
   readonly running: RunningNetworks
   readonly headsSource: HeadsSource
   readonly metrics: MetricsRegistry

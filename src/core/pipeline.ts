@@ -25,7 +25,7 @@ export interface PipelineStage {
   readonly stage: AnyStage
 }
 
-type AnyHandler = DirectHandler<never, never>
+export type AnyHandler = DirectHandler<never, never>
 
 /** The handler, measured. */
 type MeasureStage = (name: string, handle: AnyHandler) => AnyHandler

@@ -40,7 +40,7 @@ export interface ReloadReport {
 /** Without a place when it is not about a line of a file. */
 export type ReloadProblem = Pick<Problem, 'message'> & Partial<Problem>
 
-export interface ReloaderOptions extends Reloadable {
+interface ReloaderOptions extends Reloadable {
   /** What runs. */
   readonly config: ValidConfig
   readonly readConfig: ReadConfig

@@ -1,7 +1,7 @@
 import type * as OpenTelemetry from '@opentelemetry/api'
 import type { Context, Span, Tracer, TracerProvider, Attributes, SpanStatusCode } from '@opentelemetry/api'
 import type { Origin } from '../plugin/call.ts'
-import type { DirectHandler, DirectNext } from '../plugin/plugin.ts'
+import type { DirectNext } from '../plugin/plugin.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'
@@ -10,6 +10,7 @@ import type { Log } from '../services/log.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { methodNameOf } from '../util/json.ts'
+import type { AnyHandler } from './pipeline.ts'
 import { version } from './version.ts'
 
 /**
@@ -37,8 +38,6 @@ const apiKey: unique symbol = Symbol.for('opentelemetry.js.api.1')
 interface GlobalApi {
   readonly [apiKey]?: { readonly version?: string; readonly trace?: unknown }
 }
-
-type AnyHandler = DirectHandler<never, never>
 
 /**
  * Records a span for each call, in it one for each plugin, and in these one for each request to a node. The SDK decides which calls
@@ -172,7 +171,7 @@ const rpcAttributes = (method: string): Attributes => ({
 })
 
 /** Messages and data of errors are not recorded: nodes and callers write them. */
-export const recordReply = (span: Span, reply: Reply): void => {
+const recordReply = (span: Span, reply: Reply): void => {
   const { source, upstream, cache, credits } = reply
   span.setAttribute('tollgate.source', source)
   if (upstream !== undefined) span.setAttribute('tollgate.upstream', upstream)

@@ -28,7 +28,7 @@ export interface MessageHandler {
 }
 
 /** One call of a message, as the access log needs it beside its reply. */
-export interface LoggedCall {
+interface LoggedCall {
   readonly method: string | undefined
   /** Of a call of a batch, from its own start. */
   readonly durationMs: number | undefined

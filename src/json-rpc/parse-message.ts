@@ -12,7 +12,7 @@ import { deepFreeze } from '../util/memoize.ts'
 import { ExactNumber, isJsonObject } from '../util/json.ts'
 import type { JsonObject } from '../util/json.ts'
 
-export interface MessageLimits {
+interface MessageLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
   readonly depth: number
   /** Most calls in a batch. */

@@ -29,7 +29,7 @@ export interface BatchScheduler {
   enter(owner: string, units: number): Promise<void> | undefined
 }
 
-export interface BatchOptions<Call, Handled extends HandledCall> {
+interface BatchOptions<Call, Handled extends HandledCall> {
   readonly limits: BatchLimits
   readonly clock: Pick<Clock, 'monotonic'>
   /** Aborts when the caller has disconnected. */

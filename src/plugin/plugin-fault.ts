@@ -54,7 +54,7 @@ export const isBackgroundBug = (bug: unknown, file: PluginFile): boolean => {
 }
 
 /** The plugin's file, or a file beside it that is neither a package nor of the gateway. */
-const isOfPlugin = ({ path }: Pick<Frame, 'path'>, file: PluginFile): boolean => {
+const isOfPlugin = ({ path }: Pick<StackFrame, 'path'>, file: PluginFile): boolean => {
   const folder = join(dirname(file.path), '/')
   const isBeside = path.startsWith(folder) && !path.startsWith(gatewayFolder)
   return path === file.path || (isBeside && !path.slice(folder.length).includes('node_modules/'))
@@ -64,13 +64,13 @@ const isOfPlugin = ({ path }: Pick<Frame, 'path'>, file: PluginFile): boolean =>
 const gatewayFolder = fileURLToPath(new URL('../../', import.meta.url))
 
 /** A line of a stack. */
-interface Frame {
+interface StackFrame {
   readonly path: string
   /** `12:7` */
   readonly position: string
 }
 
-const framesOf = (bug: unknown): readonly Frame[] =>
+const framesOf = (bug: unknown): readonly StackFrame[] =>
   [...stackOf(bug).matchAll(framePattern)].map(([, file = '', position = '']) => ({ path: toPath(file), position }))
 
 /** `at handle (file:///etc/tollgate/region.js:12:7)` or `at file:///etc/tollgate/region.js:12:7`; bounded, as a message may look so, too. */

@@ -53,7 +53,7 @@ const findLinkedPerson = async (store: RecordStore, identity: LinkedIdentity): P
 }
 
 /** The identity by which a person signs in. */
-export interface LinkedIdentity {
+interface LinkedIdentity {
   /** Of issuer and subject. */
   readonly hash: string
   readonly issuer: string

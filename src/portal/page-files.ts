@@ -10,7 +10,7 @@ import { getOrCreate } from '../util/memoize.ts'
 import { ApiError } from './api-errors.ts'
 
 /** A page of the build: for developers, or for the operator. */
-export type PageName = 'developer' | 'operator'
+type PageName = 'developer' | 'operator'
 
 /** What the build wrote: a folder for each page, with index.html and assets whose names change with their content. */
 const buildDir = fileURLToPath(new URL('../../page', import.meta.url))

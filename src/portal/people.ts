@@ -190,7 +190,7 @@ export const hashToken = (token: string): string => hash('sha256', token, 'base6
 export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl.replace(/\/$/, '')}/sign-in#${token.reveal()}`
 
 /** What makes a link: a command, or the admin listener. */
-export interface LinkServices {
+interface LinkServices {
   readonly store: RecordStore
   readonly accounts: RecordedAccounts
   readonly clock: Clock

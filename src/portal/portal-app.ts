@@ -46,13 +46,13 @@ export const routes: readonly AnyRoute[] = [
 
 const maxBodySize = '64kb'
 
-interface PortalAppOptions {
+interface PortalHostOptions {
   readonly listenHost: string
   readonly trustedProxies: readonly string[]
 }
 
 /** The dashboard: a page, and the API that it uses. */
-export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalAppOptions): Koa => {
+export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalHostOptions): Koa => {
   const { store, clock, url, networks, secrets } = services
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.

@@ -4,7 +4,7 @@ import type { AttemptLimitOptions } from '../util/attempt-limit.ts'
 import { hourMs } from '../util/dates.ts'
 import { tooManyAttempts } from './api-errors.ts'
 
-export interface PortalLimit extends Pick<AttemptLimit, 'record'> {
+interface PortalLimit extends Pick<AttemptLimit, 'record'> {
   /** Throws ApiError, 429, when `who` has made as many attempts as are allowed. */
   check(who: string): void
 }

@@ -15,14 +15,14 @@ import type { SendMail } from './mailer.ts'
 import type { SignUpOptions } from './sign-up.ts'
 
 /** A method that a network offers. */
-export interface PortalMethod {
+interface PortalMethod {
   readonly name: string
   readonly credits: number
   readonly params: readonly PortalParam[]
 }
 
 /** One position of `params`. */
-export interface PortalParam {
+interface PortalParam {
   readonly title: string
   readonly optional: boolean
   /** What is accepted, in words. */

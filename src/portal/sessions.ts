@@ -15,7 +15,7 @@ const idleTimeoutMs = 1_800_000
 const maxAgeMs = 43_200_000
 
 /** What a session remembers. */
-export interface SessionData {
+interface SessionData {
   /** Id of the person. */
   readonly person: string
   readonly account: string

@@ -59,7 +59,7 @@ const runModule = (module: CommonJsModule, script: Script, filename: string): un
 }
 
 /** Runs one module here and by Node.js: does it get the same, and return the same? */
-export const runsModulesAsNode = (): boolean => {
+const runsModulesAsNode = (): boolean => {
   try {
     const [own, byNode] = [new ModuleClass(selfTestPath), new ModuleClass(selfTestPath)]
     const compiled = compile(selfTestCode, selfTestPath, dirname(selfTestPath))

@@ -50,7 +50,7 @@ interface AckMessage {
   readonly ack?: number
 }
 
-export interface AcceptedConnectionsOptions {
+interface AcceptedConnectionsOptions {
   /** Accepted connections that may wait to be handed over to a worker: each is an open file. */
   readonly maxPending: number
   /** A connection was closed because too many wait, or could not be accepted. `reason` is a limit of the configuration, or a code of the system. */

@@ -105,7 +105,7 @@ export const dropInput = (socket: ParsedSocket): (() => void) => {
 const isNamed = (value: unknown, name: string): boolean => typeof value === 'function' && value.name === name
 
 /** A response whose head and body are short texts, one character per byte. */
-export interface SingleWriteResponse {
+interface SingleWriteResponse {
   readonly status: number
   /** `Name: value` lines. */
   readonly headerLines: string

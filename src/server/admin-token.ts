@@ -8,7 +8,7 @@ import { networkOf } from '../util/address-set.ts'
 import { AttemptLimit } from '../util/attempt-limit.ts'
 import type { ReadClientAddress } from './client-address.ts'
 
-export interface AdminTokenOptions {
+interface AdminTokenOptions {
   readonly token: Secret
   readonly clock: Pick<Clock, 'monotonic'>
   readonly log: Log

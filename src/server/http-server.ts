@@ -25,7 +25,7 @@ export interface TlsServers {
   createServer(options: ServerOptions, serve: RequestListener): Server
 }
 
-export interface HttpServerOptions {
+interface HttpServerOptions {
   /** For HTTPS; without it, the server speaks plain HTTP. */
   readonly tls?: TlsServers | undefined
 

@@ -136,12 +136,12 @@ export const openAdminListener = (address: Address, options: AdminOptions, tls?:
   openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback(), { ...options, tls })
 
 /** A listener whose application is loaded with the first request. */
-export interface AppListener extends Listener {
+interface AppListener extends Listener {
   /** The next request loads the application anew: what it was loaded with has changed. */
   reload(): void
 }
 
-export interface AppListenerOptions {
+interface AppListenerOptions {
   readonly tls: TlsServers | undefined
   readonly trustedProxies: readonly string[]
   readonly clock: Clock

@@ -4,7 +4,7 @@ import { refuse } from '../plugin/reply.ts'
 import type { NetworkEndpoint } from './rpc-request.ts'
 
 /** What the endpoints of all networks handle messages with. */
-export type HandlerBase = Omit<MessageHandler, 'run'>
+type HandlerBase = Omit<MessageHandler, 'run'>
 
 /**
  * The networks of the RPC listener by their hosts. A reload replaces the pipeline behind an endpoint: each call, of an open

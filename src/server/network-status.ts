@@ -10,7 +10,7 @@ export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
   readonly upstreams: readonly UpstreamStatus[]
 }
 
-type UpstreamStatus = HeadsStatus['upstreams'][number] & {
+export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   /** The classes of methods for which calls are kept away; `all` for every class. */
   readonly openBreakers?: readonly string[]
   readonly rateLimited?: true

@@ -13,9 +13,9 @@ const headerTimeoutMs = 5_000
 const minLogIntervalMs = 10_000
 
 /** Why a connection was closed. */
-type Refusal = 'missing' | 'malformed' | 'timeout' | 'untrusted'
+type RefusalReason = 'missing' | 'malformed' | 'timeout' | 'untrusted'
 
-export interface ProxyProtocolOptions {
+interface ProxyProtocolOptions {
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
   readonly log: Log
@@ -69,7 +69,7 @@ export class ProxyProtocol {
       timer.cancel()
       socket.off('readable', read).off('end', endEarly).off('error', ignore)
     }
-    const refuse = (reason: Refusal): void => {
+    const refuse = (reason: RefusalReason): void => {
       end()
       this.#recordRefusal(reason, socket)
       socket.destroy()
@@ -107,7 +107,7 @@ export class ProxyProtocol {
     })
   }
 
-  #recordRefusal(reason: Refusal, { remoteAddress }: Socket): void {
+  #recordRefusal(reason: RefusalReason, { remoteAddress }: Socket): void {
     const { clock, log, metrics } = this.#options
     metrics.counter(metricDefinitions.proxyHeadersRefused, { reason }).add()
     if (clock.monotonic() - this.#lastLoggedAt < minLogIntervalMs) return
@@ -116,7 +116,7 @@ export class ProxyProtocol {
   }
 }
 
-const explanations: Readonly<Record<Refusal, string>> = {
+const explanations: Readonly<Record<RefusalReason, string>> = {
   missing: 'connection closed: the trusted proxy sent no header of the PROXY protocol',
   malformed: 'connection closed: the header of the PROXY protocol is malformed',
   timeout: 'connection closed: no header of the PROXY protocol arrived in time',

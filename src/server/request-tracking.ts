@@ -6,7 +6,7 @@ import { getOrCreate } from '../util/memoize.ts'
 import type { RequestOrigin } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 
-export interface TrackedRequest {
+interface TrackedRequest {
   readonly req: IncomingMessage
   readonly res: ServerResponse
   readonly origin: RequestOrigin

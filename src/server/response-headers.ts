@@ -15,7 +15,7 @@ export const corsHeaders: RawHeaders = [
   'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, Server-Timing, RateLimit-Policy, RateLimit, Retry-After',
 ]
 
-export interface ResponseOptions {
+interface ResponseOptions {
   readonly origin: ResponseOrigin
   /** The connection ends with it. */
   readonly closesConnection: boolean

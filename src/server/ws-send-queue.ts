@@ -28,7 +28,7 @@ const maxQueuedResponses = 200
 const framesPerTurn = 8
 
 /** The services that a send queue uses. */
-export interface WsSendQueueOptions extends WsResponseMemoryOptions {
+interface WsSendQueueOptions extends WsResponseMemoryOptions {
   /** How long a caller with too many queued bytes may read less than the least speed, in ms of the system's clock. */
   readonly sendTimeoutMs: number
   /** Called when the caller has read, and fewer bytes are queued. */

@@ -9,10 +9,10 @@ import type { MaybePromise } from '../util/async.ts'
 /** Calls that are logged whatever `sample` is. */
 export const accessLogRules = ['errors', 'slow'] as const
 
-export type AccessLogRule = (typeof accessLogRules)[number]
+type AccessLogRule = (typeof accessLogRules)[number]
 
 /** Where lines go: nowhere, to standard output, or to the file of gateway.yaml. */
-export type AccessLogTarget = 'none' | 'stdout' | 'file'
+type AccessLogTarget = 'none' | 'stdout' | 'file'
 
 /** What may be changed while the gateway runs. */
 export interface AccessLogSettings {
@@ -25,7 +25,7 @@ export interface AccessLogSettings {
 }
 
 /** One line: a call, or an HTTP response without a call. Never a key, an account or params. */
-export interface AccessLogEntry {
+interface AccessLogEntry {
   readonly requestId: string
   readonly network?: string | undefined
   readonly transport?: string | undefined
@@ -58,7 +58,7 @@ export interface PreparedAccessLog {
   abandon(): Promise<void>
 }
 
-export interface AccessLogOptions {
+interface AccessLogOptions {
   readonly settings: AccessLogSettings
   /** What `file` means as a target. */
   readonly file?: string | undefined

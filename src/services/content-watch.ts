@@ -10,7 +10,7 @@ const settleMs = 200
 const pollIntervalMs = 5_000
 
 /** Files that are watched. */
-export interface WatchedContent {
+interface WatchedContent {
   /** The directories that hold the files. */
   readonly folders: readonly string[]
   /** The paths of the files, as of now. */

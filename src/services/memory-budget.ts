@@ -89,7 +89,7 @@ const maxShares = 1_000
  * next owner half of what is left, and so on, so that nobody takes the room of all. An owner that holds little gets any response
  * that fits.
  */
-export class MemoryShare {
+class MemoryShare {
   readonly #budget: MemoryBudget
   #heldBytes = 0
 

@@ -1,6 +1,6 @@
 import { getOrCreate } from '../util/memoize.ts'
 
-export type MetricType = 'counter' | 'gauge' | 'histogram'
+type MetricType = 'counter' | 'gauge' | 'histogram'
 
 /** How the values of a gauge in several workers become one. */
 export type Aggregation = 'max' | 'min' | 'sum'

@@ -24,7 +24,7 @@ export interface Peers {
   serve(handler: PeerHandler): () => void
 }
 
-export const peerNameChars = 16
+const peerNameChars = 16
 
 export const newPeerName = (): string => randomBytes(peerNameChars / 2).toString('hex')
 

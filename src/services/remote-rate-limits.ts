@@ -23,7 +23,7 @@ export interface TokenGrant {
 }
 
 /** Takes the tokens of the request, and up to `most` where there are many. Undefined when the owner does not answer in time. */
-export type RequestTokens = (request: TokenRequest, most: number) => Promise<TokenGrant | undefined>
+type RequestTokens = (request: TokenRequest, most: number) => Promise<TokenGrant | undefined>
 
 /** What the owner has said of a bucket. */
 interface LocalBucket extends BucketState {

@@ -4,13 +4,13 @@ import type { Log } from './log.ts'
 import { metricDefinitions } from './metric-definitions.ts'
 import type { Counter, Metrics } from './metrics.ts'
 
-export interface RefusedSocketsOptions {
+interface RefusedSocketsOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
 }
 
-export interface SocketLimitsOptions extends RefusedSocketsOptions {
+interface SocketLimitsOptions extends RefusedSocketsOptions {
   /** Connections of callers that this process may accept, as configured. */
   readonly connections: number
   /** Files that this process may have open. */

@@ -20,7 +20,7 @@ export interface TlsKeyPair {
 }
 
 /** Why the files cannot be used. The message never has content of the files. */
-export interface TlsFileProblem {
+interface TlsFileProblem {
   readonly option: keyof TlsFiles
   readonly message: string
   readonly hint?: string

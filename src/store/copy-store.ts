@@ -9,7 +9,7 @@ import { usageGroupKey } from './usage-store.ts'
 import type { UsageCount } from './usage-store.ts'
 
 /** How much was copied. The members are those of `store copy --json`. */
-export interface CopySummary {
+interface CopySummary {
   readonly accounts: number
   readonly keys: number
   /** Balances of accounts that called today. */

@@ -37,7 +37,7 @@ export interface LeaseRecord extends LeaseCounters {
 }
 
 /** One account's day after a request: the sum over all processes, and the record of the process that sent the request. */
-export interface LeaseResult {
+interface LeaseResult {
   /** Granted and not returned, over all processes. */
   readonly leased: number
   readonly record: LeaseRecord

@@ -57,7 +57,7 @@ export interface KeyRow extends Key {
 }
 
 /** A change of members: null removes a member, and a member that is not named stays. */
-export type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
+type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
 export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt'> & Partial<Pick<AccountRow, 'plan'>>
@@ -161,7 +161,7 @@ export interface BalanceStore {
 }
 
 /** Hours since 1970, UTC. */
-export interface HourRange {
+interface HourRange {
   readonly from: number
   readonly to: number
 }

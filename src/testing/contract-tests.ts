@@ -39,9 +39,9 @@ export const contractTests = (plugin: AnyPlugin, options: ContractOptions = {}):
     run: async () => check(plugin, options),
   }))
 
-type Rule = (plugin: AnyPlugin, options: ContractOptions) => void | Promise<void>
+type ContractRule = (plugin: AnyPlugin, options: ContractOptions) => void | Promise<void>
 
-const rules: Readonly<Record<string, Rule>> = {
+const rules: Readonly<Record<string, ContractRule>> = {
   'the name is kebab-case': ({ name }) => assert.ok(isKebabCase(name), name),
   'the summary is one sentence': ({ summary }) => assert.match(summary, sentencePattern),
   'the schema of the options is valid in strict mode': ({ options }) => assert.equal(schemaError(options), undefined),
@@ -67,7 +67,7 @@ const rules: Readonly<Record<string, Rule>> = {
 }
 
 /** The rules for a plugin that passes calls on. */
-const passingRules: Readonly<Record<string, Rule>> = {
+const passingRules: Readonly<Record<string, ContractRule>> = {
   'next() is called once for a call, or the plugin has `repeats`': async (plugin, options) => {
     const { log } = await observe(plugin, options)
     assert.ok(!log.some(message => message.startsWith('plugin called next() again')), 'a second next() needs `repeats: true`')

@@ -2,7 +2,7 @@ import type { Json } from '../plugin/call.ts'
 import type { Clock } from '../services/clock.ts'
 import { isJsonArray, parseHexQuantity, toHexQuantity } from '../util/json.ts'
 
-export interface FakeChainOptions {
+interface FakeChainOptions {
   readonly chainId: number
   /** In ms. */
   readonly blockTime: number

@@ -16,7 +16,7 @@ import { openNetworkHarness, toCallResponse } from './network-harness.ts'
 import type { CallerOptions, Harness, MessageLimits, MessageResponse } from './network-harness.ts'
 
 /** What all networks of a configuration have in common. */
-export interface CaseContext extends Omit<NetworkReadContext, 'env'> {
+interface CaseContext extends Omit<NetworkReadContext, 'env'> {
   /** Those of gateway.yaml, as far as it could be read. */
   readonly plans?: Readonly<Record<string, Plan>> | undefined
   readonly limits?: MessageLimits | undefined

@@ -29,7 +29,7 @@ export const nextFlight = (run: () => Promise<void>): (() => Promise<void>) => {
 }
 
 /** Work that begins when it is its turn. */
-export type Semaphore = <T>(work: () => Promise<T>) => Promise<T>
+type Semaphore = <T>(work: () => Promise<T>) => Promise<T>
 
 /** Lets so much work be under way at once; the rest waits in line: first come, first served. */
 export const createSemaphore = (maxConcurrent: number): Semaphore => {

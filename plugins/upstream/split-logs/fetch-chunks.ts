@@ -3,7 +3,7 @@ import type { Failure, RawJson, Reply, Result, Results, Target } from '../../../
 import type { ChunkGroup } from './split-filter.ts'
 
 /** A result that is an array. */
-export type LogsResult = Result & { readonly count: number }
+type LogsResult = Result & { readonly count: number }
 
 /** The logs of each chunk of one query; undefined for a chunk without a result. */
 export type LogsOfChunks = readonly (LogsResult | undefined)[]
@@ -14,7 +14,7 @@ export interface FetchedChunks {
   readonly failures: ReadonlyMap<number, Failure>
 }
 
-export interface FetchLimits {
+interface FetchLimits {
   /** Most chunks that are requested at the same time. */
   readonly maxParallelChunks: number
   /** Most logs of all chunks together. */

@@ -15,12 +15,12 @@ import {
   splitByLists,
   splitRange,
 } from './split-filter.ts'
-import type { ChunkGroup, LogFilter, ResolvedBlockRange, SendRequest } from './split-filter.ts'
+import type { ChunkGroup, FilterParam, ResolvedBlockRange, SendRequest } from './split-filter.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
 
 /** A query for logs, and its node. */
-export interface LogsQuery {
+interface LogsQuery {
   readonly request: Request
   readonly target: Target
   /** For the query as a whole, however many chunks it has. */
@@ -31,7 +31,7 @@ export interface LogsQuery {
   sendRequest(request: Request, limits: RequestLimits): Promise<Reply>
 }
 
-export interface SplitServices {
+interface SplitServices {
   readonly clock: Clock
   readonly results: Results
   readonly heads: Heads
@@ -43,7 +43,7 @@ export interface SplitServices {
 const usualParamLimit = { maxParams: 1000 }
 
 /** Nodes, by name, whose `maxParams` is not set and that were found to accept no more than the usual number. */
-export type ParamLimitedNodes = Set<string>
+type ParamLimitedNodes = Set<string>
 
 /**
  * Requests in chunks what the node is known not to accept at once, or turns out not to accept: when a node without
@@ -86,7 +86,7 @@ const requestInChunks = async (query: LogsQuery, services: SplitServices): Promi
 }
 
 /** True also where it depends on what tags resolve to. Logs of the pending block, which changes, cannot be merged. */
-const mayNeedChunks = (filter: LogFilter, target: Target): boolean => {
+const mayNeedChunks = (filter: FilterParam, target: Target): boolean => {
   const { blockHash, fromBlock, toBlock } = filter
   if (fromBlock === 'pending' || toBlock === 'pending') return false
   if (countListChunks(filter, target) > 1) return true
@@ -114,7 +114,7 @@ const openDeadline = ({ sendRequest, limits, target }: LogsQuery, clock: Clock):
 }
 
 interface SplitQuery extends Omit<LogsQuery, 'sendRequest'> {
-  readonly filter: LogFilter
+  readonly filter: FilterParam
   readonly sendRequest: SendRequest
   cancel(): void
 }
@@ -152,12 +152,12 @@ const rangeTooLong = ({ from, lastBlock }: ResolvedBlockRange, target: Target, m
 }
 
 /** For blocks that do not exist yet. */
-const firstRangeOfFilter = (filter: LogFilter, target: Target): LogFilter => {
+const firstRangeOfFilter = (filter: FilterParam, target: Target): FilterParam => {
   const [from, to] = [parseBlockNumber(filter['fromBlock']), parseBlockNumber(filter['toBlock'])]
   return from === undefined || to === undefined ? filter : { ...filter, toBlock: toHexQuantity(firstRangeOf({ from, to }, target).to) }
 }
 
-const chunkGroupsOf = (filter: LogFilter, { from, to, lastBlock }: ResolvedBlockRange, target: Target): readonly ChunkGroup[] =>
+const chunkGroupsOf = (filter: FilterParam, { from, to, lastBlock }: ResolvedBlockRange, target: Target): readonly ChunkGroup[] =>
   splitRange({ from, to: lastBlock.number }, target).map(range => {
     // Blocks above the head stay in the filter, for the node to judge.
     const end = range.to === lastBlock.number ? firstRangeOf({ from: range.from, to }, target).to : range.to

@@ -2,7 +2,7 @@ import { isFailure, isJsonObject, memberIsOneOf, memberIsWithin, refuse, toHexQu
 import type { ExpectedMember, Failure, Json, Reply, Request, Results, Target } from '../../../src/plugin/plugin.ts'
 
 /** The parameter of eth_getLogs, as the method table has checked and normalized it (contract 2.4). */
-export type LogFilter = { readonly [name: string]: Json }
+export type FilterParam = { readonly [name: string]: Json }
 
 /** A range of blocks, both ends included. */
 export interface BlockRange {
@@ -15,17 +15,17 @@ export interface ChunkGroup {
   /** Undefined where the filters name one block by its hash. */
   readonly blocks?: { readonly from: string; readonly to: string }
   /** One for each chunk. */
-  readonly filters: readonly LogFilter[]
+  readonly filters: readonly FilterParam[]
 }
 
-export const filterOf = ({ params: [filter] }: Request): LogFilter => (isJsonObject(filter) ? filter : {})
+export const filterOf = ({ params: [filter] }: Request): FilterParam => (isJsonObject(filter) ? filter : {})
 
 /** A block number, which may be above 2^53; undefined for a tag. */
 export const parseBlockNumber = (block: Json | undefined): bigint | undefined =>
   typeof block === 'string' && /^0x[0-9a-fA-F]{1,16}$/.test(block) ? BigInt(block) : undefined
 
 /** The same query without duplicates in lists that are too long for the node. */
-export const removeDuplicates = (filter: LogFilter, { maxParams = Infinity }: Pick<Target, 'maxParams'>): LogFilter => {
+export const removeDuplicates = (filter: FilterParam, { maxParams = Infinity }: Pick<Target, 'maxParams'>): FilterParam => {
   const lists = listsOf(filter)
   if (!lists.some(list => isLongList(list, maxParams))) return filter
   return withLists(
@@ -35,14 +35,14 @@ export const removeDuplicates = (filter: LogFilter, { maxParams = Infinity }: Pi
 }
 
 /** How many queries the lists of a filter become where a node accepts `maxParams` of each. */
-export const countListChunks = (filter: LogFilter, { maxParams = Infinity }: Pick<Target, 'maxParams'>): number =>
+export const countListChunks = (filter: FilterParam, { maxParams = Infinity }: Pick<Target, 'maxParams'>): number =>
   listsOf(filter).reduce<number>((count, list) => count * countSublists(list, maxParams), 1)
 
 /**
  * The filter as several filters with fewer addresses and topics. A log matches one of them at most, since it has one
  * address, and one topic in each position, and every value is in one sublist only.
  */
-export const splitByLists = (filter: LogFilter, { maxParams = Infinity }: Pick<Target, 'maxParams'>): readonly LogFilter[] =>
+export const splitByLists = (filter: FilterParam, { maxParams = Infinity }: Pick<Target, 'maxParams'>): readonly FilterParam[] =>
   listsOf(filter)
     .reduce<readonly (readonly Json[])[]>(
       (rows, list) => rows.flatMap(row => sublistsOf(list, maxParams).map(sublist => [...row, sublist])),
@@ -66,12 +66,12 @@ export const countRanges = ({ from, to }: BlockRange, { maxRange }: Pick<Target,
   maxRange === undefined ? 1 : Number((to - from) / BigInt(maxRange)) + 1
 
 /** The address, then each position of the topics. */
-const listsOf = ({ address = null, topics }: LogFilter): readonly Json[] => [
+const listsOf = ({ address = null, topics }: FilterParam): readonly Json[] => [
   address,
   ...(Array.isArray(topics) ? (topics as readonly Json[]) : []),
 ]
 
-const withLists = (filter: LogFilter, [address = null, ...topics]: readonly Json[]): LogFilter => ({
+const withLists = (filter: FilterParam, [address = null, ...topics]: readonly Json[]): FilterParam => ({
   ...filter,
   ...('address' in filter && { address }),
   ...('topics' in filter && { topics }),
@@ -93,7 +93,7 @@ const sublistsOf = (list: Json, maxLength: number): readonly Json[] =>
 /** Sends a request to the node of the query, within what is left of the query's time. */
 export type SendRequest = (request: Request) => Promise<Reply>
 
-export interface Block {
+interface QueriedBlock {
   readonly number: bigint
   /** Undefined when the block is final. */
   readonly hash?: string
@@ -102,11 +102,11 @@ export interface Block {
 /** The blocks of a query as numbers; `to` is the requested one, which may be above the head. */
 export interface ResolvedBlockRange extends BlockRange {
   /** The last of them that exists. */
-  readonly lastBlock: Block
+  readonly lastBlock: QueriedBlock
 }
 
 /** Requests to the node of the query. */
-export interface NodeQueries {
+interface NodeQueries {
   readonly sendRequest: SendRequest
   readonly results: Results
   isFinal(block: bigint): boolean
@@ -114,7 +114,7 @@ export interface NodeQueries {
 
 /** Resolves tags to numbers, once. Undefined when the chain has no such range: the node refuses it in its own words. */
 export const resolveBlockRange = async (
-  { fromBlock = 'latest', toBlock = 'latest' }: LogFilter,
+  { fromBlock = 'latest', toBlock = 'latest' }: FilterParam,
   node: NodeQueries,
 ): Promise<ResolvedBlockRange | Failure | undefined> => {
   const end = (await findFinalOrReadBlock(toBlock, node)) ?? (await readBlock('latest', node))
@@ -127,7 +127,7 @@ export const resolveBlockRange = async (
 }
 
 /** The block must still be the canonical block of its number: then all below it are too. Undefined when it is. */
-export const checkNotReorged = async ({ number, hash }: Block, node: NodeQueries): Promise<Failure | undefined> => {
+export const checkNotReorged = async ({ number, hash }: QueriedBlock, node: NodeQueries): Promise<Failure | undefined> => {
   if (hash === undefined) return undefined
   const current = await readBlock(toHexQuantity(number), node)
   if (current !== undefined && isFailedRead(current)) return current
@@ -141,13 +141,13 @@ export const checkNotReorged = async ({ number, hash }: Block, node: NodeQueries
 }
 
 /** A final block exists, and stays: most queries over many blocks end in one, and need no request for it. */
-const findFinalOrReadBlock = async (block: Json, node: NodeQueries): Promise<Block | Failure | undefined> => {
+const findFinalOrReadBlock = async (block: Json, node: NodeQueries): Promise<QueriedBlock | Failure | undefined> => {
   const number = parseBlockNumber(block)
   return number !== undefined && node.isFinal(number) ? { number } : readBlock(block, node)
 }
 
 /** Undefined when the node has no such block. */
-const readBlock = async (block: Json, { sendRequest, results }: NodeQueries): Promise<Block | Failure | undefined> => {
+const readBlock = async (block: Json, { sendRequest, results }: NodeQueries): Promise<QueriedBlock | Failure | undefined> => {
   const reply = await sendRequest({ method: 'eth_getBlockByNumber', params: [block, false] })
   if (isFailure(reply)) return reply
   const [number, hash] = results.extractObjects(reply.result, ['number', 'hash'])?.[0]?.members ?? []
@@ -155,10 +155,10 @@ const readBlock = async (block: Json, { sendRequest, results }: NodeQueries): Pr
   return height === undefined || hash === undefined ? undefined : { number: height, hash }
 }
 
-const isFailedRead = (value: Block | Failure | bigint): value is Failure => typeof value === 'object' && 'error' in value
+const isFailedRead = (value: QueriedBlock | Failure | bigint): value is Failure => typeof value === 'object' && 'error' in value
 
 /** What each log must have to be one of those that the filter names, as far as blocks and addresses go. */
-export const expectedMembersOf = ({ blockHash, fromBlock, toBlock, address }: LogFilter): readonly ExpectedMember[] => {
+export const expectedMembersOf = ({ blockHash, fromBlock, toBlock, address }: FilterParam): readonly ExpectedMember[] => {
   const expected: ExpectedMember[] = []
   const addresses = (Array.isArray(address) ? address : [address]).filter(each => typeof each === 'string')
   if (addresses.length > 0) expected.push(memberIsOneOf('address', addresses))

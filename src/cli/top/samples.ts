@@ -1,3 +1,4 @@
+import type { Labels } from '../../services/metrics.ts'
 import { estimateQuantile } from '../../util/histogram.ts'
 
 /** What `/metrics` returned at one moment. */
@@ -7,8 +8,8 @@ export interface Scrape {
   readonly samples: ReadonlyMap<string, readonly Sample[]>
 }
 
-export interface Sample {
-  readonly labels: Readonly<Record<string, string>>
+interface Sample {
+  readonly labels: Labels
   readonly value: number
 }
 
@@ -32,8 +33,6 @@ export const parseSamples = (text: string): Scrape['samples'] => {
 }
 
 const unescapeText = (text: string): string => text.replace(/\\(.)/g, (_, char: string) => (char === 'n' ? '\n' : char))
-
-type Labels = Readonly<Record<string, string>>
 
 const matches = ({ labels }: Sample, wanted: Labels): boolean => Object.entries(wanted).every(([name, value]) => labels[name] === value)
 

@@ -25,7 +25,7 @@ export interface Webhook {
   readonly salt: string
 }
 
-export const defaultThresholds = [75, 85, 100] as const
+const defaultThresholds = [75, 85, 100] as const
 
 /** Of a day, and of a month. No further alerts are sent, however often thresholds are changed: owners choose whom mail goes to. */
 export const maxThresholds = 10

@@ -27,7 +27,7 @@ export const webhookProperties = {
   url: { type: 'string', maxLength: 2_000, description: 'Where messages are sent: http or https, with a public address.' },
 } as const
 
-type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] }
+export type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] }
 
 interface AlertServices {
   readonly store: RecordStore

@@ -17,7 +17,7 @@ export interface ReachedThreshold {
   readonly endsAt: number
 }
 
-export type ThresholdStore = Pick<Store, 'dayBalance' | 'keys' | 'usageCounts' | 'findRecord' | 'putRecord'>
+type ThresholdStore = Pick<Store, 'dayBalance' | 'keys' | 'usageCounts' | 'findRecord' | 'putRecord'>
 
 export interface ThresholdServices {
   readonly store: ThresholdStore

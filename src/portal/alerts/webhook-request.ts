@@ -5,7 +5,7 @@ import type { LookupFunction } from 'node:net'
 import type { Clock } from '../../services/clock.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 
-export interface WebhookRequest {
+interface WebhookRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly body: string
@@ -13,7 +13,7 @@ export interface WebhookRequest {
   readonly signal: AbortSignal
 }
 
-export interface WebhookClientOptions {
+interface WebhookClientOptions {
   readonly clock: Clock
   isAllowed(address: string): boolean
   readonly resolve: ResolveHost

@@ -22,7 +22,7 @@ export const secretKeyOf = (secret: Secret): Buffer => {
   return text.startsWith(secretPrefix) ? Buffer.from(text.slice(secretPrefix.length), 'base64') : Buffer.from(text)
 }
 
-export interface SignedMessage {
+interface SignedMessage {
   /** The same for each attempt. */
   readonly id: string
   /** Seconds since 1970. */

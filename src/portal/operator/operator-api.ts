@@ -39,7 +39,7 @@ export const operatorOpenApi = ({ url = '', isTls, version }: Pick<OperatorApiOp
     schemas: operatorSchemas,
   })
 
-export interface OperatorApiOptions {
+interface OperatorApiOptions {
   /** The URL that browsers use; undefined where it is that of the admin listener. */
   readonly url?: string | undefined
   /** The admin listener has TLS itself. */

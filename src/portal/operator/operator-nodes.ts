@@ -1,5 +1,5 @@
 import { networkStatusOf } from '../../server/network-status.ts'
-import type { NetworkHeads } from '../../server/network-status.ts'
+import type { NetworkHeads, UpstreamStatus } from '../../server/network-status.ts'
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
 import { schemaRef } from '../openapi.ts'
@@ -37,8 +37,6 @@ const describeNetwork = (heads: NetworkHeads, families: readonly MetricFamily[],
     upstreams: described.map(upstream => ({ ...upstream, share: requests === 0 ? null : upstream.requests / requests })),
   }
 }
-
-type UpstreamStatus = ReturnType<typeof networkStatusOf>['upstreams'][number]
 
 const describeState = ({ openBreakers = [], rateLimited, rateSpent, fewerCalls = [], ...upstream }: UpstreamStatus) => ({
   ...{ name: upstream.name, usable: upstream.usable, openBreakers, fewerCalls },

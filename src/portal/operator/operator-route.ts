@@ -40,7 +40,7 @@ export interface OperatorServices {
   readonly log: Log
 }
 
-export interface OperatorRequest<Query, Body> {
+interface OperatorRequest<Query, Body> {
   readonly params: Readonly<Record<string, string>>
   readonly query: Query
   readonly body: Body

@@ -17,7 +17,7 @@ interface Reading {
   readonly values: ReadonlyMap<string, readonly number[]>
 }
 
-export interface Durations {
+interface Durations {
   readonly count: number
   /** Null without observations. */
   readonly p50Ms: number | null

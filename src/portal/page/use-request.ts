@@ -3,7 +3,7 @@ import type { Signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import { get } from './request.ts'
 
-export interface Loaded<T> {
+interface Loaded<T> {
   readonly data: Signal<T | undefined>
   readonly error: Signal<string | undefined>
   reload(): void

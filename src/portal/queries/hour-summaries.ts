@@ -17,7 +17,7 @@ export interface UsageSum {
 }
 
 /** One account's calls in one hour, by the values of each dimension. */
-export interface HourSummary {
+interface HourSummary {
   readonly hour: number
   readonly groups: Readonly<Record<Dimension, ReadonlyMap<string, Readonly<UsageSum>>>>
 }

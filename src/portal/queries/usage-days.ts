@@ -7,7 +7,7 @@ import { hoursPerDay } from '../../util/dates.ts'
 type DayStore = Pick<Store, 'accounts' | 'usageCounts' | 'dayTotals'>
 
 /** A row of `usage export`, with the name of its account. */
-export interface NamedUsageRow extends UsageExportRow {
+interface NamedUsageRow extends UsageExportRow {
   readonly account: string
 }
 

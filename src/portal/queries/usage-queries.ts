@@ -9,20 +9,20 @@ import { HourSummaries, addUsage, newUsageSum } from './hour-summaries.ts'
 import type { Dimension, UsageSum } from './hour-summaries.ts'
 
 /** Hours since 1970, UTC: from `from` up to, not including, `to`. */
-interface HourRange {
+interface AccountHours {
   readonly account: string
   readonly from: number
   readonly to: number
 }
 
 /** The calls of one group over time. */
-export interface UsageSeries extends Readonly<UsageSum> {
+interface UsageSeries extends Readonly<UsageSum> {
   readonly name: string
   /** Calls by point of time. */
   readonly points: readonly number[]
 }
 
-export interface UsageTotal extends Readonly<UsageSum> {
+interface UsageTotal extends Readonly<UsageSum> {
   readonly name: string
 }
 
@@ -32,26 +32,26 @@ export interface UsageOverTime {
   readonly total: UsageSeries
 }
 
-interface OverTimeQuery extends HourRange {
+interface OverTimeQuery extends AccountHours {
   readonly by: Dimension
   /** Hours between two points. */
   readonly stepHours: number
 }
 
-interface TotalsQuery extends Omit<HourRange, 'account'> {
+interface TotalsQuery extends Omit<AccountHours, 'account'> {
   readonly by: Dimension | 'account'
 }
 
 /** What queries read. */
-export type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
+type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries {
   overTime(query: OverTimeQuery): Promise<UsageOverTime>
   /** Calls by outcome. */
-  outcomes(range: HourRange): Promise<readonly (readonly [outcome: string, calls: number])[]>
+  outcomes(range: AccountHours): Promise<readonly (readonly [outcome: string, calls: number])[]>
   /** The last hour in which each key was used. */
-  lastUses(range: HourRange): Promise<readonly (readonly [key: string, hour: number])[]>
+  lastUses(range: AccountHours): Promise<readonly (readonly [key: string, hour: number])[]>
   /** All accounts together, by account or by a dimension; the most credits first. */
   totals(query: TotalsQuery): Promise<readonly UsageTotal[]>
   /** The rows of a day that is over, for a billing system. */
@@ -69,14 +69,14 @@ export interface UsageQueries {
 }
 
 /** A part of the log of changes of a month, the newest first. */
-export interface ChangePage {
+interface ChangePage {
   readonly changes: readonly Change[]
   /** Of the month, with the text. */
   readonly changeCount: number
 }
 
 /** A part of the accounts, in the order of their names. */
-export interface AccountPage {
+interface AccountPage {
   readonly accounts: readonly AccountRow[]
   /** The name after which the next part begins; undefined at the end. */
   readonly next: string | undefined
@@ -89,7 +89,7 @@ export type QueryName = keyof UsageQueries
 
 export const createUsageQueries = (store: QueriedStore, now: () => number): UsageQueries => {
   const summaries = new HourSummaries(store, now)
-  const read = ({ account, from, to }: HourRange) => summaries.read(account, from, to)
+  const read = ({ account, from, to }: AccountHours) => summaries.read(account, from, to)
 
   return {
     overTime: query => readOverTime(summaries, query),

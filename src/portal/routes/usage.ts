@@ -16,7 +16,7 @@ const rangeNames = Object.keys(ranges) as Range[] // of a literal
 /** Up to this range, one point is an hour; above, a day. */
 const maxHourlyRangeHours = 168
 
-interface UsageReport extends UsageOverTime {
+interface UsageAnswer extends UsageOverTime {
   readonly by: Dimension
   readonly step: 'hour' | 'day'
   /** The beginning of each point, ISO 8601; the last point is not over yet. */
@@ -33,7 +33,7 @@ const reportUsage = async (
   { queries, clock }: PortalServices,
   account: string,
   { by, range }: { readonly by: Dimension; readonly range: Range },
-): Promise<UsageReport> => {
+): Promise<UsageAnswer> => {
   const hours = hoursOf(range, clock.now())
   const stepHours = ranges[range] <= maxHourlyRangeHours ? 1 : hoursPerDay
   const report = await queries.overTime({ account, ...hours, by, stepHours })

@@ -1,19 +1,16 @@
 import { accountRecordKinds, neverExpires } from '../../store/record-store.ts'
-import type { RecordStore } from '../../store/record-store.ts'
-import type { AccountRow, AccountStore } from '../../store/store.ts'
+import type { AccountRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { recordChange } from './change-log.ts'
-import type { RecordedAccounts } from './recorded-accounts.ts'
+import type { RecordedAccounts, RecordedStore } from './recorded-accounts.ts'
 
 /** How long a deletion can be undone. */
 export const deletionDelayMs = 7 * dayMs
 
-type Store = AccountStore & RecordStore
-
 interface DeletionContext {
-  readonly store: Store
+  readonly store: RecordedStore
   readonly accounts: RecordedAccounts
   readonly clock: Clock
 }
@@ -35,7 +32,7 @@ export const deleteAccount = async ({ store, accounts, clock }: DeletionContext,
 export const resumeChange = { suspended: null, deleteAt: null } as const
 
 interface RemovalContext {
-  readonly store: Store
+  readonly store: RecordedStore
   readonly clock: Clock
   readonly log: Log
 }

@@ -6,15 +6,15 @@ import type { ChangeAction, ChangeAuthor, NewChange } from './change-log.ts'
 import { createKey, rotateKey } from './api-key.ts'
 import type { CreatedKey } from './api-key.ts'
 
-type Store = AccountStore & RecordStore
+export type RecordedStore = AccountStore & RecordStore
 
 /** Changes accounts and keys, each with an entry in the log of changes: for commands, the dashboard and the admin listener. */
 export class RecordedAccounts {
-  readonly #store: Store
+  readonly #store: RecordedStore
   readonly #clock: Clock
   readonly #author: ChangeAuthor
 
-  constructor(store: Store, clock: Clock, author: ChangeAuthor) {
+  constructor(store: RecordedStore, clock: Clock, author: ChangeAuthor) {
     this.#store = store
     this.#clock = clock
     this.#author = author

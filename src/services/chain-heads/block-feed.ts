@@ -46,7 +46,7 @@ export interface Feed<Update extends FeedUpdate = ChainUpdate> {
 }
 
 /** What the feeds of a network publish. */
-export interface FeedUpdates {
+interface FeedUpdates {
   /** Blocks as soon as an upstream has them. */
   readonly headers: ChainUpdate
   /** The same blocks, each as soon as its logs are there. */

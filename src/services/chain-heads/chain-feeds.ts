@@ -11,7 +11,7 @@ import { isJsonObject } from '../../util/json.ts'
 import { parseResult } from './upstream-requests.ts'
 import type { UpstreamRequester } from './upstream-requests.ts'
 
-export interface ChainFeedsOptions {
+interface ChainFeedsOptions {
   readonly clock: Clock
   readonly chainId: number
   readonly pollIntervalMs: number

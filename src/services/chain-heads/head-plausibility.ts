@@ -21,7 +21,7 @@ export interface HeadReporter {
   readonly ancestorCheckResult?: AncestorCheckResult | undefined
 }
 
-export interface HeadPlausibilityOptions {
+interface HeadPlausibilityOptions {
   /** Usual ms between blocks. */
   readonly blockTime: number
   readonly clock: Clock
@@ -142,7 +142,7 @@ export interface AncestorCheckResult extends HeadReport {
   readonly isConsistent: boolean
 }
 
-export interface AncestorCheckOptions {
+interface AncestorCheckOptions {
   readonly clock: Clock
   /** ms between requests. */
   readonly intervalMs: number

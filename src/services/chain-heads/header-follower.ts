@@ -3,7 +3,7 @@ import type { ChainUpdate, FeedBlock, LinkedBlock } from './block-feed.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
-export interface HeaderFollowerOptions {
+interface HeaderFollowerOptions {
   /** The newest block of the best upstream; undefined while none has one. */
   head(): BlockHeader | undefined
   /** The height that callers are given. */

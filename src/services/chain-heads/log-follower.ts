@@ -4,7 +4,7 @@ import type { ChainUpdate, FeedBlock, FeedListener, LinkedBlock } from './block-
 import type { BlockId } from './recent-blocks.ts'
 import { maxRecentBlocks } from './recent-blocks.ts'
 
-export interface LogFollowerOptions {
+interface LogFollowerOptions {
   readonly clock: Clock
   /** ms until the logs of a block are requested again, when no upstream has returned them. */
   readonly retryIntervalMs: number
@@ -16,7 +16,7 @@ export interface LogFollowerOptions {
 }
 
 /** A block whose logs are to be published, or blocks that are removed. */
-type Step = { readonly block: FeedBlock } | { readonly removed: readonly LinkedBlock[] }
+type FeedStep = { readonly block: FeedBlock } | { readonly removed: readonly LinkedBlock[] }
 
 /**
  * Publishes the logs of each block of the feed `headers`, in its order. They are requested by the hash of the block, once. A block that is
@@ -24,7 +24,7 @@ type Step = { readonly block: FeedBlock } | { readonly removed: readonly LinkedB
  */
 export class LogFollower implements FeedListener {
   readonly #options: LogFollowerOptions
-  #steps: Step[] = []
+  #steps: FeedStep[] = []
   #run: Promise<void> | undefined
   #isStopped = false
 

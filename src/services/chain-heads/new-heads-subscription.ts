@@ -5,7 +5,7 @@ import { NodeSubscription } from './node-subscription.ts'
 import { parseBlockHeader } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
-export interface NewHeadsSubscriptionOptions {
+interface NewHeadsSubscriptionOptions {
   readonly url: Secret
   readonly headers?: Target['headers'] | undefined
   /** The chain ID of the network. */

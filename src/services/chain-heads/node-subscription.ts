@@ -11,7 +11,7 @@ import { describeNetworkError } from '../upstream-client/network-errors.ts'
 import { openWebSocket } from '../upstream-client/open-websocket.ts'
 import { membersOf } from './upstream-requests.ts'
 
-export interface NodeSubscriptionOptions {
+interface NodeSubscriptionOptions {
   readonly url: Secret
   /** Of the upgrade. */
   readonly headers?: Target['headers'] | undefined

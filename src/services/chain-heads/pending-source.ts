@@ -6,7 +6,7 @@ import { PolledPendingReader, SubscribedPendingReader } from './pending-readers.
 import type { PendingReader, PendingReaderOptions, PoolUpstream } from './pending-readers.ts'
 import { membersOf, parseResult } from './upstream-requests.ts'
 
-export interface PendingSourceOptions extends Pick<PendingReaderOptions, 'clock' | 'chainId' | 'random' | 'pollIntervalMs' | 'isFull'> {
+interface PendingSourceOptions extends Pick<PendingReaderOptions, 'clock' | 'chainId' | 'random' | 'pollIntervalMs' | 'isFull'> {
   /** The best first. */
   upstreams(): readonly PoolUpstream[]
   publish(update: EventsUpdate): void

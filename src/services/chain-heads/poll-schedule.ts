@@ -54,7 +54,7 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
   }
 }
 
-export interface PollScheduleOptions {
+interface PollScheduleOptions {
   readonly clock: Clock
   readonly pollIntervalMs: number
   /** Polls all upstreams. */

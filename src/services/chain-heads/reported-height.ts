@@ -26,7 +26,7 @@ export interface HeightBroadcast {
 export type HeightListener = (height: number, upstream?: string) => MaybePromise<number>
 
 /** The vote of one upstream, or of another gateway, on the height. */
-export interface HeightVote {
+interface HeightVote {
   /** Undefined before the first head. */
   readonly height: number | undefined
   /** Answered polls in a row below the reported height. */
@@ -37,7 +37,7 @@ export interface HeightVote {
   readonly isSilent: boolean
 }
 
-export interface ReportedHeightOptions {
+interface ReportedHeightOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics<'network'>

@@ -6,7 +6,7 @@ export type FinalityTag = 'safe' | 'finalized'
 const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
 
 /** The number of the block that each tag names. */
-export type TagHeights = { readonly [tag in FinalityTag]?: number }
+type TagHeights = { readonly [tag in FinalityTag]?: number }
 
 /** Plain data: the primary sends it to its workers. */
 export interface TagState {

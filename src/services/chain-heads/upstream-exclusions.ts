@@ -7,7 +7,7 @@ import type { HeadSelection } from './network-head.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
-export interface ExclusionCriteria {
+interface ExclusionCriteria {
   /** The network's head. */
   readonly head: Head | undefined
   /** Blocks that an upstream may lag behind the head. */

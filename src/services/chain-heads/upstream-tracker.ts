@@ -23,7 +23,7 @@ import {
 } from './upstream-requests.ts'
 import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
-export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
+interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   readonly target: Target
   readonly chainId: number
   readonly upstreamClient: UpstreamClient

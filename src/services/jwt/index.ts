@@ -10,7 +10,7 @@ import type { JwtOptions, JwtVerifier } from './token-verifier.ts'
 
 export type { JwtOptions, JwtVerifier, VerifiedToken } from './token-verifier.ts'
 
-type Services = Omit<KeySetServices, 'jose'>
+type JwtServices = Omit<KeySetServices, 'jose'>
 
 const compactPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
 
@@ -29,11 +29,11 @@ interface PreparedJwt {
 
 /** The verifier of a gateway, which a reload replaces. */
 export class ReloadableJwt implements RunningJwt {
-  readonly #services: Services
+  readonly #services: JwtServices
   #options: Json = null
   #verifier: JwtVerifier | undefined
 
-  constructor(services: Services) {
+  constructor(services: JwtServices) {
     this.#services = services
   }
 
@@ -65,7 +65,7 @@ export class ReloadableJwt implements RunningJwt {
 }
 
 /** Loads jose, and begins to fetch the keys; does not wait for them. */
-export const openJwtVerifier = async (options: JwtOptions, services: Services): Promise<JwtVerifier> => {
+export const openJwtVerifier = async (options: JwtOptions, services: JwtServices): Promise<JwtVerifier> => {
   const jose = await import('jose')
   return new TokenVerifier(options, openKeySet(options, { ...services, jose }), { ...services, jose })
 }

@@ -5,14 +5,14 @@ import { describeReadError } from '../../util/files.ts'
 import { isJsonObject } from '../../util/json.ts'
 
 /** Public keys of a file. */
-export interface KeyFile {
+interface KeyFile {
   readonly keys: readonly JsonWebKey[]
   /** Of a PEM file the keys have no ids: any of them may have signed a token. */
   readonly isPem: boolean
 }
 
 /** Why the file cannot be used. The message never has content of the file. */
-export interface KeyFileProblem {
+interface KeyFileProblem {
   readonly message: string
   readonly hint?: string
 }

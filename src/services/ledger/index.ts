@@ -28,7 +28,7 @@ export interface LedgerService extends Ledger {
   stop(): Promise<void>
 }
 
-export interface LedgerOptions extends LedgerClientOptions {
+interface LedgerOptions extends LedgerClientOptions {
   /** A name that is unique to this start of this process; 64 random bits unless given. */
   readonly newProcessName?: () => string
 }

@@ -8,7 +8,7 @@ import type { Lease } from './lease.ts'
 import { DayBoundary } from './day-boundary.ts'
 
 /** The part of a LeaseRequest that its lease does not know. */
-export interface LeaseTarget {
+interface LeaseTarget {
   readonly minCredits: number
   readonly desiredCredits: number
   readonly limit: number

@@ -25,14 +25,14 @@ import { describeRule, formatPath } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 
 /** A problem at a path of a methods file. */
-export interface TableIssue {
+interface TableIssue {
   readonly path: Path
   readonly message: string
   /** What was probably meant. */
   readonly hint?: string
 }
 
-export interface CompiledOrIssues {
+interface CompiledOrIssues {
   /** Present without issues. */
   readonly table: CompiledTable | undefined
   readonly issues: readonly TableIssue[]

@@ -4,7 +4,7 @@ import type { ErrorPattern, Issue } from './table-types.ts'
 import { hintFor } from './issue-messages.ts'
 
 /** The category of a node's error to a call of this method; undefined when no pattern matches. */
-export type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined
+type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined
 
 /** Compiles the `errors` of a methods file; the first pattern that matches decides. */
 export const createErrorClassifier = (patterns: readonly ErrorPattern[]): ErrorCategoryOf => {

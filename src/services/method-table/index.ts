@@ -69,7 +69,7 @@ export interface Method {
 }
 
 /** One position of `params`, for developers. */
-export interface ParamDescription {
+interface ParamDescription {
   readonly title: string
   readonly optional: boolean
   /** What is accepted, in words. */

@@ -7,7 +7,7 @@ import { formatPath, formatValue, hintFor } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 
 /** The changes of one network to the table. */
-export interface TableOverrides {
+interface TableOverrides {
   readonly overrides: Readonly<Record<string, MethodOverride>>
   readonly tags: Readonly<Record<string, readonly string[]>>
 }

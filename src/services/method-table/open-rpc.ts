@@ -50,7 +50,7 @@ const resultSchemas: Readonly<Record<ResultKind, JsonSchema>> = {
 const resultSchema = (kind: ResultKind | undefined): JsonSchema => (kind === undefined ? {} : resultSchemas[kind])
 
 /** A JSON Schema of draft 7. */
-export type JsonSchema = { readonly [keyword: string]: Json }
+type JsonSchema = { readonly [keyword: string]: Json }
 
 /**
  * The JSON Schema of what callers should send: every value that it accepts passes the rule. The rule accepts more: other

@@ -7,7 +7,7 @@ import { keywordTypes } from './table-types.ts'
 import type { Issue, ReportIssue, Rule } from './table-types.ts'
 
 /** Replaces each `ref` with the type that it names, in inner rules too, and reports rules that cannot work. */
-export type ResolveRule = (rule: Rule, path: Path, report: ReportIssue) => Rule
+type ResolveRule = (rule: Rule, path: Path, report: ReportIssue) => Rule
 
 /** Resolves all types at once, so that each is checked whether a method uses it or not. */
 export const createRuleResolver = (types: Readonly<Record<string, Rule>>, reportType: ReportIssue): ResolveRule => {

@@ -138,7 +138,7 @@ const hasMember = (object: JsonObject, spelling: string): boolean => (object[spe
 export const typesOf = ({ type = [] }: Rule): readonly string[] => [type].flat().filter(name => name !== 'null')
 
 /** A format of bytes or of a number as a hex string, in upper or lower case. */
-export interface HexFormat {
+interface HexFormat {
   /** For error messages. */
   readonly description: string
   /** For JSON Schema; the format accepts more spellings. */

@@ -23,7 +23,7 @@ export interface SharedCaches {
   open(redis: Secret): SharedCache
 }
 
-export interface SharedCachesOptions {
+interface SharedCachesOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics

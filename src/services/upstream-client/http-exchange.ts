@@ -30,7 +30,7 @@ export interface ExchangeContext {
 }
 
 /** What one request is sent and its response read with. */
-export interface ExchangeOptions {
+interface ExchangeOptions {
   /** The JSON-RPC id of the request. */
   readonly id: number
   readonly request: Request

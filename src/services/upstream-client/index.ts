@@ -50,13 +50,13 @@ const maxConcurrentBrotli = 2
 type OwnerOf = (origin: Origin) => string
 
 /** A client whose connections several networks share. */
-export interface SharedUpstreamClient extends UpstreamClient {
+interface SharedUpstreamClient extends UpstreamClient {
   /** The same client, whose responses reserve their bytes elsewhere; `ownerOf` names the account that a request is for. */
   withMemory(memory: ResponseMemory, ownerOf?: OwnerOf): UpstreamClient
   close(): Promise<void>
 }
 
-export interface UpstreamClientOptions {
+interface UpstreamClientOptions {
   readonly sockets?: UpstreamSockets
   /** What sends requests over HTTP; unless there is an httpClient. */
   readonly implementation?: HttpImplementation

@@ -64,7 +64,7 @@ const middleOf = (bucket: number): number => (2 * minValue * gamma ** bucket) / 
 /** Quantiles are computed anew after so many calls. */
 const callsPerUpdate = 16
 
-export interface LatencyQuantiles {
+interface LatencyQuantiles {
   readonly p50: number
   readonly p95: number
 }

@@ -19,7 +19,7 @@ const pongTimeoutMs = 5_000
 /** A connection without requests for so long is closed; the next request opens another. */
 const maxIdleMs = 60_000
 
-export interface NodeWebSocketOptions {
+interface NodeWebSocketOptions {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
   readonly clock: Clock

@@ -1,6 +1,6 @@
 import type { WebSocket } from 'ws'
 
-export interface WebSocketOptions {
+interface WebSocketOptions {
   readonly headers?: Readonly<Record<string, string>>
   /** From the start of the connection to the end of the upgrade. */
   readonly handshakeTimeoutMs: number

@@ -27,7 +27,7 @@ export interface RequestOptions {
   readonly traceparent?: string | undefined
 }
 
-export interface LivenessProbe {
+interface LivenessProbe {
   readonly afterMs: number
   /** Called once when `afterMs` pass with few bytes or none; false means that the node is unresponsive, which ends the request. */
   isAlive(): Promise<boolean>

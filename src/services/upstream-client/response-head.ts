@@ -11,7 +11,7 @@ import { describeNetworkError, localLimitOf } from './network-errors.ts'
 import type { UpstreamSockets } from './socket-limit.ts'
 
 /** What the status and the headers of a response say about its body. */
-export interface ResponseHead {
+interface BodyHandling {
   /** The body is not worth reading. */
   readonly failure?: Failure
   /** The failure when the body is no JSON-RPC response, or ends early. */
@@ -29,7 +29,7 @@ interface HeadContext {
   readonly clock: Clock
 }
 
-export const readResponseHead = (status: number, headers: ResponseHeaders, context: HeadContext): ResponseHead => {
+export const readResponseHead = (status: number, headers: ResponseHeaders, context: HeadContext): BodyHandling => {
   const failure = statusFailure(status, headers, context)
   if (failure !== undefined) return mayCarryRpcError(status, headers) ? withFallbackFailure(failure, headers, context) : { failure }
   const body = readBodyHeaders(headers, context)
@@ -40,12 +40,12 @@ export const readResponseHead = (status: number, headers: ResponseHeaders, conte
 const mayCarryRpcError = (status: number, headers: ResponseHeaders): boolean =>
   status >= 500 && /^application\/json\b/i.test(String(headers['content-type']))
 
-const withFallbackFailure = (failure: Failure, headers: ResponseHeaders, context: HeadContext): ResponseHead => {
+const withFallbackFailure = (failure: Failure, headers: ResponseHeaders, context: HeadContext): BodyHandling => {
   const body = readBodyHeaders(headers, context)
   return body.failure === undefined ? { ...body, fallbackFailure: failure, discardsResult: true } : { failure }
 }
 
-const readBodyHeaders = (headers: ResponseHeaders, context: HeadContext): ResponseHead => {
+const readBodyHeaders = (headers: ResponseHeaders, context: HeadContext): BodyHandling => {
   const encoding = headers['content-encoding']
   if (encoding === undefined) return { contentLength: contentLengthOf(headers) }
   const name = String(encoding).trim().toLowerCase()

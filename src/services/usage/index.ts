@@ -16,13 +16,13 @@ export interface Usage {
   count(call: CountedCall): void
 }
 
-export interface UsageService extends Usage {
+interface UsageService extends Usage {
   start(): Promise<void>
   /** Reports what the store does not know yet. Safe without start(), and twice. */
   stop(): Promise<void>
 }
 
-export interface UsageOptions {
+interface UsageOptions {
   readonly log: Log
   /** The store drops older counts. */
   readonly retentionMs: number

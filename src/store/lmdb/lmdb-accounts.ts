@@ -14,9 +14,9 @@ export const lmdbAccountStore = (tables: LmdbTables, transactions: Transactions)
 }
 
 /** Runs `write` as one transaction that counts as a change. */
-type Change = <T>(write: () => T) => Promise<T>
+type RunWrite = <T>(write: () => T) => Promise<T>
 
-const accountRows = (tables: LmdbTables, change: Change) => {
+const accountRows = (tables: LmdbTables, change: RunWrite) => {
   const { accounts, accountIdsByName } = tables
   const account = (id: string | undefined) => (id ? accounts.get(id) : undefined)
   return {
@@ -49,7 +49,7 @@ const accountRows = (tables: LmdbTables, change: Change) => {
   } satisfies Partial<AccountStore>
 }
 
-const keyRows = (tables: LmdbTables, change: Change) => {
+const keyRows = (tables: LmdbTables, change: RunWrite) => {
   const { accounts, keys, keyHashesById, keyHashesByAccount } = tables
   const editKey = (id: string, edit: (row: KeyRow) => KeyRow) =>
     change(() => {

@@ -72,7 +72,7 @@ const resetDay = ({ meta, leased, leaseRecords, reportedUse, heartbeats }: LmdbT
   return { from, to }
 }
 
-export interface LmdbDayClock {
+interface LmdbDayClock {
   currentDay(): StoreDay & StoreTime
   /** currentDay(), recorded. */
   advanceDay(): StoreDay & StoreTime

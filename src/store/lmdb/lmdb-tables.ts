@@ -15,7 +15,7 @@ export type UsageRowKey = [hour: number, account: string, key: string, network: 
 export type UsageRowValue = readonly [calls: number, credits: number]
 
 /** The last usage report of a process. */
-export interface LastReport {
+interface LastReport {
   readonly seq: number
   readonly hour: number
   readonly isFinal?: boolean

@@ -138,7 +138,7 @@ export const findKeyRate = async (redis: RedisConnection): Promise<boolean> => {
 }
 
 /** Notifies of changes of accounts and keys, in this process and in all others. */
-export interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
+interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
   /** Identifies the messages of this process, which it need not receive. */
   readonly publisherId: string
   /** Notifies the subscribers in this process. */

@@ -9,14 +9,14 @@ const maxIgnoredBytes = 16_384
 const byteOf = { semicolon: 0x3b, a: 0x61, delete: 0x7f } as const
 
 /** What comes next. */
-type State = 'size' | 'extension' | 'sizeLf' | 'data' | 'dataCr' | 'dataLf' | 'lineStart' | 'trailer' | 'trailerLf' | 'endLf'
+type DecoderState = 'size' | 'extension' | 'sizeLf' | 'data' | 'dataCr' | 'dataLf' | 'lineStart' | 'trailer' | 'trailerLf' | 'endLf'
 
 /** Decodes the chunked transfer coding (RFC 9112, section 7.1). */
 export class ChunkedBody {
   isComplete = false
   /** Where the data ends that the last read() has found. */
   dataEnd = 0
-  #state: State = 'size'
+  #state: DecoderState = 'size'
   /** Of the current chunk. */
   #remainingBytes = 0
   #sizeDigits = 0
@@ -84,7 +84,7 @@ export class ChunkedBody {
     else throw new InvalidResponseError('HTTP_CHUNK_SIZE')
   }
 
-  #ignoreUntilCr(byte: number, next: State): void {
+  #ignoreUntilCr(byte: number, next: DecoderState): void {
     if (byte === ascii.carriageReturn) {
       this.#state = next
       return
@@ -95,7 +95,7 @@ export class ChunkedBody {
     if (isControl || this.#ignoredBytes > maxIgnoredBytes) throw new InvalidResponseError('HTTP_CHUNK')
   }
 
-  #expect(byte: number, expected: number, next: State): void {
+  #expect(byte: number, expected: number, next: DecoderState): void {
     if (byte !== expected) throw new InvalidResponseError('HTTP_CHUNK')
     this.#state = next
   }

@@ -11,7 +11,7 @@ const beginOfHead = 'HTTP/1.'
 const endOfHead = '\r\n\r\n'
 
 /** What a response consists of. */
-export type ResponseEvents = Pick<ResponseHandler, 'onHeaders' | 'onData'>
+type ResponseEvents = Pick<ResponseHandler, 'onHeaders' | 'onData'>
 
 /**
  * Reads the response to one POST from the bytes of a connection (RFC 9112). It is strict: what two parsers could read in two ways

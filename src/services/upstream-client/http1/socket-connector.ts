@@ -7,7 +7,7 @@ import { createCoalescingLookup } from '../coalescing-lookup.ts'
 import { noSocketLeft } from '../socket-limit.ts'
 import type { SocketLimit } from '../socket-limit.ts'
 
-export interface SocketEvents {
+interface SocketEvents {
   /** The connection is there, and encrypted if it is to be. */
   onOpen(): void
   /** The bytes are valid during the call only. */
