@@ -37,7 +37,7 @@ export interface UpstreamClient {
   disconnects(target: Target): number
 }
 
-interface UpstreamState {
+interface TargetState {
   readonly endpoint: Endpoint
   readonly concurrency: ConcurrencyLimit
 }
@@ -77,15 +77,9 @@ export const openUpstreamClient = (
     httpClient = withWebSockets(openHttpClient(clock, sockets.maxUpstreamSockets, implementation), clock),
   }: UpstreamClientOptions = {},
 ): SharedUpstreamClient => {
-  const states = new WeakMap<Target, UpstreamState>()
+  const states = new WeakMap<Target, TargetState>()
   const redactor = new SecretRedactor()
-  const newState = (target: Target): UpstreamState => {
-    const { url, ws, headers = {}, concurrency = Infinity } = target
-    redactor.add(url)
-    if (ws !== undefined) redactor.add(ws)
-    for (const value of Object.values(headers)) redactor.addHeader(value)
-    return { endpoint: parseEndpoint(url, target), concurrency: new ConcurrencyLimit(clock, concurrency) }
-  }
+  const newState = (target: Target): TargetState => newTargetState(target, redactor, clock)
   const decompressionLimits = newDecompressionLimits(clock)
   const requestIds = createRequestIds()
   const shared = { httpClient, clock, readTurns: new ReadTurns(), decompressionLimits, redactor, sockets }
@@ -128,6 +122,15 @@ export const openUpstreamClient = (
   return { ...withMemory(memory), withMemory, close: () => httpClient.close() }
 }
 
+/** Adds the secrets of the target to those that failures do not show. */
+const newTargetState = (target: Target, redactor: SecretRedactor, clock: Clock): TargetState => {
+  const { url, ws, headers = {}, concurrency = Infinity } = target
+  redactor.add(url)
+  if (ws !== undefined) redactor.add(ws)
+  for (const value of Object.values(headers)) redactor.addHeader(value)
+  return { endpoint: parseEndpoint(url, target), concurrency: new ConcurrencyLimit(clock, concurrency) }
+}
+
 const newDecompressionLimits = (clock: Clock) => ({
   zlib: new ConcurrencyLimit(clock, maxConcurrentZlib, Infinity),
   brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
@@ -154,7 +157,7 @@ interface PendingRequest {
   readonly request: Request
   readonly options: RequestOptions
   readonly deadline: RequestDeadline
-  readonly state: UpstreamState
+  readonly state: TargetState
   /** The limit that the request is held to. */
   readonly concurrency: ConcurrencyLimit | undefined
   /** The account that it counts for there. */

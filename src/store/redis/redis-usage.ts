@@ -1,7 +1,7 @@
 import { creditsByDay, totalsByHour } from '../lease-accounting.ts'
 import type { DayRecords, ReportedUse } from '../lease-accounting.ts'
 import { usageGroupKey } from '../usage-store.ts'
-import type { UsageCount, UsageStore } from '../usage-store.ts'
+import type { UsageCount, UsageReport, UsageStore } from '../usage-store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { parseIntegers, syncDayClock } from './redis-day-clock.ts'
@@ -10,34 +10,7 @@ import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-usage-scripts.ts'
 
 export const redisUsageStore = (redis: RedisConnection, dayClock: RedisDayClock): UsageStore => ({
-  async reportUsage({ process, seq, counts, retentionHours, isFinal = false }) {
-    await syncDayClock(redis, dayClock)
-    const use = creditsByDay(counts)
-    const hours = totalsByHour(counts)
-    const reply = await redis.runScript(
-      scripts.reportUsage,
-      [
-        redisKeys.lastReport(process),
-        redisKeys.reportingProcesses,
-        redisKeys.hoursOfAllAccounts,
-        ...counts.map(({ account, hour }) => redisKeys.usage(account, hour)),
-        ...hours.flatMap(({ account }) => [redisKeys.hoursOfAccount(account), redisKeys.hourTotals(account)]),
-        ...use.flatMap(({ account, day }) => [redisKeys.reportedUse(account, day), redisKeys.reportedDays(account)]),
-      ],
-      [
-        ...dayClock.scriptArgs(),
-        ...[seq, retentionHours, isFinal ? finalSuffix : '', process, counts.length, hours.length],
-        ...counts.flatMap(count => [usageGroupKey(count), count.calls, count.credits]),
-        ...hours.flatMap(({ account, hour, calls, credits }) => [account, hour, calls, credits]),
-        ...use.flatMap(({ day, credits }) => [day, credits]),
-      ],
-    )
-    // A smaller number would say that the store has lost reports, which would be counted twice then.
-    const [previousSeq] = parseIntegers(reply, 1, { hasMore: true }) as [number]
-    const [, ...expired] = reply as [number, ...string[]]
-    await Promise.all(expired.map(hour => dropHour(redis, hour)))
-    return previousSeq
-  },
+  reportUsage: report => storeReport(redis, dayClock, report),
   async usageCounts(account, from, to) {
     const hours = (await redis.sendCommand('ZRANGEBYSCORE', redisKeys.hoursOfAccount(account), String(from), `(${to}`)) as string[]
     const rows = await Promise.all(
@@ -57,6 +30,40 @@ export const redisUsageStore = (redis: RedisConnection, dayClock: RedisDayClock)
     })
   },
 })
+
+/** Returns the number of the process's report before this one. Hours that are over their retention are dropped with it. */
+const storeReport = async (
+  redis: RedisConnection,
+  dayClock: RedisDayClock,
+  { process, seq, counts, retentionHours, isFinal = false }: UsageReport,
+): Promise<number> => {
+  await syncDayClock(redis, dayClock)
+  const use = creditsByDay(counts)
+  const hours = totalsByHour(counts)
+  const reply = await redis.runScript(
+    scripts.reportUsage,
+    [
+      redisKeys.lastReport(process),
+      redisKeys.reportingProcesses,
+      redisKeys.hoursOfAllAccounts,
+      ...counts.map(({ account, hour }) => redisKeys.usage(account, hour)),
+      ...hours.flatMap(({ account }) => [redisKeys.hoursOfAccount(account), redisKeys.hourTotals(account)]),
+      ...use.flatMap(({ account, day }) => [redisKeys.reportedUse(account, day), redisKeys.reportedDays(account)]),
+    ],
+    [
+      ...dayClock.scriptArgs(),
+      ...[seq, retentionHours, isFinal ? finalSuffix : '', process, counts.length, hours.length],
+      ...counts.flatMap(count => [usageGroupKey(count), count.calls, count.credits]),
+      ...hours.flatMap(({ account, hour, calls, credits }) => [account, hour, calls, credits]),
+      ...use.flatMap(({ day, credits }) => [day, credits]),
+    ],
+  )
+  // A smaller number would say that the store has lost reports, which would be counted twice then.
+  const [previousSeq] = parseIntegers(reply, 1, { hasMore: true }) as [number]
+  const [, ...expired] = reply as [number, ...string[]]
+  await Promise.all(expired.map(hour => dropHour(redis, hour)))
+  return previousSeq
+}
 
 /** Behind the number of a process's last report. */
 const finalSuffix = ' final'
