@@ -36,8 +36,8 @@ export interface FuzzBytesResult {
   readonly sent: number
   /** Connections that did not close after their caller had left. */
   readonly hung: number
-  /** Connections that were refused, and bystanders that got no response: the gateway is gone, or blocked. */
-  readonly crashed: number
+  /** Connections and bystanders that were refused, and bystanders that got no response: the gateway is gone, blocked, or full. */
+  readonly refused: number
   /** Responses with the id or the result of another caller. */
   readonly crossed: number
 }
@@ -47,7 +47,7 @@ type Fault = Exclude<keyof FuzzBytesResult, 'sent'>
 /** Sends malformed HTTP requests and WebSocket frames, in pieces, cut off and reset, with well-formed calls of a bystander in between. */
 export async function runFuzzBytes(options: FuzzBytesOptions): Promise<FuzzBytesResult> {
   const { url, wsUrl, apiKey, seed, count, hungAfterMs = 15_000, log } = options
-  const counts = { sent: 0, hung: 0, crashed: 0, crossed: 0 }
+  const counts = { sent: 0, hung: 0, refused: 0, crossed: 0 }
   const record = (fault: Fault, detail: string): void => {
     counts[fault] += 1
     log(`${fault}: ${detail}`)
@@ -66,8 +66,10 @@ export async function runFuzzBytes(options: FuzzBytesOptions): Promise<FuzzBytes
   }
   const runBystander = async (number: number): Promise<void> => {
     const id = `bystander-${number}`
-    const message = await callBystander(url, apiKey, id, hungAfterMs).catch((error: Error) => record('crashed', `${id}: ${error.message}`))
-    if (message !== undefined && (message.id !== id || message.result !== result)) record('crossed', `${id} got ${JSON.stringify(message)}`)
+    const message = await callBystander(url, apiKey, id, hungAfterMs).catch((error: Error) => record('refused', `${id}: ${error.message}`))
+    if (message?.error !== undefined) record('refused', `${id}: ${JSON.stringify(message)}`)
+    else if (message !== undefined && (message.id !== id || message.result !== result))
+      record('crossed', `${id} got ${JSON.stringify(message)}`)
   }
   const { result } = await callBystander(url, apiKey, 'bystander', hungAfterMs)
   let nextNumber = 0
@@ -107,7 +109,7 @@ const exchange = async (
     received += chunk
   })
   socket.on('error', ({ code }: NodeJS.ErrnoException) => {
-    if (code === 'ECONNREFUSED') fault = 'crashed' // any other error is a reset
+    if (code === 'ECONNREFUSED') fault = 'refused' // any other error is a reset
   })
   const closed = new Promise<void>(resolve => socket.on('close', () => resolve()))
   const sent = random.chance(0.15) ? bytes.slice(0, random.integer(0, bytes.length)) : bytes
@@ -150,7 +152,7 @@ const fuzzBytes = async ({ seed, scale, log }: AttackOptions): Promise<readonly 
     return [
       { name: 'byte sequences', value: result.sent },
       mustBeZero('connections that did not close', result.hung),
-      mustBeZero('refused connections and bystanders', result.crashed),
+      mustBeZero('refused connections and bystanders', result.refused),
       mustBeZero("responses of another caller's", result.crossed),
       mustBeZero('errors in the log', gateway.log.filter(({ level }) => Number(level) >= 50).length),
       mustBeZero('bytes on stderr', gateway.stderr().length),

@@ -38,6 +38,8 @@ const limits = {
   batchTimeout: 9000,
   inFlight: 1000,
 }
+/** All connections of the fuzz test together reserve less, even where a slow machine answers none of them before the last has come. */
+const maxReservedBytes = 64 * 1024 * 1024
 let finishLookup = (): void => undefined
 const admit = ({ key }: Origin) => {
   if (key?.reveal() === 'looked-up') return new Promise<undefined>(resolve => (finishLookup = () => resolve(undefined)))
@@ -69,7 +71,7 @@ const services: RpcServices = {
   accessLog: fakeAccessLog,
   activeRequests: new ActiveRequests(),
   scheduler,
-  memoryBudget: new MemoryBudget(1 << 20),
+  memoryBudget: new MemoryBudget(maxReservedBytes),
   hintGc: () => undefined,
   sendSingleWrite: () => false,
   compressor: new ResponseCompressor(),
@@ -495,8 +497,10 @@ t.test(
 
 t.test('after malformed bytes no request is active, no memory is reserved, and nothing is logged', async t => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  const result = await runFuzzBytes({ url, wsUrl: url, apiKey: 'good', seed: 2, count: 400, log: line => t.comment(line) })
-  t.same(result, { sent: 400, hung: 0, crashed: 0, crossed: 0 })
+  const faults: string[] = []
+  const result = await runFuzzBytes({ url, wsUrl: url, apiKey: 'good', seed: 2, count: 400, log: fault => faults.push(fault) })
+  t.same(faults, [])
+  t.equal(result.sent, 400)
   await services.activeRequests.whenIdle()
   t.equal(services.memoryBudget.reservedBytes, 0)
   t.same(log.lines, [])
