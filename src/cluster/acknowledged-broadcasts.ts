@@ -1,7 +1,7 @@
 import type { HeightBroadcast, HeightListener } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { ackTimeoutMs } from './channel.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
+import { ackTimeoutMs } from './worker-messages.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 import { withTimeoutOr } from '../util/async.ts'
 
 /**

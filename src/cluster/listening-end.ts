@@ -1,7 +1,7 @@
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { WorkerChannel } from './channel.ts'
+import type { WorkerChannel } from './worker-messages.ts'
 
 /** Workers wait so long for one that is busy or stopped. */
 const maxWaitMs = 1000

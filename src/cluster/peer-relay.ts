@@ -3,7 +3,7 @@ import { newPeerName } from '../services/peers.ts'
 import type { PeerHandler, PeerReply, Peers } from '../services/peers.ts'
 import type { Json } from '../util/json.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { NetworkMessage, WorkerMessage, WorkerChannel } from './channel.ts'
+import type { NetworkMessage, WorkerMessage, WorkerChannel } from './worker-messages.ts'
 
 /** A request that has been passed on. */
 interface RelayedRequest {

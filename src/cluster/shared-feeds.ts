@@ -1,6 +1,6 @@
 import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
-import type { WorkerChannel, WorkerMessage, NetworkMessage } from './channel.ts'
+import type { WorkerChannel, WorkerMessage, NetworkMessage } from './worker-messages.ts'
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
 

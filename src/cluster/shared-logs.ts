@@ -3,7 +3,7 @@ import { accessLogSettingsOf, fileOf } from '../services/access-log.ts'
 import type { AccessLogConfig, AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import { LogFileError } from '../services/log.ts'
 import type { LogLevel, RootLog } from '../services/log.ts'
-import type { PrimaryMessage } from './channel.ts'
+import type { PrimaryMessage } from './worker-messages.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** The log level of the primary and of its workers. */

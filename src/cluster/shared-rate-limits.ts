@@ -4,7 +4,7 @@ import type { TokenRequest } from '../services/rate-limits.ts'
 import { RemoteRateLimits } from '../services/remote-rate-limits.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { PrimaryMessage, TakeTokens, WorkerChannel, WorkerMessage } from './channel.ts'
+import type { PrimaryMessage, TakeTokens, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** The buckets of all workers of a gateway, in its primary. */
 export class SharedRateLimits {

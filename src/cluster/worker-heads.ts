@@ -15,8 +15,8 @@ import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions 
 import { getOrCreate } from '../util/memoize.ts'
 import { singleFlight, withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { ackTimeoutMs, toRevealedTarget } from './channel.ts'
-import type { NetworkMessage, UpstreamsToTrack, WorkerMessage } from './channel.ts'
+import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
+import type { NetworkMessage, UpstreamsToTrack, WorkerMessage } from './worker-messages.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
 
 /** The primary is informed this often, at most, that calls come in. */

@@ -2,7 +2,7 @@ import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import type { NetworkMessage, WorkerMessage } from './channel.ts'
+import type { NetworkMessage, WorkerMessage } from './worker-messages.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import type { WorkerHeadsOptions } from './worker-heads.ts'
 import { WorkerPeers } from './peer-relay.ts'

@@ -2,7 +2,7 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { Log } from '../services/log.ts'
 import { Channel } from './channel.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './channel.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
 

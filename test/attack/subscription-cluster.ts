@@ -1,6 +1,6 @@
 import { Subscriptions } from '../../plugins/subscriptions/subscriptions.ts'
 import { Channel } from '../../src/cluster/channel.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/channel.ts'
+import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'
 import { PeerRelay, WorkerPeers } from '../../src/cluster/peer-relay.ts'
 import { Cancellation } from '../../src/plugin/call.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { formatMetrics } from '../../src/services/metrics.ts'
 import { ancestorAt } from '../support/model-chain.ts'
-import type { WorkerChannel } from '../../src/cluster/channel.ts'
+import type { WorkerChannel } from '../../src/cluster/worker-messages.ts'
 import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 

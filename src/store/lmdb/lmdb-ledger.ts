@@ -1,17 +1,16 @@
 import { kill, pid } from 'node:process'
-import type { Database, Key } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
-import { applyLeaseRequest, creditsByDay, emptyLeaseRecord, sumDay, totalsByHour } from '../lease-accounting.ts'
-import type { CountedCalls, DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
+import { applyLeaseRequest, emptyLeaseRecord, sumDay } from '../lease-accounting.ts'
+import type { DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
 import { StoreClock } from '../store-clock.ts'
 import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
 import type { BalanceStore, ClockRepair, DayBalance, LedgerStore, StoreDay } from '../store.ts'
-import type { UsageCount, UsageStore } from '../usage-store.ts'
 import { maxKeySuffix } from './lmdb-tables.ts'
-import type { LmdbTables, ProcessHeartbeat, UsageRowKey, UsageRowValue } from './lmdb-tables.ts'
+import type { LmdbTables, ProcessHeartbeat } from './lmdb-tables.ts'
+import { readCounts } from './lmdb-usage.ts'
 import type { Transactions } from './transactions.ts'
-import { dayMs, hourMs, hoursPerDay } from '../../util/dates.ts'
+import { dayMs, hoursPerDay } from '../../util/dates.ts'
 
 export const lmdbLedgerStore = (
   tables: LmdbTables,
@@ -153,85 +152,3 @@ const readDayBalance = (tables: LmdbTables, account: string, day: number, now: n
   leased: tables.leased.get([day, account]) ?? 0,
   ...sumDay(readDayRecords(tables, account, day), process => isProcessAlive(tables.heartbeats.get(process), now)),
 })
-
-export const lmdbUsageStore = (tables: LmdbTables, transactions: Transactions, { currentDay }: LmdbDayClock): UsageStore => ({
-  reportUsage: ({ process, seq, counts, retentionHours, isFinal = false }) =>
-    transactions.run(() => {
-      const { usage, hourTotals, lastReports } = tables
-      const lastReport = lastReports.get(process)
-      const previousSeq = lastReport?.seq ?? 0
-      if (seq <= previousSeq) return previousSeq
-      const hour = Math.floor(currentDay().now / hourMs)
-      for (const count of counts) addCount(usage, count)
-      for (const total of totalsByHour(counts)) addHourTotal(hourTotals, total)
-      addReportedUse(tables, process, counts)
-      dropOldCounts(usage, hour - retentionHours)
-      dropOldCounts(hourTotals, hour - retentionHours)
-      if (lastReport?.hour !== hour) dropOldReports(lastReports, hour - retentionHours)
-      lastReports.put(process, { seq, hour, ...(isFinal && { isFinal }) })
-      return previousSeq
-    }),
-  usageCounts: (account, from, to) => readCounts(tables, account, from, to),
-  hourTotals: (account, from, to) =>
-    Array.from({ length: to - from }, (_, i) => from + i).flatMap(hour => {
-      const total = tables.hourTotals.get([hour, account])
-      return total === undefined ? [] : [{ hour, calls: total[0], credits: total[1] }]
-    }),
-})
-
-const readCounts = ({ usage }: LmdbTables, account: string, from: number, to: number): readonly UsageCount[] => {
-  const found: UsageCount[] = []
-  for (let hour = firstHour(usage, from); hour < to; hour = firstHour(usage, hour + 1)) {
-    const range = usage.getRange({ start: [hour, account] as never, end: [hour, account, maxKeySuffix] as never })
-    for (const { key, value } of range) found.push(toUsageCount(key, value))
-  }
-  return found
-}
-
-/** The first hour with counts, from this hour on. */
-const firstHour = (usage: LmdbTables['usage'], from: number): number =>
-  [...usage.getKeys({ start: [from] as never, limit: 1 })][0]?.[0] ?? Infinity
-
-const addCount = (usage: LmdbTables['usage'], { calls, credits, ...of }: UsageCount): void => {
-  const row: UsageRowKey = [of.hour, of.account, of.key, of.network, of.method, of.outcome, of.forwarded ? 1 : 0]
-  const [knownCalls, knownCredits] = usage.get(row) ?? [0, 0]
-  usage.put(row, [knownCalls + calls, knownCredits + credits])
-}
-
-const addHourTotal = (hourTotals: LmdbTables['hourTotals'], { hour, account, calls, credits }: CountedCalls): void => {
-  const [knownCalls, knownCredits] = hourTotals.get([hour, account]) ?? [0, 0]
-  hourTotals.put([hour, account], [knownCalls + calls, knownCredits + credits])
-}
-
-const addReportedUse = ({ reportedUse }: LmdbTables, process: string, counts: readonly UsageCount[]): void => {
-  for (const { account, day, credits } of creditsByDay(counts)) {
-    reportedUse.put([day, account, process], (reportedUse.get([day, account, process]) ?? 0) + credits)
-  }
-}
-
-export const toUsageCount = (
-  [hour, account, key, network, method, outcome, forwarded]: UsageRowKey,
-  [calls, credits]: UsageRowValue,
-): UsageCount => ({
-  hour,
-  account,
-  key,
-  network,
-  method,
-  outcome,
-  forwarded: forwarded === 1,
-  calls,
-  credits,
-})
-
-/** Rows are dropped in one transaction, during which other processes cannot write. */
-const maxRowsPerDrop = 500
-
-const dropOldCounts = <RowKey extends Key>(table: Database<UsageRowValue, RowKey>, before: number): void => {
-  for (const row of [...table.getKeys({ end: [before] as never, limit: maxRowsPerDrop })]) table.remove(row)
-}
-
-/** A report that is older than the retention cannot be repeated any more. */
-const dropOldReports = (lastReports: LmdbTables['lastReports'], before: number): void => {
-  for (const { key, value } of [...lastReports.getRange()]) if (value.hour < before) lastReports.remove(key)
-}

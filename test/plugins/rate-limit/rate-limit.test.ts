@@ -1,7 +1,7 @@
 import t from 'tap'
 import rateLimit from '../../../plugins/rate-limit.ts'
 import { SharedRateLimits, WorkerRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
-import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/channel.ts'
+import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/worker-messages.ts'
 import type { CountedCall, MethodTable } from '../../../src/services/index.ts'
 import { TokenBuckets } from '../../../src/services/rate-limits.ts'
 import type { RateLimits } from '../../../src/services/rate-limits.ts'

@@ -1,0 +1,160 @@
+import type { ReloadProblem } from '../core/reloader.ts'
+import type { Json, Target } from '../plugin/call.ts'
+import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
+import type { AccessLogSettings } from '../services/access-log.ts'
+import type { LogLevel } from '../services/log.ts'
+import type { MetricFamily } from '../services/metrics.ts'
+import { revealHeaders } from '../services/upstream-client/endpoint.ts'
+import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
+
+/** A worker that does not acknowledge a message in time is not waited for. */
+export const ackTimeoutMs = 50
+
+/** The environment variable in which the primary gives its workers the RPC port: the configured port may be 0. */
+export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
+
+/** From a worker to the primary. */
+export type WorkerMessage =
+  /** It accepts calls. `configId` is that of its configuration. */
+  | { readonly kind: 'ready'; readonly configId: string }
+  /** Answers `prepareReload`: without problems the worker can commit. */
+  | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly ReloadProblem[] }
+  /** Answers `metrics`. */
+  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
+  /** Answers `accessLog` and `reopenAccessLog`; with a problem nothing has changed. */
+  | { readonly kind: 'accessLogSet'; readonly id: number; readonly problem?: string }
+  /** It sends calls to these upstreams, and needs their heads. */
+  | { readonly kind: 'track'; readonly network: string; readonly upstreams: UpstreamsToTrack }
+  | { readonly kind: 'untrack'; readonly network: string }
+  /** It is to stop, and holds new connections. To be answered with `listeningEnded`. */
+  | { readonly kind: 'endListening' }
+  /** Calls come in. */
+  | { readonly kind: 'activity'; readonly network: string }
+  /** An upstream has answered a caller that the tag names this block. */
+  | { readonly kind: 'reportTag'; readonly network: string; readonly upstream: string; readonly tag: FinalityTag; readonly block: number }
+  /** To be answered with `tokens`. */
+  | TakeTokens
+  /** To be answered with `synced`. */
+  | { readonly kind: 'sync'; readonly network: string; readonly id: number }
+  /** Calls wait for upstreams that are below the reported height. */
+  | { readonly kind: 'pollLagging'; readonly network: string }
+  /** An upstream has answered a greater height than the reported one to a caller: may the caller be given it? */
+  | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
+  /** Answers `height`: its callers are given no lower height any more. */
+  | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
+  /** A node may have accepted a transaction from one of its callers, or has gone back to an earlier block. */
+  | { readonly kind: 'transaction'; readonly network: string; readonly id: number; readonly isRewind?: boolean }
+  /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered with `feedStarted`. */
+  | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
+  | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
+  /** The name under which other workers find this one. */
+  | { readonly kind: 'joinPeers'; readonly network: string; readonly peer: string }
+  /** For the worker of this name; to be answered with `peerReply`. */
+  | { readonly kind: 'peerRequest'; readonly network: string; readonly peer: string; readonly id: number; readonly payload: Json }
+  | PeerReplyMessage
+  /** Answers `transaction`: its callers join no call that began before. */
+  | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
+
+/** What holds for all workers, those that are started later included. */
+export type WorkerSetting =
+  | { readonly kind: 'logLevel'; readonly level: LogLevel }
+  /** To be answered with `accessLogSet`. */
+  | { readonly kind: 'accessLog'; readonly id: number; readonly settings: AccessLogSettings }
+
+/** `most`: as many as the worker takes for later calls too. */
+export type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; readonly request: TokenRequest; readonly most: number }
+
+/** From the primary to a worker. A kind without a network concerns the whole process. */
+export type PrimaryMessage =
+  /** To be answered with `metrics`. */
+  | { readonly kind: 'metrics'; readonly id: number }
+  /** Read the files, whose configuration must have this id, and start what has changed beside what runs. */
+  | { readonly kind: 'prepareReload'; readonly id: number; readonly configId: string }
+  /** Serve what was prepared, or abandon it. */
+  | { readonly kind: 'endReload'; readonly id: number; readonly isCommitted: boolean }
+  /** Answers `takeTokens`: with none, there are enough after `waitMs`. */
+  | { readonly kind: 'tokens'; readonly id: number; readonly granted: number; readonly waitMs: number; readonly state: BucketState }
+  /** Still serves for `graceMs`, as Gateway.stop() does. */
+  | { readonly kind: 'stop'; readonly graceMs: number }
+  /** Answers `endListening`: the worker has all connections that it will get. */
+  | { readonly kind: 'listeningEnded' }
+  | WorkerSetting
+  /** The access log is to be opened anew under its name; to be answered with `accessLogSet`. */
+  | { readonly kind: 'reopenAccessLog'; readonly id: number }
+  /** The state of the chain, and the change of its recent blocks. */
+  | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
+  /** What was reported of `safe` and `finalized`. */
+  | { readonly kind: 'tags'; readonly network: string; readonly state: TagState }
+  /** The reported height; to be answered with `heightAck`. */
+  | { readonly kind: 'height'; readonly network: string; readonly height: number }
+  /** All workers have acknowledged this height: callers may be given it. */
+  | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
+  /** Answers `sync`: what had been reported when it came, even if an older message with it has been superseded. */
+  | {
+      readonly kind: 'synced'
+      readonly network: string
+      readonly id: number
+      readonly height: number
+      readonly transactions: number
+      readonly tags: TagState
+    }
+  /** Answers `reportHeight` with the height that the caller may be given. */
+  | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
+  /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
+  | { readonly kind: 'transaction'; readonly network: string; readonly count: number }
+  /** Answers `startFeed`: each later update follows, unless no upstream answers. */
+  | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
+  /** What the feed has published, in order. Without updates: the feed has ended, as some would be missing. */
+  | {
+      readonly kind: 'feedUpdates'
+      readonly network: string
+      readonly feed: FeedKind
+      readonly run: number
+      readonly updates?: PublishedUpdates
+    }
+  /** From another worker; to be answered with `peerReply`. */
+  | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
+  | PeerReplyMessage
+  /** Answers `transaction` of this id and of those before: every worker knows. */
+  | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
+
+/** What a feed has published; undefined is its end. */
+export type PublishedUpdates = readonly FeedUpdate[] | undefined
+
+/** Answers `peerRequest`. Without a payload: there is no such worker, or it has no answer. */
+interface PeerReplyMessage {
+  readonly kind: 'peerReply'
+  readonly network: string
+  readonly id: number
+  readonly payload?: Json
+}
+
+/** The part of PrimaryMessage that concerns one network. */
+export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
+
+/** The upstreams of a network, and what is needed to track them. */
+export interface UpstreamsToTrack {
+  readonly chainId: number
+  readonly blockTime: number
+  readonly maxLag?: number
+  readonly targets: readonly RevealedTarget[]
+}
+
+/** A target with its URLs and headers in plain text: only for messages between processes of one gateway. */
+export type RevealedTarget = Omit<Target, 'url' | 'ws' | 'headers'> & {
+  readonly url: string
+  readonly ws?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export const toRevealedTarget = ({ url, ws, headers, ...rest }: Target): RevealedTarget => ({
+  ...rest,
+  url: url.reveal(),
+  ...(headers && { headers: revealHeaders(headers) }),
+  ...(ws !== undefined && { ws: ws.reveal() }),
+})
+
+/** The primary's way to one worker. */
+export interface WorkerChannel {
+  send(message: PrimaryMessage): void
+}
