@@ -62,6 +62,39 @@ t.test('a message means the same whatever was parsed before it', async t => {
   )
 })
 
+t.test('a batch means the same when each of its requests has come before', async t => {
+  const generous = { depth: 8, batch: 5_000 }
+  const known = '{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[0,{}]}'
+  const batches = {
+    'of usual requests': [known, known.replace('1', '22')],
+    'without params': ['{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}', known],
+    'with further members': ['{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[],"chainId":1}', known],
+    'with what stands between requests within one': ['{"id":1,"params":["},{",{},{}]}', known],
+    'with numbers beyond those of JavaScript': ['{"id":9007199254740993,"params":[9007199254740993]}', known],
+    'with one that is as deep as a message may be': [`{"id":1,"params":${'['.repeat(7)}${']'.repeat(7)}}`, known],
+    'with one id that is no number': [known, known.replace('1', '01')],
+    'with too many values': Array<string>(1_100).fill(`{"id":1,"params":[${Array(39).fill(0).join()}]}`),
+    'with too many calls': Array<string>(5_001).fill('{"id":1}'),
+  }
+  for (const [name, requests] of Object.entries(batches)) {
+    const parse = createMessageParser(generous)
+    for (const text of [...requests.slice(0, 2), ...requests.slice(0, 2)]) parse(bytes(text))
+    for (const [opening, closing] of [
+      ['[', ']'],
+      ['[', ''],
+      ['[', '}'],
+      ['[', ',]'],
+      ['[', ']]'],
+      ['[', '] '],
+      ['[ ', ']'],
+      ['[{', ']'],
+    ] as const) {
+      const message = bytes(`${opening}${requests.join()}${closing}`)
+      t.strictSame(parse(message), createMessageParser(generous)(message), `${name}, between ${opening} and ${closing}`)
+    }
+  }
+})
+
 t.test('an escaped letter is read right after a name that is one backslash, which V8 14.6 mistakes it for', async t => {
   const parse = createMessageParser(limits)
   parse(bytes('{"id":1,"\\\\":0}'))
