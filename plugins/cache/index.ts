@@ -119,7 +119,7 @@ const createHandler = (levels: CacheLevels, services: Services): DirectHandler<'
     const { request } = call.context
     const methodCache = methodCaches.get(request.method)
     if (methodCache === undefined) return next(call)
-    if (methodCache.sends) return send(call, next, heads)
+    if (methodCache.sends) return send(call, next, { heads, changesNode: methodCache.changesNode })
     const requestKey = methodCache.keyOf(request.params)
     if (requestKey === undefined) return next(call)
     const variant = services.vary(call)
@@ -184,12 +184,14 @@ interface MethodCache {
   keyOf(params: readonly Json[]): string | undefined
   /** A call may change the state of the chain. */
   readonly sends: boolean
+  /** A call may change it at once, without a new block, as the tools of development nodes do. */
+  readonly changesNode: boolean
 }
 
 const createMethodCache = (name: string, method: Method | undefined, override: CachePolicy | undefined): MethodCache => {
   const policy = override ?? method?.cache ?? 'never'
   const keyOf = policy === 'never' ? () => undefined : cacheKeyFor(name, method?.blockParam)
-  return { policy, keyOf, sends: method?.idempotent === false }
+  return { policy, keyOf, sends: method?.idempotent === false, changesNode: method?.retryable === false }
 }
 
 /**
@@ -210,10 +212,14 @@ const lacksBlock = (params: readonly Json[], blockParam: number | undefined): bo
  * Passes on a call that may change the state of the chain. Its answer is delivered when no later call can join one that began
  * before. Only a refusal and a node's own error say that there is no transaction.
  */
-const send = async (call: Call<'request'>, next: DirectNext<'request'>, heads: Services['heads']): Promise<Reply> => {
+const send = async (
+  call: Call<'request'>,
+  next: DirectNext<'request'>,
+  { heads, changesNode }: { readonly heads: Services['heads']; readonly changesNode: boolean },
+): Promise<Reply> => {
   const reply = await next(call)
   const isRefused = isFailure(reply) && reply.fault !== 'upstream'
-  if (!isRefused) await heads.recordTransaction()
+  if (!isRefused) await heads.recordTransaction(changesNode)
   return reply
 }
 
@@ -229,7 +235,8 @@ const explainPolicy = (policy: CachePolicy): string =>
 
 const explanations: Readonly<Record<CachePolicy, string>> = {
   never: 'not cached: each call reaches a node',
-  latest: 'cached until there is a newer block',
-  block: 'cached as long as the block that the parameters name: until there is a newer block, and for good once it is final',
+  latest: 'cached until there is a newer block, for one poll interval at most',
+  block:
+    'cached as long as the block that the parameters name: until there is a newer block, for one poll interval at most, and for good once it is final',
   mined: 'cached as long as the block that the result names, and for good once it is final; `null` is not cached',
 }

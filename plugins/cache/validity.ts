@@ -25,7 +25,10 @@ type ValidityServices = Pick<Services, 'clock' | 'heads' | 'methods' | 'network'
 export class ReplyValidity {
   readonly #services: ValidityServices
   readonly #tooManyTtlMs: number
-  /** Of an answer that may change with the next block. */
+  /**
+   * Of an answer that may change with the next block. Not extended while polls confirm the head: the answer does not say which block it is
+   * from, and may be older than what the same URL answers a poll.
+   */
   readonly #latestTtlMs: number
   /**
    * Blocks come faster than polls, as on a development node that mines on demand: a transaction may be mined before the

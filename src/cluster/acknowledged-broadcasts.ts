@@ -1,7 +1,7 @@
 import type { HeightBroadcast, HeightListener } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { ackTimeoutMs } from './worker-messages.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { PrimaryMessage, TransactionCounts, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 import { withTimeoutOr } from '../util/async.ts'
 
 /**
@@ -152,15 +152,15 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
 export class TransactionBroadcast {
   readonly #network: string
   readonly #acknowledgments: Acknowledgments
-  #transactionCount = 0
+  #counts: TransactionCounts = { transactions: 0, nodeChanges: 0 }
 
   constructor(network: string, clock: Clock) {
     this.#network = network
     this.#acknowledgments = new Acknowledgments(clock)
   }
 
-  get transactionCount(): number {
-    return this.#transactionCount
+  get counts(): TransactionCounts {
+    return this.#counts
   }
 
   addWorker(worker: WorkerChannel): void {
@@ -177,10 +177,11 @@ export class TransactionBroadcast {
   }
 
   /** Resolves when every worker knows, and the sender has been sent `transactionShared`. */
-  async share(sender: WorkerChannel, id: number): Promise<void> {
-    const count = (this.#transactionCount += 1)
-    for (const worker of this.#acknowledgments.workers) worker.send({ kind: 'transaction', network: this.#network, count })
-    await this.#acknowledgments.whenAcknowledged(count)
+  async share(sender: WorkerChannel, id: number, changesNode: boolean): Promise<void> {
+    const counts = { transactions: this.#counts.transactions + 1, nodeChanges: this.#counts.nodeChanges + (changesNode ? 1 : 0) }
+    this.#counts = counts
+    for (const worker of this.#acknowledgments.workers) worker.send({ kind: 'transaction', network: this.#network, ...counts })
+    await this.#acknowledgments.whenAcknowledged(counts.transactions)
     sender.send({ kind: 'transactionShared', network: this.#network, id })
   }
 }

@@ -80,11 +80,16 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   }
 }
 
-/** The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both. */
+/**
+ * The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both,
+ * a transaction what either of them has changed.
+ */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
   if (older.kind === 'feedUpdates' && newer.kind === 'feedUpdates')
     return older.run === newer.run ? { ...newer, updates: joinUpdates(older.updates, newer.updates) } : newer
   if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
+  if (older.kind === 'transaction' && newer.kind === 'transaction' && 'id' in older && 'id' in newer)
+    return { ...newer, changesNode: older.changesNode || newer.changesNode, isRewind: older.isRewind || newer.isRewind }
   if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
   if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }
   return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }

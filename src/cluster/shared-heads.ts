@@ -202,11 +202,11 @@ class SharedNetworkHeads {
     for (const worker of this.workers) this.removeWorker(worker)
   }
 
-  async #shareTransaction(sender: WorkerChannel, { id, isRewind = false }: Extract<WorkerMessage, { kind: 'transaction' }>): Promise<void> {
+  async #shareTransaction(sender: WorkerChannel, message: Extract<WorkerMessage, { kind: 'transaction' }>): Promise<void> {
     // The workers are sent the lower height first. Senders are informed in order, so later ones wait too.
-    if (isRewind) this.#lastRewind = this.heads.recordRewind()
+    if (message.isRewind) this.#lastRewind = this.heads.recordRewind()
     await this.#lastRewind
-    await this.#transactionBroadcast.share(sender, id)
+    await this.#transactionBroadcast.share(sender, message.id, message.changesNode)
   }
 
   #broadcastTags(state: TagState): void {
@@ -214,8 +214,8 @@ class SharedNetworkHeads {
   }
 
   #sync(worker: WorkerChannel, id: number): void {
-    const [{ height }, { transactionCount: transactions }] = [this.#heightBroadcast, this.#transactionBroadcast]
-    worker.send({ kind: 'synced', network: this.#network, id, height, transactions, tags: this.heads.tags.state })
+    const [{ height }, { counts }] = [this.#heightBroadcast, this.#transactionBroadcast]
+    worker.send({ kind: 'synced', network: this.#network, id, height, ...counts, tags: this.heads.tags.state })
   }
 
   #publish(state: ChainState, recentBlocks: RecentBlocks): void {

@@ -17,6 +17,7 @@ import { singleFlight, withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
 import type { NetworkMessage, UpstreamsToTrack, WorkerMessage } from './worker-messages.ts'
+import { KnownTransactions } from './known-transactions.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
@@ -55,8 +56,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   #sharedHeight = 0
   #lastActivityAt = -Infinity
   #lastRequestId = 0
-  #transactionVersion = 0
-  #transactionCount = 0
+  readonly #transactions = new KnownTransactions(() => this.startHeadVersion())
   #tagsChangedAt = -Infinity
   /** When the last sync began that the primary has answered. */
   #syncedAt = -Infinity
@@ -132,17 +132,17 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   get transactionVersion(): number {
-    return this.#transactionVersion
+    return this.#transactions.version
   }
 
-  recordTransaction(): MaybePromise<void> {
-    this.#transactionVersion += 1
-    if (this.targets.length > 0) return this.#shareTransaction()
+  recordTransaction(changesNode = false): MaybePromise<void> {
+    this.#transactions.record(changesNode)
+    if (this.targets.length > 0) return this.#shareTransaction({ changesNode })
   }
 
   recordRewind(): MaybePromise<void> {
-    this.#transactionVersion += 1
-    if (this.targets.length > 0) return this.#shareTransaction(true)
+    this.#transactions.record()
+    if (this.targets.length > 0) return this.#shareTransaction({ isRewind: true })
   }
 
   pollLagging(): void {
@@ -177,14 +177,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
       case 'synced':
         this.#setTags(message.tags)
         if (message.height > this.state.reportedHeight) this.setReportedHeight(message.height)
-        // The primary counts from 0 again when the upstreams of a network change.
-        if (message.transactions !== this.#transactionCount) this.#transactionVersion += 1
-        this.#transactionCount = message.transactions
+        this.#transactions.setCounts(message)
         return this.#pendingSyncs.get(message.id)?.()
       case 'transaction':
-        this.#transactionVersion += 1
-        this.#transactionCount = message.count
-        return this.#options.send({ kind: 'transactionAck', network: message.network, count: message.count })
+        this.#transactions.record()
+        this.#transactions.setCounts(message)
+        return this.#options.send({ kind: 'transactionAck', network: message.network, count: message.transactions })
       case 'transactionShared':
         for (const [id, resolve] of this.#pendingTransactions) if (id <= message.id) resolve()
     }
@@ -225,11 +223,11 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return granted
   }
 
-  async #shareTransaction(isRewind = false): Promise<void> {
+  async #shareTransaction({ changesNode = false, isRewind = false }): Promise<void> {
     const { network, clock, send } = this.#options
     const id = (this.#lastRequestId += 1)
     const shared = new Promise<void>(resolve => this.#pendingTransactions.set(id, resolve))
-    send({ kind: 'transaction', network, id, ...(isRewind && { isRewind }) })
+    send({ kind: 'transaction', network, id, changesNode, isRewind })
     await withTimeoutOr(clock, isRewind ? maxRefreshMs : primaryTimeoutMs, shared, () => undefined)
     this.#pendingTransactions.delete(id)
   }

@@ -42,8 +42,8 @@ export type WorkerMessage =
   | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
   /** Answers `height`: its callers are given no lower height any more. */
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
-  /** A node may have accepted a transaction from one of its callers, or has gone back to an earlier block. */
-  | { readonly kind: 'transaction'; readonly network: string; readonly id: number; readonly isRewind?: boolean }
+  /** A node may have accepted a transaction from one of its callers, or has been changed, or taken back to an earlier block, by one. */
+  | (TransactionEffects & { readonly kind: 'transaction'; readonly network: string; readonly id: number })
   /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered with `feedStarted`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
@@ -90,18 +90,17 @@ export type PrimaryMessage =
   /** All workers have acknowledged this height: callers may be given it. */
   | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
   /** Answers `sync`: what had been reported when it came, even if an older message with it has been superseded. */
-  | {
+  | (TransactionCounts & {
       readonly kind: 'synced'
       readonly network: string
       readonly id: number
       readonly height: number
-      readonly transactions: number
       readonly tags: TagState
-    }
+    })
   /** Answers `reportHeight` with the height that the caller may be given. */
   | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
-  | { readonly kind: 'transaction'; readonly network: string; readonly count: number }
+  | (TransactionCounts & { readonly kind: 'transaction'; readonly network: string })
   /** Answers `startFeed`: each later update follows, unless no upstream answers. */
   | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
   /** What the feed has published, in order. Without updates: the feed has ended, as some would be missing. */
@@ -127,6 +126,21 @@ interface PeerReplyMessage {
   readonly network: string
   readonly id: number
   readonly payload?: Json
+}
+
+/** What callers of all workers have sent to the nodes of one network, as the primary counts it. */
+export interface TransactionCounts {
+  readonly transactions: number
+  /** The calls that may have changed the state of a node without a new block. */
+  readonly nodeChanges: number
+}
+
+/** What a call has done to a node, beside a transaction. */
+export interface TransactionEffects {
+  /** Its state may be another without a new block. */
+  readonly changesNode: boolean
+  /** It has gone back to an earlier block. */
+  readonly isRewind: boolean
 }
 
 /** The part of PrimaryMessage that concerns one network. */

@@ -47,6 +47,63 @@ t.test('a transaction that callers of one worker sent', async t => {
   })
 })
 
+t.test('a call that changes a node ends what every worker has cached about the newest block, before its sender is answered', async t => {
+  const { addWorker, deliverAll } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  await deliverAll()
+  const versions = () => [one, two].map(({ heads }) => heads.snapshot.headVersion)
+  const before = versions()
+  const send = async (changesNode: boolean) => {
+    let isAnswered = false
+    two.down.isPaused = true
+    const answered = Promise.resolve(one.heads.recordTransaction(changesNode)).then(() => (isAnswered = true))
+    await deliverAll()
+    t.notOk(isAnswered, 'the other worker does not know yet')
+    two.down.isPaused = false
+    await deliverAll()
+    await answered
+  }
+  await send(false)
+  t.same(versions(), before, 'a transaction changes no block')
+  await send(true)
+  for (const [i, version] of versions().entries()) t.ok(version > (before[i] ?? 0))
+})
+
+t.test('a worker that missed the message about a changed node learns of it before it answers from memory', async t => {
+  const { addWorker, deliverAll, clock } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  await deliverAll()
+  const { headVersion } = two.heads.snapshot
+  two.down.isPaused = true
+  const sent = one.heads.recordTransaction(true)
+  await deliverAll()
+  clock.advance(50)
+  await sent
+  t.ok(two.heads.mayLag)
+  two.down.isPaused = false
+  const synced = two.heads.sync()
+  await deliverAll()
+  t.ok(await synced)
+  t.ok(two.heads.snapshot.headVersion > headVersion)
+})
+
+t.test('of a transaction, a change and a rewind that wait in a full pipe none is lost', async t => {
+  const { addWorker, deliverAll, nodeOf, chain } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  one.heads.recordActivity()
+  await deliverAll()
+  const { headVersion } = two.heads.snapshot
+  for (const name of ['a', 'b']) nodeOf(name).head = ancestorAt(chain.tip, 80) ?? chain.tip
+  one.up.isPaused = true
+  const sent = [one.heads.recordTransaction(), one.heads.recordTransaction(), one.heads.recordTransaction()]
+  sent.push(one.heads.recordRewind(), one.heads.recordTransaction(true), one.heads.recordTransaction())
+  one.up.isPaused = false
+  await deliverAll()
+  await Promise.all(sent)
+  t.same([one.heads.snapshot.reportedHeight, two.heads.snapshot.reportedHeight], [80, 80])
+  t.ok(two.heads.snapshot.headVersion > headVersion + 1, 'for the lower height, and for the change')
+})
+
 t.test('a call that took the nodes back is answered when every worker has the lower height, and later transactions after it', async t => {
   const { addWorker, deliverAll, nodeOf, chain } = openCluster()
   const [one, two] = [addWorker(), addWorker()]

@@ -67,7 +67,7 @@ export abstract class CurrentChainState {
     for (const listener of this.#listeners) listener()
   }
 
-  /** What is cached about the newest block may be older than what was reported. */
+  /** What is cached about the newest block may be older than what was reported, or than a change of a node's state. */
   protected startHeadVersion(): void {
     this.#headVersion += 1
     this.snapshot = this.#createSnapshot()

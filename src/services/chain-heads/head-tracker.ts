@@ -14,6 +14,7 @@ import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
 import { TagTracker } from './reported-tags.ts'
 import { TrackedUpstreams, TrackingStack } from './tracked-upstreams.ts'
+import type { Tracking } from './tracked-upstreams.ts'
 import { UpstreamTracker } from './upstream-tracker.ts'
 import { UpstreamExclusions, upstreamStateOf } from './upstream-exclusions.ts'
 
@@ -102,8 +103,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 
-  recordTransaction(): void {
+  recordTransaction(changesNode = false): void {
     this.transactionVersion += 1
+    if (changesNode) this.startHeadVersion()
   }
 
   recordRewind(): Promise<void> {
@@ -246,5 +248,3 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#options.onChange?.(this.state, recentBlocks)
   }
 }
-
-type Tracking = { readonly targets: readonly Target[]; readonly maxLag: number }

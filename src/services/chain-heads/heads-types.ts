@@ -65,7 +65,7 @@ export interface UpstreamState {
 
 /** The chain at one moment, for calls. It never changes: take it before a request is sent, and check the response against it. */
 export interface ChainSnapshot {
-  /** Increases with every other head and every other reported height: responses that may change belong to one version. */
+  /** Increases with every other head, every other reported height and every change of a node's state: responses that may change belong to one version. */
   readonly headVersion: number
   /** Increases when finalized blocks are reverted, for example when a development chain is reset. */
   readonly finalityVersion: number
@@ -120,8 +120,11 @@ export interface Heads {
    * miss what the caller has just sent.
    */
   readonly transactionVersion: number
-  /** A node may have accepted a transaction. Resolves, and soon, once every worker knows. */
-  recordTransaction(): MaybePromise<void>
+  /**
+   * A node may have accepted a transaction. Resolves, and soon, once every worker knows. `changesNode`: the state of the node may be another
+   * without a new block, so that a new `headVersion` begins.
+   */
+  recordTransaction(changesNode?: boolean): MaybePromise<void>
   /**
    * A node has gone back to an earlier block, as a caller has asked. Resolves, and soon, once the upstreams have been asked for their
    * heads, with which the reported height goes back, and every worker knows.

@@ -3,6 +3,13 @@ import type { Signal, Target } from '../../plugin/call.ts'
 import { revealSecrets } from '../../plugin/secret.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
+/** What a pipeline has tracked. */
+export interface Tracking {
+  readonly targets: readonly Target[]
+  /** Blocks that the head of an upstream may lag. */
+  readonly maxLag: number
+}
+
 interface Entry {
   readonly upstream: UpstreamTracker
   /** Ends its requests. */

@@ -4,7 +4,7 @@ import { isJsonObject, parseHexQuantity } from '../../util/json.ts'
 
 /**
  * How long a result may be cached; an error, `null` and anything pending never are.
- * `never`: neither cached nor shared, each call reaches a node. `latest`: until there is a newer block.
+ * `never`: neither cached nor shared, each call reaches a node. `latest`: until there is a newer block, for one poll interval at most.
  * `block`: as long as the block that the parameters name. `mined`: as long as the block that the result names.
  */
 export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
@@ -38,7 +38,7 @@ export interface Method {
   readonly idempotent: boolean
   /** False when only a network that names the method offers it. */
   readonly offered?: boolean
-  /** False when the call is for one node only, such as a node that signs: it is never sent to a second one. */
+  /** False when the call is for one node only, which signs, or which it changes at once: it is never sent to a second one. */
   readonly retryable?: boolean
   /** The result depends on the state of a block, which nodes that are no archives have only for recent blocks. */
   readonly readsState?: boolean

@@ -58,7 +58,7 @@ const answer = {
 const defaultableFields = {
   cost: described('Credits of one call.', countSchema),
   cache: described(
-    'How long a result may be cached. `never`: not at all. `latest`: until there is a newer block. `block`: as long as the block that the ' +
+    'How long a result may be cached. `never`: not at all. `latest`: until there is a newer block, for one poll interval at most. `block`: as long as the block that the ' +
       'parameters name stays the same. `mined`: as long as the block that the result names stays the same.',
     { type: 'string', enum: ['never', 'latest', 'block', 'mined'] },
   ),
@@ -85,7 +85,7 @@ const method = {
     ),
     retryable: described(
       '`false`: sent to one node, once; neither retried on another node nor hedged. For methods that use the keys of a node, or change the ' +
-        'node itself.',
+        'node itself. With `idempotent: false`, a call also drops the answers from before it that may change.',
       booleanSchema,
     ),
     readsState: described(

@@ -9,11 +9,12 @@ import { call, post } from '../../support/rpc-client.ts'
 const chain = await startAnvilChain()
 const emitter = await deployEmitter(chain)
 await chain.request('anvil_mine', '0x64')
-const fastHost = 'fast.localhost'
+const [fastHost, toolsHost] = ['fast.localhost', 'tools.localhost']
 const deployment = createDeployment({
   networks: {
     devnet: { ...networkFile('devnet', [chain.url]), blockTime: '1s' },
     fast: { ...networkFile('fast', [chain.url]), hosts: [fastHost] },
+    tools: { ...networkFile('tools', [chain.url], { params: { offer: ['anvil_*', 'evm_*'] } }), hosts: [toolsHost], blockTime: '12s' },
   },
 })
 t.teardown(async () => {
@@ -94,6 +95,23 @@ t.test('where blocks come faster than polls, who sends a transaction reads its e
     while ((await chain.request('eth_getTransactionReceipt', hash)) === null);
     t.equal(await readNonce(), nonce + 1)
   }
+})
+
+t.test('who changes a development node through the gateway reads the change at once, however rarely blocks come', async t => {
+  const account = '0x00000000000000000000000000000000000000aa'
+  const resultOf = async (method: string, ...params: readonly unknown[]) => (await call(url, method, params, { host: toolsHost })).result
+  const balance = async () => Number(await resultOf('eth_getBalance', account, 'latest'))
+  t.equal(await balance(), 0)
+  const snapshot = await resultOf('evm_snapshot')
+  for (const wei of [1, 2, 3]) {
+    await resultOf('anvil_setBalance', account, `0x${wei}`)
+    t.equal(await balance(), wei, 'the head is the same block')
+  }
+  const height = Number(await resultOf('eth_blockNumber'))
+  await resultOf('evm_mine')
+  t.equal(Number(await resultOf('eth_blockNumber')), height + 1)
+  t.equal(await resultOf('evm_revert', snapshot), true)
+  t.equal(await balance(), 0)
 })
 
 t.test('answers about finalized blocks are cache hits, until the chain is reset', async t => {

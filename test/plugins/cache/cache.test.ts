@@ -37,6 +37,7 @@ const table = methods({
   eth_call: { cache: 'block' },
   eth_estimateGas: { cache: 'block', blockParam: 1 },
   eth_sendRawTransaction: { cache: 'never', idempotent: false },
+  anvil_setBalance: { cache: 'never', idempotent: false, retryable: false },
 })
 /** Heads that the test controls: node `a` is at the head, `b` behind; blocks up to 0x10 are finalized on `a`. */
 const createHeads = () => {
@@ -452,29 +453,36 @@ t.test('no call joins one that began before a transaction may have been accepted
   }
 })
 
-t.test('where blocks come faster than polls, an accepted transaction ends the answers from before that may change', async t => {
-  const network = { name: 'fast', chainId: 1, blockTime: 100 }
-  for (const [what, given, outcome, isAskedAgain] of [
-    ['an accepted transaction', { network }, fakeResult('0xhash'), true],
-    ['a transaction that the gateway refused', { network }, refuse('params'), false],
-    ['a transaction on a network that is polled more than once a block', {}, fakeResult('0xhash'), false],
-  ] as const) {
-    const { stage, request, requests } = openCache(given)
-    const slot = (address: string) => fakeCall('eth_getStorageAt', [address, '0x0', 'latest'])
-    const { promise, settle } = deferred<Reply>()
-    await request(slot('0xa'), fakeResult('0x1'))
-    const slow = stage.handle(slot('0xb'), () => promise)
-    await request(fakeCall('eth_sendRawTransaction', ['0x02']), outcome)
-    settle(fakeResult('0x1'))
-    await slow
-    for (const address of ['0xa', '0xb']) {
-      t.equal(valueOrErrorCode(await request(slot(address), fakeResult('0x2'))), isAskedAgain ? '0x2' : '0x1', `${what}, ${address}`)
+t.test(
+  'a call ends the answers from before that may change if it changes the node, or is a transaction where blocks come faster than polls',
+  async t => {
+    const network = { name: 'fast', chainId: 1, blockTime: 100 }
+    const [transaction, change] = [fakeCall('eth_sendRawTransaction', ['0x02']), fakeCall('anvil_setBalance', ['0xa', '0x1'])]
+    for (const [what, sent, given, outcome, isAskedAgain] of [
+      ['an accepted transaction', transaction, { network }, fakeResult('0xhash'), true],
+      ['a transaction that the gateway refused', transaction, { network }, refuse('params'), false],
+      ['a transaction on a network that is polled more than once a block', transaction, {}, fakeResult('0xhash'), false],
+      ['a change of the node', change, {}, fakeResult(null), true],
+      ['a change that may have been made, as the node failed after it got the call', change, {}, refuse('unavailable'), true],
+      ['a change that the gateway refused', change, {}, refuse('params'), false],
+    ] as const) {
+      const { stage, request, requests } = openCache(given)
+      const slot = (address: string) => fakeCall('eth_getStorageAt', [address, '0x0', 'latest'])
+      const { promise, settle } = deferred<Reply>()
+      await request(slot('0xa'), fakeResult('0x1'))
+      const slow = stage.handle(slot('0xb'), () => promise)
+      await request(sent, outcome)
+      settle(fakeResult('0x1'))
+      await slow
+      for (const address of ['0xa', '0xb']) {
+        t.equal(valueOrErrorCode(await request(slot(address), fakeResult('0x2'))), isAskedAgain ? '0x2' : '0x1', `${what}, ${address}`)
+      }
+      const asked = requests()
+      await request(slot('0xa'))
+      t.equal(requests(), asked, 'an answer from after the transaction is cached')
     }
-    const asked = requests()
-    await request(slot('0xa'))
-    t.equal(requests(), asked, 'an answer from after the transaction is cached')
-  }
-})
+  },
+)
 
 t.test('callers for whom the answer may differ never share it', async t => {
   let variant = 'a'
