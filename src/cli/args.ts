@@ -79,9 +79,15 @@ export const readList = (name: string, text: string | undefined): readonly strin
 export const readCredits = (text: string | undefined, removeKeyword: string): number | null | undefined => {
   if (text === undefined) return undefined
   if (text === removeKeyword) return null
-  const credits = Number(text)
-  if (/^\d+$/.test(text) && Number.isSafeInteger(credits) && credits > 0) return credits
+  const credits = parsePositiveInteger(text)
+  if (credits !== undefined) return credits
   throw new UsageError(`--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${removeKeyword}\`, not "${text}"`)
+}
+
+/** Undefined for any other text. */
+export const parsePositiveInteger = (text: string): number | undefined => {
+  const number = /^\d+$/.test(text) ? Number(text) : 0
+  return Number.isSafeInteger(number) && number > 0 ? number : undefined
 }
 
 export const formatHint = (text: string | undefined): string => (text === undefined ? '' : `; ${text}`)

@@ -4,7 +4,7 @@ import { declaredMethodNames } from '../config/method-tables.ts'
 import type { KeyChange } from '../store/store.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
-import { formatAlternatives, formatHint, readCredits, readList, storeOptions } from './args.ts'
+import { formatAlternatives, formatHint, parsePositiveInteger, readCredits, readList, storeOptions } from './args.ts'
 import { UsageError } from './command.ts'
 import { CommandError } from './store-context.ts'
 
@@ -96,8 +96,8 @@ const readRate = ({ rate: text, burst }: KeyOptionValues): Pick<KeyChange, 'rate
 }
 
 const readBurst = (text: string): number => {
-  const burst = Number(text)
-  if (/^\d+$/.test(text) && Number.isSafeInteger(burst) && burst > 0) return burst
+  const burst = parsePositiveInteger(text)
+  if (burst !== undefined) return burst
   throw new UsageError(`--burst must be an integer greater than 0, not "${text}"`)
 }
 

@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, statSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { relative } from 'node:path'
 
 /** The names of all files in a directory, sorted; none when it cannot be read. */
@@ -25,8 +25,6 @@ const directoryErrorMessages: Readonly<Record<string, string>> = {
   ELOOP: 'the symbolic links of this directory form a loop',
   EACCES: 'the directory cannot be read: permission denied',
 }
-
-export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 /** The names of the YAML files in a directory, without `.yaml`. */
 export const yamlBaseNames = (dir: string): readonly string[] =>

@@ -1,5 +1,6 @@
 import { isSubnet } from '../util/address-set.ts'
 import { isJsonObject } from '../util/json.ts'
+import type { Path } from '../util/json.ts'
 import { isHostPort, isReusePortSupported, parseAddress } from './addresses.ts'
 import { defaultRpcAddress } from './gateway-schema.ts'
 import type { Problem } from './problem.ts'
@@ -51,16 +52,19 @@ const optionsNeedListener: GatewayRule = source =>
       ),
   )
 
-const validTrustedProxies: GatewayRule = source => {
-  const path = ['listen', 'trustedProxies']
+/** A problem for each item of the list at the path that is neither an address nor a subnet. */
+export const subnetListProblems = (source: YamlFile, path: Path, itemName: string, hint: string): readonly Problem[] => {
   const list = source.valueAt(path)
   return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
     const text = source.textAt([...path, index])
     if (text === undefined || isSubnet(text)) return []
-    const message = `a trusted proxy must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
-    return [source.problemAt([...path, index], message, 'for example 10.0.0.7, 10.0.0.0/8 or 2001:db8::/32')]
+    const message = `${itemName} must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
+    return [source.problemAt([...path, index], message, hint)]
   })
 }
+
+const validTrustedProxies: GatewayRule = source =>
+  subnetListProblems(source, ['listen', 'trustedProxies'], 'a trusted proxy', 'for example 10.0.0.7, 10.0.0.0/8 or 2001:db8::/32')
 
 const proxyProtocolNeedsProxies: GatewayRule = source => {
   const path = ['listen', 'proxyProtocol']

@@ -1,7 +1,7 @@
 import { isJsonObject } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
-import { isSubnet } from '../util/address-set.ts'
 import { parseDuration } from './formats.ts'
+import { subnetListProblems } from './listen-rules.ts'
 import { browserUrlPattern } from './portal-schema.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -101,16 +101,8 @@ const secretProblems = (source: YamlFile): readonly Problem[] =>
     ? [source.problemAtKey(['portal', 'previousSecret'], 'portal.previousSecret has no effect without portal.secret', 'name it secret')]
     : []
 
-const webhookAddressProblems = (source: YamlFile): readonly Problem[] => {
-  const path = ['portal', 'webhooks', 'allow']
-  const list = source.valueAt(path)
-  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
-    const text = source.textAt([...path, index])
-    if (text === undefined || isSubnet(text)) return []
-    const message = `an address of webhooks must be an IP address or a subnet, not ${source.describeValueAt([...path, index])}`
-    return [source.problemAt([...path, index], message, 'for example 10.0.0.7, 10.0.0.0/8 or fd00::/8')]
-  })
-}
+const webhookAddressProblems = (source: YamlFile): readonly Problem[] =>
+  subnetListProblems(source, ['portal', 'webhooks', 'allow'], 'an address of webhooks', 'for example 10.0.0.7, 10.0.0.0/8 or fd00::/8')
 
 const usageWebhookProblems = (source: YamlFile): readonly Problem[] => [
   ...usageWebhookUrlProblems(source),

@@ -1,3 +1,5 @@
+import { escapeRegExp } from '../util/name-pattern.ts'
+
 /** The environment variables. */
 export type Env = Readonly<Record<string, string | undefined>>
 
@@ -91,6 +93,6 @@ const asterisks = (text: string): string => text.replace(/\$\{[^}]*\}|[^/@]/g, f
 
 /** Values of one or two characters are masked only as whole words: they would occur in most words. */
 const occurrencesOf = (text: string): RegExp => {
-  const literal = text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  const literal = escapeRegExp(text)
   return new RegExp(text.length > 2 ? literal : `(?<!\\w)${literal}(?!\\w)`, 'g')
 }

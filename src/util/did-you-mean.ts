@@ -15,7 +15,7 @@ export const didYouMean = (word: string, words: Iterable<string>): string | unde
 
 export const formatSuggestion = (meant: string | undefined): string | undefined => meant && `did you mean \`${meant}\`?`
 
-/** Edits between two words: insert, delete, replace, or swap two neighbours. */
+/** Edits between two words: insert, delete, replace, or swap two neighbors. */
 const editDistance = (a: string, b: string): number => {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]
   const at = (i: number, j: number): number => rows[i]?.[j] ?? Infinity

@@ -6,17 +6,17 @@ import { dirname } from 'node:path'
  * 20 would not return where a file system has no place for folders, such as /proc: it repeats a mkdir() that fails with ENOENT.
  */
 export const createFolder = (path: string, mode = 0o777): void => {
-  if (isFolder(path)) return
+  if (isDirectory(path)) return
   createFolder(dirname(path), mode)
   try {
     mkdirSync(path, { mode })
   } catch (cause) {
-    if (isFolder(path)) return // another process has created it meanwhile
+    if (isDirectory(path)) return // another process has created it meanwhile
     throw new Error(describeFailure(path, cause as NodeJS.ErrnoException), { cause })
   }
 }
 
-const isFolder = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
+export const isDirectory = (path: string): boolean => existsSync(path) && statSync(path).isDirectory()
 
 const describeFailure = (path: string, { code, message }: NodeJS.ErrnoException): string => {
   if (code === 'EEXIST') return `${path} is a file, not a folder`

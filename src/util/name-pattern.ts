@@ -6,6 +6,7 @@ export const createNameMatcher = (patterns: readonly string[]): ((name: string) 
 }
 
 /** Repeated `*` are one, so that no pattern takes long to match. */
-const toExpression = (pattern: string): RegExp => new RegExp(`^${pattern.split(/\*+/).map(escapeText).join('.*')}$`, 's')
+const toExpression = (pattern: string): RegExp => new RegExp(`^${pattern.split(/\*+/).map(escapeRegExp).join('.*')}$`, 's')
 
-const escapeText = (text: string): string => text.replace(/[\\^$.|?+()[\]{}]/g, '\\$&')
+/** A regular expression that matches just this text. */
+export const escapeRegExp = (text: string): string => text.replace(/[\\^$.|?+()[\]{}]/g, '\\$&')

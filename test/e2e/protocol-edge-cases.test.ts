@@ -275,7 +275,7 @@ const openHalf = () => {
   return net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
 }
 
-t.test('a caller that closes its side before the response has left: its calls are cancelled, and it gets nothing', async t => {
+t.test('a caller that closes its side before the response has left: its calls are canceled, and it gets nothing', async t => {
   node.setResponse('eth_syncing', 'hang')
   const callText = '{"jsonrpc":"2.0","id":1,"method":"eth_syncing"}'
   const posted = requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${callText.length}`], callText)

@@ -676,7 +676,7 @@ t.test('while the account of a caller has used its share of the time', async t =
     await waitUntil(() => !socket.isPaused)
   })
 
-  t.test('messages of a caller who leaves are not handled, and its calls are cancelled in its turn', async t => {
+  t.test('messages of a caller who leaves are not handled, and its calls are canceled in its turn', async t => {
     const { caller, closed, scheduler, calls, memoryBudget, socket } = await openHeld(t)
     caller.send(message)
     await waitUntil(() => scheduler.waiting.length === 1)

@@ -203,7 +203,7 @@ t.test('while a response is under way', async t => {
   }
 
   for (const code of [1000, 1007, 1009]) {
-    t.test(`a caller that closes with ${code} gets no error and no more of the response, and its calls are cancelled`, async t => {
+    t.test(`a caller that closes with ${code} gets no error and no more of the response, and its calls are canceled`, async t => {
       const { caller, messages, closed, memoryBudget, network } = await openWithPendingResponse(t)
       caller.close(code)
       while (memoryBudget.reservedBytes > 0) await wait(1)

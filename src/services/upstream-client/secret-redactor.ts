@@ -3,6 +3,7 @@ import type { Json } from '../../plugin/call.ts'
 import type { RpcError } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { ExactNumber, isJsonArray } from '../../util/json.ts'
+import { escapeRegExp } from '../../util/name-pattern.ts'
 
 const redaction = '***'
 
@@ -35,7 +36,7 @@ export class SecretRedactor {
     if (this.#sources.has(source)) return
     this.#sources.add(source)
     const texts = secretsIn(source).flatMap(encodingsOf)
-    const added = texts.map(text => [text.toLowerCase(), new RegExp(escapePattern(text), 'gi')] as const)
+    const added = texts.map(text => [text.toLowerCase(), new RegExp(escapeRegExp(text), 'gi')] as const)
     this.#patterns = new Map([...this.#patterns, ...added].sort(([a], [b]) => b.length - a.length))
   }
 
@@ -122,5 +123,3 @@ const base64CoreOf = (bytes: Buffer, offset: number): readonly string[] => {
   const core = encoded.slice(start, Math.floor(((offset + bytes.length) * 8) / 6))
   return core.length >= minBase64Chars ? [core] : []
 }
-
-const escapePattern = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&')

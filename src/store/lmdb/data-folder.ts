@@ -66,7 +66,7 @@ const prepareFiles = async (path: string): Promise<void> => {
     throw new StoreError(`cannot create the store in ${path}: ${(cause as Error).message}${roomHint(cause)}`, { cause })
   }
   if (found?.isFile() && (found.mode & 0o077) !== 0) {
-    // Another owner keeps the rights that he gave.
+    // Fails where another user owns the file: its rights stay as they are.
     await chmod(data, 0o600).catch(() => undefined)
   }
 }
