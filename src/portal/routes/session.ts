@@ -1,5 +1,5 @@
 import { ApiError } from '../api-errors.ts'
-import { confirmEmail } from '../email-verification.ts'
+import { confirmEmail } from '../email-confirmation.ts'
 import { createSignInToken, emailPattern, findPersonByEmail, signInLinkTtlMs, signInUrl, useSignInToken } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'

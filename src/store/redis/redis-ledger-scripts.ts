@@ -38,27 +38,26 @@ end
 `
 
 /**
- * applyLeaseRequest() on the day of one account. A LeaseRequest has other names for `need` (minCredits), `want`
- * (desiredCredits), `share` (shareDivisor) and `told` (counters.granted).
- * KEYS: ledgerDay, ledgerDays, latestLedgerDay. ARGV from 4: process, seq, day, need, want, limit, share; granted, returned, used, or
- * three empty texts. Returns today, endsIn, granted, returned, used, what is left of the limit, and seq.
+ * applyLeaseRequest() on the day of one account, with its names.
+ * KEYS: ledgerDay, ledgerDays, latestLedgerDay. ARGV from 4: process, seq, day, minCredits, desiredCredits, limit, shareDivisor; granted,
+ * returned and used of the counters, or three empty texts. Returns today, endsIn, granted, returned, used, what remains of the limit, and seq.
  */
 export const requestLease = script(`${readDay}${retainDay}
 local process, seq, day = 'p:' .. ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
-local need, want, limit, share = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
+local minCredits, desiredCredits, limit, shareDivisor = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10])
 local row = redis.call('HMGET', KEYS[1], 'leased', process)
 local leased = tonumber(row[1] or 0)
-local granted, returned, used, last = string.match(row[2] or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
-granted, returned, used, last = tonumber(granted), tonumber(returned), tonumber(used), tonumber(last)
-if seq > last then
-  local told = tonumber(ARGV[11]) or returned + used
-  local heals, returns = math.max(granted, told), math.max(returned, tonumber(ARGV[12]) or 0)
-  leased = leased + (heals - granted) - (returns - returned)
-  local left, unseen, grant = limit - leased, heals - told, 0
-  if day == today and want > unseen and need - unseen <= left then
-    grant = math.max(0, need - unseen, math.min(want - unseen, math.floor(left / share)))
+local granted, returned, used, lastSeq = string.match(row[2] or '0 0 0 0', '^(%d+) (%d+) (%d+) (%d+)$')
+granted, returned, used, lastSeq = tonumber(granted), tonumber(returned), tonumber(used), tonumber(lastSeq)
+if seq > lastSeq then
+  local seenGranted = tonumber(ARGV[11]) or returned + used
+  local allGranted, allReturned = math.max(granted, seenGranted), math.max(returned, tonumber(ARGV[12]) or 0)
+  leased = leased + (allGranted - granted) - (allReturned - returned)
+  local remaining, unseenGrant, grant = limit - leased, allGranted - seenGranted, 0
+  if day == today and desiredCredits > unseenGrant and minCredits - unseenGrant <= remaining then
+    grant = math.max(0, minCredits - unseenGrant, math.min(desiredCredits - unseenGrant, math.floor(remaining / shareDivisor)))
   end
-  leased, granted, returned, used = leased + grant, heals + grant, returns, tonumber(ARGV[13]) or used
+  leased, granted, returned, used = leased + grant, allGranted + grant, allReturned, tonumber(ARGV[13]) or used
   local entry = text(granted) .. ' ' .. text(returned) .. ' ' .. text(used) .. ' ' .. text(seq)
   redis.call('HSET', KEYS[1], 'leased', text(leased), process, entry)
   local latest = redis.call('GET', KEYS[3])

@@ -10,8 +10,8 @@ import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
 import { useSubmit } from '../use-submit.ts'
-import { session } from './operator-api.ts'
-import type { AccountKey, AccountWithBalance, Plan } from './operator-api.ts'
+import { session } from './operator-responses.ts'
+import type { AccountKey, AccountWithBalance, Plan } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts

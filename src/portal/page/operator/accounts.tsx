@@ -7,7 +7,7 @@ import { request } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import type { AccountPage, AccountRow, Plan } from './operator-api.ts'
+import type { AccountPage, AccountRow, Plan } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts

@@ -7,7 +7,7 @@ import { formatTime } from '../format.ts'
 import { get } from '../request.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import type { Change, ChangePage } from './operator-api.ts'
+import type { Change, ChangePage } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.audit

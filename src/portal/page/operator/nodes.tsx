@@ -3,7 +3,7 @@ import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import type { Nodes as NodesReport, Upstream } from './operator-api.ts'
+import type { Nodes as NodesReport, Upstream } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.nodes

@@ -5,7 +5,7 @@ import { saveCsv, saveJson } from '../download.ts'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 import { useRequest } from '../use-request.ts'
-import type { TrafficGroup, Traffic as TrafficReport } from './operator-api.ts'
+import type { TrafficGroup, Traffic as TrafficReport } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.traffic

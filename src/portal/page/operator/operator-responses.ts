@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import type { Account, Key } from '../api.ts'
 import { onSignedOut } from '../request.ts'
 
-// The operator's API: /api/v1/openapi.json on the admin listener describes it.
+// What the API for operators responds: /api/v1/openapi.json on the admin listener describes it.
 
 export interface OperatorSession {
   readonly by: 'token' | 'session'
