@@ -36,7 +36,8 @@ import { createTagSender } from './replace-finality-tags.ts'
 import { normalizeError } from './normalize-error.ts'
 import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'
-import type { RequestLimits } from './split-logs/index.ts'
+import { requestBlocks } from './limit-blocks.ts'
+import type { RequestLimits } from './query-deadline.ts'
 
 /** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
@@ -97,9 +98,12 @@ export default definePlugin({
       const rate = rateOf(target, services)
       const sendRequest = rate === undefined ? requestOnce(call, method) : withinRate(requestOnce(call, method), rate, target, clock)
       const send = (tagged: Request): Promise<Reply> => {
-        if (method?.splittable !== true) return sendRequest(tagged, limits)
-        const query = { request: tagged, target, limits, maxResults: method.maxResults ?? Infinity, sendRequest }
-        return requestLogs(query, { clock, results, heads, maxChunks }, paramLimited)
+        const { splittable = false, maxBlocks, maxResults = Infinity, blockParam = 0 } = method ?? {}
+        if (!splittable && maxBlocks === undefined) return sendRequest(tagged, limits)
+        const query = { request: tagged, target, limits, sendRequest }
+        return maxBlocks === undefined
+          ? requestLogs({ ...query, maxResults }, { clock, results, heads, maxChunks }, paramLimited)
+          : requestBlocks({ ...query, filterParam: blockParam, maxBlocks }, { clock, results })
       }
       const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
       return reportResult(reply, call.context, method, services)
@@ -148,9 +152,10 @@ const explainLimits = (
 ): Explanation => {
   const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
   const maxResults = method?.maxResults === undefined ? '' : ` and ${method.maxResults} results`
+  const maxBlocks = method?.maxBlocks === undefined ? '' : ` about at most ${method.maxBlocks} blocks`
   const chunks = `split into at most ${maxChunks} chunks for a node with maxRange or maxParams`
   return {
-    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}`, ...(method?.splittable === true ? [chunks] : [])],
+    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}${maxBlocks}`, ...(method?.splittable === true ? [chunks] : [])],
   }
 }
 

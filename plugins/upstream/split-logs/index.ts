@@ -1,5 +1,8 @@
-import { Cancellation, copyReply, isFailure, onAbort, refuse, resultMemoryOf, toHexQuantity } from '../../../src/plugin/plugin.ts'
-import type { Clock, Failure, Heads, Json, Reply, Request, RequestOptions, Results, Target } from '../../../src/plugin/plugin.ts'
+import { copyReply, isFailure, refuse, resultMemoryOf, toHexQuantity } from '../../../src/plugin/plugin.ts'
+import type { Clock, Failure, Heads, Json, Reply, Results, Target } from '../../../src/plugin/plugin.ts'
+import { rangeTooWide, tooManyBlocks } from '../limit-blocks.ts'
+import { openDeadline } from '../query-deadline.ts'
+import type { NodeQuery } from '../query-deadline.ts'
 import { suggestRangeOfChunks } from '../too-many-results.ts'
 import { fetchChunks, mergeChunks } from './fetch-chunks.ts'
 import type { FetchedChunks } from './fetch-chunks.ts'
@@ -17,18 +20,10 @@ import {
 } from './split-filter.ts'
 import type { ChunkGroup, FilterParam, ResolvedBlockRange, SendRequest } from './split-filter.ts'
 
-export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
-
 /** A query for logs, and its node. */
-interface LogsQuery {
-  readonly request: Request
-  readonly target: Target
-  /** For the query as a whole, however many chunks it has. */
-  readonly limits: RequestLimits
+interface LogsQuery extends NodeQuery {
   /** Most logs, for the query as a whole. */
   readonly maxResults: number
-  /** Sends one request to the node; the reply is normalized. */
-  sendRequest(request: Request, limits: RequestLimits): Promise<Reply>
 }
 
 interface SplitServices {
@@ -95,24 +90,6 @@ const mayNeedChunks = (filter: FilterParam, target: Target): boolean => {
   return from === undefined || to === undefined || to - from >= BigInt(target.maxRange)
 }
 
-/** Sends requests within what is left of the query's time, until the caller disconnects or the query is canceled. */
-const openDeadline = ({ sendRequest, limits, target }: LogsQuery, clock: Clock): { readonly sendRequest: SendRequest; cancel(): void } => {
-  const cancellation = new Cancellation()
-  const deadlineAt = clock.monotonic() + limits.timeoutMs
-  const stopListening = onAbort(limits.signal, () => cancellation.abort())
-  return {
-    async sendRequest(request) {
-      const timeoutMs = deadlineAt - clock.monotonic()
-      if (timeoutMs <= 0) return refuse('timeout', { source: target.source, upstream: target.name })
-      return sendRequest(request, { ...limits, timeoutMs, signal: cancellation })
-    },
-    cancel() {
-      stopListening()
-      cancellation.abort()
-    },
-  }
-}
-
 interface SplitQuery extends Omit<LogsQuery, 'sendRequest'> {
   readonly filter: FilterParam
   readonly sendRequest: SendRequest
@@ -122,34 +99,26 @@ interface SplitQuery extends Omit<LogsQuery, 'sendRequest'> {
 const splitAndMerge = async (query: SplitQuery, { results, heads, maxChunks }: SplitServices): Promise<Reply> => {
   const { filter, target, request, sendRequest } = query
   const listChunks = countListChunks(filter, target)
-  if (listChunks > maxChunks) return rangeTooWide(`its addresses and topics are ${listChunks} queries, more than ${maxChunks}`, target)
+  if (listChunks > maxChunks)
+    return retriedElsewhere(rangeTooWide(`its addresses and topics are ${listChunks} queries, more than ${maxChunks}`, target))
   if (filter['blockHash'] !== undefined) return requestChunks(query, [{ filters: splitByLists(filter, target) }], results)
   const node = { sendRequest, results, isFinal: (block: bigint) => heads.snapshot.isFinal(target.name, Number(block)) }
   const range = await resolveBlockRange(filter, node)
   if (range === undefined) return sendRequest({ ...request, params: [firstRangeOfFilter(filter, target)] })
   if ('error' in range) return range
-  const count = listChunks * countRanges({ from: range.from, to: range.lastBlock.number }, target)
+  const existing = { from: range.from, to: range.lastBlock.number }
+  const count = listChunks * countRanges(existing, target)
   if (count === 1 && firstRangeOf(range, target).to === range.to) return sendRequest(request)
-  if (count > maxChunks) return rangeTooLong(range, target, Math.floor(maxChunks / listChunks))
+  if (count > maxChunks) {
+    const maxBlocks = BigInt(target.maxRange ?? 1) * BigInt(Math.floor(maxChunks / listChunks))
+    return retriedElsewhere(tooManyBlocks(existing, maxBlocks, target))
+  }
   const reply = await requestChunks(query, chunkGroupsOf(filter, range, target), results)
   return isFailure(reply) ? reply : ((await checkNotReorged(range.lastBlock, node)) ?? reply)
 }
 
-/** Not charged: nothing was requested yet but the head. Another node may accept the query as it is. */
-const rangeTooWide = (reason: string, { name: upstream }: Target, data?: Json): Failure =>
-  refuse('params', {
-    message: `the query is too wide: ${reason}`,
-    data,
-    upstream,
-    category: 'rangeTooWide',
-    retryElsewhere: true,
-  })
-
-const rangeTooLong = ({ from, lastBlock }: ResolvedBlockRange, target: Target, maxRanges: number): Failure => {
-  const maxBlocks = BigInt(target.maxRange ?? 1) * BigInt(maxRanges)
-  const reason = `${lastBlock.number - from + 1n} blocks, more than the ${maxBlocks} that can be requested at once`
-  return rangeTooWide(reason, target, { from: toHexQuantity(from), to: toHexQuantity(from + maxBlocks - 1n) })
-}
+/** Another node may accept the query as it is. */
+const retriedElsewhere = (failure: Failure): Failure => copyReply(failure, { retryElsewhere: true })
 
 /** For blocks that do not exist yet. */
 const firstRangeOfFilter = (filter: FilterParam, target: Target): FilterParam => {

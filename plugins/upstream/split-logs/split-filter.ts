@@ -147,7 +147,10 @@ const findFinalOrReadBlock = async (block: Json, node: NodeQueries): Promise<Que
 }
 
 /** Undefined when the node has no such block. */
-const readBlock = async (block: Json, { sendRequest, results }: NodeQueries): Promise<QueriedBlock | Failure | undefined> => {
+export const readBlock = async (
+  block: Json,
+  { sendRequest, results }: Pick<NodeQueries, 'sendRequest' | 'results'>,
+): Promise<QueriedBlock | Failure | undefined> => {
   const reply = await sendRequest({ method: 'eth_getBlockByNumber', params: [block, false] })
   if (isFailure(reply)) return reply
   const [number, hash] = results.extractObjects(reply.result, ['number', 'hash'])?.[0]?.members ?? []
@@ -155,7 +158,7 @@ const readBlock = async (block: Json, { sendRequest, results }: NodeQueries): Pr
   return height === undefined || hash === undefined ? undefined : { number: height, hash }
 }
 
-const isFailedRead = (value: QueriedBlock | Failure | bigint): value is Failure => typeof value === 'object' && 'error' in value
+export const isFailedRead = (value: QueriedBlock | Failure | bigint): value is Failure => typeof value === 'object' && 'error' in value
 
 /** What each log must have to be one of those that the filter names, as far as blocks and addresses go. */
 export const expectedMembersOf = ({ blockHash, fromBlock, toBlock, address }: FilterParam): readonly ExpectedMember[] => {

@@ -44,6 +44,8 @@ export interface Method {
   readonly readsState?: boolean
   /** Maximum number of results of one query (contract 8). */
   readonly maxResults?: number
+  /** Maximum number of blocks from the first to the last of a query. */
+  readonly maxBlocks?: number
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
   readonly maxTime?: number
   readonly result?: ResultKind

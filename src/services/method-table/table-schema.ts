@@ -102,6 +102,11 @@ const method = {
       'Maximum number of elements of the result; above it the call fails with `query returned more than 10000 results`.',
       limitSchema,
     ),
+    maxBlocks: described(
+      'Maximum number of blocks from `fromBlock` to `toBlock` of the filter at `blockParam`. A wider query fails with -32602, and nodes get ' +
+        'both as numbers: a tag as its number, a missing one as that of the latest block.',
+      limitSchema,
+    ),
     maxTime: described('Maximum duration of a call; above it the call fails with `query timeout exceeded`.', {
       type: 'string',
       label: 'a time such as 500ms, 10s or 1m',

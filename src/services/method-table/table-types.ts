@@ -53,6 +53,7 @@ export interface MethodEntry {
   readonly readsState?: boolean
   readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' | 'openRpc' } | { readonly value: Json }
   readonly maxResults?: number
+  readonly maxBlocks?: number
   readonly maxTime?: string
   readonly result?: ResultKind
   readonly reports?: BlockReport

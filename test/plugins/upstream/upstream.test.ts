@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { Test } from 'tap'
 import upstream from '../../../plugins/upstream/index.ts'
 import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/too-many-results.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
@@ -6,7 +7,7 @@ import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.t
 import { activityOf } from '../../../src/plugin/plugin.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
-import type { RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
+import type { Heads, RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { createLongResult } from '../../support/long-result.ts'
 import { createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
@@ -278,6 +279,62 @@ t.test('the response of a node', async t => {
     t.equal(await isAlive({ ...noResponse, category: 'rateLimited', cause: 'HTTP 429' }), true)
     t.equal(await isAlive(nodeError({ code: -32603, message: 'internal error' })), true)
     t.equal(await isAlive(noResponse), false)
+  })
+})
+
+t.test('a query over blocks with maxBlocks', async t => {
+  const heights: Readonly<Record<string, number>> = { latest: 5_000, finalized: 4_500 }
+  /** The reply to trace_filter, and what the node was asked. */
+  const trace = async (filter: Json) => {
+    const requests: Request[] = []
+    const upstreamClient: UpstreamClient = {
+      async request(_target, request) {
+        requests.push(request)
+        if (request.method === 'trace_filter') return fakeResult([])
+        const number = heights[String(request.params[0])]
+        return fakeResult(number === undefined ? null : { number: `0x${number.toString(16)}`, hash: `0x${'ab'.repeat(32)}` })
+      },
+      disconnects: () => 0,
+    }
+    const stage = createStage(upstream, options, {
+      methods: shippedMethods,
+      upstreamClient,
+      heads: { tags: { blockFor: () => undefined } } as unknown as Heads, // the only member that is read
+    })
+    const reply = await stage.handle(fakeCall('trace_filter', [filter], { target: fakeTarget }), unreachableNext)
+    return { reply, asked: requests.map(({ params: [param] }) => param) }
+  }
+  const fits = async (t: Test, filter: Json, sent: Json, ...blocks: readonly Json[]) => {
+    const { reply, asked } = await trace(filter)
+    t.same(valueOrErrorCode(reply), [])
+    t.same(asked, [...blocks, sent])
+  }
+
+  t.test('is sent with its first and last block as numbers, a missing one as that of the latest block', async t => {
+    await fits(t, { fromBlock: '0x1', toBlock: '0x3e8', count: 5 }, { fromBlock: '0x1', toBlock: '0x3e8', count: 5 })
+    await fits(t, {}, { fromBlock: '0x1388', toBlock: '0x1388' }, 'latest')
+    await fits(t, { fromBlock: '0x1388' }, { fromBlock: '0x1388', toBlock: '0x1388' }, 'latest')
+    await fits(t, { fromBlock: 'earliest', toBlock: '0x5' }, { fromBlock: '0x0', toBlock: '0x5' })
+    await fits(t, { fromBlock: 'finalized', toBlock: 'pending' }, { fromBlock: '0x1194', toBlock: '0x1388' }, 'latest', 'finalized')
+    await fits(t, { blockHash: `0x${'cd'.repeat(32)}` }, { blockHash: `0x${'cd'.repeat(32)}` })
+  })
+
+  t.test('is refused without charge, with a range that fits, when it is wider, before a node scans a block', async t => {
+    const isTooWide = async (filter: Json, message: string, data: Json) => {
+      const { reply, asked } = await trace(filter)
+      t.match(reply, { kind: 'params', error: { code: -32602, message: `the query is too wide: ${message}`, data } })
+      t.notOk(isCharged(reply))
+      t.notOk(asked.some(param => typeof param === 'object'))
+    }
+    const most = 'more than the 1000 that can be requested at once'
+    await isTooWide({ fromBlock: '0x1', toBlock: '0x3e9' }, `1001 blocks, ${most}`, { from: '0x1', to: '0x3e8' })
+    await isTooWide({ fromBlock: 'earliest' }, `5001 blocks, ${most}`, { from: '0x0', to: '0x3e7' })
+    await isTooWide({ fromBlock: '0x0', toBlock: '0xffffffffffffffff' }, `18446744073709551616 blocks, ${most}`, { from: '0x0' })
+  })
+
+  t.test('is sent to another node when this one does not have the block of a tag', async t => {
+    const { reply } = await trace({ fromBlock: 'safe' })
+    t.match(reply, { kind: 'unavailable', retryElsewhere: true, cause: 'upstream has no block "safe"' })
   })
 })
 

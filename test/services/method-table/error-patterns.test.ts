@@ -52,6 +52,9 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   // geth
   [logs, -32602, 'exceed maximum block range 5000', 'rangeTooWide'],
   [logs, -32000, 'exceed maximum block range: 50000', 'rangeTooWide'],
+  ['trace_filter', -32602, 'Block range too large; currently limited to 100 blocks', 'rangeTooWide'],
+  ['trace_filter', -32602, 'block range too large, currently limited to 300', 'rangeTooWide'],
+  ['trace_filter', -32005, 'Requested range exceeds maximum RPC range limit', 'rangeTooWide'],
   [logs, -32602, 'invalid block range params', 'invalidParams'],
   [logs, -32602, 'block range extends beyond current head block', 'blockNotFound'],
   [logs, -32602, 'pending logs are not supported', 'invalidParams'],
