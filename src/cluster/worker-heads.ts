@@ -63,7 +63,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
 
   constructor(options: WorkerHeadsOptions) {
     const recentBlocks = new RecentBlocks(maxRecentBlocks)
-    super(options.clock, recentBlocks)
+    super(options.clock, recentBlocks, headTimingFor(options.blockTime))
     this.#recentBlocks = recentBlocks
     this.#options = options
     this.feeds = new WorkerFeeds(options)

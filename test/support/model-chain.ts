@@ -80,9 +80,9 @@ export class ModelChain {
     for (let i = 0; i < length; i++) this.mine()
   }
 
-  /** Finalizes a block close to the tip, unless a newer block is finalized. */
-  finalize(): void {
-    const number = this.#tip.number - this.#random(maxFinalityLagBlocks)
+  /** Finalizes a block close to the tip, unless a newer block is finalized; with 1 the tip. */
+  finalize(withinBlocks = maxFinalityLagBlocks): void {
+    const number = this.#tip.number - this.#random(withinBlocks)
     if (number > this.#final.number) this.#final = ancestorAt(this.#tip, number) ?? this.#final
   }
 

@@ -15,6 +15,7 @@ import type {
   WaitLimits,
 } from './heads-types.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import type { HeadTiming } from './poll-schedule.ts'
 import { fingerprintOf } from './target-fingerprint.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
@@ -28,6 +29,7 @@ export const isSameHead = (one: Head | undefined, other: Head | undefined): bool
 export abstract class CurrentChainState {
   readonly #clock: Clock
   readonly #recentBlocks: RecentBlocks
+  readonly #replicaSkewBlocks: number
   #state: ChainState = { finalityVersion: 0, reportedHeight: 0, upstreams: [] }
   #headVersion = 0
   #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
@@ -39,9 +41,10 @@ export abstract class CurrentChainState {
   snapshot: ChainSnapshot
 
   /** The owner of `recentBlocks` keeps them up to date. */
-  constructor(clock: Clock, recentBlocks: RecentBlocks) {
+  constructor(clock: Clock, recentBlocks: RecentBlocks, { replicaSkewBlocks }: Pick<HeadTiming, 'replicaSkewBlocks'>) {
     this.#clock = clock
     this.#recentBlocks = recentBlocks
+    this.#replicaSkewBlocks = replicaSkewBlocks
     this.snapshot = this.#createSnapshot()
   }
 
@@ -185,7 +188,7 @@ export abstract class CurrentChainState {
 
   #createSnapshot(): ChainSnapshot {
     const { head, finalized: newestFinalized, finalityVersion, reportedHeight, upstreams } = this.#state
-    const recentBlocks = this.#recentBlocks
+    const [recentBlocks, replicaSkewBlocks] = [this.#recentBlocks, this.#replicaSkewBlocks]
     const upstreamByName = new Map(upstreams.map(upstream => [upstream.name, upstream]))
     return {
       headVersion: this.#headVersion,
@@ -195,9 +198,12 @@ export abstract class CurrentChainState {
       isCurrent: (upstream = '') =>
         head === undefined ? reportedHeight === 0 : head.number >= reportedHeight && isSameHead(upstreamByName.get(upstream)?.head, head),
       isFinal(upstream = '', block) {
-        const finalized = upstreamByName.get(upstream)?.finalized
+        const { finalized, head: upstreamHead } = upstreamByName.get(upstream) ?? {}
         if (finalized === undefined) return false
-        return typeof block === 'number' ? block <= finalized.number : recentBlocks.isFinal(block, finalized)
+        // Every replica behind its URL has this block.
+        const shared = (upstreamHead?.number ?? finalized.number) - replicaSkewBlocks
+        const newest = Math.min(finalized.number, shared)
+        return typeof block === 'number' ? block <= newest : recentBlocks.isFinal(block, finalized, newest)
       },
       finalizedBlockOf: upstream => (upstream === undefined ? newestFinalized : upstreamByName.get(upstream)?.finalized),
     }

@@ -60,7 +60,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   constructor(options: HeadsOptions) {
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
     const recentBlocks = new RecentBlocks(maxRecentBlocks)
-    super(clock, recentBlocks)
+    super(clock, recentBlocks, headTimingFor(blockTime))
     this.#options = options
     this.#heightGauges = new HeightGauges(metrics)
     this.#timing = headTimingFor(blockTime)

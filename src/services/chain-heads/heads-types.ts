@@ -75,7 +75,10 @@ export interface ChainSnapshot {
   readonly reportedHeight: number
   /** Has the upstream reported the newest head, and no caller a newer one? True for every upstream before the first head. */
   isCurrent(upstream: string | undefined): boolean
-  /** Has the upstream reported the block as finalized? A hash is found only among the newest few hundred blocks. */
+  /**
+   * Has the upstream reported the block as finalized, and do replicas behind its URL have it, too? They are taken to be 3 s apart at most. A hash
+   * is found only among the newest few hundred blocks.
+   */
   isFinal(upstream: string | undefined, block: number | string): boolean
   /** The newest finalized block of the upstream; without an upstream, the newest of all upstreams. */
   finalizedBlockOf(upstream?: string): BlockId | undefined

@@ -36,6 +36,8 @@ export interface HeadTiming {
   readonly minLowPolls: number
   /** ms without a head after which a subscription is stale. */
   readonly staleAfterMs: number
+  /** Blocks that replicas behind one URL are apart at most, at the usual speed of the chain. */
+  readonly replicaSkewBlocks: number
   /** ms for which a height that another gateway has reported counts as a vote. */
   readonly peerHeightTtlMs: number
   /** Blocks that an upstream may lag where the operator sets no `maxLag`. */
@@ -49,6 +51,7 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
     slowPollIntervalMs: Math.max(minSlowPollIntervalMs, slowPollBlocks * blockTimeMs),
     minLowPolls: Math.max(minAgreeingPolls, Math.ceil(maxReplicaSkewMs / pollIntervalMs)),
     staleAfterMs: Math.max(minStaleAfterMs, staleAfterBlocks * blockTimeMs),
+    replicaSkewBlocks: Math.ceil(maxReplicaSkewMs / blockTimeMs),
     peerHeightTtlMs: Math.max(minPeerHeightTtlMs, peerHeightTtlBlocks * blockTimeMs),
     defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),
   }

@@ -58,10 +58,10 @@ export class RecentBlocks {
     return this.#hashByNumber.get(number - 1) === parentHash
   }
 
-  /** Is the block with this hash the finalized block, or an ancestor of it? */
-  isFinal(hash: string, finalized: BlockId): boolean {
+  /** Is the block with this hash an ancestor of the finalized block, or that block, and at most as high as `maxNumber`? */
+  isFinal(hash: string, finalized: BlockId, maxNumber: number): boolean {
     const number = this.#numberByHash.get(hash)
-    return number !== undefined && number <= finalized.number && this.has(finalized)
+    return number !== undefined && number <= maxNumber && this.has(finalized)
   }
 
   /** The change that makes these blocks out of the others; undefined when both are the same. */

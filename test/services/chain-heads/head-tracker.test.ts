@@ -65,6 +65,21 @@ t.test('the snapshot', async t => {
     t.notOk(heads.snapshot.isFinal('a', `0x${'12'.repeat(32)}`))
   })
 
+  t.test('has no block final that replicas behind the URL of the upstream may lack, where blocks are final at once', async t => {
+    const { heads, chain, nodeOf, recordCall } = openModelHeads()
+    nodeOf('a').final = chain.tip
+    await recordCall()
+    for (const [number, isFinal] of [
+      [97, true],
+      [98, false],
+      [100, false],
+    ] as const) {
+      t.equal(heads.snapshot.isFinal('a', number), isFinal, 'a replica is 3 s behind, and so 3 blocks')
+    }
+    t.notOk(heads.snapshot.isFinal('a', chain.tip.hash))
+    t.equal(heads.snapshot.finalizedBlockOf('a')?.number, 100)
+  })
+
   t.test('verifies a block that another process has as finalized against this chain', async t => {
     const { heads, chain, nodeOf, responseOverrides, recordCall, advance } = openModelHeads(['a', 'b'])
     const block = (number: number) => ({ number, hash: ancestorAt(chain.tip, number)?.hash ?? '' })
