@@ -1,9 +1,13 @@
 import { BytePattern, ByteView } from '../json/byte-pattern.ts'
 import { ascii, isSpace } from '../json/grammar.ts'
+import { WasmMemberSearch } from '../json/wasm-member-search.ts'
+import type { SearchedMember } from '../json/wasm-member-search.ts'
 
 /** A member that each object of an array must have. */
 export interface ExpectedMember {
   readonly name: string
+  /** The accepted values for WebAssembly, which cannot call accepts(). Without them JavaScript searches alone. */
+  readonly values?: SearchedMember['values']
   /** Whether the value is accepted whose JSON text begins at `start`; the bytes go on behind it. */
   accepts(bytes: ByteView, start: number): boolean
 }
@@ -23,6 +27,7 @@ export const memberIsOneOf = (name: string, texts: readonly string[]): ExpectedM
   }
   return {
     name,
+    values: { texts },
     accepts(bytes, start) {
       if (last?.isAt(bytes, start) === true) return true
       const found = find(bytes, start)
@@ -35,6 +40,7 @@ export const memberIsOneOf = (name: string, texts: readonly string[]): ExpectedM
 /** A hex number, with 0x, from `from` to `to`. Its bytes are read: as a text each would take 100 ns. */
 export const memberIsWithin = (name: string, from: number, to: number): ExpectedMember => ({
   name,
+  values: { from, to },
   accepts(bytes, start) {
     if (!hexPrefix.isAt(bytes, start)) return false
     let [number, at] = [0, start + hexPrefix.length]
@@ -43,6 +49,9 @@ export const memberIsWithin = (name: string, from: number, to: number): Expected
   },
 })
 
+/** Shorter chunks are searched faster in JavaScript. */
+const defaultMinWasmBytes = 16_384
+
 /**
  * Searches an array of objects for the names of members, and looks at the value behind each. The objects of a node have
  * their members in one order, and most are as long as the one before: a name is looked for where it is then, before it is
@@ -50,6 +59,7 @@ export const memberIsWithin = (name: string, from: number, to: number): Expected
  */
 export class MemberSearch {
   readonly #members: { readonly name: string; readonly pattern: BytePattern; readonly member: ExpectedMember; distance: number }[]
+  readonly #minWasmBytes: number
   #foundCount = 0
   /** Where the last name was, in the whole text. */
   #lastOffset = 0
@@ -57,52 +67,101 @@ export class MemberSearch {
   #tail = Buffer.alloc(0)
   #tailOffset = 0
   #isOver = false
+  /** Of the members in their order; null where WebAssembly cannot search for them. */
+  #wasmSearch: WasmMemberSearch | null | undefined
 
-  constructor(members: readonly ExpectedMember[]) {
+  constructor(members: readonly ExpectedMember[], minWasmBytes = defaultMinWasmBytes) {
     this.#members = members.map(member => {
       const name = `"${member.name}"`
       return { name, pattern: new BytePattern(name), member, distance: 0 }
     })
+    this.#minWasmBytes = minWasmBytes
     this.#isOver = members.length === 0
   }
 
   /** The next bytes of the text. Those that have just come are in the cache of the CPU: what they cost, a search afterwards costs twice. */
   push(chunk: Uint8Array): void {
     if (this.#isOver) return
-    const [offset, isLong] = [this.#tailOffset + this.#tail.length, chunk.length > maxMemberBytes]
-    const border = Buffer.concat([this.#tail, chunk.subarray(0, maxMemberBytes)])
-    this.#search(border, this.#tailOffset, isLong ? offset : this.#tailOffset + border.length - maxMemberBytes)
-    if (isLong) this.#search(chunk, offset, offset + chunk.length - maxMemberBytes)
-    this.#tail = Buffer.from((isLong ? chunk : border).subarray(-maxMemberBytes))
+    const offset = this.#tailOffset + this.#tail.length
+    const isLong = chunk.length > maxMemberBytes
+    let searched = new ByteView(chunk)
+    if (!isLong || !this.#isNextIn(searched, offset)) {
+      const border = new ByteView(Buffer.concat([this.#tail, chunk.subarray(0, maxMemberBytes)]))
+      this.#search(border, this.#tailOffset, isLong ? offset : this.#tailOffset + border.length - maxMemberBytes)
+      if (!isLong) searched = border
+    }
+    if (isLong) this.#search(searched, offset, offset + chunk.length - maxMemberBytes)
+    this.#tail = Buffer.from(searched.bytes.subarray(-maxMemberBytes))
     this.#tailOffset = offset + chunk.length - this.#tail.length
   }
 
   /** How many names had accepted values in the whole text. */
   end(): number {
-    this.#search(this.#tail, this.#tailOffset, this.#tailOffset + this.#tail.length)
+    this.#search(new ByteView(this.#tail), this.#tailOffset, this.#tailOffset + this.#tail.length)
     this.#isOver = true
     return this.#foundCount
   }
 
+  get #nextMember() {
+    return this.#members[this.#foundCount % this.#members.length]!
+  }
+
+  /** The next name is where it was in the object before, and that is in this text. */
+  #isNextIn(text: ByteView, offset: number): boolean {
+    const { pattern, distance } = this.#nextMember
+    return this.#foundCount > 0 && pattern.isAt(text, this.#lastOffset + distance - offset)
+  }
+
   /** Searches for names that begin before `limit`; both offsets are those in the whole text. */
-  #search(text: Uint8Array, offset: number, limit: number): void {
-    const bytes = new ByteView(text)
-    if (this.#foundCount === 0) this.#members.sort((a, b) => positionIn(bytes, a.name) - positionIn(bytes, b.name))
-    for (let at = 0; !this.#isOver; ) {
-      const expected = this.#members[this.#foundCount % this.#members.length]!
-      const { name, pattern, member } = expected
-      const likely = this.#lastOffset + expected.distance - offset
-      const found = likely >= at && pattern.isAt(bytes, likely) ? likely : bytes.bytes.indexOf(name, at)
-      if (found < 0 || offset + found >= limit) return
-      const value = valueStartOf(bytes, found + pattern.length)
-      if (value === undefined || !member.accepts(bytes, value)) return void (this.#isOver = true)
-      expected.distance = offset + found - this.#lastOffset
-      this.#lastOffset = offset + found
-      this.#foundCount += 1
-      at = value
+  #search(text: ByteView, offset: number, limit: number): void {
+    if (this.#isOver) return
+    if (this.#foundCount === 0) this.#members.sort((a, b) => positionIn(text, a.name) - positionIn(text, b.name))
+    const usesWasm = text.length >= this.#minWasmBytes && WasmMemberSearch.isInMemory(text.bytes)
+    for (let at: number | undefined = 0; at !== undefined; ) {
+      if (usesWasm) at = this.#skipAccepted(text.bytes, offset, limit, at)
+      if (at !== undefined) at = this.#findNext(text, offset, limit, at)
     }
   }
+
+  /** Finds one name from `at` on. Returns where its value is; undefined where there is none before `limit`, or the search is over. */
+  #findNext(bytes: ByteView, offset: number, limit: number, at: number): number | undefined {
+    const expected = this.#nextMember
+    const { name, pattern, member } = expected
+    const likely = this.#lastOffset + expected.distance - offset
+    const found = likely >= at && pattern.isAt(bytes, likely) ? likely : bytes.bytes.indexOf(name, at)
+    if (found < 0 || offset + found >= limit) return undefined
+    const value = valueStartOf(bytes, found + pattern.length)
+    if (value === undefined || !member.accepts(bytes, value)) {
+      this.#isOver = true
+      return undefined
+    }
+    expected.distance = offset + found - this.#lastOffset
+    this.#lastOffset = offset + found
+    this.#foundCount += 1
+    return value
+  }
+
+  /** The same by WebAssembly for all names up to one whose value it does not accept; undefined where there is none. */
+  #skipAccepted(text: Uint8Array, offset: number, limit: number, at: number): number | undefined {
+    // The order of the members is known then.
+    if (this.#foundCount === 0) return at
+    this.#wasmSearch ??= WasmMemberSearch.create(this.#members.map(({ member }) => searchedMemberOf(member))) ?? null
+    if (this.#wasmSearch === null) return at
+    const place = {
+      position: at,
+      lastName: this.#lastOffset - offset,
+      memberIndex: this.#foundCount % this.#members.length,
+      distances: this.#members.map(({ distance }) => distance),
+    }
+    const { foundCount, needsJudgment } = this.#wasmSearch.search(text, limit - offset, place)
+    for (const [i, member] of this.#members.entries()) member.distance = place.distances[i]!
+    this.#lastOffset = offset + place.lastName
+    this.#foundCount += foundCount
+    return needsJudgment ? place.position : undefined
+  }
 }
+
+const searchedMemberOf = ({ name, values }: ExpectedMember): SearchedMember | undefined => values && { name, values }
 
 /** A name that has not come yet stands behind those that have. */
 const positionIn = ({ bytes, length }: ByteView, name: string): number => {

@@ -5,6 +5,7 @@ import { parseExactly } from '../../src/json/parse-exactly.ts'
 import { Scanner } from '../../src/json/scanner.ts'
 import type { IndexedItem } from '../../src/json/top-level-index.ts'
 import type { ScanLimits } from '../../src/json/scanner.ts'
+import { getWasmModule } from '../../src/json/wasm-module.ts'
 import { getWasmScanner } from '../../src/json/wasm-scanner.ts'
 import { stringifyJson, toPlainNumbers } from '../../src/util/json.ts'
 import { withNumbersAsTexts } from '../support/json-numbers.ts'
@@ -41,7 +42,7 @@ const scanResult = ({ error, isArray, hasNonAscii, needsExactParse, items }: Sca
 /** The same limits for both: depth limits what WebAssembly has room for. */
 const wasmLimits: ScanLimits = { ...unlimited, maxDepth: 512 }
 
-const readBuffer = getWasmScanner()?.readBuffer ?? Buffer.alloc(0)
+const readBuffer = getWasmModule()?.readBuffer ?? Buffer.alloc(0)
 
 /** Reads a chunk as the connections to nodes do, to the end of the memory that they read into. */
 const readIntoWasm = (chunk: Uint8Array): Uint8Array => {

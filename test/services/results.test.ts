@@ -1,6 +1,8 @@
 import fc from 'fast-check'
 import { test } from 'tap'
 import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
+import { getWasmModule } from '../../src/json/wasm-module.ts'
+import { WasmMemberSearch } from '../../src/json/wasm-member-search.ts'
 import { MemberSearch, memberIsOneOf, memberIsWithin } from '../../src/services/member-search.ts'
 import { results } from '../../src/services/results.ts'
 
@@ -78,4 +80,83 @@ test('a search finds the members of all objects, however the text comes in chunk
   const lastIsWrong = new MemberSearch([memberIsWithin('blockNumber', 0, 0x10)])
   lastIsWrong.push(Buffer.from(JSON.stringify(logs)))
   t.equal(lastIsWrong.end(), logs.length - 1)
+})
+
+const readBuffer = getWasmModule()?.readBuffer ?? Buffer.alloc(0)
+
+/** Puts a chunk where connections read, behind bytes that could be taken for its end. */
+const readIntoWasm = (chunk: Uint8Array): Uint8Array => {
+  readBuffer.fill('"address":"0x').set(chunk)
+  return readBuffer.subarray(0, chunk.length)
+}
+
+const [addressA, addressB, addressC] = ['Ab', 'cD', 'ef'].map(pair => `0x${pair.repeat(20)}`) as [string, string, string]
+const searchedMembers = [memberIsOneOf('address', [addressA, addressB]), memberIsWithin('blockNumber', 0x10, 0x2f)]
+
+/** Logs as nodes write them, with values now and then that are outside, written in another way, or no values of these members. */
+const logMembers = fc.record({
+  address: fc.constantFrom(addressA, addressA.toLowerCase(), addressB.toUpperCase().replace('X', 'x'), addressB, addressA),
+  data: fc.oneof(fc.stringMatching(/^[0-9a-f]{0,300}$/), fc.constantFrom('"address":"', 'address', ':"blockNumber"')),
+  blockNumber: fc.constantFrom('0x10', '0x1F', '0X2f', '0x0000000000000011', '0x11', '0x12'),
+  removed: fc.boolean(),
+})
+const oddMembers = fc.constantFrom<object>(
+  { address: addressC },
+  { address: `${addressA}0` },
+  { address: addressA.slice(0, -1) },
+  { address: null },
+  { blockNumber: '0xf' },
+  { blockNumber: '0x30' },
+  { blockNumber: '0x' },
+  { blockNumber: 17 },
+  { blockNumber: '0x1g' },
+  { nested: { address: addressB } },
+)
+const logText = fc
+  .record({
+    logs: fc.array(logMembers, { minLength: 3, maxLength: 40 }),
+    odd: fc.option(oddMembers, { freq: 2, nil: {} }),
+    oddIndex: fc.nat(40),
+    isReversed: fc.boolean(),
+    space: fc.constantFrom(undefined, 1),
+  })
+  .map(({ logs, odd, oddIndex, isReversed, space }) => {
+    const all = logs.map((log, i) => ({ ...log, ...(i === oddIndex ? odd : {}) }))
+    const ordered = isReversed ? all.map(log => Object.fromEntries(Object.entries(log).reverse())) : all
+    return Buffer.from(JSON.stringify(ordered, undefined, space))
+  })
+
+test('the search in WebAssembly finds what the search in JavaScript finds', async t => {
+  const countIn = (text: Uint8Array, lengths: readonly number[], minWasmBytes: number): number => {
+    const search = new MemberSearch(searchedMembers, minWasmBytes)
+    for (let at = 0, i = 0; at < text.length; i++) {
+      const length = lengths[i % lengths.length]!
+      search.push(readIntoWasm(text.subarray(at, at + length)))
+      at += length
+    }
+    return search.end()
+  }
+  const lengths = fc.array(fc.integer({ min: 1, max: 3_000 }), { minLength: 1, maxLength: 5 })
+  const isAlike = (text: Uint8Array, cuts: readonly number[]): boolean => countIn(text, cuts, 1) === countIn(text, cuts, Infinity)
+  t.doesNotThrow(() => fc.assert(fc.property(logText, lengths, isAlike), { numRuns: 300 }))
+})
+
+test('WebAssembly leaves to JavaScript what it cannot compare', async t => {
+  const texts = [addressA, addressB]
+  const log = `{"address":"${addressA}","blockNumber":"0x11"},`
+  const text = readIntoWasm(Buffer.from(log.repeat(100)))
+  const search = WasmMemberSearch.create([
+    { name: 'address', values: { texts } },
+    { name: 'blockNumber', values: { from: 0x10, to: Infinity } },
+  ])
+  const place = { position: 0, lastName: 0, memberIndex: 0, distances: [0, 0] }
+  t.strictSame(search?.search(text, 50 * log.length, place), { foundCount: 100, needsJudgment: false })
+  text.set(bytes('x'), 60 * log.length + log.indexOf(addressA))
+  t.strictSame(search?.search(text, 90 * log.length, place), { foundCount: 20, needsJudgment: true })
+  t.equal(WasmMemberSearch.create([undefined]), undefined, 'a member that only a function accepts')
+  t.equal(WasmMemberSearch.create([{ name: 'blockNumberOfTheLog', values: { from: 0, to: 1 } }]), undefined, 'a long name')
+  t.equal(WasmMemberSearch.create([{ name: 'address', values: { texts: ['0xab'] } }]), undefined, 'a short text')
+  t.equal(WasmMemberSearch.create([{ name: 'address', values: { texts: [addressA, `${addressA}0`] } }]), undefined, 'texts of two lengths')
+  const many = Array.from({ length: 1_000 }, (_, i) => addressA.slice(0, -4) + String(1_000 + i))
+  t.equal(WasmMemberSearch.create([{ name: 'address', values: { texts: many } }]), undefined, 'more texts than there is room for')
 })

@@ -1,4 +1,4 @@
-// AssemblyScript, compiled to dist/src/json/scan-values.wasm. ../wasm-scanner.ts calls it.
+// AssemblyScript, compiled to dist/src/json/json-bytes.wasm together with search-members.ts. ../wasm-scanner.ts calls it.
 //
 // Reads on inside a JSON value, by the same table of states as the scanner in JavaScript. It stops before each byte that it cannot
 // take: the scanner reads that byte, and knows what to do or what to report.

@@ -2,7 +2,7 @@ import { connect, isIP } from 'node:net'
 import type { OnReadOpts, Socket, TcpNetConnectOpts } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { ConnectionOptions } from 'node:tls'
-import { getWasmScanner } from '../../../json/wasm-scanner.ts'
+import { getWasmModule } from '../../../json/wasm-module.ts'
 import { createCoalescingLookup } from '../coalescing-lookup.ts'
 import { noSocketLeft } from '../socket-limit.ts'
 import type { SocketLimit } from '../socket-limit.ts'
@@ -27,7 +27,7 @@ const readBufferBytes = 65_536
 const getReadBuffer = (): Buffer =>
   process.platform === 'win32'
     ? Buffer.allocUnsafeSlow(readBufferBytes)
-    : (sharedReadBuffer ??= getWasmScanner()?.readBuffer ?? Buffer.allocUnsafeSlow(readBufferBytes))
+    : (sharedReadBuffer ??= getWasmModule()?.readBuffer ?? Buffer.allocUnsafeSlow(readBufferBytes))
 
 let sharedReadBuffer: Buffer | undefined
 
