@@ -9,7 +9,7 @@ import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { createMessageParser } from '../json-rpc/parse-message.ts'
-import { openGcHints } from '../runtime/gc-hints.ts'
+import { holdTickShape, openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/async.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
@@ -72,6 +72,9 @@ export interface RpcListener extends Listener {
   enterLameDuck(graceMs: number): Promise<void>
 }
 
+/** Full collections are seldom as frequent. */
+const tickHoldIntervalMs = 1_000
+
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async ({
   config,
@@ -114,6 +117,7 @@ export const openRpcListener = async ({
   const connections = new OpenConnections(server, sockets)
   measureLoad(metrics, services, { connections, wsServer })
   wsServer.start()
+  const tickHolding = clock.every(tickHoldIntervalMs, holdTickShape)
   let { drain: drainConfig } = config
   return {
     url: urlOf(rpc.host, port, tls && 'https'),
@@ -127,7 +131,10 @@ export const openRpcListener = async ({
       activeRequests.isDraining = true
       return wsServer.closeGradually(graceMs)
     },
-    stop: () => drain(services, { server, connections, wsServer, endListening, clock, timeoutMs: drainConfig.timeout }),
+    stop() {
+      tickHolding.cancel()
+      return drain(services, { server, connections, wsServer, endListening, clock, timeoutMs: drainConfig.timeout })
+    },
   }
 }
 
