@@ -1,5 +1,6 @@
 import { hourMs, isoTime } from '../util/dates.ts'
-import { createSignInLink, emailPattern, firstPersonName, getOrAddPerson, roles, setEmail, signInLinkTtlMs } from '../portal/people.ts'
+import { createSignInLink, signInLinkTtlMs } from '../portal/one-time-links.ts'
+import { emailPattern, firstPersonName, getOrAddPerson, roles, setEmail } from '../portal/people.ts'
 import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { systemClock } from '../services/clock.ts'

@@ -1,6 +1,4 @@
 import { hash, randomBytes } from 'node:crypto'
-import { Secret } from '../plugin/secret.ts'
-import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
@@ -164,44 +162,7 @@ const toPerson = (record: StoredRecord | undefined): Person | undefined => {
       }
 }
 
-/** How long a sign-in link may be used. */
-export const signInLinkTtlMs = 86_400_000
-
-/** A text that signs the person in once. Only its hash is stored. Who uses one that was mailed reads the mail of that address. */
-export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person, mailedTo?: string): Promise<Secret> => {
-  const token = randomBytes(tokenBytes).toString('base64url')
-  const value = mailedTo === undefined ? id : { person: id, mailedTo }
-  await store.putRecord('sign-in-link', { id: hashToken(token), account, value, expires: clock.now() + signInLinkTtlMs })
-  return new Secret(token)
-}
-
-/** The person whom the token signs in. The token cannot be used again. One that was mailed to an address ends with that. */
-export const useSignInToken = async (store: RecordStore, token: string): Promise<Person | undefined> => {
-  const { value } = (await store.takeRecord('sign-in-link', hashToken(token))) ?? {}
-  if (!isJsonObject(value)) return typeof value === 'string' ? findPerson(store, value) : undefined
-  const person = await findPerson(store, String(value['person']))
-  return person === undefined || person.email !== value['mailedTo'] ? undefined : verifyEmail(store, person)
-}
-
 /** What is stored in place of a token or the id of a session, base64url: 256 random bits need no slow hash. */
 export const hashToken = (token: string): string => hash('sha256', token, 'base64url')
 
-/** The URL of a sign-in link. The token is a fragment, which browsers do not send: it appears in no access log. */
-export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl.replace(/\/$/, '')}/sign-in#${token.reveal()}`
-
-/** What makes a link: a command, or the admin listener. */
-interface LinkServices {
-  readonly store: RecordStore
-  readonly accounts: RecordedAccounts
-  readonly clock: Clock
-}
-
-/** The URL of a new sign-in link, which is in the log of changes. */
-export const createSignInLink = async ({ store, accounts, clock }: LinkServices, portalUrl: string, person: Person): Promise<string> => {
-  const token = await createSignInToken(store, clock, person)
-  await accounts.recordOf(person.account, { action: 'link-created', target: person.id, after: { name: person.name, role: person.role } })
-  return signInUrl(portalUrl, token)
-}
-
-const tokenBytes = 32
 const idBytes = 9

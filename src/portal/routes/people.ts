@@ -5,7 +5,6 @@ import type { AccessToken } from '../access-tokens.ts'
 import {
   setEmail,
   addNewPerson,
-  createSignInToken,
   emailPattern,
   findPerson,
   listPeople,
@@ -13,13 +12,12 @@ import {
   personNamePattern,
   removePerson,
   roles,
-  signInUrl,
 } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
-import { mailConfirmation } from '../email-confirmation.ts'
+import { createSignInToken, mailConfirmation, signInUrl } from '../one-time-links.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
 import { signOutEverywhere } from '../sessions.ts'
 import { personJson } from './session.ts'

@@ -1,6 +1,6 @@
 import { ApiError } from '../api-errors.ts'
-import { confirmEmail } from '../email-confirmation.ts'
-import { createSignInToken, emailPattern, findPersonByEmail, signInLinkTtlMs, signInUrl, useSignInToken } from '../people.ts'
+import { confirmEmail, createSignInToken, signInLinkTtlMs, signInUrl, useSignInToken } from '../one-time-links.ts'
+import { emailPattern, findPersonByEmail } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'

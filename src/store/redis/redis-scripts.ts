@@ -77,7 +77,10 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return redis.call('PUBLISH', ARGV[3], ARGV[4])
 `)
 
-/** KEYS: record, recordsOfAccount. ARGV: id, record, time to live in ms or 0 for none, `add` or `replace`, the time. `add` returns 0 where there is a record. */
+/**
+ * Returns 0, and writes nothing, where `add` finds a record, and where `replace` does not find the record as it was read. KEYS: record,
+ * recordsOfAccount. ARGV: id, record, time to live in ms or 0 for none, `put`, `add` or `replace`, the time, the record as it was read.
+ */
 export const putRecord = script(`
 local known = ARGV[4] ~= 'put' and redis.call('GET', KEYS[1])
 local exists = known and cjson.decode(known).expires > tonumber(ARGV[5])

@@ -25,8 +25,8 @@ end
  * for each account and hour; day and credits for each account and day. Returns the last seq before, and the hours that have expired.
  */
 export const reportUsage = script(`${readDay}${retainDay}${recordReport}
-local had = tonumber(string.match(redis.call('GET', KEYS[1]) or '0', '^%d+'))
-if tonumber(ARGV[4]) <= had then return { had } end
+local previousSeq = tonumber(string.match(redis.call('GET', KEYS[1]) or '0', '^%d+'))
+if tonumber(ARGV[4]) <= previousSeq then return { previousSeq } end
 recordReport(KEYS[1], KEYS[2], ARGV[7], ARGV[4] .. ARGV[6])
 local key, at = 4, 10
 for i = 1, tonumber(ARGV[8]) do
@@ -49,7 +49,7 @@ for i = key, #KEYS, 2 do
   at = at + 2
 end
 local before = math.floor(now / ${hourMs}) - tonumber(ARGV[5])
-return { had, unpack(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
+return { previousSeq, unpack(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', '(' .. text(before), 'LIMIT', 0, 500)) }
 `)
 
 /**
@@ -65,8 +65,7 @@ return 1
 
 /**
  * KEYS: reportedUse of one account's day, usage of hours of the day, lastReport of each process. ARGV: how many keys there are before
- * lastReport, and the processes. Returns
- * the credits of the usage, then what each process has reported: its credits, and its lastReport, empty when it has none.
+ * lastReport, and the processes. Returns the credits of the usage, then what each process has reported: its credits, and its lastReport, empty when it has none.
  */
 export const readReportedUse = script(`
 local counted, found = 0, {}

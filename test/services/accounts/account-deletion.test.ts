@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { addPerson, createSignInToken, listPeople, setEmail } from '../../../src/portal/people.ts'
+import { createSignInToken } from '../../../src/portal/one-time-links.ts'
+import { addPerson, listPeople, setEmail } from '../../../src/portal/people.ts'
 import {
   deleteAccount,
   deletionDelayMs,

@@ -1,0 +1,96 @@
+import { randomBytes } from 'node:crypto'
+import { Secret } from '../plugin/secret.ts'
+import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
+import type { Clock } from '../services/clock.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import { hourMs } from '../util/dates.ts'
+import { isJsonObject } from '../util/json.ts'
+import type { SendMail } from './mailer.ts'
+import { findPerson, hashToken, verifyEmail } from './people.ts'
+import type { Person } from './people.ts'
+
+// Links with a token that is used up by opening them: to sign in, and to confirm an e-mail address.
+
+/** How long a sign-in link may be used. */
+export const signInLinkTtlMs = 24 * hourMs
+
+/** A text that signs the person in once. Only its hash is stored. Who uses one that was mailed reads the mail of that address. */
+export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person, mailedTo?: string): Promise<Secret> => {
+  const token = randomBytes(tokenBytes).toString('base64url')
+  const value = mailedTo === undefined ? id : { person: id, mailedTo }
+  await store.putRecord('sign-in-link', { id: hashToken(token), account, value, expires: clock.now() + signInLinkTtlMs })
+  return new Secret(token)
+}
+
+/** The person whom the token signs in. The token cannot be used again. One that was mailed to an address ends with that. */
+export const useSignInToken = async (store: RecordStore, token: string): Promise<Person | undefined> => {
+  const { value } = (await store.takeRecord('sign-in-link', hashToken(token))) ?? {}
+  if (!isJsonObject(value)) return typeof value === 'string' ? findPerson(store, value) : undefined
+  const person = await findPerson(store, String(value['person']))
+  return person === undefined || person.email !== value['mailedTo'] ? undefined : verifyEmail(store, person)
+}
+
+/** The URL of a sign-in link. The token is a fragment, which browsers do not send: it appears in no access log. */
+export const signInUrl = (portalUrl: string, token: Secret): string => `${portalUrl.replace(/\/$/, '')}/sign-in#${token.reveal()}`
+
+/** What makes a link: a command, or the admin listener. */
+interface LinkServices {
+  readonly store: RecordStore
+  readonly accounts: RecordedAccounts
+  readonly clock: Clock
+}
+
+/** The URL of a new sign-in link, which is in the log of changes. */
+export const createSignInLink = async ({ store, accounts, clock }: LinkServices, portalUrl: string, person: Person): Promise<string> => {
+  const token = await createSignInToken(store, clock, person)
+  await accounts.recordOf(person.account, { action: 'link-created', target: person.id, after: { name: person.name, role: person.role } })
+  return signInUrl(portalUrl, token)
+}
+
+/** How long the link of a confirmation may be used. */
+const confirmationTtlMs = 24 * hourMs
+
+interface ConfirmationServices {
+  readonly store: RecordStore
+  readonly clock: Clock
+  /** The URL of the portal. */
+  readonly url: string
+  /** Undefined without a mail server. */
+  readonly sendMail: SendMail | undefined
+}
+
+/**
+ * Mails the person a link by which they confirm that the address is theirs: alerts go to no other. The link signs nobody in: the address
+ * may be mistyped. Without a mail server nothing is sent.
+ */
+export const mailConfirmation = async (
+  { store, clock, url, sendMail }: ConfirmationServices,
+  { id, account }: Person,
+  email: string,
+): Promise<void> => {
+  if (sendMail === undefined) return
+  const token = new Secret(randomBytes(tokenBytes).toString('base64url'))
+  const record = { id: hashToken(token.reveal()), account, value: { person: id, email }, expires: clock.now() + confirmationTtlMs }
+  await store.putRecord('email-confirmation', record)
+  await sendMail({
+    to: email,
+    subject: 'Confirm your e-mail address for Tollgate',
+    text:
+      'An account of Tollgate names this e-mail address. Open this link to confirm that it is yours: alerts about the use of credits are ' +
+      `sent to confirmed addresses only. The link works once, within ${confirmationTtlMs / hourMs} hours.\n\n` +
+      // A fragment is in no access log.
+      `${url}/confirm-email#${token.reveal()}\n\n` +
+      'If you do not know this account, ignore this message.\n',
+  })
+}
+
+/** Uses up the token of a confirmation. Resolves with the address; undefined when the token is none, or the address is another by now. */
+export const confirmEmail = async (store: RecordStore, token: string): Promise<string | undefined> => {
+  const record = await store.takeRecord('email-confirmation', hashToken(token))
+  if (!isJsonObject(record?.value)) return undefined
+  const [person, email] = [await findPerson(store, String(record.value['person'])), String(record.value['email'])]
+  if (person?.email !== email) return undefined
+  return (await verifyEmail(store, person))?.email
+}
+
+const tokenBytes = 32
