@@ -38,11 +38,6 @@ export interface RpcServices {
   readonly sendTimeoutMs?: number
 }
 
-/** Bytes that a caller must read of what waits for it within so many ms: 16 KiB/s, which a phone on a slow mobile network reads. */
-export const minReadBytes = (ms: number): number => Math.ceil((minReadBytesPerSecond * ms) / 1_000)
-
-const minReadBytesPerSecond = 16_384
-
 /** Refunds calls whose response cannot be delivered; `outcome` is what the caller gets instead. Never throws. */
 export const refundCharges = ({ log }: Pick<RpcServices, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {
   for (const { charge } of replies) {

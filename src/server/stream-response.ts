@@ -8,7 +8,8 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
-import { minReadBytes, refundCharges } from './rpc-services.ts'
+import { watchReadSpeed } from './read-speed.ts'
+import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /**
@@ -39,23 +40,17 @@ export const setSendTimeout = (
   requestId: string,
   clock: Pick<Clock, 'every'> = systemClock,
 ): void => {
-  // The first and the last of these checks are so far apart.
-  const minBytes = minReadBytes((sendTimeoutMs * (checksPerSendTimeout - 1)) / checksPerSendTimeout)
-  /** Bytes that had been sent at each check of the last send timeout. */
-  const sentBytes: number[] = []
-  const check = (): void => {
-    if (res.socket === null) return
-    const sent = sentBytesOf(res.socket)
-    if (sentBytes.push(sent) < checksPerSendTimeout || sent - sentBytes.shift()! >= minBytes) return
-    log.info({ event: 'slow-client', requestId }, 'client timed out reading the response; closing the connection')
-    res.destroy()
-  }
-  const timer = clock.every(sendTimeoutMs / checksPerSendTimeout, check)
+  const timer = watchReadSpeed({
+    clock,
+    sendTimeoutMs,
+    sentBytes: () => (res.socket === null ? undefined : sentBytesOf(res.socket)),
+    onSlow: () => {
+      log.info({ event: 'slow-client', requestId }, 'client timed out reading the response; closing the connection')
+      res.destroy()
+    },
+  })
   res.once('close', () => timer.cancel())
 }
-
-/** The caller is disconnected at the last check before the timeout. Node's own socket timeout begins anew after the first bytes. */
-const checksPerSendTimeout = 10
 
 /** Bytes of one response that one turn of the event loop sends. */
 export const maxSentBytesPerTurn = 1_048_576

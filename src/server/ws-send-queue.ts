@@ -3,7 +3,9 @@ import type { WebSocket } from 'ws'
 import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
-import { minReadBytes } from './rpc-services.ts'
+import { systemClock } from '../services/clock.ts'
+import type { Timer } from '../services/clock.ts'
+import { watchReadSpeed } from './read-speed.ts'
 import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
 import type { Frame } from './ws-frames.ts'
 import { WsResponseMemory } from './ws-response-memory.ts'
@@ -58,9 +60,7 @@ export class WsSendQueue {
   #isOverloaded = false
   #drainCount = 0
   #refusedCount = 0
-  #sendTimer: NodeJS.Timeout | undefined
-  /** Bytes that had been sent when the timer was set. */
-  #sentBytesAtTimer = 0
+  #readSpeedTimer: Timer | undefined
   #pendingClose: { readonly code: number; readonly reason: string } | undefined
 
   /** `stream` is what `socket` writes to. */
@@ -104,13 +104,13 @@ export class WsSendQueue {
   close(code: number, reason: string): void {
     this.#pendingClose ??= { code, reason }
     if (this.#queue.length === 0) this.#socket.close(code, reason)
-    else this.#updateSendTimer()
+    else this.#updateReadSpeedTimer()
   }
 
   /** Drops all queued responses: nothing more is sent. */
   discard(): void {
     this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
-    this.#updateSendTimer()
+    this.#updateReadSpeedTimer()
     this.#responseMemory.discard()
     this.#releaseSocketBytes()
   }
@@ -124,7 +124,7 @@ export class WsSendQueue {
   #push(body: ResponseBody): void {
     this.#queuedBytes += body.byteLength
     if (this.#queue.push(body) === 1) this.#flush()
-    this.#updateSendTimer()
+    this.#updateReadSpeedTimer()
   }
 
   #fitsQueue({ byteLength }: ResponseBody): boolean {
@@ -147,7 +147,7 @@ export class WsSendQueue {
 
   #resume(): void {
     this.#flush()
-    this.#updateSendTimer()
+    this.#updateReadSpeedTimer()
     this.#options.onRead()
   }
 
@@ -184,27 +184,18 @@ export class WsSendQueue {
   }
 
   /** A caller with many queued bytes, or one that is to be closed, must keep reading. */
-  #updateSendTimer(): void {
+  #updateReadSpeedTimer(): void {
     const maxBytes = this.#pendingClose === undefined ? slowReaderBytes : 0
-    if (this.#remainingBytes + this.#queuedBytes > maxBytes) {
-      if (this.#sendTimer === undefined) this.#setSendTimer()
-    } else {
-      clearTimeout(this.#sendTimer)
-      this.#sendTimer = undefined
+    if (this.#remainingBytes + this.#queuedBytes > maxBytes) this.#readSpeedTimer ??= this.#watchReadSpeed()
+    else {
+      this.#readSpeedTimer?.cancel()
+      this.#readSpeedTimer = undefined
     }
   }
 
-  #setSendTimer(): void {
+  #watchReadSpeed(): Timer {
     const { sendTimeoutMs, onSlowReader } = this.#options
-    this.#sentBytesAtTimer = this.#sentBytes
-    this.#sendTimer = setTimeout(() => {
-      if (this.#sentBytes - this.#sentBytesAtTimer < minReadBytes(sendTimeoutMs)) onSlowReader()
-      else this.#setSendTimer()
-    }, sendTimeoutMs)
-  }
-
-  get #sentBytes(): number {
-    return sentBytesOf(this.#stream)
+    return watchReadSpeed({ clock: systemClock, sendTimeoutMs, sentBytes: () => sentBytesOf(this.#stream), onSlow: onSlowReader })
   }
 
   #reserve(body: ResponseBody): boolean {

@@ -9,7 +9,7 @@ export interface Clock {
    * runs, however busy the process is. A timer does not keep the process alive.
    */
   after(ms: number, run: () => void): Timer
-  /** Runs every `ms` until canceled. */
+  /** Runs every `ms` until canceled, after the I/O that is pending by then. */
   every(ms: number, run: () => void): Timer
 }
 
@@ -40,7 +40,15 @@ export const systemClock: Clock = {
     }
   },
   every(ms, run) {
-    const timer = setInterval(run, ms).unref()
-    return { cancel: () => clearInterval(timer) }
+    let immediate: NodeJS.Immediate | undefined
+    const timer = setInterval(() => {
+      immediate = setImmediate(run)
+    }, ms).unref()
+    return {
+      cancel() {
+        clearInterval(timer)
+        clearImmediate(immediate)
+      },
+    }
   },
 }

@@ -366,15 +366,38 @@ t.test('a caller who reads', async t => {
   })
 
   t.test('is not terminated, though the pong to a ping is queued far behind', async t => {
-    const { deliver, caller, connection, socket } = await open(t, 60_000)
+    const { deliver, caller, connection, socket, stream, closed } = await open(t, 60_000)
     socket.removeAllListeners('pong')
+    let pings = 0
+    // Before the connection learns that its caller has read.
+    stream.prependListener('drain', () => {
+      pings += 1
+      connection.ping()
+    })
     deliver(21 * mib)
-    const pinging = setInterval(() => connection.ping(), 100)
     const whole = once(caller, 'message')
-    readSlowly(caller, mib, 30)
-    await whole
-    clearInterval(pinging)
+    caller.resume()
+    await Promise.race([whole, closed])
     t.equal(socket.readyState, WebSocket.OPEN)
+    t.ok(pings > 2, `${pings} pings without a pong`)
+  })
+
+  t.test('is not disconnected for what it could not read while the process was stopped', async t => {
+    const sendTimeoutMs = 300
+    const { deliver, caller, log, closed, stream } = await open(t, sendTimeoutMs)
+    const lengths = nextLengths(caller, 2)
+    deliver(7 * mib)
+    // Until the system takes nothing more.
+    let waitingBytes = -1
+    while (stream.writableLength !== waitingBytes) {
+      waitingBytes = stream.writableLength
+      await wait(10)
+    }
+    deliver(21 * mib)
+    caller.resume()
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 2 * sendTimeoutMs)
+    await Promise.race([lengths, closed])
+    t.same(log.lines, [])
   })
 
   t.test('gets all queued responses before the close', async t => {
