@@ -179,11 +179,11 @@ export default {
 })
 
 t.test('a change of the files reloads by itself; `watch: false` leaves it to SIGHUP and POST /reload', async t => {
-  const { node, deployment, creditsOf, linesOf } = await open(t)
+  const { node, deployment, gateway, creditsOf } = await open(t)
   const price = (cost: number) => networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: cost } } })
   deployment.writeNetwork('testnet', price(7))
   await waitUntil(async () => (await creditsOf('eth_gasPrice')) === 7)
-  t.match(linesOf('reloaded'), [{ changes: ['+ testnet.credits.costs'] }])
+  t.match(await gateway.waitForEvent('reloaded'), { changes: ['+ testnet.credits.costs'] })
 
   const admin = { token: 'letmein' }
   const unwatched = await open(t, { gateway: { watch: false, admin } })
