@@ -57,8 +57,10 @@ export const redisKeys = {
   /** Sorted set: the processes that have a `lastReport`, by its time in the store; dropped three days later. */
   reportingProcesses: 'tollgate:{usage}:marks',
 
-  /** String: a record of the portal; expires with the record. */
+  /** String: a record of the portal. Only records of an older Tollgate have a time to live: `recordExpiry`. */
   record: (kind: string, id: string): string => `tollgate:{portal}:${kind}:${id}`,
+  /** Sorted set: `<kind>:<id>` of each record that expires, by that time, ms since 1970. */
+  recordExpiry: 'tollgate:{portal}:expiry',
   /** Sorted set: the ids of the records of one kind and account, by the time at which they expire, ms since 1970. */
   recordsOfAccount: (kind: string, account: string): string => `tollgate:{portal}:${kind}s-of:${account}`,
 

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { neverExpires } from '../record-store.ts'
 
 /** A Lua script, which Redis runs as one atomic step and caches by the hash of its text. Needs Redis 5 or later, or Valkey. */
 export interface Script {
@@ -77,18 +78,39 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return redis.call('PUBLISH', ARGV[3], ARGV[4])
 `)
 
+/** Removed with each write, during which Redis answers nobody else. */
+const maxExpiredPerWrite = 10
+
 /**
+ * Writes a record, and removes others that have expired. Redis would expire them by its own clock, of which one wrong date would sign
+ * everybody out: they are removed once they have expired by the clock of Redis and by that of the gateway.
  * Returns 0, and writes nothing, where `add` finds a record, and where `replace` does not find the record as it was read. KEYS: record,
- * recordsOfAccount. ARGV: id, record, time to live in ms or 0 for none, `put`, `add` or `replace`, the time, the record as it was read.
+ * recordsOfAccount, recordExpiry. ARGV: kind, id, record, when it expires, `put`, `add` or `replace`, the time of the gateway, the record
+ * as it was read, and the time of Redis, which only a test gives.
  */
 export const putRecord = script(`
-local known = ARGV[4] ~= 'put' and redis.call('GET', KEYS[1])
-local exists = known and cjson.decode(known).expires > tonumber(ARGV[5])
-if ARGV[4] == 'add' and exists then return 0 end
-if ARGV[4] == 'replace' and not (exists and known == ARGV[6]) then return 0 end
-if ARGV[3] == '0' then redis.call('SET', KEYS[1], ARGV[2]) else redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3]) end
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', ARGV[5])
-redis.call('ZADD', KEYS[2], cjson.decode(ARGV[2]).expires, ARGV[1])
+local kind, id, record, expires, now = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[6])
+local known = ARGV[5] ~= 'put' and redis.call('GET', KEYS[1])
+local exists = known and cjson.decode(known).expires > now
+if ARGV[5] == 'add' and exists then return 0 end
+if ARGV[5] == 'replace' and not (exists and known == ARGV[7]) then return 0 end
+
+local prefix, member = string.sub(KEYS[1], 1, -#(kind .. ':' .. id) - 1), kind .. ':' .. id
+local past = math.min(now, tonumber(ARGV[8]) or redis.call('TIME')[1] * 1000)
+for _, old in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', past, 'LIMIT', 0, ${maxExpiredPerWrite})) do
+  redis.call('ZREM', KEYS[3], old)
+  local text = redis.call('GET', prefix .. old)
+  local found = text and cjson.decode(text)
+  if found and found.expires <= past then
+    redis.call('DEL', prefix .. old)
+    redis.call('ZREM', prefix .. string.match(old, '^[^:]+') .. 's-of:' .. found.account, found.id)
+  end
+end
+
+redis.call('SET', KEYS[1], record)
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', past)
+redis.call('ZADD', KEYS[2], expires, id)
+if expires < ${neverExpires} then redis.call('ZADD', KEYS[3], expires, member) else redis.call('ZREM', KEYS[3], member) end
 return 1
 `)
 

@@ -11,7 +11,7 @@ import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { putRecord, takeRecord } from './redis-scripts.ts'
 import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse } from './redis-usage.ts'
-import { neverExpires, unexpired } from '../record-store.ts'
+import { unexpired } from '../record-store.ts'
 import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
 /**
@@ -38,7 +38,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     ...redisLedgerStore(redis, dayClock),
     ...redisUsageStore(redis, dayClock),
     ...copyableRedis(redis, dayClock),
-    ...redisRecordStore(redis, (testTime ?? clock).now),
+    ...redisRecordStore(redis, clock, testTime),
     async close() {
       await Promise.all([redis.close(), changeFeed.close()])
     },
@@ -104,14 +104,16 @@ const copyableRedis = (redis: RedisConnection, dayClock: RedisDayClock): Copyabl
   },
 })
 
-/** Redis drops expired records by itself; their ids are dropped with the next write for the account. */
-const redisRecordStore = (redis: RedisConnection, now: () => number): RecordStore => {
+/** Whether a record has expired is decided by the clock of the gateway, when the record is read. */
+const redisRecordStore = (redis: RedisConnection, clock: Clock, testTime: TestTime | undefined): RecordStore => {
+  const { now } = testTime ?? clock
   /** `replace`: only where the record is as it was found. */
   const write = async (kind: RecordKind, record: StoredRecord, mode: 'put' | 'add' | 'replace', found = record): Promise<boolean> => {
-    const ttlMs = record.expires === neverExpires ? 0 : Math.max(1, Math.ceil(record.expires - now()))
-    const keys = [redisKeys.record(kind, record.id), redisKeys.recordsOfAccount(kind, record.account)]
-    const [text, foundText] = [JSON.stringify(record), JSON.stringify(found)]
-    return (await redis.runScript(putRecord, keys, [record.id, text, String(ttlMs), mode, String(now()), foundText])) === 1
+    const { id, account, expires } = record
+    const keys = [redisKeys.record(kind, id), redisKeys.recordsOfAccount(kind, account), redisKeys.recordExpiry]
+    const redisTime = testTime === undefined ? '' : String(testTime.now())
+    const args = [kind, id, JSON.stringify(record), String(expires), mode, String(now()), JSON.stringify(found), redisTime]
+    return (await redis.runScript(putRecord, keys, args)) === 1
   }
   /** Throws for the record of another id: with the reply to another command, a caller would get the session of somebody else. */
   const parseRecord = (text: string | null | undefined, id: string): StoredRecord | undefined => {

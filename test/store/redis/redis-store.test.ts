@@ -125,6 +125,53 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.ok(Math.abs(differenceMs) < 5_000, `${differenceMs} ms`)
   })
 
+  t.test('no clock alone ends a record for others: not that of Redis, nor that of one gateway', async t => {
+    await redis.send('FLUSHALL')
+    const open = async (clock: Clock) => {
+      const store = await openRedisStore(redis.address, clock)
+      t.teardown(() => store.close())
+      return store
+    }
+    const store = await open(systemClock)
+    const session = { id: 's1', account: 'acc_1', value: null, expires: systemClock.now() + 600_000 }
+    await store.putRecord('session', session)
+    t.equal(await redis.send('PTTL', 'tollgate:{portal}:session:s1'), -1, 'Redis does not expire it')
+
+    const ahead = await open(new TestClock(systemClock.now() + 3_650 * dayMs))
+    await ahead.putRecord('session', { ...session, id: 's2', expires: systemClock.now() + 7_300 * dayMs })
+    t.equal(await ahead.findRecord('session', 's1'), undefined)
+    t.same(await store.findRecord('session', 's1'), session)
+    t.match(await store.records('session', 'acc_1'), [{ id: 's1' }, { id: 's2' }])
+
+    const behind = await open(new TestClock(systemClock.now() - 3_650 * dayMs))
+    await behind.putRecord('sign-in-link', { ...session, id: 'l1', expires: systemClock.now() - 1 })
+    await behind.putRecord('sign-in-link', { ...session, id: 'l2' })
+    t.equal(await store.takeRecord('sign-in-link', 'l1'), undefined, 'nobody signs in later than promised')
+  })
+
+  t.test('records that have expired are removed with later writes, whatever their kind and account, and nothing stays of them', async t => {
+    const clock = new TestClock()
+    const store = await openOne(t, clock)
+    const record = { id: 'a', account: 'acc_1', value: 1, expires: clock.now() + 1_000 }
+    for (let i = 0; i < 25; i += 1) await store.putRecord('session', { ...record, id: `s${i}` })
+    await store.putRecord('sign-in-link', { ...record, id: 'l:1', account: 'acc_2' })
+    await store.putRecord('person', { ...record, id: 'p1', expires: Number.MAX_SAFE_INTEGER })
+    await store.putRecord('session', { ...record, id: 's0', expires: clock.now() + 5_000 })
+    clock.advance(1_000)
+    for (let i = 0; i < 3; i += 1) await store.putRecord('token', { ...record, account: 'acc_3', expires: Number.MAX_SAFE_INTEGER })
+    const keys = (await redis.send('KEYS', 'tollgate:{portal}:*')) as string[]
+    t.same(keys.sort(), [
+      'tollgate:{portal}:expiry',
+      'tollgate:{portal}:person:p1',
+      'tollgate:{portal}:persons-of:acc_1',
+      'tollgate:{portal}:session:s0',
+      'tollgate:{portal}:sessions-of:acc_1',
+      'tollgate:{portal}:token:a',
+      'tollgate:{portal}:tokens-of:acc_3',
+    ])
+    t.same(await redis.send('ZRANGE', 'tollgate:{portal}:expiry', '0', '-1'), ['session:s0'])
+  })
+
   t.test('no clock of Redis expires what credits and counts depend on: the three latest days of an account are retained', async t => {
     const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
     const today = Math.floor(clock.now() / dayMs)
