@@ -9,6 +9,7 @@ import { exceptChainId, respondCorrectly } from '../support/node-responses.ts'
 import { startFaultyNode } from '../support/faulty-node.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { connectWs, post } from '../support/rpc-client.ts'
+import { fastestMs } from '../support/fastest-ms.ts'
 
 // A whole gateway in front of nodes that fail.
 
@@ -100,9 +101,7 @@ t.test('when callers disconnect, their requests to nodes are canceled within 100
     },
   }
   for (const [name, sendCalls] of Object.entries(callers)) {
-    // On a busy machine the gateway, another process, may be scheduled late, but not every time.
-    let tookMs = Infinity
-    for (let i = 0; i < 5 && tookMs >= 100; i++) tookMs = await measureCancel(await sendCalls())
+    const tookMs = await fastestMs(100, async () => measureCancel(await sendCalls()))
     t.ok(tookMs < 100, `${name}: ${tookMs} ms`)
   }
 })
