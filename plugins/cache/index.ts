@@ -135,13 +135,13 @@ interface LookupRecords {
 }
 
 /** The key that was looked up, and what it was made of. */
-interface Lookup {
+interface CacheLookup {
   readonly methodCache: MethodCache
   readonly key: string
   readonly variant: string
 }
 
-type MissHandler = (call: Call<'request'>, next: DirectNext<'request'>, lookup: Lookup) => Promise<Reply>
+type MissHandler = (call: Call<'request'>, next: DirectNext<'request'>, lookup: CacheLookup) => Promise<Reply>
 
 /** Answers what the memory had no answer to. */
 const createMissHandler = (

@@ -136,7 +136,7 @@ export interface TransactionCounts {
 }
 
 /** What a call has done to a node, beside a transaction. */
-export interface TransactionEffects {
+interface TransactionEffects {
   /** Its state may be another without a new block. */
   readonly changesNode: boolean
   /** It has gone back to an earlier block. */

@@ -76,40 +76,13 @@ export interface RpcListener extends Listener {
 const tickHoldIntervalMs = 1_000
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
-export const openRpcListener = async ({
-  config,
-  networks,
-  memoryBudget,
-  sockets,
-  clock,
-  log,
-  metrics,
-  accessLog,
-  endListening,
-  tls,
-}: RpcListenerOptions): Promise<RpcListener> => {
+export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcListener> => {
+  const { config, networks, sockets, clock, log, metrics, accessLog, endListening, tls } = options
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
   const endpointByHost = new NetworkEndpoints(networks, handlerBase)
-  const activeRequests = new ActiveRequests()
   const { rpc, reusePort, trustedProxies } = config.listen
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
-  const services: RpcServices = {
-    endpointByHost,
-    readClientAddress: createClientAddressReader(trustedProxies, proxyProtocol),
-    limits: config.limits,
-    headers: config.headers,
-    log,
-    activeRequests,
-    scheduler: new FairScheduler(clock),
-    memoryBudget,
-    hintGc: openGcHints(),
-    sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
-    compressor: new ResponseCompressor(),
-    httpDate: openHttpDate(clock),
-    countResponse: createResponseCounter(metrics),
-    clock,
-    accessLog,
-  }
+  const services = createServices(options, endpointByHost, proxyProtocol)
   const wsServer = new WsServer(services, clock)
   const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsServer).callback()), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
@@ -128,7 +101,7 @@ export const openRpcListener = async ({
       wsServer.closeRemoved()
     },
     enterLameDuck(graceMs) {
-      activeRequests.isDraining = true
+      services.activeRequests.isDraining = true
       return wsServer.closeGradually(graceMs)
     },
     stop() {
@@ -137,6 +110,28 @@ export const openRpcListener = async ({
     },
   }
 }
+
+const createServices = (
+  { config: { limits, headers, listen }, memoryBudget, clock, log, metrics, accessLog }: RpcListenerOptions,
+  endpointByHost: NetworkEndpoints,
+  proxyProtocol: ProxyProtocol | undefined,
+): RpcServices => ({
+  endpointByHost,
+  readClientAddress: createClientAddressReader(listen.trustedProxies, proxyProtocol),
+  limits,
+  headers,
+  log,
+  activeRequests: new ActiveRequests(),
+  scheduler: new FairScheduler(clock),
+  memoryBudget,
+  hintGc: openGcHints(),
+  sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
+  compressor: new ResponseCompressor(),
+  httpDate: openHttpDate(clock),
+  countResponse: createResponseCounter(metrics),
+  clock,
+  accessLog,
+})
 
 /** Opens the admin listener. Rejects with ListenError. */
 export const openAdminListener = (address: Address, options: AdminOptions, tls?: TlsServers): Promise<Listener> =>
