@@ -27,7 +27,7 @@ export interface FuzzBytesOptions {
   readonly seed: number
   /** How many byte sequences are sent, each on a connection of its own. */
   readonly count: number
-  /** A connection that is still open so long after its caller has closed its side hangs: 15 s unless given. */
+  /** A connection that is still open so long after its caller has closed its side hangs: `maxResponseMs` unless given. */
   readonly hungAfterMs?: number
   log(line: string): void
 }
@@ -46,7 +46,7 @@ type Fault = Exclude<keyof FuzzBytesResult, 'sent'>
 
 /** Sends malformed HTTP requests and WebSocket frames, in pieces, cut off and reset, with well-formed calls of a bystander in between. */
 export async function runFuzzBytes(options: FuzzBytesOptions): Promise<FuzzBytesResult> {
-  const { url, wsUrl, apiKey, seed, count, hungAfterMs = 15_000, log } = options
+  const { url, wsUrl, apiKey, seed, count, hungAfterMs = maxResponseMs, log } = options
   const counts = { sent: 0, hung: 0, refused: 0, crossed: 0 }
   const record = (fault: Fault, detail: string): void => {
     counts[fault] += 1
@@ -66,12 +66,12 @@ export async function runFuzzBytes(options: FuzzBytesOptions): Promise<FuzzBytes
   }
   const runBystander = async (number: number): Promise<void> => {
     const id = `bystander-${number}`
-    const message = await callBystander(url, apiKey, id, hungAfterMs).catch((error: Error) => record('refused', `${id}: ${error.message}`))
+    const message = await callBystander(url, apiKey, id).catch((error: Error) => record('refused', `${id}: ${error.message}`))
     if (message?.error !== undefined) record('refused', `${id}: ${JSON.stringify(message)}`)
     else if (message !== undefined && (message.id !== id || message.result !== result))
       record('crossed', `${id} got ${JSON.stringify(message)}`)
   }
-  const { result } = await callBystander(url, apiKey, 'bystander', hungAfterMs)
+  const { result } = await callBystander(url, apiKey, 'bystander')
   let nextNumber = 0
   const runCases = async (): Promise<void> => {
     while (nextNumber < count) {
@@ -85,10 +85,12 @@ export async function runFuzzBytes(options: FuzzBytesOptions): Promise<FuzzBytes
 }
 
 const maxLoggedBytes = 2_000
+/** A bystander without a response for so long has been refused. */
+const maxResponseMs = 15_000
 
-const callBystander = async (url: string, apiKey: string, id: string, hungAfterMs: number): Promise<RpcMessage> => {
+const callBystander = async (url: string, apiKey: string, id: string): Promise<RpcMessage> => {
   const target = new URL(`/v3/${apiKey}`, url).href
-  return (await post(target, callWithId(id), { signal: AbortSignal.timeout(hungAfterMs) })).json()
+  return (await post(target, callWithId(id), { signal: AbortSignal.timeout(maxResponseMs) })).json()
 }
 
 /** An id in the response that was not in the request; the own one may be split there, by a chunk. */
