@@ -5,6 +5,8 @@ import { commandSummaries } from './cli/command-summaries.ts'
 import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
 import { keepCompiledCode, saveCompiledCode } from './runtime/compile-cache.ts'
+import { holdTickShape } from './runtime/gc-hints.ts'
+import { systemClock } from './services/clock.ts'
 import { didYouMean } from './util/did-you-mean.ts'
 
 const terminal: Terminal = {
@@ -58,6 +60,7 @@ const printLines = (lines: readonly string[], write: (line: string) => void, cod
 for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined)
 
 keepCompiledCode(process.env)
+holdTickShape(systemClock.every)
 
 const exit = (code: number): void => {
   saveCompiledCode()

@@ -68,14 +68,22 @@ export const findMinorCollector = (): Collect | undefined => {
 /** The object in which process.nextTick() has kept a callback: Node.js shows it as the resource of the callback. */
 let heldTick: object | undefined
 
-/**
- * Keeps process.nextTick() fast, which an HTTP call takes 7 times. It keeps each callback in an object with computed names. Once full collections
- * have found no such object in use, V8 drops their shape, and takes 200 ns for each where it took 25, for the rest of the process (Node 20, 22, 24
- * and 26). So one is held. To be called again and again: the objects of a process that has just started have another shape. Returns the one held.
- */
-export const holdTickShape = (): object | undefined => {
+const holdTick = (): object | undefined => {
   process.nextTick(() => {
     heldTick = executionAsyncResource()
   })
   return heldTick
+}
+
+/** An object that is held at the start is not enough: those of a process that has run for a while have another shape. */
+const tickHoldIntervalMs = 1_000
+
+/**
+ * Keeps process.nextTick() fast, which an HTTP call takes 7 times. It keeps each callback in an object with computed names. Once full collections
+ * have found no such object in use, V8 drops their shape, and takes 200 ns for each where it took 25, for the rest of the process (Node 20, 22, 24
+ * and 26). So one is held, from the start of the process on.
+ */
+export const holdTickShape = (every: (ms: number, run: () => void) => unknown): void => {
+  holdTick()
+  every(tickHoldIntervalMs, holdTick)
 }

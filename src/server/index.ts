@@ -9,7 +9,7 @@ import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { createMessageParser } from '../json-rpc/parse-message.ts'
-import { holdTickShape, openGcHints } from '../runtime/gc-hints.ts'
+import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/async.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
@@ -72,9 +72,6 @@ export interface RpcListener extends Listener {
   enterLameDuck(graceMs: number): Promise<void>
 }
 
-/** Full collections are seldom as frequent. */
-const tickHoldIntervalMs = 1_000
-
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcListener> => {
   const { config, networks, sockets, clock, log, metrics, accessLog, endListening, tls } = options
@@ -90,7 +87,6 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const connections = new OpenConnections(server, sockets)
   measureLoad(metrics, services, { connections, wsServer })
   wsServer.start()
-  const tickHolding = clock.every(tickHoldIntervalMs, holdTickShape)
   let { drain: drainConfig } = config
   return {
     url: urlOf(rpc.host, port, tls && 'https'),
@@ -104,10 +100,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
       services.activeRequests.isDraining = true
       return wsServer.closeGradually(graceMs)
     },
-    stop() {
-      tickHolding.cancel()
-      return drain(services, { server, connections, wsServer, endListening, clock, timeoutMs: drainConfig.timeout })
-    },
+    stop: () => drain(services, { server, connections, wsServer, endListening, clock, timeoutMs: drainConfig.timeout }),
   }
 }
 
