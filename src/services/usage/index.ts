@@ -5,6 +5,7 @@ import { hourMs } from '../../util/dates.ts'
 import { singleFlight, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
+import { ReportHistory } from './report-history.ts'
 import { UsageCounters } from './usage-counters.ts'
 import type { CountedCall } from './usage-counters.ts'
 
@@ -76,8 +77,8 @@ class UsageReporter {
   readonly #maxPendingCounts: number
   /** Oldest first. */
   #unacknowledged: UsageReport[] = []
-  /** Acknowledged lately: a store that loses its last writes gets them again. */
-  #recentReports: { readonly report: UsageReport; readonly until: number }[] = []
+  /** A store that loses its last writes gets them again. */
+  readonly #history = new ReportHistory()
   #seq = 0
   #lastAcknowledgedSeq = 0
   #lastReportedHour = -1
@@ -164,19 +165,17 @@ class UsageReporter {
     }
   }
 
+  /** After a lost response the store names the report itself as the last one. */
   #acknowledge(report: UsageReport, previousSeq: number): void {
-    if (previousSeq < this.#lastAcknowledgedSeq) this.#restoreLostReports(previousSeq)
+    if (previousSeq < this.#lastAcknowledgedSeq) this.#repeatLostReports(previousSeq)
+    this.#history.record(report, previousSeq < report.seq ? previousSeq : this.#lastAcknowledgedSeq, this.#clock.monotonic())
     this.#lastAcknowledgedSeq = report.seq
-    const now = this.#clock.monotonic()
-    this.#recentReports.push({ report, until: now + reportHistoryMs })
-    this.#recentReports = this.#recentReports.filter(({ until }, i) => until > now && i >= this.#recentReports.length - maxReportHistory)
   }
 
-  #restoreLostReports(previousSeq: number): void {
-    const lost = this.#recentReports.filter(({ report }) => report.seq > previousSeq)
+  #repeatLostReports(previousSeq: number): void {
+    const lost = this.#history.takeMissing(previousSeq)
     this.#log.warn({ reports: lost.length }, 'store lost its last writes: recent usage is reported again')
-    for (const { report } of lost) this.#counters.restore(report.counts)
-    this.#recentReports = []
+    for (const each of lost) this.#unacknowledged.push({ ...this.#history.repeat(each, (this.#seq += 1)), isFinal: this.#hasFinalReport })
   }
 
   #limitMemory(): void {
@@ -188,6 +187,3 @@ class UsageReporter {
 
 /** A store takes a report in one atomic step, during which other processes wait. */
 const maxCountsPerReport = 1_000
-/** The writes that a store may lose in a power failure. */
-const reportHistoryMs = 10_000
-const maxReportHistory = 50

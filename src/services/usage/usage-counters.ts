@@ -51,11 +51,6 @@ export class UsageCounters {
     this.#addToHour(call.day === undefined ? this.#hour : clampHourToDay(call.day, this.#hour), call)
   }
 
-  /** Adds counts that were drained before. */
-  restore(counts: readonly UsageCount[]): void {
-    for (const count of counts) this.#addToHour(count.hour, count)
-  }
-
   /** Removes all counts and returns them, oldest first. */
   drain(): readonly UsageCount[] {
     const drained = this.#hours.flatMap(hour => this.#byHour.get(hour)?.counters ?? [])

@@ -143,6 +143,53 @@ t.test('a store that lost its last writes gets them again', async t => {
   t.match(scenario.log.lines, [{ level: 'warn', message: /store lost its last writes/ }])
 })
 
+t.test('each call is counted once in a store whose address led to other data for some seconds, and leads back', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  let calls = 0
+  const serve = async (seconds: number) => {
+    for (let second = 0; second < seconds; second += 1) {
+      scenario.usage.count(counted())
+      calls += 1
+      await scenario.advance(1_000)
+    }
+  }
+  const [first, second] = [scenario.store, new InMemoryUsageStore(scenario.clock)]
+  await serve(6)
+  for (const store of [second, first, second, first]) {
+    scenario.store = store
+    await serve(2)
+  }
+  await scenario.advance(3_000)
+  t.same(scenario.sums, [calls, calls * 80], 'the data that has been away twice')
+  scenario.store = second
+  await serve(1)
+  await scenario.advance(3_000)
+  t.same(scenario.sums, [calls, calls * 80], 'the data that was empty')
+})
+
+t.test('a store that loses its last writes twice gets them twice, also what it was given again', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  const [once, twice] = [new InMemoryUsageStore(scenario.clock), new InMemoryUsageStore(scenario.clock)]
+  const serve = async () => {
+    scenario.usage.count(counted())
+    await scenario.advance(1_000)
+  }
+  await serve()
+  for (const report of scenario.reports) await Promise.all([once.reportUsage(report), twice.reportUsage(report)])
+  await serve()
+  scenario.store = once
+  const before = scenario.reports.length
+  await serve()
+  t.equal(scenario.reports.length - before, 2, 'what was counted, and what was lost')
+  for (const report of scenario.reports.slice(before, before + 1)) await twice.reportUsage(report)
+  scenario.store = twice
+  await serve()
+  await scenario.advance(3_000)
+  t.same(scenario.sums, [4, 320])
+})
+
 t.test('a charged call counts for the day that was charged, also when the call ends after midnight', async t => {
   const scenario = new UsageScenario(Date.UTC(2026, 0, 15, 23, 59, 59))
   await scenario.usage.start()
