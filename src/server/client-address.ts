@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
 import type { ProxyProtocol } from './proxy-protocol.ts'
 
@@ -25,6 +26,20 @@ export const createClientAddressReader = (
     // A proxy writes one of the headers; where the two differ, the other one came from the caller.
     if (byForwardedFor !== undefined && byForwarded !== undefined && byForwardedFor !== byForwarded) return ''
     return byForwardedFor ?? byForwarded ?? peer
+  }
+}
+
+/** The address of the caller of a connection. Undefined where it is not known, or that of a trusted proxy: connections of proxies have many callers. */
+export type ReadConnectionAddress = (socket: Socket) => string | undefined
+
+export const createConnectionAddressReader = (
+  trustedProxies: readonly string[],
+  proxyProtocol?: Pick<ProxyProtocol, 'addressOf'>,
+): ReadConnectionAddress => {
+  const trusted = new AddressSet(trustedProxies)
+  return socket => {
+    const address = proxyProtocol?.addressOf(socket) ?? socket.remoteAddress ?? ''
+    return address === '' || trusted.has(address) ? undefined : address
   }
 }
 

@@ -2,7 +2,8 @@ import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
 import { whenQueueEmpty } from '../runtime/connection-handover.ts'
 import type { Clock } from '../services/clock.ts'
-import { AddressSet, networkOf, parseAddressText } from '../util/address-set.ts'
+import { networkOf, parseAddressText } from '../util/address-set.ts'
+import { createConnectionAddressReader } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import type { ProxyProtocol } from './proxy-protocol.ts'
 import { httpConnectionOf } from './request-tracking.ts'
@@ -29,11 +30,11 @@ const handshakesOwner = 'TLS handshakes'
  * do not wait for each other.
  */
 export const paceConnections = (server: Server, { scheduler, trustedProxies, isTls, proxyProtocol }: PacingOptions): void => {
-  const trusted = new AddressSet(trustedProxies)
+  const readAddress = createConnectionAddressReader(trustedProxies, proxyProtocol)
   const units = isTls ? unitsPerHandshake : unitsPerConnection
   const enterForAddress = (socket: Socket): Promise<void> | undefined => {
-    const address = proxyProtocol?.addressOf(socket) ?? socket.remoteAddress ?? ''
-    return address === '' || trusted.has(address) ? undefined : scheduler.enter(networkOf(parseAddressText(address) ?? ''), units)
+    const address = readAddress(socket)
+    return address === undefined ? undefined : scheduler.enter(networkOf(parseAddressText(address) ?? ''), units)
   }
   const enterForHandshake = (): Promise<void> | undefined => (isTls ? scheduler.enter(handshakesOwner, units) : undefined)
   if (isTls || proxyProtocol !== undefined) {

@@ -1,13 +1,24 @@
 import type { Clock } from '../services/clock.ts'
 
+/** What waits for its turn. */
+interface Work {
+  readonly units: number
+  run(): void
+}
+
 /** Work of one account: a call is one unit, and long messages are several. */
 interface Lane {
   /** Units that the account has used and that no turn has paid yet. */
   usedUnits: number
   /** The turn up to which they have been paid. */
   turn: number
-  readonly waiting: { readonly units: number; run(): void }[]
+  /** Calls that have been read. */
+  readonly calls: Work[]
+  /** Connections that are read no further until their turn. */
+  readonly reads: Work[]
 }
+
+const isWaiting = ({ calls, reads }: Lane): boolean => calls.length > 0 || reads.length > 0
 
 /** Units that an account may use in one turn of the event loop while others call too; a turn of one account is 1 to 2 ms. */
 const maxUnitsPerTurn = 16
@@ -23,6 +34,8 @@ const maxTurnMs = 5
  * hundreds of new connections, that of another caller would wait for as many turns of waiting calls: measured 370 ms of CPU time, and 50 ms so.
  */
 const maxAcceptTurns = 32
+/** While none of its calls waits, an account reads from so many connections in a turn as it may have calls handled. */
+const unitsPerRead = 1
 /** Turns for which an account that has called counts as another. */
 const maxTurnsSinceOther = 2_000
 /** Calls after which the end of a turn is marked: to mark it costs a microsecond. */
@@ -50,6 +63,7 @@ export class FairScheduler {
   #latestLane: Lane | undefined
   #hasAccepted = false
   #acceptTurns = 0
+  #readsAll = false
   #waitingUnitsPerTurn = maxWaitingUnitsPerTurn
   /** When the last turn ended, if calls were waiting then: the event loop has not been idle since. */
   #turnStartMs: number | undefined
@@ -64,14 +78,27 @@ export class FairScheduler {
   enter(owner: string, units: number): Promise<void> | undefined {
     const lane = this.#laneOf(owner)
     this.#mark(lane)
-    if (lane.waiting.length === 0 && lane.usedUnits < this.#maxUnits) {
+    if (!isWaiting(lane) && lane.usedUnits < this.#maxUnits) {
       lane.usedUnits += units
       return undefined
     }
-    return new Promise(run => {
-      if (lane.waiting.push({ units, run }) === 1) this.#queue.push(lane)
-      this.#endTurnLater()
-    })
+    return this.#wait(lane, lane.calls, units)
+  }
+
+  /**
+   * Before a connection is read on whose calls are all answered: undefined when it may be read at once, as the account has not used its share of the
+   * time, or nobody else calls; else it may be read when the promise resolves.
+   */
+  enterToRead(owner: string): Promise<void> | undefined {
+    if (!this.#isMixed || this.#readsAll) return undefined
+    const lane = this.#laneOf(owner)
+    return isWaiting(lane) || lane.usedUnits >= this.#maxUnits ? this.#wait(lane, lane.reads, unitsPerRead) : undefined
+  }
+
+  /** The gateway stops: from now on all connections are read at once, as what they have sent would be lost when idle connections close. */
+  readAll(): void {
+    this.#readsAll = true
+    for (const { reads } of this.#queue) for (const { run } of reads) run()
   }
 
   /** A connection has been accepted; more may wait to be. */
@@ -79,20 +106,38 @@ export class FairScheduler {
     this.#hasAccepted = true
   }
 
+  /** Its number; it goes up while calls wait. */
+  get turn(): number {
+    return this.#turn
+  }
+
   /** Messages that wait. */
   get waitingCount(): number {
-    return this.#queue.reduce((sum, { waiting }) => sum + waiting.length, 0)
+    return this.#queue.reduce((sum, { calls }) => sum + calls.length, 0)
+  }
+
+  /** Has another account called lately? */
+  get #isMixed(): boolean {
+    return this.#turn - this.#mixedTurn < maxTurnsSinceOther
   }
 
   get #maxUnits(): number {
-    return this.#turn - this.#mixedTurn < maxTurnsSinceOther ? maxUnitsPerTurn : maxUnitsAlone
+    return this.#isMixed ? maxUnitsPerTurn : maxUnitsAlone
+  }
+
+  #wait(lane: Lane, queue: Work[], units: number): Promise<void> {
+    return new Promise(run => {
+      if (!isWaiting(lane)) this.#queue.push(lane)
+      queue.push({ units, run })
+      this.#endTurnLater()
+    })
   }
 
   #laneOf(owner: string): Lane {
     let lane = this.#lanes.get(owner)
     if (lane === undefined) {
       if (this.#lanes.size >= maxLanes) this.#removeIdleLanes()
-      lane = { usedUnits: 0, turn: this.#turn, waiting: [] }
+      lane = { usedUnits: 0, turn: this.#turn, calls: [], reads: [] }
       this.#lanes.set(owner, lane)
     }
     if (lane.turn !== this.#turn) this.#pay(lane)
@@ -106,7 +151,7 @@ export class FairScheduler {
   }
 
   #removeIdleLanes(): void {
-    for (const [owner, lane] of this.#lanes) if (lane.waiting.length === 0) this.#lanes.delete(owner)
+    for (const [owner, lane] of this.#lanes) if (!isWaiting(lane)) this.#lanes.delete(owner)
   }
 
   #mark(lane: Lane): void {
@@ -139,7 +184,7 @@ export class FairScheduler {
       const mayRun = lane.usedUnits < maxUnitsPerTurn
       if (mayRun) units += this.#runNext(lane)
       skippedLanes = mayRun ? 0 : skippedLanes + 1
-      if (lane.waiting.length > 0) this.#queue.push(lane)
+      if (isWaiting(lane)) this.#queue.push(lane)
     }
     if (this.#queue.length > 0) this.#endTurnLater()
     else this.#turnStartMs = undefined
@@ -181,10 +226,14 @@ export class FairScheduler {
     this.#turnStartMs = nowMs
   }
 
+  /** With each call that begins, the next one is read, which takes a quarter of its time. So most of the calls that wait take no memory. */
   #runNext(lane: Lane): number {
-    const { units, run } = lane.waiting.shift()!
+    const call = lane.calls.shift()
+    const read = lane.reads.shift()
+    const units = call?.units ?? unitsPerRead
     lane.usedUnits += units
-    run()
+    call?.run()
+    read?.run()
     return Math.max(1, units)
   }
 }

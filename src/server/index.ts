@@ -14,7 +14,7 @@ import { openSingleWrite } from '../runtime/http-internals.ts'
 import { sleep } from '../util/async.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { AdminOptions } from './admin.ts'
-import { createClientAddressReader } from './client-address.ts'
+import { createClientAddressReader, createConnectionAddressReader } from './client-address.ts'
 import { FairScheduler } from './fair-scheduler.ts'
 import {
   closeServer,
@@ -31,6 +31,7 @@ import { NetworkEndpoints } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
 import { acceptPending, paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
+import { ReadPacing } from './read-pacing.ts'
 import { paceRequests } from './request-pacing.ts'
 import { ResponseCompressor } from './response-compressor.ts'
 import { createResponseCounter } from './response-records.ts'
@@ -79,7 +80,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const endpointByHost = new NetworkEndpoints(networks, handlerBase)
   const { rpc, reusePort, trustedProxies } = config.listen
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
-  const services = createServices(options, endpointByHost, proxyProtocol)
+  const services = createServices(options, endpointByHost, new FairScheduler(clock), proxyProtocol)
   const wsServer = new WsServer(services, clock)
   const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsServer).callback()), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
@@ -107,6 +108,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
 const createServices = (
   { config: { limits, headers, listen }, memoryBudget, clock, log, metrics, accessLog }: RpcListenerOptions,
   endpointByHost: NetworkEndpoints,
+  scheduler: FairScheduler,
   proxyProtocol: ProxyProtocol | undefined,
 ): RpcServices => ({
   endpointByHost,
@@ -115,7 +117,8 @@ const createServices = (
   headers,
   log,
   activeRequests: new ActiveRequests(),
-  scheduler: new FairScheduler(clock),
+  scheduler,
+  readPacing: new ReadPacing(scheduler, createConnectionAddressReader(listen.trustedProxies, proxyProtocol)),
   memoryBudget,
   hintGc: openGcHints(),
   sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),
@@ -175,6 +178,7 @@ const drain = async (
   { server, connections, wsServer, endListening, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
+  scheduler.readAll()
   const serveAccepted = await acceptPending(server, clock, endListening)
   const closed = closeServer(server)
   serveAccepted()

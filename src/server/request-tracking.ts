@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { dropInput } from '../runtime/http-internals.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import type { PacedAccount, PacedConnection, ReadPacing } from './read-pacing.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { RequestOrigin } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -32,7 +33,7 @@ export const trackRequest = (
     if (!res.headersSent) countResponse(499) // as nginx counts a caller that leaves before the response
     if (isHandled) memory.releaseAll()
     activeRequests.end()
-    connection.end()
+    connection.end(origin.state.accountId)
   })
   if (res.socket === null) closeResponseWithSocket(req.socket, res)
   return () => {
@@ -54,13 +55,17 @@ const newConnection = (socket: Socket): HttpConnection => new HttpConnection(soc
  * Bounds the requests that one connection has in flight: Node starts each pipelined request as soon as it has been read, however many
  * have not been answered. What has been read already when reading pauses is still served.
  */
-class HttpConnection {
+class HttpConnection implements PacedConnection {
   readonly #socket: Socket
   #inFlightCount = 0
   /** Turns that are waited for: of the connection itself, and of parts of bodies. */
   #waitingCount = 0
   #isPaused = false
   #isStopped = false
+  /** A call of the account that was read from the connection has had to wait; other connections need not be paced. */
+  #account: PacedAccount | undefined
+  /** Several accounts call on it. */
+  #isShared = false
   #restoreParser = (): void => undefined
 
   constructor(socket: Socket) {
@@ -72,6 +77,10 @@ class HttpConnection {
     return this.#isStopped
   }
 
+  get isAnswering(): boolean {
+    return this.#inFlightCount > 0
+  }
+
   /** A request has come in. */
   begin(): void {
     this.#inFlightCount += 1
@@ -79,9 +88,21 @@ class HttpConnection {
   }
 
   /** Its response has been sent, or the caller has disconnected. */
-  end(): void {
+  end(accountId: string | undefined): void {
     this.#inFlightCount -= 1
     if (this.#inFlightCount <= maxConcurrentRequests / 2) this.#resume()
+    if (this.#account !== undefined) this.#recordAnswered(this.#account, accountId)
+  }
+
+  /** A call of the account that has been read from the connection waits for its turn. */
+  recordWait(readPacing: ReadPacing, owner: string): void {
+    if (this.#isShared || this.#socket.destroyed) return
+    if (this.#account !== undefined && this.#account.owner !== owner) return this.#share()
+    const account = readPacing.accountOf(owner, this.#socket)
+    if (account === undefined) return
+    if (this.#account === undefined) this.#socket.once('close', this.#leaveAccount)
+    this.#account = account
+    account.recordWait(this)
   }
 
   /** Reads on when it is the turn of the connection. */
@@ -105,7 +126,25 @@ class HttpConnection {
   /** To be called when Node has given up the connection for an upgrade. False where it closes after the response to an earlier request. */
   upgrade(): boolean {
     this.#restoreParser()
+    this.#leaveAccount()
     return !this.#isStopped
+  }
+
+  /** A proxy sends calls of several accounts on one connection, and none of them waits for the turn of another. */
+  #recordAnswered(account: PacedAccount, accountId: string | undefined): void {
+    if (accountId !== undefined && accountId !== account.owner) this.#share()
+    else if (!this.isAnswering && this.#socket.writable) account.recordAnswered(this)
+  }
+
+  #share(): void {
+    this.#isShared = true
+    this.#leaveAccount()
+  }
+
+  readonly #leaveAccount = (): void => {
+    this.#socket.off('close', this.#leaveAccount)
+    this.#account?.remove(this)
+    this.#account = undefined
   }
 
   #pause(): void {

@@ -6,7 +6,7 @@ import { handleMessage, internalErrorResponse, failureResponse } from '../json-r
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
-import { trackRequest } from './request-tracking.ts'
+import { httpConnectionOf, trackRequest } from './request-tracking.ts'
 import { readBody } from './request-body.ts'
 import { checkRequestHead, requestIdOf, routeRequest } from './rpc-request.ts'
 import type { RoutedRequest } from './rpc-request.ts'
@@ -121,8 +121,11 @@ const respondToCalls =
       const body = refusal ?? (await readBody(services, req, res, memory))
       if (body === undefined) return logAborted(services, origin, undefined)
       const turn = 'error' in body ? undefined : services.scheduler.enter(memory.owner, unitsOfMessage(body.length))
-      if (turn !== undefined) await turn
-      if (turn !== undefined && res.destroyed) return logAborted(services, origin, undefined)
+      if (turn !== undefined) {
+        httpConnectionOf(req.socket).recordWait(services.readPacing, memory.owner)
+        await turn
+        if (res.destroyed) return logAborted(services, origin, undefined)
+      }
       state.response =
         'error' in body
           ? failureResponse(body)

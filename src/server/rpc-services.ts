@@ -8,6 +8,7 @@ import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
+import type { ReadPacing } from './read-pacing.ts'
 import type { ResponseCompressor } from './response-compressor.ts'
 import type { ActiveRequests, EndpointByHost } from './rpc-request.ts'
 
@@ -22,6 +23,8 @@ export interface RpcServices {
   readonly activeRequests: ActiveRequests
   /** Whose calls are handled first when there are many. */
   readonly scheduler: FairScheduler
+  /** Whose connections are read first when calls wait. */
+  readonly readPacing: ReadPacing
   /** Bounds the bytes that are held for callers: requests, calls in flight, and responses until they have been read. */
   readonly memoryBudget: MemoryBudget
   /** Called with the length of each long response once it has been sent. */

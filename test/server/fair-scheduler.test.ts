@@ -1,5 +1,7 @@
+import { Socket } from 'node:net'
 import t from 'tap'
 import { FairScheduler, unitsOfMessage } from '../../src/server/fair-scheduler.ts'
+import { ReadPacing } from '../../src/server/read-pacing.ts'
 import { TestClock } from '../support/fakes.ts'
 
 const nextTurn = () => new Promise(setImmediate)
@@ -120,4 +122,107 @@ t.test('accounts that wait for nothing are forgotten', async t => {
   scheduler.enter('owner 0', 1_000)
   for (let i = 1; i < 5_000; i += 1) scheduler.enter(`owner ${i}`, 1)
   t.equal(scheduler.enter('owner 0', 1), undefined, 'what it owed is forgotten too')
+})
+
+/** Enters `count` connections of the owner that may have a call to read; those that may be read are recorded in `read`. */
+const enterToRead = (scheduler: FairScheduler, read: number[], owner: string, count: number): void => {
+  for (let i = 0; i < count; i += 1) void scheduler.enterToRead(owner)?.then(() => read.push(i))
+}
+
+t.test('while calls of an account wait, its connections are read in its turns: in order, and a few in each turn', async t => {
+  const [scheduler, begun, read] = [await openMixed(), [] as string[], [] as number[]]
+  t.equal(scheduler.enterToRead('a'), undefined, 'none waits yet')
+  enter(scheduler, begun, 'a', 50)
+  enterToRead(scheduler, read, 'a', 300)
+  t.equal(scheduler.enterToRead('b'), undefined, 'those of others are read at once')
+  t.equal(scheduler.waitingCount, 50 - begun.length, 'they are no messages that wait')
+  let maxReadInTurn = 0
+  while (read.length < 300) {
+    const before = read.length
+    await nextTurn()
+    maxReadInTurn = Math.max(maxReadInTurn, read.length - before)
+  }
+  t.ok(maxReadInTurn <= 16, `${maxReadInTurn} in a turn`)
+  t.equal(begun.length, 50)
+  t.same(read, [...read.keys()])
+})
+
+t.test('connections wait for nobody while only one account calls', async t => {
+  const [scheduler, begun] = [new FairScheduler(new TestClock()), [] as string[]]
+  enter(scheduler, begun, 'a', 1_000)
+  t.ok(begun.length < 1_000)
+  t.equal(scheduler.enterToRead('a'), undefined)
+})
+
+t.test('all connections that wait are read at once when the gateway stops', async t => {
+  const [scheduler, read] = [await openMixed(), [] as number[]]
+  enter(scheduler, [], 'a', 50)
+  enterToRead(scheduler, read, 'a', 300)
+  scheduler.readAll()
+  await Promise.resolve()
+  t.equal(read.length, 300)
+  t.equal(scheduler.enterToRead('a'), undefined, 'as are further ones')
+})
+
+/** Connections that record until when they are paused. */
+const openConnections = (count: number) =>
+  Array.from({ length: count }, () => {
+    const connection = {
+      isAnswering: false,
+      isPaused: false,
+      pauseUntil(turn: Promise<void>) {
+        connection.isPaused = true
+        void turn.then(() => {
+          connection.isPaused = false
+        })
+      },
+    }
+    return connection
+  })
+
+t.test('an account whose calls wait', async t => {
+  const scheduler = await openMixed()
+  const pacing = new ReadPacing(scheduler, ({ remoteAddress }) => remoteAddress)
+  const socket = Object.defineProperty(new Socket(), 'remoteAddress', { value: '192.0.2.7' })
+  const account = pacing.accountOf('a', socket)
+  const connections = openConnections(300)
+  const pausedCount = () => connections.filter(({ isPaused }) => isPaused).length
+  const sendCalls = async () => {
+    for (const connection of connections) connection.isAnswering = true
+    enter(scheduler, [], 'a', 300)
+    for (const connection of connections) account?.recordWait(connection)
+  }
+  const answer = () => {
+    for (const connection of connections) {
+      connection.isAnswering = false
+      account?.recordAnswered(connection)
+    }
+  }
+
+  t.test('has 128 connections read at any time; the others are read in its turns', async t => {
+    await sendCalls()
+    t.equal(pausedCount(), 0, 'the calls that have been read are answered first')
+    answer()
+    t.equal(pausedCount(), 300 - 128)
+    while (pausedCount() > 0) await nextTurn()
+  })
+
+  t.test('has its idle connections paused as soon as a call waits, but not those with calls in flight', async t => {
+    enter(scheduler, [], 'a', 100)
+    for (const connection of connections.slice(0, 20)) connection.isAnswering = true
+    for (const connection of connections.slice(0, 3)) account?.recordWait(connection)
+    t.equal(pausedCount(), 300 - 128)
+    t.notOk(connections.slice(0, 20).some(({ isPaused }) => isPaused))
+  })
+
+  t.test('is forgotten when its connections are closed, also those that wait', async t => {
+    for (const connection of connections) account?.remove(connection)
+    while (pausedCount() > 0) await nextTurn()
+    t.not(pacing.accountOf('a', socket), account)
+  })
+
+  t.test('has no turns on connections of a proxy', t => {
+    t.equal(pacing.accountOf('a', new Socket()), undefined)
+    t.end()
+  })
 })

@@ -4,9 +4,12 @@ import type { ServerResponse } from 'node:http'
 import { Socket, connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import t from 'tap'
-import { createClientAddressReader } from '../../src/server/client-address.ts'
+import { createClientAddressReader, createConnectionAddressReader } from '../../src/server/client-address.ts'
 import { paceConnections } from '../../src/server/connection-pacing.ts'
+import { FairScheduler } from '../../src/server/fair-scheduler.ts'
+import { ReadPacing } from '../../src/server/read-pacing.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
 import { paceRequests } from '../../src/server/request-pacing.ts'
@@ -71,6 +74,7 @@ const services: RpcServices = {
   accessLog: fakeAccessLog,
   activeRequests: new ActiveRequests(),
   scheduler,
+  readPacing: new ReadPacing(scheduler, ({ remoteAddress }) => remoteAddress),
   memoryBudget: new MemoryBudget(maxReservedBytes),
   hintGc: () => undefined,
   sendSingleWrite: () => false,
@@ -548,4 +552,88 @@ t.test('a new connection of a trusted proxy does not wait for its turn, nor does
   t.same(scheduler.waiting, [])
   scheduler.release()
   proxy.destroy()
+})
+
+t.test('calls that arrive on hundreds of connections of an account at once', async t => {
+  const entered: string[] = []
+  class RecordingScheduler extends FairScheduler {
+    override enterToRead(owner: string): Promise<void> | undefined {
+      const turn = super.enterToRead(owner)
+      if (turn !== undefined) entered.push(owner)
+      return turn
+    }
+  }
+  const fair = new RecordingScheduler(new TestClock())
+  for (const owner of ['alice', 'bob']) fair.enter(owner, 1)
+  const admit = ({ key, state }: Origin) => {
+    state.accountId = key?.reveal() ?? ''
+    return undefined
+  }
+  const activeRequests = new ActiveRequests()
+  const ownServices = {
+    ...services,
+    endpointByHost: new Map([['a', { ...endpoint, admit }]]),
+    activeRequests,
+    scheduler: fair,
+    readPacing: new ReadPacing(fair, createConnectionAddressReader(['127.0.0.2'])),
+    memoryBudget: new MemoryBudget(1 << 26),
+  }
+  const listener = createRpcServer(ownServices, createRpcHost(ownServices, wsServer).callback()).listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  t.teardown(() => listener.close())
+  let [readInTurn, maxReadInTurn] = [0, 0]
+  listener.on('request', () => {
+    if (readInTurn === 0) setImmediate(() => (readInTurn = 0))
+    readInTurn += 1
+    maxReadInTurn = Math.max(maxReadInTurn, readInTurn)
+  })
+  const { port } = listener.address() as AddressInfo
+  const connectFrom = async (localAddress: string) => {
+    const socket = connect({ port, host: '127.0.0.1', localAddress }).setEncoding('latin1')
+    await once(socket, 'connect')
+    return socket
+  }
+  const answers = async (sockets: readonly Socket[], key: string) => {
+    maxReadInTurn = 0
+    for (const socket of sockets) socket.write(call(key))
+    return Promise.all(sockets.map(async socket => String((await once(socket, 'data'))[0])))
+  }
+  const connectionCount = 300
+  const sockets = await Promise.all(Array.from({ length: connectionCount }, () => connectFrom('127.0.0.1')))
+
+  t.test('are read in its turns once it has used its share of the time, and all are answered', async t => {
+    await answers(sockets, 'alice')
+    for (let i = 0; i < 3; i += 1) {
+      const texts = await answers(sockets, 'alice')
+      t.ok(texts.every(text => text.startsWith('HTTP/1.1 200 ')))
+    }
+    t.ok(maxReadInTurn < 200, `${maxReadInTurn} of ${connectionCount} in a turn`)
+  })
+
+  t.test('do not delay those of a connection on which another account calls too', async t => {
+    const shared = sockets.slice(0, 200)
+    await answers(shared, 'bob')
+    entered.length = 0
+    await answers(shared, 'alice')
+    await answers(shared, 'bob')
+    t.same(entered, [])
+  })
+
+  t.test('do not delay those of a trusted proxy', async t => {
+    const proxy = await Promise.all(Array.from({ length: 200 }, () => connectFrom('127.0.0.2')))
+    entered.length = 0
+    for (let i = 0; i < 3; i += 1) await answers(proxy, 'carol')
+    t.same(entered, [])
+    for (const socket of proxy) socket.destroy()
+  })
+
+  t.test('whose callers leave hold nothing afterwards', async () => {
+    for (const socket of sockets) socket.write(call('alice'))
+    await once(listener, 'request')
+    for (const socket of sockets) socket.destroy()
+    await activeRequests.whenIdle()
+    await waitUntil(() => ownServices.memoryBudget.reservedBytes === 0)
+    while (await promisify<number>(done => listener.getConnections(done))()) await wait(20)
+    await waitUntil(() => fair.waitingCount === 0)
+  })
 })

@@ -11,6 +11,7 @@ import { openGcHints } from '../../src/runtime/gc-hints.ts'
 import { openSingleWrite } from '../../src/runtime/http-internals.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
+import { ReadPacing } from '../../src/server/read-pacing.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import type { AccessLog } from '../../src/services/access-log.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
@@ -107,6 +108,7 @@ const openServer = async (
     accessLog,
     activeRequests,
     scheduler,
+    readPacing: new ReadPacing(scheduler, ({ remoteAddress }) => remoteAddress),
     memoryBudget,
     hintGc,
     sendSingleWrite: openSingleWrite(keepAliveTimeoutMs),

@@ -8,6 +8,7 @@ import { refuse } from '../../src/plugin/reply.ts'
 import type { Call, Signal } from '../../src/plugin/call.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
+import { ReadPacing } from '../../src/server/read-pacing.ts'
 import { createRpcHost } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
@@ -77,6 +78,7 @@ const openServer = async (test: Test) => {
     accessLog: fakeAccessLog,
     activeRequests,
     scheduler,
+    readPacing: new ReadPacing(scheduler, ({ remoteAddress }) => remoteAddress),
     memoryBudget,
     hintGc: () => undefined,
     sendSingleWrite: () => false,
