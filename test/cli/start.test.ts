@@ -10,9 +10,6 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-// Under load a start takes seconds, and here are ten.
-t.setTimeout(120_000)
-
 t.test('a node gets no call before it has returned the chain ID of its network, with any number of workers', async t => {
   const responses = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
   const [other, own, starting] = [await startFakeNode(responses), await startFakeNode(responses), await startFakeNode(responses)]

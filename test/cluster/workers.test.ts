@@ -8,9 +8,6 @@ import { call, connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-// Under load a start takes seconds, and here are ten.
-t.setTimeout(120_000)
-
 /** The minimum interval of head polls. */
 const minPollIntervalMs = 250
 

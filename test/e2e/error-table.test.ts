@@ -49,8 +49,6 @@ const deployment = createDeployment({
     ratednet: withHost('rated.test', withRateLimit(networkFile('ratednet', [node.url]))),
   },
 })
-// Half a minute when nothing else runs.
-t.setTimeout(180_000)
 t.teardown(async () => {
   await deployment.remove()
   await Promise.all([node.stop(), oversizedNode.stop(), silentNode.stop()])

@@ -10,8 +10,6 @@ import { waitUntil } from '../support/wait-until.ts'
 import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
 import type { Log } from './subscription-fixture.ts'
 
-t.setTimeout(90_000)
-
 const chain = await startAnvilChain()
 t.teardown(() => chain.stop())
 

@@ -5,8 +5,6 @@ import { createDeployment, networkFile } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-t.setTimeout(90_000)
-
 t.test('a node that is stopped for a while is noticed by no caller, and gets calls again when it goes on', async t => {
   const [first, second] = await Promise.all([startAnvilChain(), startAnvilChain()])
   const deployment = createDeployment({

@@ -23,7 +23,6 @@ const deployment = createDeployment({
     othernet: { ...networkFile('othernet', [`${node.url}/7`]), chainId: 7, hosts: ['other.test', '::1'] },
   },
 })
-t.setTimeout(60_000)
 t.teardown(async () => {
   await deployment.remove()
   await node.stop()

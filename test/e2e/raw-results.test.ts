@@ -15,8 +15,6 @@ import { call, connectWs, post } from '../support/rpc-client.ts'
 
 // What makes the gateway fast, and what callers may ask of it, observed in its own process.
 
-t.setTimeout(120_000) // four seconds when nothing else runs
-
 const marker = 'c0ffee'.repeat(4)
 const logs = Array.from({ length: 2000 }, (_, i) => ({ logIndex: `0x${i.toString(16)}`, data: `0x${marker}` }))
 

@@ -8,8 +8,6 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-t.setTimeout(100_000)
-
 /** A gateway with one node, the network testnet, and an account with a key. */
 const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptions> = {}) => {
   const node = await startFakeNode({

@@ -9,8 +9,6 @@ import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from
 import type { Header, Log } from './subscription-fixture.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
 
-t.setTimeout(90_000)
-
 const chain = await startAnvilChain()
 t.teardown(() => chain.stop())
 

@@ -2,9 +2,6 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import t from 'tap'
 
-// Also when this file is run alone, on a busy machine.
-t.setTimeout(120_000)
-
 /** In a process without tap, whose hooks make promises several times slower. */
 const runSimulation = (...args: readonly string[]): Promise<{ readonly code: unknown; readonly output: string }> =>
   new Promise(resolve => {

@@ -17,9 +17,6 @@ import type { RedisServer } from '../../support/redis-server.ts'
 import type { WorkerTask } from './ledger-worker.ts'
 import { accountWith, kindsOf } from './ledger-test-cluster.ts'
 
-// Also when this file is run alone, on a busy machine.
-t.setTimeout(120_000)
-
 const dailyCredits = 20_000_000
 const maxLease = dailyCredits / 100
 const maxCost = 255
