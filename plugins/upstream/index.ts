@@ -103,7 +103,7 @@ export default definePlugin({
         const query = { request: tagged, target, limits, sendRequest }
         return maxBlocks === undefined
           ? requestLogs({ ...query, maxResults }, { clock, results, heads, maxChunks }, paramLimited)
-          : requestBlocks({ ...query, filterParam: blockParam, maxBlocks }, { clock, results })
+          : requestBlocks({ ...query, filterParam: blockParam, maxBlocks }, { clock, results, heads })
       }
       const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
       return reportResult(reply, call.context, method, services)

@@ -1,5 +1,5 @@
 import { isJsonObject, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Json, Reply, Results, Target } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, Heads, Json, Reply, Results, Target } from '../../src/plugin/plugin.ts'
 import { openDeadline } from './query-deadline.ts'
 import type { NodeQuery } from './query-deadline.ts'
 import { isFailedRead, parseBlockNumber, readBlock } from './split-logs/split-filter.ts'
@@ -18,17 +18,20 @@ interface BlocksQuery extends NodeQuery {
  */
 export const requestBlocks = async (
   query: BlocksQuery,
-  { clock, results }: { readonly clock: Clock; readonly results: Results },
+  { clock, results, heads }: { readonly clock: Clock; readonly results: Results; readonly heads: Pick<Heads, 'snapshot'> },
 ): Promise<Reply> => {
   const { request, filterParam, maxBlocks, target, limits } = query
   const filter = request.params[filterParam]
   if (!isJsonObject(filter) || typeof filter['blockHash'] === 'string') return query.sendRequest(request, limits)
+  const isTooWide = ({ from, to }: BlockRange) => to - from >= BigInt(maxBlocks)
+  const knownRange = knownBlocks(filter, heads.snapshot.head)
+  if (knownRange !== undefined && isTooWide(knownRange)) return tooManyBlocks(knownRange, BigInt(maxBlocks), target)
   const { sendRequest, cancel } = openDeadline(query, clock)
   try {
     const range = await resolveBlocks(filter, { sendRequest, results })
     if ('error' in range) return range
+    if (isTooWide(range)) return tooManyBlocks(range, BigInt(maxBlocks), target)
     const { from, to } = range
-    if (to - from >= BigInt(maxBlocks)) return tooManyBlocks(range, BigInt(maxBlocks), target)
     const numbered = { ...filter, fromBlock: toHexQuantity(from), toBlock: toHexQuantity(to) }
     return await sendRequest({ ...request, params: request.params.with(filterParam, numbered) })
   } finally {
@@ -44,6 +47,18 @@ export const rangeTooWide = (reason: string, { name: upstream }: Target, data?: 
 export const tooManyBlocks = ({ from, to }: BlockRange, maxBlocks: bigint, target: Target): Failure => {
   const reason = `${to - from + 1n} blocks, more than the ${maxBlocks} that can be requested at once`
   return rangeTooWide(reason, target, { from: toHexQuantity(from), to: toHexQuantity(from + maxBlocks - 1n) })
+}
+
+/** The range as far as it is known without a request: refusals are not charged, and should cost the node nothing. */
+const knownBlocks = ({ fromBlock, toBlock }: FilterParam, head: number | undefined): BlockRange | undefined => {
+  const [from, to] = [knownBlock(fromBlock, head), knownBlock(toBlock, head)]
+  return from === undefined || to === undefined ? undefined : { from, to }
+}
+
+const knownBlock = (block: Json | undefined, head: number | undefined): bigint | undefined => {
+  if (block === 'earliest') return 0n
+  if (block === 'safe' || block === 'finalized') return undefined
+  return parseBlockNumber(block) ?? (head === undefined ? undefined : BigInt(head))
 }
 
 type BlockReader = Parameters<typeof readBlock>[1]

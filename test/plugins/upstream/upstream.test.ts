@@ -285,7 +285,7 @@ t.test('the response of a node', async t => {
 t.test('a query over blocks with maxBlocks', async t => {
   const heights: Readonly<Record<string, number>> = { latest: 5_000, finalized: 4_500 }
   /** The reply to trace_filter, and what the node was asked. */
-  const trace = async (filter: Json) => {
+  const trace = async (filter: Json, head?: number) => {
     const requests: Request[] = []
     const upstreamClient: UpstreamClient = {
       async request(_target, request) {
@@ -299,7 +299,7 @@ t.test('a query over blocks with maxBlocks', async t => {
     const stage = createStage(upstream, options, {
       methods: shippedMethods,
       upstreamClient,
-      heads: { tags: { blockFor: () => undefined } } as unknown as Heads, // the only member that is read
+      heads: { snapshot: { head }, tags: { blockFor: () => undefined } } as unknown as Heads, // the only members that are read
     })
     const reply = await stage.handle(fakeCall('trace_filter', [filter], { target: fakeTarget }), unreachableNext)
     return { reply, asked: requests.map(({ params: [param] }) => param) }
@@ -330,6 +330,14 @@ t.test('a query over blocks with maxBlocks', async t => {
     await isTooWide({ fromBlock: '0x1', toBlock: '0x3e9' }, `1001 blocks, ${most}`, { from: '0x1', to: '0x3e8' })
     await isTooWide({ fromBlock: 'earliest' }, `5001 blocks, ${most}`, { from: '0x0', to: '0x3e7' })
     await isTooWide({ fromBlock: '0x0', toBlock: '0xffffffffffffffff' }, `18446744073709551616 blocks, ${most}`, { from: '0x0' })
+  })
+
+  t.test('is refused without a request where the head is known', async t => {
+    for (const filter of [{ fromBlock: 'earliest', toBlock: 'latest' }, { fromBlock: '0x1' }, { fromBlock: '0x1', toBlock: 'pending' }]) {
+      const { reply, asked } = await trace(filter, 5_000)
+      t.equal(valueOrErrorCode(reply), -32602)
+      t.same(asked, [])
+    }
   })
 
   t.test('is sent to another node when this one does not have the block of a tag', async t => {
