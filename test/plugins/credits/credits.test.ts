@@ -1,11 +1,25 @@
+import { readFileSync, readdirSync } from 'node:fs'
 import t from 'tap'
+import { parse } from 'yaml'
 import credits from '../../../plugins/credits/index.ts'
+import { plugins } from '../../../plugins/index.ts'
 import type { Account, Call, ContextKey } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
+import { Secret } from '../../../src/plugin/secret.ts'
 import type { ChargeResult, CountedCall, MethodTable, Services } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
-import { TestClock, createStage, failureOf, fakeAccount, fakeCall, fakeKey, fakeResult, unreachableNext } from '../../support/fakes.ts'
+import {
+  TestClock,
+  createStage,
+  failureOf,
+  fakeAccount,
+  fakeCall,
+  fakeKey,
+  fakeOrigin,
+  fakeResult,
+  unreachableNext,
+} from '../../support/fakes.ts'
 
 t.test('credits', async t => {
   const methods = {
@@ -291,3 +305,28 @@ t.test('free failures of an account', async t => {
     }
   })
 })
+
+t.test(
+  'in the shipped pipelines no plugin above credits replaces the reply of credits, so that what callers get is what is charged',
+  async t => {
+    const networks = readdirSync('configs/networks').filter(file => !file.endsWith('.test.yaml'))
+    const above = new Set(
+      networks.flatMap(file => {
+        const { pipeline } = parse(readFileSync(`configs/networks/${file}`, 'utf8')) as { pipeline: readonly object[] }
+        const names = pipeline.flatMap(step => Object.keys(step))
+        return names.slice(0, names.indexOf('credits'))
+      }),
+    )
+    t.ok(above.has('key-auth'))
+    const accounts = { find: () => ({ kind: 'granted', key: fakeKey, account: fakeAccount }) as const }
+    for (const name of above) {
+      const plugin = plugins.find(each => each.name === name)
+      if (plugin === undefined) throw new Error(`no plugin ${name}`)
+      const { handle } = createStage(plugin, {}, { accounts, methods: shippedMethods })
+      for (const reply of [fakeResult('0x1'), refuse('unavailable')]) {
+        const call = { ...fakeCall('eth_blockNumber'), origin: fakeOrigin({ key: new Secret('tg_x') }) }
+        t.equal(await handle(call, async () => reply), reply, name)
+      }
+    }
+  },
+)
