@@ -525,10 +525,14 @@ t.test('five answers of 6 MB asked for at once over a WebSocket, and then one of
 t.test('a caller over WebSocket who does not read is cut off before memory is', async t => {
   const talker = await connectWs(gateway.ws(key))
   talker.socket.pause()
-  for (let i = 0; i < 300; i++) talker.send(JSON.stringify(logsRequest(8_000 + i)))
   const rss = () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${gateway.pid}/status`, 'utf8'))?.[1]) / 1024
   const before = rss()
-  await gateway.waitForEvent('slow-client')
+  const cutOff = gateway.waitForEvent('slow-client')
+  // Again while the node, in this process, answers too few of them in time: the machine is busy.
+  for (let isCutOff = false; !isCutOff; ) {
+    for (let i = 0; i < 300; i++) talker.send(JSON.stringify(logsRequest(8_000 + i)))
+    isCutOff = await Promise.race([cutOff.then(() => true), setTimeout(15_000, false, { ref: false })])
+  }
   t.ok(rss() - before < 200, `grew by ${Math.round(rss() - before)} MB, of 130 MB asked for`)
   talker.socket.resume()
   t.equal((await talker.closed).code, 1006)
