@@ -123,6 +123,27 @@ t.test('the embedded store', async t => {
     await second.close()
   })
 
+  t.test('is opened while another store of the process writes to the same folder', async t => {
+    const path = await tempFolder(t)
+    const first = await openAt(path)
+    let isOver = false
+    let count = 0
+    const write = async () => {
+      while (!isOver) await first.addAccount({ id: `acc_${(count += 1)}`, name: `name-${count}`, plan: 'core', created: count })
+    }
+    const writing = Promise.all([write(), write(), write()])
+    for (let i = 0; i < 10; i += 1) {
+      const countBefore = count
+      const store = await openAt(path)
+      await waitUntil(() => count > countBefore + 3)
+      await store.close()
+    }
+    isOver = true
+    await writing
+    t.match(await first.account('name-1'), { id: 'acc_1' })
+    await first.close()
+  })
+
   t.test('refuses requests after it was closed', async t => {
     const store = await openAt(await tempFolder(t))
     await store.close()

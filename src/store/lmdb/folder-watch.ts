@@ -47,7 +47,8 @@ export class FolderWatch {
   })
 }
 
-const identityOf = ({ dev, ino }: { readonly dev: bigint; readonly ino: bigint }): string => `${dev}:${ino}`
+/** Of a file, whatever its name. */
+export const identityOf = ({ dev, ino }: { readonly dev: bigint; readonly ino: bigint }): string => `${dev}:${ino}`
 
 /** Undefined where it is not known whether the file is there. */
 const whyMissing = ({ code }: NodeJS.ErrnoException): string | undefined => (code === 'ENOENT' || code === 'ENOTDIR' ? code : undefined)

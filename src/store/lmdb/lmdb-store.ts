@@ -1,12 +1,12 @@
 import { isDeepStrictEqual } from 'node:util'
-import { open } from 'lmdb'
-import type { RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
 import { createSemaphore } from '../../util/async.ts'
 import { hoursPerDay } from '../../util/dates.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
+import { openEnvironment } from './environment.ts'
+import type { Environment } from './environment.ts'
 import { FolderWatch } from './folder-watch.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
 import { isProcessAlive, lmdbLedgerStore, openDayClock, readDayRecords } from './lmdb-ledger.ts'
@@ -28,12 +28,10 @@ const oneAtATime = createSemaphore(1)
 
 const openFolder = async (path: string, clock: Clock): Promise<Store> => {
   await prepareDataFolder(path)
-  const root = openEnvironment(path)
+  const environment = openEnvironment(path)
   const watch = new FolderWatch(path, clock)
-  const transactions = new Transactions(root, path, watch)
-  // First: a folder of another version must get no tables.
-  await checkVersion(openMetaTable(root), transactions, path)
-  const tables = await createTables(root, transactions, path)
+  const transactions = new Transactions(environment, path, watch)
+  const tables = (environment.tables ??= await createTables(environment, transactions, path))
   const dayClock = openDayClock(tables, clock)
   const store: Store = {
     warnings: [],
@@ -71,36 +69,14 @@ const withWatchedReads = (store: Store, watch: FolderWatch): Store => {
 /** Incremented when an older Tollgate would misread the rows. */
 const schemaVersion = 1
 
-/** Tables that an older Tollgate did not have are created, which needs room on the disk. */
-const createTables = async (root: RootDatabase, transactions: Transactions, path: string): Promise<LmdbTables> => {
+/** Tables that an older Tollgate did not have are created, which needs room on the disk. A folder of another version gets none. */
+const createTables = async ({ root }: Environment, transactions: Transactions, path: string): Promise<LmdbTables> => {
+  await checkVersion(openMetaTable(root), transactions, path)
   try {
     return openTables(root)
   } catch (error) {
     await transactions.close()
     throw await toStoreError(error, path)
-  }
-}
-
-/** Missing in the types of lmdb. */
-const fileMode = { permissionsMode: 0o600 }
-
-const openEnvironment = (path: string): RootDatabase => {
-  try {
-    return open({
-      path,
-      // A dot in the folder's name would otherwise make it a file.
-      noSubdir: false,
-      maxDbs: 32,
-      ...fileMode,
-      // Rows stay readable with any LMDB tool.
-      encoding: 'json',
-      // A commit resolves when it is on disk. With overlapping syncs none was faster, and close() hung on a full disk.
-      overlappingSync: false,
-      // Batching leaves a rejected promise that cannot be caught: on a full disk it would end the process.
-      eventTurnBatching: false,
-    })
-  } catch (cause) {
-    throw new StoreError(`cannot open the store in ${path}: ${(cause as Error).message}`, { cause })
   }
 }
 

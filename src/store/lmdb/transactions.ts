@@ -1,11 +1,11 @@
-import type { RootDatabase } from 'lmdb'
+import type { Environment } from './environment.ts'
 import type { FolderWatch } from './folder-watch.ts'
 import { recordOpen } from './store-lock.ts'
 import { StoreError } from '../store.ts'
 
 /** Runs transactions on one folder; each is atomic among all processes that have the folder open. */
 export class Transactions {
-  readonly #root: RootDatabase
+  readonly #environment: Environment
   readonly #path: string
   readonly #watch: FolderWatch
   readonly #recordClosed: () => void
@@ -13,8 +13,8 @@ export class Transactions {
   #isClosed = false
 
   /** `watch` is stopped by close(). */
-  constructor(root: RootDatabase, path: string, watch: FolderWatch) {
-    this.#root = root
+  constructor(environment: Environment, path: string, watch: FolderWatch) {
+    this.#environment = environment
     this.#path = path
     this.#watch = watch
     this.#recordClosed = recordOpen(path)
@@ -25,7 +25,7 @@ export class Transactions {
     // LMDB never settles a transaction on a closed folder.
     if (this.#isClosed) throw new StoreError('the store is closed')
     this.#watch.assertPresent()
-    const committed = this.#root.transaction(write)
+    const committed = this.#environment.root.transaction(write)
     this.#pending.add(committed)
     try {
       return await committed
@@ -43,7 +43,7 @@ export class Transactions {
     this.#watch.stop()
     await Promise.allSettled(this.#pending)
     try {
-      await this.#root.close()
+      await this.#environment.release()
     } finally {
       this.#recordClosed()
     }
