@@ -23,7 +23,7 @@ export class UpstreamHead {
   #failedPolls = 0
   #failingSince = 0
   #headsReceived = 0
-  /** The highest height in answers to callers since the last poll began. */
+  /** The highest height in answers to callers, and that of the last notification, since the last poll began. */
   #observedHeight = 0
 
   constructor(options: UpstreamHeadOptions) {
@@ -65,16 +65,23 @@ export class UpstreamHead {
     return this.#failedPolls >= maxFailedPolls && this.#options.clock.monotonic() - this.#failingSince >= maxReplicaSkewMs
   }
 
-  /** The block that this poll returns is newer than every answer to a caller until now. */
+  /** The block that this poll returns is newer than every answer and notification until now. */
   beginPoll(): void {
     this.#observedHeight = 0
+  }
+
+  /** The subscription has returned the newest block: a poll in flight may return an older one. */
+  recordNotification(block: BlockHeader): void {
+    this.#observedHeight = 0
+    this.update(block, true)
+    this.#observedHeight = block.number
   }
 
   /** A poll, or the subscription, has returned the newest block. */
   update(block: BlockHeader, isNotification: boolean): void {
     this.#failedPolls = 0
     this.#headsReceived += 1
-    // An answer to a caller has overtaken the poll.
+    // An answer to a caller, or a notification, has overtaken the poll.
     if (block.number < this.#observedHeight) return
     this.#lowPolls.record(block.number < this.#options.reportedHeight(), isNotification)
     this.#head = { number: block.number, hash: block.hash, ...(block.timestampMs !== undefined && { timestampMs: block.timestampMs }) }

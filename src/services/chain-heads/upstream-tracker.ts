@@ -222,8 +222,7 @@ export class UpstreamTracker {
   async #handleNotification(block: BlockHeader): Promise<void> {
     const isRewoundNow = this.#options.clock.monotonic() - this.#lastRewind.at < rewindSkewMs
     if (isRewoundNow && (await this.fetchBlock(block.hash)) === undefined) return
-    this.#head.beginPoll()
-    this.#head.update(block, true)
+    this.#head.recordNotification(block)
     this.#options.onChange()
   }
 

@@ -29,6 +29,7 @@ t.test('heads by subscription', async t => {
     })
     if (!isChainIdLate) returnChainId()
     let polledHead = 100
+    let pollsReturned: Promise<void> | undefined
     let droppedHash = ''
     const upstreamClient: UpstreamClient = {
       disconnects: () => 0,
@@ -36,7 +37,9 @@ t.test('heads by subscription', async t => {
         requests.push(params[0] === 'latest' ? 'head' : method)
         if (params[0] === droppedHash) return fakeResult(null)
         if (method === 'eth_chainId') await chainIdReturned
-        return fakeResult(method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : blockJson(polledHead))
+        const result = method === 'eth_chainId' ? '0x1' : params[0] === 'finalized' ? null : blockJson(polledHead)
+        if (params[0] === 'latest') await pollsReturned
+        return fakeResult(result)
       },
     }
     const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics: createMetricsRegistry() })
@@ -79,6 +82,14 @@ t.test('heads by subscription', async t => {
       setDropped: (hash: string) => {
         droppedHash = hash
       },
+      /** The node responds to polls when the function that this returns is called. */
+      holdPolls: () => {
+        let release = () => {}
+        pollsReturned = new Promise(resolve => {
+          release = resolve
+        })
+        return release
+      },
       setPolledHead: (number: number) => {
         polledHead = number
       },
@@ -108,6 +119,22 @@ t.test('heads by subscription', async t => {
     returnChainId()
     await waitUntil(() => heads.status.head === 100)
     t.ok(isSubscribed())
+  })
+
+  t.test('do not go back with the response to a poll that was sent before they came', async t => {
+    const { node, heads, log, requests, holdPolls } = await openSubscribed(t)
+    const returnPoll = holdPolls()
+    heads.recordActivity()
+    await waitUntil(() => requests.includes('head') && log.lines.some(({ message }) => message.includes('subscription established')))
+    node.publishHead(blockJson(101))
+    await waitUntil(() => heads.status.head === 101)
+    returnPoll()
+    await new Promise(setImmediate)
+    t.equal(heads.status.head, 101)
+    t.ok(heads.snapshot.isCurrent('a'))
+    node.publishHead(blockJson(99))
+    await waitUntil(() => heads.status.head !== 101)
+    t.equal(heads.status.head, 99, 'a head of the subscription may be lower')
   })
 
   t.test('of a new branch, block by block, do not lower the reported height; a chain that stays shorter does', async t => {
