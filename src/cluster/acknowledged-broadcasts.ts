@@ -152,11 +152,13 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
 export class TransactionBroadcast {
   readonly #network: string
   readonly #acknowledgments: Acknowledgments
-  #counts: TransactionCounts = { transactions: 0, nodeChanges: 0 }
+  #counts: TransactionCounts
 
-  constructor(network: string, clock: Clock) {
+  /** Counts on from `counts`: a worker takes counts that it knows already for no news. */
+  constructor(network: string, clock: Clock, counts: TransactionCounts = { transactions: 0, nodeChanges: 0 }) {
     this.#network = network
     this.#acknowledgments = new Acknowledgments(clock)
+    this.#counts = counts
   }
 
   get counts(): TransactionCounts {

@@ -21,7 +21,7 @@ export class KnownTransactions {
     if (changesNode) this.#onNodeChange()
   }
 
-  /** From the primary, which counts from 0 again when the upstreams of a network change. */
+  /** From the primary: other counts are news. They only grow while a worker tracks the network. */
   setCounts({ transactions, nodeChanges }: TransactionCounts): void {
     if (transactions !== this.#counts.transactions) this.#version += 1
     if (nodeChanges !== this.#counts.nodeChanges) this.#onNodeChange()

@@ -7,7 +7,7 @@ import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
-import type { RevealedTarget, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { RevealedTarget, TransactionCounts, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 import { FeedBroadcast } from './shared-feeds.ts'
 import { PeerRelay } from './peer-relay.ts'
 import { WorkerHeightBroadcast, TransactionBroadcast } from './acknowledged-broadcasts.ts'
@@ -85,7 +85,7 @@ export class SharedHeads {
     if (existing?.follow(upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
-    const created = new SharedNetworkHeads(network, upstreams, this.#options)
+    const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.transactionCounts)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
       created.heads.tags.state = existing.heads.tags.state
@@ -117,13 +117,19 @@ class SharedNetworkHeads {
   /** Resolves when the upstreams have been polled after the last rewind. */
   #lastRewind: Promise<void> = Promise.resolve()
 
-  constructor(network: string, upstreams: UpstreamsToTrack, { heightBroadcastsOf, ...options }: SharedHeadsOptions) {
+  /** `counts`: of the transactions that its workers know of. */
+  constructor(
+    network: string,
+    upstreams: UpstreamsToTrack,
+    { heightBroadcastsOf, ...options }: SharedHeadsOptions,
+    counts?: TransactionCounts,
+  ) {
     const { chainId, blockTime, maxLag, targets } = upstreams
     this.chainId = chainId
     this.#network = network
     this.#blockTime = blockTime
     this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
-    this.#transactionBroadcast = new TransactionBroadcast(network, options.clock)
+    this.#transactionBroadcast = new TransactionBroadcast(network, options.clock, counts)
     this.heads = new HeadTracker({
       ...options,
       chainId,
@@ -148,6 +154,10 @@ class SharedNetworkHeads {
 
   get workers(): readonly WorkerChannel[] {
     return this.#heightBroadcast.workers
+  }
+
+  get transactionCounts(): TransactionCounts {
+    return this.#transactionBroadcast.counts
   }
 
   /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
@@ -214,7 +224,7 @@ class SharedNetworkHeads {
   }
 
   #sync(worker: WorkerChannel, id: number): void {
-    const [{ height }, { counts }] = [this.#heightBroadcast, this.#transactionBroadcast]
+    const [{ height }, counts] = [this.#heightBroadcast, this.transactionCounts]
     worker.send({ kind: 'synced', network: this.#network, id, height, ...counts, tags: this.heads.tags.state })
   }
 

@@ -180,7 +180,6 @@ export class WorkerHeads extends CurrentChainState implements Heads {
         this.#transactions.setCounts(message)
         return this.#pendingSyncs.get(message.id)?.()
       case 'transaction':
-        this.#transactions.record()
         this.#transactions.setCounts(message)
         return this.#options.send({ kind: 'transactionAck', network: message.network, count: message.transactions })
       case 'transactionShared':

@@ -1,7 +1,8 @@
 import t from 'tap'
+import { toRevealedTarget } from '../../src/cluster/worker-messages.ts'
 import { toHexQuantity } from '../../src/util/json.ts'
 import { ancestorAt, seededRandom } from '../support/model-chain.ts'
-import { openCluster } from './model-cluster.ts'
+import { openCluster, targetsOf } from './model-cluster.ts'
 
 t.test('a transaction that callers of one worker sent', async t => {
   t.test('is known to every worker before its sender is answered', async t => {
@@ -85,6 +86,24 @@ t.test('a worker that missed the message about a changed node learns of it befor
   await deliverAll()
   t.ok(await synced)
   t.ok(two.heads.snapshot.headVersion > headVersion)
+})
+
+t.test('a change after the network is tracked anew, with another block time, is not taken for the one before', async t => {
+  const { addWorker, deliverAll } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  await deliverAll()
+  const change = async () => {
+    const { headVersion } = two.heads.snapshot
+    const sent = one.heads.recordTransaction(true)
+    await deliverAll()
+    await sent
+    t.ok(two.heads.snapshot.headVersion > headVersion)
+  }
+  await change()
+  const targets = targetsOf('a', 'b').map(toRevealedTarget)
+  one.up.send({ kind: 'track', network: 'model', upstreams: { chainId: 1, blockTime: 2000, targets } })
+  await deliverAll()
+  await change()
 })
 
 t.test('of a transaction, a change and a rewind that wait in a full pipe none is lost', async t => {
