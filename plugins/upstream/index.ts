@@ -152,10 +152,10 @@ const explainLimits = (
 ): Explanation => {
   const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
   const maxResults = method?.maxResults === undefined ? '' : ` and ${method.maxResults} results`
-  const maxBlocks = method?.maxBlocks === undefined ? '' : ` about at most ${method.maxBlocks} blocks`
+  const blocks = method?.maxBlocks === undefined ? [] : [`queries over at most ${method.maxBlocks} blocks`]
   const chunks = `split into at most ${maxChunks} chunks for a node with maxRange or maxParams`
   return {
-    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}${maxBlocks}`, ...(method?.splittable === true ? [chunks] : [])],
+    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}`, ...blocks, ...(method?.splittable === true ? [chunks] : [])],
   }
 }
 

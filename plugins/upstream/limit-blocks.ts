@@ -14,7 +14,7 @@ interface BlocksQuery extends NodeQuery {
 
 /**
  * Sends a query over blocks to its node, with the first and the last block as numbers. Nodes disagree about what else they accept:
- * without `fromBlock` some begin at the first block of the chain, and some know no tags. A missing block is `latest`.
+ * without `fromBlock` some begin at the first block of the chain, and some know no tags or no `blockHash`. A missing block is `latest`.
  */
 export const requestBlocks = async (
   query: BlocksQuery,
@@ -22,17 +22,17 @@ export const requestBlocks = async (
 ): Promise<Reply> => {
   const { request, filterParam, maxBlocks, target, limits } = query
   const filter = request.params[filterParam]
-  if (!isJsonObject(filter) || typeof filter['blockHash'] === 'string') return query.sendRequest(request, limits)
+  if (!isJsonObject(filter)) return query.sendRequest(request, limits)
   const isTooWide = ({ from, to }: BlockRange) => to - from >= BigInt(maxBlocks)
   const knownRange = knownBlocks(filter, heads.snapshot.head)
   if (knownRange !== undefined && isTooWide(knownRange)) return tooManyBlocks(knownRange, BigInt(maxBlocks), target)
   const { sendRequest, cancel } = openDeadline(query, clock)
   try {
-    const range = await resolveBlocks(filter, { sendRequest, results })
+    const range = await resolveBlocks(filter, { sendRequest, results, target })
     if ('error' in range) return range
     if (isTooWide(range)) return tooManyBlocks(range, BigInt(maxBlocks), target)
-    const { from, to } = range
-    const numbered = { ...filter, fromBlock: toHexQuantity(from), toBlock: toHexQuantity(to) }
+    const { blockHash: _blockHash, ...others } = filter
+    const numbered = { ...others, fromBlock: toHexQuantity(range.from), toBlock: toHexQuantity(range.to) }
     return await sendRequest({ ...request, params: request.params.with(filterParam, numbered) })
   } finally {
     cancel()
@@ -61,14 +61,29 @@ const knownBlock = (block: Json | undefined, head: number | undefined): bigint |
   return parseBlockNumber(block) ?? (head === undefined ? undefined : BigInt(head))
 }
 
-type BlockReader = Parameters<typeof readBlock>[1]
+type BlockReader = Parameters<typeof readBlock>[1] & { readonly target: Target }
 
-const resolveBlocks = async ({ fromBlock, toBlock }: FilterParam, node: BlockReader): Promise<BlockRange | Failure> => {
+const resolveBlocks = async ({ blockHash, fromBlock, toBlock }: FilterParam, node: BlockReader): Promise<BlockRange | Failure> => {
+  if (typeof blockHash === 'string') return resolveBlockHash(blockHash, node)
   const to = await resolveBlock(toBlock, node)
   if (typeof to !== 'bigint') return to
   const from = fromBlock === toBlock ? to : await resolveBlock(fromBlock, node)
   return typeof from === 'bigint' ? { from, to } : from
 }
+
+/** The node may ignore a hash, and a block that was replaced has the number of another: the block of the number must have the hash. */
+const resolveBlockHash = async (hash: string, node: BlockReader): Promise<BlockRange | Failure> => {
+  const found = await readBlock(hash, node, 'eth_getBlockByHash')
+  if (found === undefined) return unknownBlock(node.target)
+  if (isFailedRead(found)) return found
+  const canonical = await readBlock(toHexQuantity(found.number), node)
+  if (canonical !== undefined && isFailedRead(canonical)) return canonical
+  return canonical?.hash?.toLowerCase() === `"${hash.toLowerCase()}"` ? { from: found.number, to: found.number } : unknownBlock(node.target)
+}
+
+/** Charged, as the node has answered. */
+const unknownBlock = ({ name: upstream, source }: Target): Failure =>
+  refuse('params', { message: 'unknown block', source, upstream, category: 'blockNotFound', retryElsewhere: true })
 
 /** No node has traces of the pending block. */
 const resolveBlock = async (block: Json | undefined, node: BlockReader): Promise<bigint | Failure> => {

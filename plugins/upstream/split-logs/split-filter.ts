@@ -150,8 +150,9 @@ const findFinalOrReadBlock = async (block: Json, node: NodeQueries): Promise<Que
 export const readBlock = async (
   block: Json,
   { sendRequest, results }: Pick<NodeQueries, 'sendRequest' | 'results'>,
+  method: 'eth_getBlockByNumber' | 'eth_getBlockByHash' = 'eth_getBlockByNumber',
 ): Promise<QueriedBlock | Failure | undefined> => {
-  const reply = await sendRequest({ method: 'eth_getBlockByNumber', params: [block, false] })
+  const reply = await sendRequest({ method, params: [block, false] })
   if (isFailure(reply)) return reply
   const [number, hash] = results.extractObjects(reply.result, ['number', 'hash'])?.[0]?.members ?? []
   const height = parseBlockNumber(number?.replaceAll('"', ''))

@@ -192,6 +192,7 @@ const createMethodCompiler = (
   return {
     compile(name, entry, path, report) {
       const settings = { ...file.defaults, ...settingsOf(entry) }
+      if (settings.splittable === true && settings.maxBlocks !== undefined) return void report(splittableWithMaxBlocks(path))
       if (entry.params === undefined) return { entry, settings, positions: undefined, check: acceptAnyParams }
       const positions = resolvePositions(entry.params, [...path, 'params'], report)
       return positions && { entry, settings, positions, check: createParamsCheck(name, positions, compileRule) }
@@ -200,6 +201,12 @@ const createMethodCompiler = (
       positions === undefined ? compiled : { ...compiled, positions, check: createParamsCheck(name, positions, compileRule) },
   }
 }
+
+const splittableWithMaxBlocks = (path: Path): Issue => ({
+  path: [...path, 'maxBlocks'],
+  message:
+    ' is for methods without `splittable: true`, as a query with a maximum of blocks is sent to an upstream as it is; add `splittable: false`',
+})
 
 const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: MethodEntry) => ({
   ...rest,

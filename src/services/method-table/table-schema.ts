@@ -104,7 +104,8 @@ const method = {
     ),
     maxBlocks: described(
       'Maximum number of blocks from `fromBlock` to `toBlock` of the filter at `blockParam`. A wider query fails with -32602, and nodes get ' +
-        'both as numbers: a tag as its number, a missing one as that of the latest block.',
+        'both as numbers: a tag as its number, a missing one as that of the latest block, `blockHash` as the number of its block. Not for ' +
+        'methods with `splittable: true`.',
       limitSchema,
     ),
     maxTime: described('Maximum duration of a call; above it the call fails with `query timeout exceeded`.', {

@@ -283,7 +283,8 @@ t.test('the response of a node', async t => {
 })
 
 t.test('a query over blocks with maxBlocks', async t => {
-  const heights: Readonly<Record<string, number>> = { latest: 5_000, finalized: 4_500 }
+  const [canonical, replaced] = [`0x${'ab'.repeat(32)}`, `0x${'cd'.repeat(32)}`] as const
+  const heights: Readonly<Record<string, number>> = { latest: 5_000, finalized: 4_500, [canonical]: 18, [replaced]: 18, '0x12': 18 }
   /** The reply to trace_filter, and what the node was asked. */
   const trace = async (filter: Json, head?: number) => {
     const requests: Request[] = []
@@ -291,8 +292,10 @@ t.test('a query over blocks with maxBlocks', async t => {
       async request(_target, request) {
         requests.push(request)
         if (request.method === 'trace_filter') return fakeResult([])
-        const number = heights[String(request.params[0])]
-        return fakeResult(number === undefined ? null : { number: `0x${number.toString(16)}`, hash: `0x${'ab'.repeat(32)}` })
+        const [block] = request.params
+        const number = heights[String(block)]
+        const hash = block === replaced ? replaced : canonical
+        return fakeResult(number === undefined ? null : { number: `0x${number.toString(16)}`, hash })
       },
       disconnects: () => 0,
     }
@@ -316,7 +319,16 @@ t.test('a query over blocks with maxBlocks', async t => {
     await fits(t, { fromBlock: '0x1388' }, { fromBlock: '0x1388', toBlock: '0x1388' }, 'latest')
     await fits(t, { fromBlock: 'earliest', toBlock: '0x5' }, { fromBlock: '0x0', toBlock: '0x5' })
     await fits(t, { fromBlock: 'finalized', toBlock: 'pending' }, { fromBlock: '0x1194', toBlock: '0x1388' }, 'latest', 'finalized')
-    await fits(t, { blockHash: `0x${'cd'.repeat(32)}` }, { blockHash: `0x${'cd'.repeat(32)}` })
+  })
+
+  t.test('is sent with the number of its blockHash, which many nodes ignore, unless the block was replaced or is unknown', async t => {
+    await fits(t, { blockHash: canonical, count: 5 }, { count: 5, fromBlock: '0x12', toBlock: '0x12' }, canonical, '0x12')
+    for (const [blockHash, ...blocks] of [[replaced, '0x12'], [`0x${'ef'.repeat(32)}`]] as const) {
+      const { reply, asked } = await trace({ blockHash })
+      t.match(reply, { error: { code: -32602, message: 'unknown block' }, category: 'blockNotFound', retryElsewhere: true })
+      t.ok(isCharged(reply))
+      t.same(asked, [blockHash, ...blocks])
+    }
   })
 
   t.test('is refused without charge, with a range that fits, when it is wider, before a node scans a block', async t => {

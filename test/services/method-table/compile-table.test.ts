@@ -58,6 +58,10 @@ test('each issue of a method has its path, and one run finds all of them', async
     ],
   )
   t.strictSame(issuesOfMethod(null), ['methods/m: methods.m must be a method, not null'])
+  t.strictSame(issuesOfMethod({ maxBlocks: 5 }), [])
+  t.match(issuesOfMethod({ maxBlocks: 5, splittable: true }), [
+    /^methods\/m\/maxBlocks: methods\.m\.maxBlocks is for methods without `splittable: true`/,
+  ])
   t.strictSame(issuesOfMethod({ cost: -1 }), ['methods/m/cost: methods.m.cost must be at least 0, not -1'])
   t.strictSame(issuesOfMethod({ answer: { from: 'chainID' } }), [
     'methods/m/answer/from: methods.m.answer.from must be one of chainId, networkId, clientVersion, openRpc, not "chainID"' +

@@ -382,12 +382,15 @@ holds(
 )
 
 holds(
-  'trace_filter gets no tag that its caller did not write, as most nodes take numbers alone',
+  'trace_filter gets no tag that its caller did not write, as most nodes take numbers alone, and no member that a node may ignore',
   rowsOf('trace_filter', [
     [[{ fromBlock: '0x01', toAddress: [address] }], [{ fromBlock: '0x1', toAddress: [address] }]],
     [[{ fromBlock: '0x1', toBlock: 'latest' }], [{ fromBlock: '0x1', toBlock: 'latest' }]],
     [[{ toAddress: [address] }], [{ toAddress: [address] }]],
+    [[{ fromBlock: '0x1', mode: 'intersection', count: 2 }], [{ fromBlock: '0x1', mode: 'intersection', count: 2 }]],
+    [[{ blockHash: hash }], [{ blockHash: hash }]],
     [[{ blockHash: hash, toBlock: '0x1' }], 'params[0] must not have "toBlock" together with "blockHash"'],
+    [[{ fromBlock: '0x1', toBlock: '0x1', ToBlock: '0xffffff' }], 'params[0].ToBlock is unknown; did you mean `toBlock`?'],
   ]),
 )
 
