@@ -41,9 +41,12 @@ export const systemClock: Clock = {
   },
   every(ms, run) {
     let immediate: NodeJS.Immediate | undefined
-    const timer = setInterval(() => {
-      immediate = setImmediate(run)
-    }, ms).unref()
+    const timer = setInterval(
+      () => {
+        immediate = setImmediate(run)
+      },
+      Math.min(ms, maxTimerMs),
+    ).unref()
     return {
       cancel() {
         clearInterval(timer)
