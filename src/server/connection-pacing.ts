@@ -58,7 +58,7 @@ const pauseConnection = (socket: Socket, enter: EnterConnection): void => {
 
 /**
  * From now on, the server gets a connection when its turn has come. Not for long with plain HTTP, where the timeouts of the server are to hold for
- * connections that wait; with TLS, or behind the header of a proxy, the first request may be read at once with what is in front of it.
+ * connections that have waited; with TLS, or behind the header of a proxy, the first request may be read at once with what is in front of it.
  */
 const holdConnections = (server: Server, enter: EnterConnection): void => {
   const listeners = server.listeners('connection')

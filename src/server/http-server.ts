@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http'
-import type { AddressInfo, ListenOptions, Socket } from 'node:net'
+import { Socket } from 'node:net'
+import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
@@ -165,7 +166,8 @@ export const createRpcServer = (services: RawResponseServices, serve: RequestLis
         waiting.delete(stream)
         respondToParserError(services, currentResponse(stream), stream, failure)
       })
-    if (code === timeoutCode) whenRead(currentResponse, stream, isComplete => (isComplete ? waiting.delete(stream) : respond()))
+    if (code === timeoutCode && stream instanceof Socket)
+      whenRead(currentResponse, stream, isComplete => (isComplete ? waiting.delete(stream) : respond()))
     else respond()
   })
   return server
@@ -183,16 +185,18 @@ const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: ()
 }
 
 /**
- * Runs once what has arrived is read, in this turn of the event loop. A process that was stopped for longer than the timeout of a request, or
- * whose machine was, finds the timeout exceeded before it reads a request that has arrived in time.
+ * Runs once what has arrived is read. A process that was stopped for longer than the timeout of a request, or whose machine was, finds the timeout
+ * exceeded before it reads a request that has arrived in time; so does one in which a connection waits for its turn to be read for so long.
  */
-const whenRead = (
-  currentResponse: CurrentResponse,
-  stream: Duplex & { readonly bytesWritten?: number },
-  run: (isComplete: boolean) => void,
-): void => {
-  const { bytesWritten } = stream
-  setImmediate(() => run(currentResponse(stream)?.req.complete === true || stream.bytesWritten !== bytesWritten))
+const whenRead = (currentResponse: CurrentResponse, socket: Socket, run: (isComplete: boolean) => void): void => {
+  const { bytesWritten } = socket
+  const check = (): void => {
+    const { turn } = httpConnectionOf(socket)
+    if (turn === undefined) run(currentResponse(socket)?.req.complete === true || socket.bytesWritten !== bytesWritten)
+    // The first of these may come in a turn of the event loop that has read already.
+    else void turn.then(() => setImmediate(() => setImmediate(check)))
+  }
+  setImmediate(check)
 }
 
 /** Runs once all whole requests that came before on this connection have been answered. */

@@ -60,6 +60,8 @@ class HttpConnection implements PacedConnection {
   #inFlightCount = 0
   /** Turns that are waited for: of the connection itself, and of parts of bodies. */
   #waitingCount = 0
+  /** The latest of them. */
+  #turn: Promise<void> | undefined
   #isPaused = false
   #isStopped = false
   /** A call of the account that was read from the connection has had to wait; other connections need not be paced. */
@@ -75,6 +77,11 @@ class HttpConnection implements PacedConnection {
   /** Is nothing more read from the connection, which is to be closed? */
   get isStopped(): boolean {
     return this.#isStopped
+  }
+
+  /** That for which it waits to be read on. */
+  get turn(): Promise<void> | undefined {
+    return this.#turn
   }
 
   get isAnswering(): boolean {
@@ -108,9 +115,11 @@ class HttpConnection implements PacedConnection {
   /** Reads on when it is the turn of the connection. */
   pauseUntil(turn: Promise<void>): void {
     this.#waitingCount += 1
+    this.#turn = turn
     this.#pause()
     void turn.then(() => {
       this.#waitingCount -= 1
+      if (this.#waitingCount === 0) this.#turn = undefined
       if (this.#inFlightCount < maxConcurrentRequests) this.#resume()
     })
   }

@@ -499,6 +499,26 @@ t.test(
   },
 )
 
+t.test('a request that has arrived in time is answered, although its connection waits for its turn until after the timeout', async t => {
+  for (const [bytes, status] of [
+    [call('good'), 200],
+    [call('good').slice(0, 30), 408],
+  ] as const) {
+    const accepted = once(server, 'connection')
+    scheduler.hold()
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1').setEncoding('utf8')
+    client.write(bytes)
+    const [socket] = (await accepted) as [Socket]
+    const response = once(client, 'data')
+    server.emit('clientError', Object.assign(new Error('timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket)
+    for (let turns = 0; turns < 5; turns += 1) await promisify(setImmediate)()
+    t.equal(socket.bytesWritten, 0)
+    scheduler.release()
+    t.match((await response)[0], new RegExp(`^HTTP/1.1 ${status} `))
+    client.destroy()
+  }
+})
+
 t.test('after malformed bytes no request is active, no memory is reserved, and nothing is logged', async t => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const faults: string[] = []
