@@ -81,6 +81,8 @@ class UsageReporter {
   readonly #history = new ReportHistory()
   #seq = 0
   #lastAcknowledgedSeq = 0
+  /** The last report that was sent without an acknowledgment. */
+  #unansweredSeq = 0
   #lastReportedHour = -1
   #isEnding = false
   #hasFinalReport = false
@@ -160,15 +162,20 @@ class UsageReporter {
       this.#acknowledge(report, await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report)))
       return true
     } catch {
+      this.#unansweredSeq = report.seq
       // The ledger, which asks the store as often, logs outages.
       return false
     }
   }
 
-  /** After a lost response the store names the report itself as the last one. */
+  /**
+   * A report that was sent before may be in the data of the last acknowledged report, too: the store names the report itself as the last
+   * one, or other data names an older one.
+   */
   #acknowledge(report: UsageReport, previousSeq: number): void {
     if (previousSeq < this.#lastAcknowledgedSeq) this.#repeatLostReports(previousSeq)
-    this.#history.record(report, previousSeq < report.seq ? previousSeq : this.#lastAcknowledgedSeq, this.#clock.monotonic())
+    const isResent = report.seq === this.#unansweredSeq
+    this.#history.record(report, isResent ? this.#lastAcknowledgedSeq : previousSeq, this.#clock.monotonic())
     this.#lastAcknowledgedSeq = report.seq
   }
 

@@ -32,6 +32,7 @@ class UsageScenario {
   store: InMemoryUsageStore
   storeFault: 'refusing' | 'losingResponses' | 'hanging' | undefined
   readonly usage
+  #served = 0
 
   constructor(start = noon) {
     this.clock = new TestClock(start)
@@ -54,6 +55,20 @@ class UsageScenario {
       this.clock.advance(Math.min(left, 500))
       await drainEventLoop()
     }
+  }
+
+  /** A call each second. */
+  async serve(seconds: number): Promise<void> {
+    for (let second = 0; second < seconds; second += 1) {
+      this.usage.count(counted())
+      this.#served += 1
+      await this.advance(1_000)
+    }
+  }
+
+  /** What `sums` has to be after serve(). */
+  get served(): readonly [calls: number, credits: number] {
+    return [this.#served, this.#served * 80]
   }
 
   rows(account = 'acc_1'): readonly UsageCount[] {
@@ -146,26 +161,33 @@ t.test('a store that lost its last writes gets them again', async t => {
 t.test('each call is counted once in a store whose address led to other data for some seconds, and leads back', async t => {
   const scenario = new UsageScenario()
   await scenario.usage.start()
-  let calls = 0
-  const serve = async (seconds: number) => {
-    for (let second = 0; second < seconds; second += 1) {
-      scenario.usage.count(counted())
-      calls += 1
-      await scenario.advance(1_000)
-    }
-  }
   const [first, second] = [scenario.store, new InMemoryUsageStore(scenario.clock)]
-  await serve(6)
+  await scenario.serve(6)
   for (const store of [second, first, second, first]) {
     scenario.store = store
-    await serve(2)
+    await scenario.serve(2)
   }
   await scenario.advance(3_000)
-  t.same(scenario.sums, [calls, calls * 80], 'the data that has been away twice')
+  t.same(scenario.sums, scenario.served, 'the data that has been away twice')
   scenario.store = second
-  await serve(1)
+  await scenario.serve(1)
   await scenario.advance(3_000)
-  t.same(scenario.sums, [calls, calls * 80], 'the data that was empty')
+  t.same(scenario.sums, scenario.served, 'the data that was empty')
+})
+
+t.test('a report whose response was lost as the address began to lead to other data doubles nothing when it leads back', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  const [first, second] = [scenario.store, new InMemoryUsageStore(scenario.clock)]
+  await scenario.serve(4)
+  scenario.storeFault = 'losingResponses'
+  await scenario.serve(1)
+  scenario.storeFault = undefined
+  for (const store of [second, first, second, first]) {
+    scenario.store = store
+    await scenario.serve(2)
+    t.same(scenario.sums, scenario.served)
+  }
 })
 
 t.test('a store that loses its last writes twice gets them twice, also what it was given again', async t => {
