@@ -110,7 +110,7 @@ export class CanonicalChain {
     this.#options.onFinalityReverted()
   }
 
-  async #handleUpdate(update: HeadConnection, upstream: UpstreamTracker, { number }: BlockHeader): Promise<void> {
+  async #handleUpdate(update: HeadAdvance, upstream: UpstreamTracker, { number }: BlockHeader): Promise<void> {
     if (update.kind === 'reorg') {
       this.#reorgs.add()
       this.#options.log.info({ upstream: upstream.name, head: number, depth: update.depth }, 'chain reorg')
@@ -136,7 +136,7 @@ const maxFetchedAncestors = 64
  * What a new head does to the recent blocks. `disconnected`: no fork point was found, so the recent blocks start again with the new head.
  * `depth`: replaced blocks.
  */
-type HeadConnection = { readonly kind: 'extended' | 'disconnected' } | { readonly kind: 'reorg'; readonly depth: number }
+type HeadAdvance = { readonly kind: 'extended' | 'disconnected' } | { readonly kind: 'reorg'; readonly depth: number }
 
 /** Connects new heads to the recent blocks. */
 class HeadAncestry {
@@ -149,7 +149,7 @@ class HeadAncestry {
   }
 
   /** Makes the block the newest of the recent blocks. Missing ancestors are fetched from the upstream that reported it. */
-  async advanceTo(block: BlockHeader, upstream: UpstreamTracker): Promise<HeadConnection> {
+  async advanceTo(block: BlockHeader, upstream: UpstreamTracker): Promise<HeadAdvance> {
     const recentBlocks = this.recentBlocks
     if (recentBlocks.has(block)) return this.#replaceAbove(block.number, [])
     if (recentBlocks.highestNumber < 0 || block.number > recentBlocks.highestNumber + maxFetchedAncestors) return this.#restart([block])
@@ -181,14 +181,14 @@ class HeadAncestry {
     return newBlocks
   }
 
-  #replaceAbove(forkNumber: number, newBlocks: readonly BlockHeader[]): HeadConnection {
+  #replaceAbove(forkNumber: number, newBlocks: readonly BlockHeader[]): HeadAdvance {
     const depth = this.recentBlocks.highestNumber - forkNumber
     this.recentBlocks.truncateTo(forkNumber)
     this.recentBlocks.append(newBlocks)
     return depth > 0 ? { kind: 'reorg', depth } : { kind: 'extended' }
   }
 
-  #restart(blocks: readonly BlockHeader[]): HeadConnection {
+  #restart(blocks: readonly BlockHeader[]): HeadAdvance {
     const isFirst = this.recentBlocks.highestNumber < 0
     this.recentBlocks.reset(blocks)
     return { kind: isFirst ? 'extended' : 'disconnected' }
