@@ -212,7 +212,7 @@ interface TargetOptions {
 }
 
 /** Reports what of the options of the node at `path` would have no effect, or could not be sent to it. Values of headers are never shown. */
-export const checkRequestOptions = ({ compression, ...node }: TargetOptions, path: Path, report: ReportProblem): void => {
+export const checkTargetOptions = ({ compression, ...node }: TargetOptions, path: Path, report: ReportProblem): void => {
   if (compression && /^ws/i.test(node.url.reveal())) report([...path, 'compression'], '`compression` applies only to http:// and https://')
   checkHeaders(node, path, report)
 }

@@ -9,7 +9,7 @@ import {
 import type { Services, ExplainedCall, Explanation, Method } from '../../src/plugin/plugin.ts'
 import { createCapableUpstreams } from './capable-upstreams.ts'
 import { CallFailover } from './call-failover.ts'
-import { failoverOptions, checkRequestOptions } from './failover-options.ts'
+import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { createNodeSelector, singleAttempt } from './node-selection.ts'
 import { openNodes } from './open-nodes.ts'
@@ -39,8 +39,8 @@ export default definePlugin({
     if (partner !== undefined && names.includes(partner.name)) {
       report(['partner', 'name'], `duplicate name "${partner.name}": an upstream has the same name`)
     }
-    if (partner !== undefined) checkRequestOptions(partner, ['partner'], report)
-    upstreams.forEach((upstream, i) => checkRequestOptions(upstream, ['upstreams', i], report))
+    if (partner !== undefined) checkTargetOptions(partner, ['partner'], report)
+    upstreams.forEach((upstream, i) => checkTargetOptions(upstream, ['upstreams', i], report))
     upstreams.forEach(({ archive, history }, i) => {
       if (archive && history !== undefined) report(['upstreams', i, 'history'], '`history` applies only without `archive: true`')
     })

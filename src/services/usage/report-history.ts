@@ -46,7 +46,7 @@ export class ReportHistory {
     return { ...report, seq }
   }
 
-  /** Whether a report is one of those in the same data as this one, which is the last. Reports of which nothing is known are in all data. */
+  /** Whether data whose last report is `lastSeq` has a report. Those before the oldest that is known of are taken to be in all data. */
   #seqsUpTo(lastSeq: number): (seq: number) => boolean {
     const known = new Set<number>()
     let oldest = lastSeq

@@ -57,7 +57,7 @@ export const redisKeys = {
   /** Sorted set: the processes that have a `lastReport`, by its time in the store; dropped three days later. */
   reportingProcesses: 'tollgate:{usage}:marks',
 
-  /** String: a record of the portal. Only records of an older Tollgate have a time to live: `recordExpiry`. */
+  /** String: a record of the portal, without a time to live: see `recordExpiry`. An older Tollgate gave it one. */
   record: (kind: string, id: string): string => `tollgate:{portal}:${kind}:${id}`,
   /** Sorted set: `<kind>:<id>` of each record that expires, by that time, ms since 1970. */
   recordExpiry: 'tollgate:{portal}:expiry',
