@@ -4,7 +4,7 @@
 // accept: the search in JavaScript reads that value, and decides.
 
 // Of a member, as in ../wasm-member-search.ts.
-const memberBytes: usize = 64
+const memberBytes: usize = 48
 const nameLengthOffset: usize = 0
 const textCountOffset: usize = 4
 const textLengthOffset: usize = 8
@@ -12,22 +12,19 @@ const textsOffset: usize = 12
 const nameOffset: usize = 16
 const fromOffset: usize = 32
 const toOffset: usize = 40
-const distanceOffset: usize = 48
 
 /** Greater numbers than those of so many hex digits are not exact in JavaScript. */
 const maxHexDigits: u32 = 13
 
-/** Where the search goes on, and where the last name was found; both in the text, the name maybe before it. */
+/** Where in the text the search goes on. */
 export let position: i32 = 0
-export let lastName: i32 = 0
 /** The member whose name is searched for. */
 export let memberIndex: u32 = 0
 /** The search ended before a value that it does not accept; else at the limit. */
 export let needsJudgment: bool = false
 
-export function setSearch(newPosition: i32, newLastName: i32, newMemberIndex: u32): void {
+export function setSearch(newPosition: i32, newMemberIndex: u32): void {
   position = newPosition
-  lastName = newLastName
   memberIndex = newMemberIndex
 }
 
@@ -103,8 +100,7 @@ function isWithin(at: usize, member: usize, end: usize): bool {
 }
 
 /**
- * Searches for names that begin before `limit`, and 32 bytes before the end. Returns how many were found whose values are accepted. A name is looked
- * for where it was in the object before, and then from the last value on.
+ * Searches for names that begin before `limit`, and 32 bytes before the end. Returns how many were found whose values are accepted.
  */
 export function searchMembers(text: u32, byteLength: u32, limit: i32, members: u32, memberCount: u32): u32 {
   const begin = <usize>text
@@ -114,21 +110,13 @@ export function searchMembers(text: u32, byteLength: u32, limit: i32, members: u
   for (;;) {
     const member = <usize>members + memberBytes * <usize>memberIndex
     const nameLength = load<u32>(member, nameLengthOffset)
-    const likely = lastName + load<i32>(member, distanceOffset)
-    let found = likely
-    const isLikely =
-      likely >= position &&
-      likely + <i32>nameLength <= <i32>byteLength &&
-      isName(begin + likely, v128.load(member, nameOffset), (1 << nameLength) - 1)
-    if (!isLikely) found = <i32>(findName(begin + position, begin + limit, member) - begin)
+    const found = <i32>(findName(begin + position, begin + limit, member) - begin)
     if (found >= limit) break
     const colon = skipSpace(begin + found + nameLength, end)
     const value = skipSpace(colon + 1, end)
     const isMember = value < end && load<u8>(colon) === 0x3a
     needsJudgment = !(isMember && (load<u32>(member, textCountOffset) > 0 ? isOneOf(value, member, end) : isWithin(value, member, end)))
     if (needsJudgment) break
-    store<i32>(member, found - lastName, distanceOffset)
-    lastName = found
     position = <i32>(value - begin)
     memberIndex = memberIndex + 1 === memberCount ? 0 : memberIndex + 1
     foundCount++
