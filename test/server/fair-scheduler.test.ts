@@ -207,12 +207,21 @@ t.test('an account whose calls wait', async t => {
     while (pausedCount() > 0) await nextTurn()
   })
 
-  t.test('has its idle connections paused as soon as a call waits, but not those with calls in flight', async t => {
-    enter(scheduler, [], 'a', 100)
-    for (const connection of connections.slice(0, 20)) connection.isAnswering = true
-    for (const connection of connections.slice(0, 3)) account?.recordWait(connection)
-    t.equal(pausedCount(), 300 - 128)
-    t.notOk(connections.slice(0, 20).some(({ isPaused }) => isPaused))
+  t.test('has its idle connections paused once 128 calls of a turn wait, but not those with calls in flight', async t => {
+    const calling = connections.slice(0, 150)
+    const recordWaits = (count: number) => {
+      enter(scheduler, [], 'a', count)
+      for (const connection of calling.slice(0, count)) account?.recordWait(connection)
+    }
+    for (const connection of calling) connection.isAnswering = true
+    for (let turns = 0; turns < 3; turns += 1) {
+      recordWaits(127)
+      await nextTurn()
+    }
+    t.equal(pausedCount(), 0, 'with fewer, they need not be')
+    recordWaits(128)
+    t.equal(pausedCount(), 300 - 150)
+    t.notOk(calling.some(({ isPaused }) => isPaused))
   })
 
   t.test('is forgotten when its connections are closed, also those that wait', async t => {
