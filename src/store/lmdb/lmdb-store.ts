@@ -31,7 +31,10 @@ const openFolder = async (path: string, clock: Clock): Promise<Store> => {
   const environment = openEnvironment(path)
   const watch = new FolderWatch(path, clock)
   const transactions = new Transactions(environment, path, watch)
-  const tables = (environment.tables ??= await createTables(environment, transactions, path))
+  const tables = (environment.tables ??= await createTables(environment, transactions, path).catch(async (error: unknown) => {
+    await transactions.close()
+    throw await toStoreError(error, path)
+  }))
   const dayClock = openDayClock(tables, clock)
   const store: Store = {
     warnings: [],
@@ -72,12 +75,7 @@ const schemaVersion = 1
 /** Tables that an older Tollgate did not have are created, which needs room on the disk. A folder of another version gets none. */
 const createTables = async ({ root }: Environment, transactions: Transactions, path: string): Promise<LmdbTables> => {
   await checkVersion(openMetaTable(root), transactions, path)
-  try {
-    return openTables(root)
-  } catch (error) {
-    await transactions.close()
-    throw await toStoreError(error, path)
-  }
+  return openTables(root)
 }
 
 const checkVersion = async (meta: LmdbTables['meta'], transactions: Transactions, path: string): Promise<void> => {
@@ -89,7 +87,6 @@ const checkVersion = async (meta: LmdbTables['meta'], transactions: Transactions
       return first ?? schemaVersion
     }))
   if (found === schemaVersion) return
-  await transactions.close()
   throw new StoreError(
     `the store in ${path} has version ${found}, and this Tollgate reads version ${schemaVersion}: ` +
       'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
