@@ -68,6 +68,7 @@ export const findMinorCollector = (): Collect | undefined => {
 /** The object in which process.nextTick() has kept a callback: Node.js shows it as the resource of the callback. */
 let heldTick: object | undefined
 
+/** Returns the one that was held before: TypeScript refuses a variable that nothing reads. */
 const holdTick = (): object | undefined => {
   process.nextTick(() => {
     heldTick = executionAsyncResource()
