@@ -205,7 +205,7 @@ const createMethodCompiler = (
 const splittableWithMaxBlocks = (path: Path): Issue => ({
   path: [...path, 'maxBlocks'],
   message:
-    ' is for methods without `splittable: true`, as a query with a maximum of blocks is sent to an upstream as it is; add `splittable: false`',
+    ' is for methods without `splittable: true`, which is sent in chunks where an upstream needs it; set `splittable: false`, or remove `maxBlocks`',
 })
 
 const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: MethodEntry) => ({
