@@ -204,8 +204,7 @@ const createMethodCompiler = (
 
 const splittableWithMaxBlocks = (path: Path): Issue => ({
   path: [...path, 'maxBlocks'],
-  message:
-    ' is for methods without `splittable: true`, which is sent in chunks where an upstream needs it; set `splittable: false`, or remove `maxBlocks`',
+  message: ' is for methods without `splittable: true`, whose queries are sent whole; set `splittable: false`, or remove `maxBlocks`',
 })
 
 const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: MethodEntry) => ({
