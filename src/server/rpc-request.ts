@@ -122,12 +122,19 @@ const differentKeys = refuse('key', {
 })
 
 /** Refuses what Node's parser accepts, and what proxies and servers read differently: the ground of request smuggling. */
-export const checkRequestHead = ({ httpVersionMajor, httpVersionMinor, headers, rawHeaders }: IncomingMessage): Failure | undefined => {
+export const checkRequestHead = (request: IncomingMessage): Failure | undefined => {
+  const { httpVersionMajor, httpVersionMinor, headers, rawHeaders } = request
+  if (hasTooManyHeaders(request)) return tooManyHeaders
   if (httpVersionMajor !== 1) return unsupportedVersion
   const coding = headers['transfer-encoding']
   if (coding !== undefined && (httpVersionMinor === 0 || coding.toLowerCase() !== 'chunked')) return unsupportedCoding
   return countHostHeaders(rawHeaders) === 1 ? undefined : hostRequired
 }
+
+/** As in Apache httpd and Envoy. Node reads a head of 700 in 200 us, and that of each connection on which one has arrived in the same turn. */
+const maxHeaders = 100
+
+export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaders
 
 /** Node keeps the first of several Host headers. */
 const countHostHeaders = (rawHeaders: readonly string[]): number => {
@@ -139,6 +146,7 @@ const countHostHeaders = (rawHeaders: readonly string[]): number => {
   return count
 }
 
+const tooManyHeaders = refuse('headersTooLarge', { message: `the request has more than ${maxHeaders} headers` })
 const unsupportedVersion = refuse('malformed', { message: 'the HTTP version must be 1.1 or 1.0' })
 const unsupportedCoding = refuse('malformed', { message: 'the only transfer coding accepted is chunked, over HTTP/1.1' })
 const hostRequired = refuse('malformed', { message: 'the request must have exactly one Host header, which names the network' })
