@@ -23,35 +23,24 @@ const maxTimerMs = 2 ** 31 - 1
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  after(ms, run) {
-    let immediate: NodeJS.Immediate | undefined
-    // In a turn of the event loop timers come first, then I/O, then immediates.
-    const timer = setTimeout(
-      () => {
-        immediate = setImmediate(run)
-      },
-      Math.min(ms, maxTimerMs),
-    ).unref()
-    return {
-      cancel() {
-        clearTimeout(timer)
-        clearImmediate(immediate)
-      },
-    }
-  },
-  every(ms, run) {
-    let immediate: NodeJS.Immediate | undefined
-    const timer = setInterval(
-      () => {
-        immediate = setImmediate(run)
-      },
-      Math.min(ms, maxTimerMs),
-    ).unref()
-    return {
-      cancel() {
-        clearInterval(timer)
-        clearImmediate(immediate)
-      },
-    }
-  },
+  after: (ms, run) => startTimer(setTimeout, ms, run),
+  every: (ms, run) => startTimer(setInterval, ms, run),
+}
+
+type SetTimer = (run: () => void, ms: number) => NodeJS.Timeout
+
+/** In a turn of the event loop timers come first, then I/O, then immediates. */
+const startTimer = (set: SetTimer, ms: number, run: () => void): Timer => {
+  let immediate: NodeJS.Immediate | undefined
+  const onDue = (): void => {
+    immediate = setImmediate(run)
+  }
+  const timer = set(onDue, Math.min(ms, maxTimerMs)).unref()
+  return {
+    cancel() {
+      // Clears intervals too.
+      clearTimeout(timer)
+      clearImmediate(immediate)
+    },
+  }
 }
