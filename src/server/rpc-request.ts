@@ -131,7 +131,10 @@ export const checkRequestHead = (request: IncomingMessage): Failure | undefined 
   return countHostHeaders(rawHeaders) === 1 ? undefined : hostRequired
 }
 
-/** As in Apache httpd and Envoy. Node reads a head of 700 in 200 us, and that of each connection on which one has arrived in the same turn. */
+/**
+ * As in Apache httpd and Envoy. A request with 700 takes Node 200 us, one with four 55, before anything can make it wait; and Node reads those of all
+ * connections on which one has arrived in one turn.
+ */
 const maxHeaders = 100
 
 export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaders
