@@ -36,6 +36,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly tags: TagTracker
   readonly pollIntervalMs: number
   readonly feeds: ChainFeeds
+  readonly recordActivity: () => void
   transactionVersion = 0
   readonly #options: HeadsOptions
   readonly #timing: HeadTiming
@@ -99,6 +100,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       poll: () => this.#pollAll(),
       onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
+    this.recordActivity = this.#schedule.recordActivity
     this.feeds = new ChainFeeds({ ...options, ...this.#timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
@@ -134,10 +136,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
     await withTimeoutOr(this.#options.clock, maxRefreshMs, polls, () => undefined)
   }
 
-  recordActivity(): void {
-    if (this.#upstreams.length > 0) this.#schedule.recordActivity()
-  }
-
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const reporter = this.#upstreams.find(({ name }) => name === upstream)
     if (this.#upstreams.length === 0 || reporter?.chain.isWrongChain === true) return height
@@ -166,6 +164,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()
     for (const upstream of added) void upstream.chain.verifyNow()
+    this.#schedule.start()
     if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
   }
 

@@ -69,6 +69,7 @@ interface PollScheduleOptions {
 /** When upstreams are polled: at once with the first call, then at each interval for as long as calls come in. */
 export class PollSchedule {
   readonly #options: PollScheduleOptions
+  #isStarted = false
   #timer: Timer | undefined
   /** Polled time since the last call. */
   #idleMs = 0
@@ -82,14 +83,20 @@ export class PollSchedule {
     return this.#timer !== undefined
   }
 
-  /** A call has come in. */
-  recordActivity(): void {
-    this.#idleMs = 0
-    if (this.#timer === undefined) this.#poll()
+  /** There are upstreams: from now on calls begin polls. */
+  start(): void {
+    this.#isStarted = true
   }
 
-  /** No polls until the next call. */
+  /** A call has come in. A field, which HeadTracker has too: each call runs it. */
+  readonly recordActivity = (): void => {
+    this.#idleMs = 0
+    if (this.#isStarted && this.#timer === undefined) this.#poll()
+  }
+
+  /** No polls until start(). */
   stop(): void {
+    this.#isStarted = false
     this.#timer?.cancel()
     this.#timer = undefined
   }
