@@ -6,8 +6,7 @@ import { openRpcDocument } from './open-rpc.ts'
 import { overrideTable, selectOffered } from './network-overrides.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { Method, MethodTable } from './index.ts'
-import { acceptAnyParams, createParamsCheck } from './check-params.ts'
-import { createRuleCompiler } from './compile-rule.ts'
+import { acceptAnyParams, createParamsCheck, createRuleCompiler } from './check-params.ts'
 import { createRuleResolver, inspectDefaults } from './resolve-rules.ts'
 import type {
   CompiledMethod,
@@ -73,7 +72,7 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
   }
   const reopen = (changed: CompiledTable): MethodTable => (changed === table ? openedTable : openTable(changed, network, opened))
   const openedTable = Object.freeze<MethodTable>({
-    get: name => methods.get(name),
+    get: methods.get.bind(methods),
     names: Object.freeze(table.names),
     rulesId: rulesIdOf(table.source),
     defaultCost: table.defaultCost,

@@ -1,5 +1,6 @@
 import type { ErrorObject } from 'ajv'
-import { parseHexFormat, describeHexSize, objectKeywords, typesOf } from './rule-keywords.ts'
+import { describeHexSize, parseHexFormat } from './normalize-params.ts'
+import { objectKeywords, typesOf } from './rule-keywords.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { isJsonArray, isJsonObject, toHexQuantity } from '../../util/json.ts'
 import { parseJsonPointer } from '../../util/json-path.ts'

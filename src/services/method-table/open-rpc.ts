@@ -1,7 +1,7 @@
 import type { MethodDescription, ResultKind } from './index.ts'
 import type { CompiledMethod, NetworkIdentity, ResolvedPosition, JsonType, Rule } from './table-types.ts'
 import type { Json } from '../../plugin/call.ts'
-import { parseHexFormat } from './rule-keywords.ts'
+import { parseHexFormat } from './normalize-params.ts'
 
 const openRpcVersion = '1.3.2'
 

@@ -1,6 +1,6 @@
 import type { Path } from '../../util/json.ts'
 import { isJsonObject } from '../../util/json.ts'
-import type { CompileRule } from './compile-rule.ts'
+import type { CompileRule } from './check-params.ts'
 import { hintFor } from './issue-messages.ts'
 import { objectKeywords, typesOf } from './rule-keywords.ts'
 import { keywordTypes } from './table-types.ts'

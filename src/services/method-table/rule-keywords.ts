@@ -1,4 +1,5 @@
 import type { Json } from '../../plugin/call.ts'
+import { createMemberReader, hasMember, hexFormatPattern } from './normalize-params.ts'
 import type { Rule } from './table-types.ts'
 import { isJsonArray } from '../../util/json.ts'
 import type { JsonObject } from '../../util/json.ts'
@@ -9,12 +10,6 @@ export interface ObjectKeyword {
   members(rule: Rule): readonly string[]
   /** Prepares the check, which returns the message that follows the path, such as ` has ...`; undefined when the object is valid. */
   createCheck(rule: Rule): (object: JsonObject) => string | undefined
-}
-
-/** Has a string one of the formats of `hex`, or is it one of the `tags`? */
-export const createHexCheck = ({ hex = [], tags = [] }: Rule): ((text: string) => boolean) => {
-  const formats = [hex].flat().map(parseHexFormat)
-  return text => formats.some(format => format.matches(text)) || tags.includes(text)
 }
 
 const required: ObjectKeyword = {
@@ -122,76 +117,83 @@ const isGreater = (low: Json | undefined, high: Json | undefined): boolean =>
 
 const isHexNumber = (value: Json | undefined): value is string => typeof value === 'string' && /^0x[0-9a-f]+$/i.test(value)
 
-/** Reads a member by its name or one of its aliases; `null` counts as missing. */
-export const createMemberReader = (name: string, rule: Rule): ((object: JsonObject) => Json | undefined) => {
-  const aliases = aliasesOf(name, rule)
-  if (aliases.length === 0) return object => object[name] ?? undefined
-  return object => object[[name, ...aliases].find(spelling => hasMember(object, spelling)) ?? name] ?? undefined
-}
-
-export const aliasesOf = (name: string, { alias: names = {} }: Rule): readonly string[] =>
-  Object.keys(names).filter(spelling => names[spelling] === name)
-
-const hasMember = (object: JsonObject, spelling: string): boolean => (object[spelling] ?? null) !== null
-
 /** The types of a rule, without the `null` that stands for a missing member. */
 export const typesOf = ({ type = [] }: Rule): readonly string[] => [type].flat().filter(name => name !== 'null')
 
-/** A format of bytes or of a number as a hex string, in upper or lower case. */
-interface HexFormat {
-  /** For error messages. */
-  readonly description: string
-  /** For JSON Schema; the format accepts more spellings. */
-  readonly pattern: string
-  matches(text: string): boolean
-  /** One spelling for equal values; only for a text that matches. */
-  normalize(text: string): string
-}
-
-/** The names that parseHexFormat() accepts. */
-export const hexFormatPattern = '^(([1-9]\\d{0,3}|up to [1-9]\\d{0,3}) bytes|bytes|number|number up to [1-9]\\d{0,2} bits)$'
-
-/** The format of this name, which matches `hexFormatPattern`. */
-export const parseHexFormat = (name: string): HexFormat => {
-  const [, upTo, count] = /^(up to )?(\d+) bytes$/.exec(name) ?? []
-  if (name === 'bytes') return wholeBytesFormat
-  if (count === undefined) return numberFormat(Number(/\d+/.exec(name)?.[0] ?? 256))
-  const digits = upTo === undefined ? `{${2 * Number(count)}}` : `{0,${2 * Number(count)}}`
-  return {
-    description: `${name} of hex with 0x`,
-    pattern: `^0x[0-9a-fA-F]${digits}$`,
-    matches: matcher(new RegExp(`^0x[0-9a-f]${digits}$`, 'i')),
-    normalize: text => text.toLowerCase(),
-  }
-}
-
-const matcher =
-  (pattern: RegExp) =>
-  (text: string): boolean =>
-    pattern.test(text)
-
-const hexPattern = /^0x[0-9a-f]*$/i
-
-/** An empty text counts as `0x`, as nodes take it. */
-const wholeBytesFormat: HexFormat = {
-  description: 'whole bytes of hex with 0x',
-  pattern: '^0x([0-9a-fA-F]{2})*$',
-  matches: text => text === '' || (text.length % 2 === 0 && hexPattern.test(text)),
-  normalize: text => (text === '' ? '0x' : text.toLowerCase()),
-}
-
-/** Leading zeros are accepted, up to 64 digits in all, and removed by normalize(). */
-const numberFormat = (bits: number): HexFormat => ({
-  description: 'a hex number with 0x',
-  pattern: `^0x(0|[1-9a-fA-F][0-9a-fA-F]{0,${Math.ceil(bits / 4) - 1}})$`,
-  matches: matcher(new RegExp(`^0x(?=[0-9a-f]{1,64}$)0*[0-9a-f]{1,${Math.ceil(bits / 4)}}$`, 'i')),
-  normalize: text => text.toLowerCase().replace(/^0x0+(?=.)/, '0x'),
+export const textSchema = { type: 'string', minLength: 1 }
+export const booleanSchema = { type: 'boolean' }
+export const countSchema = { type: 'integer', minimum: 0 }
+export const limitSchema = { type: 'integer', minimum: 1 }
+export const namesSchema = { type: 'array', items: textSchema, minItems: 1 }
+export const mapOf = (values: object) => ({ type: 'object', additionalProperties: values })
+export const closedObject = <P extends object>(properties: P) => ({ type: 'object', additionalProperties: false, properties })
+export const oneOrMany = (label: string, pattern: string) => ({
+  type: ['string', 'array'],
+  label,
+  pattern,
+  minItems: 1,
+  items: { type: 'string', label, pattern },
 })
 
-/** The size of a text that should have had a hex format: ` (1 byte)`; empty when the size does not help. */
-export const describeHexSize = (text: string): string => {
-  if (!hexPattern.test(text)) return /^[0-9a-f]+$/i.test(text) ? ' (without 0x)' : ''
-  const digits = text.length - 2
-  const [count, unit] = digits % 2 === 0 ? [digits / 2, 'byte'] : [digits, 'digit']
-  return ` (${count} ${unit}${count === 1 ? '' : 's'})`
+/** The definition says nothing about the type, which may also be boolean in one place. */
+export const ruleOf = (type: string | readonly string[]) => ({ type, label: 'a rule', $ref: '#/definitions/rule' })
+
+const typePattern = '^(string|integer|number|boolean|array|object|null)$'
+
+/** What a keyword means, for the reference. */
+export const described = <S extends object>(description: string, schema: S) => ({ ...schema, description })
+
+const hexLabel = 'a format such as "20 bytes", "up to 32 bytes", "bytes" or "number up to 64 bits"'
+
+export const ruleKeywords = {
+  ref: described('A rule of `types`; keywords beside `ref` are added to that rule or replace its own.', textSchema),
+  title: described('Name of the parameter in error messages; only for a position.', textSchema),
+  type: described('JSON type, or a list of types.', oneOrMany('one of string, integer, number, boolean, array, object, null', typePattern)),
+  label: described('Name of the value in error messages: `must be an address`.', textSchema),
+  hex: described(
+    'Format of a hex string with 0x, or a list of formats that are tried in order. `20 bytes`: exactly 20 bytes. `up to 32 bytes`: at most ' +
+      '32 bytes, half bytes included. `bytes`: any number of whole bytes. `number up to 64 bits`: a number below 2^64, of at most 64 digits with leading zeros. ' +
+      'Upper case is accepted; values are passed on in lower case, numbers without leading zeros.',
+    oneOrMany(hexLabel, hexFormatPattern),
+  ),
+  tags: described('Block tags that are accepted beside `hex`; the option `tags` of `params` removes some on one network.', namesSchema),
+  default: described('Value of a missing parameter or property, unless `excludes` forbids it.', {}),
+  enum: described('Accepted values.', { type: 'array', minItems: 1, items: { type: ['string', 'number', 'boolean'] } }),
+  items: described('Rule of each element of an array.', ruleOf('object')),
+  properties: described(
+    'Rules of the properties of an object, by name; a property that is not `required` may be missing or null.',
+    mapOf(ruleOf('object')),
+  ),
+  additionalProperties: described('Rule of properties that are not listed, or whether they are accepted.', ruleOf(['object', 'boolean'])),
+  required: described('Properties that must be present.', namesSchema),
+  alias: described(
+    'Other spellings of properties: `spelling: name`. Both spellings at once are rejected; the name is passed on.',
+    mapOf(textSchema),
+  ),
+  excludes: described('Properties that must not be present beside a property: `name: [names]`.', mapOf(namesSchema)),
+  exactlyOne: described('Properties of which exactly one must be present.', namesSchema),
+  ordered: described(
+    'Pairs of properties, `lower: higher`: when both are numbers, the lower must not exceed the higher.',
+    mapOf(textSchema),
+  ),
+  maxTotal: described('Maximum number of values of several properties together, elements of lists counted: `{ of: [names], limit }`.', {
+    ...closedObject({ of: namesSchema, limit: limitSchema }),
+    required: ['of', 'limit'],
+  }),
+  minimum: described('Minimum of a number.', { type: 'number' }),
+  maximum: described('Maximum of a number.', { type: 'number' }),
+  minLength: described('Minimum length of a string, in characters.', countSchema),
+  maxLength: described('Maximum length of a string, in characters.', countSchema),
+  minItems: described('Minimum number of elements of an array.', countSchema),
+  maxItems: described('Maximum number of elements of an array.', countSchema),
+  maxProperties: described('Maximum number of properties of an object.', countSchema),
+}
+
+export const positionKeywords = {
+  title: described('Name of the parameter in error messages; required.', textSchema),
+  optional: described(
+    'Whether the parameter may be missing or null. `unless strict`: it may, unless `params` has `strict: true`. A parameter with `default` ' +
+      'may be missing too.',
+    { type: ['boolean', 'string'], enum: [true, false, 'unless strict'] },
+  ),
 }

@@ -1,5 +1,6 @@
 import type { Ajv, ErrorObject } from 'ajv'
 import { errorCategories } from '../../plugin/reply.ts'
+import { createAjv } from './check-params.ts'
 import {
   textSchema,
   booleanSchema,
@@ -13,9 +14,8 @@ import {
   described,
   ruleKeywords,
   positionKeywords,
-} from './rule-schema.ts'
+} from './rule-keywords.ts'
 import { resultKinds } from './index.ts'
-import { createAjv } from './compile-rule.ts'
 import { issueOfAjvError } from './issue-messages.ts'
 import type { Issue } from './table-types.ts'
 import { formatSuggestion, renamedKey } from '../../util/did-you-mean.ts'
