@@ -8,7 +8,7 @@ import type { Clock } from '../clock.ts'
 import { isJwt } from '../jwt/index.ts'
 import type { RunningJwt } from '../jwt/index.ts'
 import { hashApiKey, isWellFormedKey, keyRefusal } from './api-key.ts'
-import { ChangeCheck, KeyLookups } from './key-lookups.ts'
+import { ChangeCheck, LookupCache, openKeyLookups } from './key-lookups.ts'
 import type { KeyStore, Lookup } from './key-lookups.ts'
 
 export type { KeyStore, Lookup } from './key-lookups.ts'
@@ -30,68 +30,101 @@ export interface ReloadableAccounts extends Accounts {
 export type Plans = Readonly<Record<string, Plan>>
 
 /**
- * Looks up keys in the store and caches the results until accounts or keys change there. Whether they have changed is
- * checked for all keys at once, about twice a second while keys are looked up. Subscribes to the store until it is closed.
- * Without a verifier of tokens, a token is a malformed key.
+ * Looks up keys in the store and caches the results until accounts or keys change there; while the store is unavailable, results are used
+ * however old they are. Whether accounts or keys have changed is checked for all keys at once, about twice a second while keys are looked
+ * up. Subscribes to the store until it is closed. Without a verifier of tokens, a token is a malformed key.
  */
 export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock, jwt?: RunningJwt): ReloadableAccounts => {
   let plans = initialPlans
+  // Apart: the id of a key must not be accepted in place of the key.
+  const [byText, byId] = [new LookupCache(), new LookupCache()]
+  const changeCheck = new ChangeCheck(store, clock, [byText, byId])
   const shared = {
     toLookup: (row: KeyWithAccount | undefined) => toLookup(row, plans),
     onOutage: () => changeCheck.recordOutage(),
   }
-  const byText = new KeyLookups({ ...shared, read: keyText => store.findKey(hashApiKey(keyText)) })
-  // Apart: the id of a key must not be accepted in place of the key.
-  const byId = new KeyLookups({ ...shared, read: id => store.findKeyById(id) })
+  const readByText = openKeyReader({ ...shared, cache: byText, read: text => store.findKey(hashApiKey(text)) })
+  const readById = openKeyReader({ ...shared, cache: byId, read: id => store.findKeyById(id) })
   const invalidate = () => {
     byText.invalidate()
     byId.invalidate()
   }
   store.subscribe(invalidate)
-  const changeCheck = new ChangeCheck(store, clock, [byText, byId])
 
-  const findByText = (text: string): MaybePromise<Lookup> => {
-    const cached = byText.getCached(text)
-    if (cached !== undefined) return cached
-    return !byText.has(text) && !isWellFormedKey(text) ? findByToken(text) : byText.find(text)
-  }
   const findByToken = (text: string): MaybePromise<Lookup> => {
     const verifier = isJwt(text) ? jwt?.verifier : undefined
     if (verifier === undefined) return malformedKey
     return thenMaybe(verifier.verify(text), result => {
       if (result.kind !== 'verified') return result
-      const checking = byId.has(result.keyId) ? changeCheck.run() : undefined
+      const { keyId } = result
+      const checking = byId.has(keyId) ? changeCheck.run() : undefined
       return thenMaybe(checking, () =>
-        thenMaybe(byId.find(result.keyId), lookup => {
+        thenMaybe(byId.get(keyId) ?? readById(keyId), lookup => {
           if (lookup.kind !== 'unknown') return lookup
-          verifier.recordUnknownKey(result.keyId)
+          verifier.recordUnknownKey(keyId)
           return invalidToken
         }),
       )
     })
   }
-  const refuseIfExpired = (lookup: Lookup) => refuseExpired(lookup, clock)
+  const findUncached = (text: string) => (!byText.has(text) && !isWellFormedKey(text) ? findByToken(text) : readByText(text))
   return {
     setPlans(next) {
       plans = next
       invalidate()
     },
-    find(key) {
-      const text = key.reveal()
-      const checking = changeCheck.run()
-      // A key that is not cached is read from the store anyway: it need not wait for the check.
-      return thenMaybe(checking && byText.has(text) ? checking : undefined, () => thenMaybe(findByText(text), refuseIfExpired))
-    },
+    find: openKeyLookups({ cache: byText, changeCheck, clock, findUncached }),
   }
 }
 
 const malformedKey: Lookup = { kind: 'malformed' }
-const expiredKey: Lookup = { kind: 'expired' }
 const invalidToken: Lookup = { kind: 'tokenInvalid' }
 
-/** A cached key may have expired since. */
-const refuseExpired = (lookup: Lookup, clock: Clock): Lookup =>
-  lookup.kind === 'granted' && lookup.key.expires !== undefined && lookup.key.expires <= clock.now() ? expiredKey : lookup
+interface KeyReaderOptions {
+  readonly cache: LookupCache
+  /** Reads the key from the store. */
+  read(text: string): MaybePromise<KeyWithAccount | undefined>
+  toLookup(row: KeyWithAccount | undefined): Lookup
+  /** The store could not be read. */
+  onOutage(): void
+}
+
+/** Reads keys into the cache. Calls that ask for the same key share a read. */
+const openKeyReader = ({ cache, read, toLookup, onOutage }: KeyReaderOptions): ((text: string) => MaybePromise<Lookup>) => {
+  const pending = new Map<string, PendingRead>()
+  const useStale = (text: string): Lookup => {
+    onOutage()
+    return cache.getStale(text)
+  }
+  const start = (text: string): MaybePromise<Lookup> => {
+    const { version } = cache
+    const cacheLookup = (row: KeyWithAccount | undefined) => cache.set(text, toLookup(row), version)
+    try {
+      const row = read(text)
+      if (!(row instanceof Promise)) return cacheLookup(row)
+      const lookup = row
+        .then(cacheLookup, () => useStale(text))
+        .finally(() => {
+          if (pending.get(text)?.lookup === lookup) pending.delete(text)
+        })
+      pending.set(text, { lookup, version })
+      return lookup
+    } catch {
+      return useStale(text)
+    }
+  }
+  return text => {
+    const current = pending.get(text)
+    // A read that began before a change may return what was stored before it: then the key is read again.
+    return current?.version === cache.version ? current.lookup : start(text)
+  }
+}
+
+/** A read of a key that is in flight, and the version of the cache when it began. */
+interface PendingRead {
+  readonly lookup: Promise<Lookup>
+  readonly version: number
+}
 
 const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   if (row === undefined) return { kind: 'unknown' }

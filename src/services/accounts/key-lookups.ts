@@ -1,7 +1,9 @@
 import { LRUCache } from 'lru-cache'
-import type { AccountStore, KeyWithAccount } from '../../store/store.ts'
-import type { MaybePromise } from '../../util/async.ts'
+import type { AccountStore } from '../../store/store.ts'
 import type { Account, Key } from '../../plugin/call.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import { thenMaybe } from '../../util/async.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 
 /** The result of looking up an API key. `storeUnavailable`: the store could not be read, so the key may be valid or not. */
@@ -17,84 +19,30 @@ export type Lookup =
 export type KeyStore = Pick<AccountStore, 'findKey' | 'findKeyById' | 'changeCount' | 'subscribe'>
 
 interface KeyLookupsOptions {
-  /** Reads the key from the store. */
-  read(text: string): MaybePromise<KeyWithAccount | undefined>
-  toLookup(row: KeyWithAccount | undefined): Lookup
-  /** The store could not be read. */
-  onOutage(): void
+  readonly cache: LookupCache
+  readonly changeCheck: ChangeCheck
+  readonly clock: Clock
+  /** For a text without a valid result in the cache. */
+  findUncached(text: string): MaybePromise<Lookup>
 }
 
-/**
- * Looks keys up by one kind of text: the key itself, or its id. The results are cached until accounts or keys change in the store; while the
- * store is unavailable, they are used however old they are.
- */
-export class KeyLookups {
-  readonly #options: KeyLookupsOptions
-  readonly #cache = new LookupCache()
-  readonly #pending = new Map<string, PendingRead>()
-
-  constructor(options: KeyLookupsOptions) {
-    this.#options = options
+/** Looks up the key, or the token in its place, of each call: from the cache without a promise, unless a check of the store is due. */
+export const openKeyLookups = ({ cache, changeCheck, clock, findUncached }: KeyLookupsOptions): ((key: Secret) => MaybePromise<Lookup>) => {
+  const refuseIfExpired = (lookup: Lookup): Lookup =>
+    lookup.kind === 'granted' && lookup.key.expires !== undefined && lookup.key.expires <= clock.now() ? expiredKey : lookup
+  const find = (text: string): MaybePromise<Lookup> => {
+    const cached = cache.get(text)
+    return cached === undefined ? thenMaybe(findUncached(text), refuseIfExpired) : refuseIfExpired(cached)
   }
-
-  /** True for valid and for stale results. */
-  has(text: string): boolean {
-    return this.#cache.has(text)
-  }
-
-  /** The result, if it may be used without reading the store. */
-  getCached(text: string): Lookup | undefined {
-    return this.#cache.get(text)
-  }
-
-  find(text: string): MaybePromise<Lookup> {
-    return this.#cache.get(text) ?? this.#joinOrFetch(text)
-  }
-
-  /** The store has changed: every result may be out of date. */
-  invalidate(): void {
-    this.#cache.invalidate()
-  }
-
-  setStoreAvailable(isAvailable: boolean): void {
-    this.#cache.setStoreAvailable(isAvailable)
-  }
-
-  /** A read that began before a change may return what was stored before it: then the key is read again. */
-  #joinOrFetch(text: string): MaybePromise<Lookup> {
-    const read = this.#pending.get(text)
-    return read?.version === this.#cache.version ? read.lookup : this.#fetch(text)
-  }
-
-  #fetch(text: string): MaybePromise<Lookup> {
-    const { read, toLookup } = this.#options
-    const { version } = this.#cache
-    const cacheLookup = (row: KeyWithAccount | undefined) => this.#cache.set(text, toLookup(row), version)
-    try {
-      const row = read(text)
-      if (!(row instanceof Promise)) return cacheLookup(row)
-      const useStale = () => this.#useStale(text)
-      const lookup = row.then(cacheLookup, useStale).finally(() => {
-        if (this.#pending.get(text)?.lookup === lookup) this.#pending.delete(text)
-      })
-      this.#pending.set(text, { lookup, version })
-      return lookup
-    } catch {
-      return this.#useStale(text)
-    }
-  }
-
-  #useStale(text: string): Lookup {
-    this.#options.onOutage()
-    return this.#cache.getStale(text)
+  return key => {
+    const text = key.reveal()
+    const checking = changeCheck.run()
+    // A key that is not cached is read from the store anyway: it need not wait for the check.
+    return checking !== undefined && cache.has(text) ? checking.then(() => find(text)) : find(text)
   }
 }
 
-/** A read of a key that is in flight, and the version of the cache when it began. */
-interface PendingRead {
-  readonly lookup: Promise<Lookup>
-  readonly version: number
-}
+const expiredKey: Lookup = { kind: 'expired' }
 
 const maxCachedKeys = 100_000
 const maxCachedUnknownKeys = 10_000
@@ -112,7 +60,7 @@ const newLruCache = (maxEntries: number) => new LRUCache<string, CachedLookup>({
  * Results by texts of keys. A result is valid for the version of the store that it was read from. Afterwards it is stale,
  * and is used only while the store is unavailable: it is never cached for a later version.
  */
-class LookupCache {
+export class LookupCache {
   // Apart, so that a flood of invented keys cannot evict those that exist.
   readonly #existing = newLruCache(maxCachedKeys)
   readonly #unknown = newLruCache(maxCachedUnknownKeys)
@@ -136,30 +84,30 @@ class LookupCache {
   }
 
   /** True for valid and for stale results. */
-  has(keyText: string): boolean {
-    return this.#existing.has(keyText) || this.#unknown.has(keyText)
+  has(text: string): boolean {
+    return this.#existing.has(text) || this.#unknown.has(text)
   }
 
   /** The result, if it may be used without reading the store. */
-  get(keyText: string): Lookup | undefined {
-    const entry = this.#existing.get(keyText) ?? this.#unknown.get(keyText)
+  get(text: string): Lookup | undefined {
+    const entry = this.#existing.get(text) ?? this.#unknown.get(text)
     return entry?.version === this.#version || !this.#isStoreAvailable ? entry?.lookup : undefined
   }
 
   /** Returns the lookup. `version` is that of the cache when the read began. A read that began later is not overwritten. */
-  set(keyText: string, lookup: Lookup, version: number): Lookup {
+  set(text: string, lookup: Lookup, version: number): Lookup {
     const isExisting = lookup.kind !== 'unknown'
-    const current = this.#existing.get(keyText) ?? this.#unknown.get(keyText)
+    const current = this.#existing.get(text) ?? this.#unknown.get(text)
     if (current !== undefined && current.version > version) return lookup
-    if (!isExisting) this.#existing.delete(keyText)
+    if (!isExisting) this.#existing.delete(text)
     const results = isExisting ? this.#existing : this.#unknown
-    results.set(keyText, { lookup, version })
+    results.set(text, { lookup, version })
     return lookup
   }
 
   /** The result of a key that the store failed to read. */
-  getStale(keyText: string): Lookup {
-    return this.#existing.get(keyText)?.lookup ?? storeUnavailable
+  getStale(text: string): Lookup {
+    return this.#existing.get(text)?.lookup ?? storeUnavailable
   }
 }
 
@@ -172,15 +120,15 @@ const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
 export class ChangeCheck {
   readonly #store: KeyStore
   readonly #clock: Clock
-  readonly #lookups: readonly KeyLookups[]
+  readonly #caches: readonly LookupCache[]
   #lastCount: number | undefined
   #validUntil = -Infinity
   #checking: Promise<void> | undefined
 
-  constructor(store: KeyStore, clock: Clock, lookups: readonly KeyLookups[]) {
+  constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[]) {
     this.#store = store
     this.#clock = clock
-    this.#lookups = lookups
+    this.#caches = caches
   }
 
   /** Returns a promise only while it waits for the store. */
@@ -200,7 +148,7 @@ export class ChangeCheck {
   /** The store failed: stale results are valid until a later check succeeds. */
   recordOutage(): void {
     this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
-    for (const lookups of this.#lookups) lookups.setStoreAvailable(false)
+    for (const cache of this.#caches) cache.setStoreAvailable(false)
   }
 
   async #awaitCount(count: Promise<number>, requestedAt: number): Promise<void> {
@@ -217,9 +165,9 @@ export class ChangeCheck {
   #recordCount(count: number, requestedAt: number): void {
     this.#validUntil = requestedAt + changeCheckIntervalMs
     const isChanged = count !== this.#lastCount
-    for (const lookups of this.#lookups) {
-      lookups.setStoreAvailable(true)
-      if (isChanged) lookups.invalidate()
+    for (const cache of this.#caches) {
+      cache.setStoreAvailable(true)
+      if (isChanged) cache.invalidate()
     }
     this.#lastCount = count
   }
