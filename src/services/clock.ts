@@ -21,8 +21,8 @@ export interface Timer {
 const maxTimerMs = 2 ** 31 - 1
 
 export const systemClock: Clock = {
-  now: () => Date.now(),
-  monotonic: () => performance.now(),
+  now: Date.now,
+  monotonic: performance.now.bind(performance),
   after: (ms, run) => startTimer(setTimeout, ms, run),
   every: (ms, run) => startTimer(setInterval, ms, run),
 }
