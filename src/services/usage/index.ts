@@ -53,7 +53,7 @@ export const openUsage = (store: UsageStore, clock: Clock, options: UsageOptions
     }
   }
   return {
-    count: call => counters.record(call),
+    count: counters.count,
     async start() {
       timer ??= clock.every(reportIntervalMs, () => void reporter.flush())
       await reporter.flush()

@@ -32,6 +32,11 @@ export class UsageCounters {
     this.updateHour()
   }
 
+  /** Adds to the counter of the call's group: 0.1 microseconds. A charged call counts for the day that was charged. */
+  readonly count = (call: CountedCall): void => {
+    this.#addToHour(call.day === undefined ? this.#hour : clampHourToDay(call.day, this.#hour), call)
+  }
+
   get size(): number {
     return sumBy(this.#byHour.values(), ({ counters }) => counters.length)
   }
@@ -44,11 +49,6 @@ export class UsageCounters {
   updateHour(): number {
     this.#hour = Math.floor(this.#clock.now() / hourMs)
     return this.#hour
-  }
-
-  /** Adds to the counter of the call's group: 0.1 microseconds. A charged call counts for the day that was charged. */
-  record(call: CountedCall): void {
-    this.#addToHour(call.day === undefined ? this.#hour : clampHourToDay(call.day, this.#hour), call)
   }
 
   /** Removes all counts and returns them, oldest first. */
