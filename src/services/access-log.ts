@@ -78,18 +78,15 @@ export class AccessLog implements AccessLogControl {
   #settings: AccessLogSettings
   #file: string | undefined
   #writer: LineWriter | undefined
+  /** Are calls logged? Set by #useWriter() alone. */
+  isOn = false
 
   constructor(options: AccessLogOptions) {
     this.#options = options
     this.#random = options.random ?? Math.random
     this.#settings = options.settings
     this.#file = options.file
-    this.#writer = this.#openWriter(options.settings, options.file)
-  }
-
-  /** Are calls logged? */
-  get isOn(): boolean {
-    return this.#writer !== undefined
+    this.#useWriter(this.#openWriter(options.settings, options.file))
   }
 
   get settings(): AccessLogSettings {
@@ -140,13 +137,18 @@ export class AccessLog implements AccessLogControl {
   /** Nothing more is logged. Resolves when what is buffered has been written, at the latest after `maxCloseMs`: a pipe may not be read. */
   async close(): Promise<void> {
     const writer = this.#writer
-    this.#writer = undefined
+    this.#useWriter(undefined)
     if (writer !== undefined) await withTimeoutOr(this.#options.clock, maxCloseMs, writer.close(), () => undefined)
   }
 
   #replaceWriter(writer: LineWriter | undefined): void {
     void this.close()
+    this.#useWriter(writer)
+  }
+
+  #useWriter(writer: LineWriter | undefined): void {
     this.#writer = writer
+    this.isOn = writer !== undefined
   }
 
   #openWriter({ target }: AccessLogSettings, file = 'stdout'): LineWriter | undefined {
