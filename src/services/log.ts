@@ -47,24 +47,15 @@ export const openLog = (level: LogLevel, destination = openStdout()): RootLog =>
     children = [...children.filter(each => each.deref() !== undefined), new WeakRef(child)]
   }
   const root = pino({ level, base: { pid: process.pid }, serializers: { stack: formatStack }, onChild }, destination)
-  return {
-    debug: (fields, message) => root.debug(fields, message),
-    info: (fields, message) => root.info(fields, message),
-    warn: (fields, message) => root.warn(fields, message),
-    error: (fields, message) => root.error(fields, message),
-    child: fields => root.child(fields),
-    get level() {
-      return level
-    },
-    set level(next) {
-      level = next
-      root.level = next
-      for (const child of children) {
-        const logger = child.deref()
-        if (logger !== undefined) logger.level = next
-      }
-    },
-  }
+  // The children inherit the listener.
+  root.on('level-change', (next, _value, _previous, _previousValue, changed) => {
+    if (changed !== root) return
+    for (const child of children) {
+      const logger = child.deref()
+      if (logger !== undefined) logger.level = next
+    }
+  })
+  return root as RootLog // `level` is set to levels of pino alone
 }
 
 const formatStack = (stack: unknown): unknown => (typeof stack === 'string' ? toSourceLines(stack) : stack)
