@@ -14,9 +14,6 @@ import { ExactNumber, stringifyJson } from '../util/json.ts'
 export const serializeRequest = (id: number, { method, params }: Request): string =>
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${stringifyJson(params)}}`
 
-/** The id of a serialized request. */
-export const requestIdOf = (request: string): number => Number.parseInt(request.slice('{"jsonrpc":"2.0","id":'.length), 10)
-
 /** The id of a whole response, which may be before or behind the result; undefined when it is no number, or the text no object. */
 export const findResponseId = (response: Buffer): number | undefined => {
   const scanner = new Scanner({ maxDepth, maxElements: 1, maxValues: Infinity })

@@ -2,11 +2,10 @@ import { parseDuration } from '../config/formats.ts'
 import type { Json, Path, RpcError } from '../plugin/plugin.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Endpoint } from '../services/upstream-client/endpoint.ts'
-import type { HttpClient, InFlightRequest } from '../services/upstream-client/http-client.ts'
-import type { ResponseHandler } from '../services/upstream-client/http-connection.ts'
+import type { HttpClient } from '../services/upstream-client/http-client.ts'
+import type { HttpRequest, InFlightRequest, ResponseHandler, UpstreamTransport } from '../services/upstream-client/http-connection.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject, stringifyJson } from '../util/json.ts'
-import type { JsonObject } from '../util/json.ts'
 import type { FakeChain } from './fake-chain.ts'
 
 /** When a response comes: a duration such as `3s`, or ms; at once unless given. */
@@ -54,7 +53,8 @@ interface FakeUpstreamsOptions {
 }
 
 /** Upstreams without sockets: they take the place of HTTP, below everything that reads responses. */
-export class FakeUpstreams implements HttpClient {
+export class FakeUpstreams implements HttpClient, UpstreamTransport {
+  readonly disconnects = 0
   readonly #options: FakeUpstreamsOptions
   readonly #scriptPositions = new Map<ResponseScript, number>()
 
@@ -62,8 +62,12 @@ export class FakeUpstreams implements HttpClient {
     this.#options = options
   }
 
-  post(endpoint: Endpoint, body: string, handler: ResponseHandler): InFlightRequest {
-    const { id, method, params } = JSON.parse(body) as JsonObject & UpstreamRequest // serializeRequest() wrote it
+  transportTo(): this {
+    return this
+  }
+
+  send({ id, endpoint, body }: HttpRequest, handler: ResponseHandler): InFlightRequest {
+    const { method, params } = JSON.parse(body) as UpstreamRequest // serializeRequest() wrote it
     const inFlight = new FakeExchange(handler)
     const request = { upstream: this.#options.nameOf(endpoint), method, params }
     // The handler's own calls come first: nothing arrives before the request has been sent.
@@ -71,10 +75,9 @@ export class FakeUpstreams implements HttpClient {
     return inFlight
   }
 
-  disconnects = (): number => 0
   close = async (): Promise<void> => undefined
 
-  async #respond(request: UpstreamRequest, id: Json | undefined, exchange: FakeExchange): Promise<void> {
+  async #respond(request: UpstreamRequest, id: number, exchange: FakeExchange): Promise<void> {
     const response = await this.#responseTo(request)
     if (response === 'hang') return exchange.begin()
     if (response === 'down') return exchange.fail(Object.assign(new Error('connection refused'), { code: 'ECONNREFUSED' }))
@@ -123,7 +126,7 @@ class FakeExchange implements InFlightRequest {
     if (!this.#isAborted) this.#handler.onStart()
   }
 
-  complete(response: Exclude<FakeResponse, string>, id: Json | undefined): void {
+  complete(response: Exclude<FakeResponse, string>, id: number): void {
     if (this.#isAborted) return
     const { status, headers, body } = toHttp(response, id)
     this.#handler.onHeaders(status, headers)
@@ -144,7 +147,7 @@ class FakeExchange implements InFlightRequest {
   resume = (): void => undefined
 }
 
-const toHttp = (response: Exclude<FakeResponse, string>, id: Json | undefined) => {
+const toHttp = (response: Exclude<FakeResponse, string>, id: number) => {
   const headers = { 'content-type': 'application/json' }
   if ('status' in response) return { status: response.status, headers: { ...headers, ...response.headers }, body: response.body ?? '' }
   const outcome = 'error' in response ? { error: { ...response.error } } : { result: response.result }

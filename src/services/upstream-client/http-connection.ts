@@ -20,13 +20,37 @@ export interface ResponseHandler {
 
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
+/** A JSON-RPC request, as it is sent to one node. */
 export interface HttpRequest {
+  /** By which the response is found among those that come over a WebSocket. */
+  readonly id: number
   readonly endpoint: Endpoint
   readonly body: string
+  readonly idempotent: boolean
+}
+
+/** A request that was sent and has not ended. */
+export interface InFlightRequest {
+  /** Closes the connection; no event follows. */
+  abort(): void
+  /** No chunks until resume(). */
+  pause(): void
+  resume(): void
+}
+
+/** Sends requests to one node: over a pool of HTTP connections, or over one WebSocket. */
+export interface UpstreamTransport {
+  /**
+   * Sends a POST, or a message. It follows no redirect and decompresses nothing. When the other side closes a kept-alive
+   * connection just as it is used again, an idempotent request is resent on a new connection.
+   */
+  send(request: HttpRequest, handler: ResponseHandler): InFlightRequest
+  /** How many connections the other side has ended. */
+  readonly disconnects: number
 }
 
 /** One connection, for one request at a time. It opens with its first request. */
-export interface HttpConnection {
+export interface NodeConnection {
   /** It is established, and may carry a request. */
   readonly isOpen: boolean
   /** From then on it must not carry another request; in monotonic ms. */
@@ -41,7 +65,7 @@ export interface HttpConnection {
 
 /** Whom a connection tells when the other side ends it after it was open. */
 export interface ConnectionOwner {
-  onDisconnect(connection: HttpConnection): void
+  onDisconnect(connection: NodeConnection): void
 }
 
-export type NewConnection = (owner: ConnectionOwner) => HttpConnection
+export type NewConnection = (owner: ConnectionOwner) => NodeConnection

@@ -9,10 +9,9 @@ import { overloaded } from '../memory-budget.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { Endpoint } from './endpoint.ts'
-import type { HttpClient, InFlightRequest } from './http-client.ts'
-import type { ResponseHandler, ResponseHeaders } from './http-connection.ts'
+import type { InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './http-connection.ts'
 import type { ReadTurns } from './read-turns.ts'
-import type { RequestDeadline, RequestOptions } from './request-limits.ts'
+import type { RequestDeadline, RequestOptions } from './request-deadline.ts'
 import { Decompressor, networkFailure, readResponseHead, truncatedResult, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
 import type { SecretRedactor } from './secret-redactor.ts'
@@ -20,7 +19,6 @@ import type { UpstreamSockets } from './socket-limit.ts'
 
 /** What all requests of a client share: an object of its own, as spreading it into the options of each request took 7 us a call. */
 export interface ExchangeContext {
-  readonly httpClient: HttpClient
   readonly clock: Clock
   readonly memory: ResponseMemory
   readonly readTurns: ReadTurns
@@ -35,6 +33,7 @@ interface ExchangeOptions {
   readonly id: number
   readonly request: Request
   readonly target: Target
+  readonly transport: UpstreamTransport
   readonly endpoint: Endpoint
   /** Most bytes of the response, after decompression. */
   readonly maxBytes: number
@@ -76,12 +75,12 @@ class HttpExchange implements ResponseHandler {
   }
 
   start(): void {
-    const { id, request, endpoint, idempotent, deadline } = this.#options
+    const { id, request, transport, endpoint, idempotent, deadline } = this.#options
     this.#watchDeadline()
     if (this.#isSettled) return
     this.#run(() => {
       deadline.startProbe()
-      this.#inFlight = this.#context.httpClient.post(endpoint, serializeRequest(id, request), this, idempotent)
+      this.#inFlight = transport.send({ id, endpoint, body: serializeRequest(id, request), idempotent }, this)
     })
   }
 

@@ -10,18 +10,17 @@ import { parseEndpoint, withHeaders } from './endpoint.ts'
 import type { Endpoint } from './endpoint.ts'
 import { openHttpClient } from './http-client.ts'
 import type { HttpClient } from './http-client.ts'
-import type { HttpImplementation } from './http-connection.ts'
+import type { HttpImplementation, UpstreamTransport } from './http-connection.ts'
 import { sendRequest } from './http-exchange.ts'
 import type { ExchangeContext } from './http-exchange.ts'
+import { NodeWebSocket } from './node-websocket.ts'
 import { ReadTurns } from './read-turns.ts'
-import { RequestDeadline } from './request-limits.ts'
-import type { RequestOptions } from './request-limits.ts'
+import { RequestDeadline } from './request-deadline.ts'
+import type { RequestOptions } from './request-deadline.ts'
 import { SecretRedactor } from './secret-redactor.ts'
 import type { UpstreamSockets } from './socket-limit.ts'
-import { requestIdOf } from '../../json-rpc/parse-response.ts'
-import { NodeWebSocket } from './node-websocket.ts'
 
-export type { RequestOptions } from './request-limits.ts'
+export type { RequestOptions } from './request-deadline.ts'
 
 /** Sends JSON-RPC requests to nodes, over kept-alive HTTP connections and WebSockets that all pipelines of a process share. */
 export interface UpstreamClient {
@@ -39,6 +38,7 @@ export interface UpstreamClient {
 
 interface TargetState {
   readonly endpoint: Endpoint
+  readonly transport: UpstreamTransport
   readonly concurrency: ConcurrencyLimit
 }
 
@@ -79,10 +79,10 @@ export const openUpstreamClient = (
 ): SharedUpstreamClient => {
   const states = new WeakMap<Target, TargetState>()
   const redactor = new SecretRedactor()
-  const newState = (target: Target): TargetState => newTargetState(target, redactor, clock)
+  const newState = (target: Target): TargetState => newTargetState(target, { httpClient, redactor, clock })
   const decompressionLimits = newDecompressionLimits(clock)
   const requestIds = createRequestIds()
-  const shared = { httpClient, clock, readTurns: new ReadTurns(), decompressionLimits, redactor, sockets }
+  const shared = { clock, readTurns: new ReadTurns(), decompressionLimits, redactor, sockets }
   /** Without a promise of its own: few requests have to wait in the queue. */
   const sendNow = (
     context: ExchangeContext,
@@ -96,7 +96,19 @@ export const openUpstreamClient = (
       deadline.stop()
       concurrency?.release(owner)
     }
-    return sendRequest(context, { id: requestIds(), request, target, endpoint, maxBytes, idempotent, observer, deadline, onSettled })
+    const { transport } = state
+    return sendRequest(context, {
+      id: requestIds(),
+      request,
+      target,
+      transport,
+      endpoint,
+      maxBytes,
+      idempotent,
+      observer,
+      deadline,
+      onSettled,
+    })
   }
   const sendWhenAdmitted = async (context: ExchangeContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
     pending.deadline.startDeadline()
@@ -116,19 +128,26 @@ export const openUpstreamClient = (
         if (admission instanceof Promise) return sendWhenAdmitted(context, pending, admission)
         return admission ? sendNow(context, pending) : Promise.resolve(refuseRequest(pending))
       },
-      disconnects: target => httpClient.disconnects(getOrCreate(states, target, newState).endpoint),
+      disconnects: target => getOrCreate(states, target, newState).transport.disconnects,
     }
   }
   return { ...withMemory(memory), withMemory, close: () => httpClient.close() }
 }
 
+interface TargetServices {
+  readonly httpClient: HttpClient
+  readonly redactor: SecretRedactor
+  readonly clock: Clock
+}
+
 /** Adds the secrets of the target to those that failures do not show. */
-const newTargetState = (target: Target, redactor: SecretRedactor, clock: Clock): TargetState => {
+const newTargetState = (target: Target, { httpClient, redactor, clock }: TargetServices): TargetState => {
   const { url, ws, headers = {}, concurrency = Infinity } = target
   redactor.add(url)
   if (ws !== undefined) redactor.add(ws)
   for (const value of Object.values(headers)) redactor.addHeader(value)
-  return { endpoint: parseEndpoint(url, target), concurrency: new ConcurrencyLimit(clock, concurrency) }
+  const endpoint = parseEndpoint(url, target)
+  return { endpoint, transport: httpClient.transportTo(endpoint), concurrency: new ConcurrencyLimit(clock, concurrency) }
 }
 
 const newDecompressionLimits = (clock: Clock) => ({
@@ -173,30 +192,19 @@ const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
 const concurrencyExceeded = ({ name }: Target): Failure =>
   refuse('unavailable', { source: 'gateway', upstream: name, cause: 'upstream concurrency limit reached' })
 
-/** The same client, which sends requests to endpoints with ws:// or wss:// over WebSockets, one for each endpoint. */
-const withWebSockets = (httpClient: HttpClient, clock: Clock, random: () => number = Math.random): HttpClient => {
-  const connections = new Map<string, NodeWebSocket>()
-  const connectionsByEndpoint = new WeakMap<Endpoint, NodeWebSocket>()
-  const connectionOf = (endpoint: Endpoint): NodeWebSocket =>
-    // Of the headers of requests the upgrade has only the credentials: those of one request, such as its trace, make no other connection.
-    getOrCreate(connectionsByEndpoint, endpoint, ({ origin, path, credentials }) =>
-      getOrCreate(
-        connections,
-        JSON.stringify([origin, path, credentials]),
-        () => new NodeWebSocket({ url: origin + path, headers: credentials, clock, random }),
-      ),
-    )
+/** The same client, with WebSockets to endpoints with ws:// or wss://: one for each URL and its credentials. */
+const withWebSockets = (httpClient: HttpClient, clock: Clock): HttpClient => {
+  const webSockets = new Map<string, NodeWebSocket>()
   return {
-    post: (endpoint, body, handler, idempotent) =>
-      isWebSocket(endpoint)
-        ? connectionOf(endpoint).send(requestIdOf(body), body, handler, idempotent)
-        : httpClient.post(endpoint, body, handler, idempotent),
-    disconnects: endpoint => (isWebSocket(endpoint) ? connectionOf(endpoint).disconnects : httpClient.disconnects(endpoint)),
+    transportTo(endpoint) {
+      const { origin, path, credentials } = endpoint
+      if (!origin.startsWith('ws')) return httpClient.transportTo(endpoint)
+      const options = { url: origin + path, headers: credentials, clock, random: Math.random }
+      return getOrCreate(webSockets, JSON.stringify([origin, path, credentials]), () => new NodeWebSocket(options))
+    },
     async close() {
-      for (const connection of connections.values()) connection.close()
+      for (const webSocket of webSockets.values()) webSocket.close()
       await httpClient.close()
     },
   }
 }
-
-const isWebSocket = ({ origin }: Endpoint): boolean => origin.startsWith('ws')

@@ -39,3 +39,22 @@ const descriptions: readonly (readonly [RegExp, string])[] = [
   [/^(HTTP_|HPE_|ERR_ASSERTION|UND_ERR_(HEADERS|RES|INFO|RESPONSE))/, 'invalid HTTP response'],
   [/^(Z_|ERR__|ERR_BROTLI|ERR_ZLIB)/, 'invalid compressed response'],
 ]
+
+/** The error of a response that is not HTTP/1.1. The code is for the log; it holds nothing of what the node wrote. */
+export class InvalidResponseError extends Error {
+  override readonly name = 'InvalidResponseError'
+  readonly code: string
+
+  constructor(code: `HTTP_${string}`) {
+    super('invalid HTTP response')
+    this.code = code
+  }
+}
+
+const errorWithCode = (message: string, code: string): Error => Object.assign(new Error(message), { code })
+
+export const connectionClosed = errorWithCode('connection closed', 'ECONNRESET')
+export const connectionTimedOut = errorWithCode('connection timed out', 'ETIMEDOUT')
+
+/** What exceeds the limit of sockets fails as it would for lack of files. */
+export const noSocketLeft = (): Error => errorWithCode('no socket left', 'EMFILE')

@@ -2,8 +2,8 @@ import type { WebSocket } from 'ws'
 import { findResponseId } from '../../json-rpc/parse-response.ts'
 import { Backoff } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
-import type { InFlightRequest } from './http-client.ts'
-import type { ResponseHandler, ResponseHeaders } from './http-connection.ts'
+import type { HttpRequest, InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './http-connection.ts'
+import { connectionClosed, connectionTimedOut } from './network-errors.ts'
 import { openWebSocket } from './open-websocket.ts'
 
 /** Longer messages close the connection. Twice what the result of a call may take by default. */
@@ -43,7 +43,7 @@ interface WsRequest {
  * over a new one, once; while the node cannot be reached, requests fail until the backoff ends. That a node drops a connection
  * without a close frame is normal.
  */
-export class NodeWebSocket {
+export class NodeWebSocket implements UpstreamTransport {
   readonly #options: NodeWebSocketOptions
   readonly #requests = new Map<number, WsRequest>()
   readonly #backoff = new Backoff({ minMs: minReconnectDelayMs, maxMs: maxReconnectDelayMs })
@@ -60,15 +60,14 @@ export class NodeWebSocket {
   #failUntil = 0
   #lastSentAt = 0
   #timer: Timer | undefined
-  /** How many open connections the other side has ended. */
   disconnects = 0
 
   constructor(options: NodeWebSocketOptions) {
     this.#options = options
   }
 
-  send(id: number, body: string, handler: ResponseHandler, canResend: boolean): InFlightRequest {
-    const request = { body, handler, canResend, isSent: false }
+  send({ id, body, idempotent }: HttpRequest, handler: ResponseHandler): InFlightRequest {
+    const request = { body, handler, canResend: idempotent, isSent: false }
     this.#requests.set(id, request)
     if (this.#isOpen) this.#write(request)
     else if (this.#isClosed || this.#now < this.#failUntil) queueMicrotask(() => this.#failAll(connectionClosed))
@@ -243,6 +242,3 @@ export class NodeWebSocket {
 
 /** A message that is too long shows that the node is there: the calls that come next wait for the new connection. */
 const isTooLong = (cause: Error): boolean => 'code' in cause && cause.code === 'WS_ERR_UNSUPPORTED_MESSAGE_LENGTH'
-
-const connectionClosed = Object.assign(new Error('connection closed'), { code: 'ECONNRESET' })
-const connectionTimedOut = Object.assign(new Error('connection timed out'), { code: 'ETIMEDOUT' })

@@ -23,6 +23,3 @@ export class SocketLimit {
     this.#openSockets -= 1
   }
 }
-
-/** What exceeds the limit fails as it would for lack of files. */
-export const noSocketLeft = (): Error => Object.assign(new Error('no socket left'), { code: 'EMFILE' })

@@ -4,8 +4,8 @@ import type { Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
 import { createCoalescingLookup } from './coalescing-lookup.ts'
 import { connectTimeoutMs, maxConnectionAgeMs } from './http-connection.ts'
-import type { ConnectionOwner, HttpConnection, HttpRequest, NewConnection, ResponseHandler, ResponseHeaders } from './http-connection.ts'
-import { noSocketLeft } from './socket-limit.ts'
+import type { ConnectionOwner, HttpRequest, NewConnection, NodeConnection, ResponseHandler, ResponseHeaders } from './http-connection.ts'
+import { noSocketLeft } from './network-errors.ts'
 import type { SocketLimit } from './socket-limit.ts'
 
 /** undici's own response timers are coarse and count idle time only: RequestDeadline aborts a request in time. */
@@ -22,7 +22,7 @@ export const createUndiciConnections = (origin: string, limit: SocketLimit, cloc
   return owner => new UndiciConnection(new Client(origin, { ...clientOptions, connect }), owner, clock)
 }
 
-class UndiciConnection implements HttpConnection {
+class UndiciConnection implements NodeConnection {
   isOpen = false
   expiresAtMs = Infinity
   readonly #client: Undici.Client

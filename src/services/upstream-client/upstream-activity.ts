@@ -6,7 +6,7 @@ import { singleFlight } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { MethodTable, Services } from '../index.ts'
 import { LatencyTracker } from './latency-tracker.ts'
-import type { RequestOptions } from './request-limits.ts'
+import type { RequestOptions } from './request-deadline.ts'
 
 /** A call is silent when its response takes so many times the 95th percentile of its class. A few slow calls, as at a start, do not change that. */
 const silenceFactor = 2

@@ -11,9 +11,8 @@ import { Secret } from '../../../src/plugin/secret.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { parseEndpoint } from '../../../src/services/upstream-client/endpoint.ts'
 import { openHttpClient } from '../../../src/services/upstream-client/http-client.ts'
-import type { InFlightRequest } from '../../../src/services/upstream-client/http-client.ts'
 import { httpImplementations } from '../../../src/services/upstream-client/http-connection.ts'
-import type { HttpImplementation } from '../../../src/services/upstream-client/http-connection.ts'
+import type { HttpImplementation, InFlightRequest } from '../../../src/services/upstream-client/http-connection.ts'
 import { ResponseReader } from '../../../src/services/upstream-client/http1/response-reader.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { malformedResponses } from '../../support/malformed-responses.ts'
@@ -208,9 +207,9 @@ const post = (
 ): Promise<Outcome> =>
   new Promise(resolve => {
     const outcome: Outcome = { body: '', isComplete: false }
-    const inFlight = client.post(
-      parseEndpoint(new Secret(url)),
-      body,
+    const endpoint = parseEndpoint(new Secret(url))
+    const inFlight = client.transportTo(endpoint).send(
+      { id: 1, endpoint, body, idempotent },
       {
         onStart: () => undefined,
         onHeaders(status) {
@@ -223,7 +222,6 @@ const post = (
         onEnd: () => resolve({ ...outcome, isComplete: true }),
         onError: error => resolve({ ...outcome, error: errorCodeOf(error) }),
       },
-      idempotent,
     )
   })
 
@@ -379,7 +377,7 @@ t.test('an idle connection is closed 2 s before the node would, and after 4 s wh
       await clock.advance(lifetimeMs + 1_000)
     }
     await waitUntil(() => sockets[0]?.closed === true)
-    t.equal(client.disconnects(parseEndpoint(new Secret(`http://127.0.0.1:${port}`))), 0, 'not counted as closed by the node')
+    t.equal(client.transportTo(parseEndpoint(new Secret(`http://127.0.0.1:${port}`))).disconnects, 0, 'not counted as closed by the node')
   }
 })
 

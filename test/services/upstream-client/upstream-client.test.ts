@@ -12,14 +12,13 @@ import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { createCoalescingLookup } from '../../../src/services/upstream-client/coalescing-lookup.ts'
 import { parseEndpoint } from '../../../src/services/upstream-client/endpoint.ts'
-import type { HttpClient } from '../../../src/services/upstream-client/http-client.ts'
-import type { ResponseHandler } from '../../../src/services/upstream-client/http-connection.ts'
+import type { ResponseHandler, UpstreamTransport } from '../../../src/services/upstream-client/http-connection.ts'
 import { sendRequest } from '../../../src/services/upstream-client/http-exchange.ts'
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { RequestOptions } from '../../../src/services/upstream-client/index.ts'
 import { ReadTurns } from '../../../src/services/upstream-client/read-turns.ts'
 import { ConcurrencyLimit } from '../../../src/services/upstream-client/concurrency-limit.ts'
-import { RequestDeadline } from '../../../src/services/upstream-client/request-limits.ts'
+import { RequestDeadline } from '../../../src/services/upstream-client/request-deadline.ts'
 import type { Waiter } from '../../../src/services/upstream-client/concurrency-limit.ts'
 import { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { SecretRedactor } from '../../../src/services/upstream-client/secret-redactor.ts'
@@ -469,17 +468,15 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
       paused -= 1
     },
   }
-  const httpClient: HttpClient = {
-    post: (_endpoint, _body, responseHandler) => {
+  const transport: UpstreamTransport = {
+    send: (_request, responseHandler) => {
       handler = responseHandler
       return inFlight
     },
-    disconnects: () => 0,
-    close: async () => undefined,
+    disconnects: 0,
   }
   const target = targetOf('http://127.0.0.1:9')
   const context = {
-    httpClient,
     clock,
     memory: new MemoryBudget(Infinity),
     readTurns: new ReadTurns(),
@@ -491,6 +488,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     id: 1,
     request,
     target,
+    transport,
     endpoint: parseEndpoint(target.url),
     maxBytes: 1 << 22,
     idempotent: true,

@@ -1,5 +1,5 @@
 import { ascii } from '../../../json/grammar.ts'
-import { InvalidResponseError } from './parse-head.ts'
+import { InvalidResponseError } from '../network-errors.ts'
 
 /** Most digits of the size of a chunk: below 2^52. */
 const maxSizeDigits = 13

@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../clock.ts'
 import { connectTimeoutMs, maxConnectionAgeMs } from '../http-connection.ts'
-import type { ConnectionOwner, HttpConnection, HttpRequest, ResponseHandler } from '../http-connection.ts'
-import type { SocketConnector } from './socket-connector.ts'
-import { InvalidResponseError } from './parse-head.ts'
+import type { ConnectionOwner, HttpRequest, NodeConnection, ResponseHandler } from '../http-connection.ts'
+import { InvalidResponseError, connectionClosed, connectionTimedOut } from '../network-errors.ts'
 import { ResponseReader } from './response-reader.ts'
+import type { SocketConnector } from './socket-connector.ts'
 
 /** For how long a connection may idle where the node does not say; a node that does not say may end it as a request is sent. */
 const defaultKeepAliveMs = 4_000
@@ -17,7 +17,7 @@ const keepAliveMarginMs = 2_000
  * 15 % more CPU in all (in turns), and 21 MB take 3 times their size of memory in place of 0.7, and 1.06 times the CPU of a proxy that
  * pipes them in place of 0.66 (November 2026).
  */
-export class Http1Connection implements HttpConnection {
+export class Http1Connection implements NodeConnection {
   isOpen = false
   expiresAtMs = Infinity
   readonly #owner: ConnectionOwner
@@ -75,10 +75,13 @@ export class Http1Connection implements HttpConnection {
 
   #connect(): void {
     const fail = (error: Error): void => this.#handleLoss(error)
-    this.#connectTimer = this.#clock.after(connectTimeoutMs, () => fail(connectTimedOut))
+    this.#connectTimer = this.#clock.after(connectTimeoutMs, () => fail(connectionTimedOut))
     this.#socket = this.#connector.connect({
       onOpen: () => this.#handleOpen(),
-      onBytes: bytes => this.#receive(bytes),
+      onRead: (byteLength, buffer) => {
+        this.#receive((buffer as Buffer).subarray(0, byteLength)) // the connector's own
+        return true
+      },
       onEnd: () => this.#handleEnd(),
       onError: fail,
     })
@@ -165,6 +168,3 @@ export class Http1Connection implements HttpConnection {
     this.#socket?.destroy()
   }
 }
-
-const connectionClosed = Object.assign(new Error('connection closed'), { code: 'ECONNRESET' })
-const connectTimedOut = Object.assign(new Error('connection timed out'), { code: 'ETIMEDOUT' })

@@ -4,14 +4,14 @@ import { connect as connectTls } from 'node:tls'
 import type { ConnectionOptions } from 'node:tls'
 import { getWasmModule } from '../../../json/wasm-module.ts'
 import { createCoalescingLookup } from '../coalescing-lookup.ts'
-import { noSocketLeft } from '../socket-limit.ts'
+import { noSocketLeft } from '../network-errors.ts'
 import type { SocketLimit } from '../socket-limit.ts'
 
 interface SocketEvents {
   /** The connection is there, and encrypted if it is to be. */
   onOpen(): void
-  /** The bytes are valid during the call only. */
-  onBytes(bytes: Buffer): void
+  /** The first bytes of the buffer are what has arrived; they are valid during the call only. */
+  readonly onRead: OnReadOpts['callback']
   /** The other side has ended the connection. */
   onEnd(): void
   onError(error: Error): void
@@ -59,13 +59,7 @@ export class SocketConnector {
       queueMicrotask(() => events.onError(noSocketLeft()))
       return undefined
     }
-    const socket = this.#open({
-      buffer: getReadBuffer(),
-      callback(byteLength, buffer) {
-        events.onBytes((buffer as Buffer).subarray(0, byteLength)) // the buffer of above
-        return true
-      },
-    })
+    const socket = this.#open({ buffer: getReadBuffer(), callback: events.onRead })
     // Not as options of the connection: those are ignored with TLS.
     socket.once('connect', () => socket.setNoDelay(true).setKeepAlive(true, tcpKeepAliveDelayMs))
     socket.once(this.#isTls ? 'secureConnect' : 'connect', () => events.onOpen())
