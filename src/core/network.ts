@@ -24,7 +24,7 @@ export interface Network {
   readonly name: string
   readonly hosts: readonly string[]
   /** Asks each stage in order; the first failure is the whole answer. Mostly known at once, without a promise. */
-  admit(origin: Origin): MaybePromise<Failure | undefined>
+  readonly admit: (origin: Origin) => MaybePromise<Failure | undefined>
   readonly run: DirectNext
   readonly heads: Heads
   readonly describeMethods: Services['describeMethods']

@@ -28,6 +28,7 @@ import {
 } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
+import type { EndpointByHost } from './network-endpoints.ts'
 import { openHttpDate } from './response.ts'
 import { acceptPending, paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
@@ -77,10 +78,10 @@ export interface RpcListener extends Listener {
 export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcListener> => {
   const { config, networks, sockets, clock, log, metrics, accessLog, endListening, tls } = options
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
-  const endpointByHost = new NetworkEndpoints(networks, handlerBase)
+  const endpoints = new NetworkEndpoints(networks, handlerBase)
   const { rpc, reusePort, trustedProxies } = config.listen
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
-  const services = createServices(options, endpointByHost, new FairScheduler(clock), proxyProtocol)
+  const services = createServices(options, endpoints.byHost, new FairScheduler(clock), proxyProtocol)
   const wsServer = new WsServer(services, clock)
   const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsServer).callback()), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
@@ -92,7 +93,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   return {
     url: urlOf(rpc.host, port, tls && 'https'),
     reload(networks, { headers, drain }) {
-      endpointByHost.replace(networks)
+      endpoints.replace(networks)
       services.headers = headers
       drainConfig = drain
       wsServer.closeRemoved()
@@ -107,7 +108,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
 
 const createServices = (
   { config: { limits, headers, listen }, memoryBudget, clock, log, metrics, accessLog }: RpcListenerOptions,
-  endpointByHost: NetworkEndpoints,
+  endpointByHost: EndpointByHost,
   scheduler: FairScheduler,
   proxyProtocol: ProxyProtocol | undefined,
 ): RpcServices => ({

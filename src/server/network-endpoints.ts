@@ -1,79 +1,86 @@
 import type { Network } from '../core/network.ts'
 import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { refuse } from '../plugin/reply.ts'
-import type { NetworkEndpoint } from './rpc-request.ts'
+
+/** A network as the RPC listener sees it. Requests and WebSockets hold it, so that a reload changes what their next call runs down. */
+export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
+  readonly messageHandler: MessageHandler
+  /** A reload has removed the network: its WebSockets close. */
+  readonly isRemoved?: boolean
+}
+
+/** The networks by the hosts that name them. */
+export type EndpointByHost = ReadonlyMap<string, NetworkEndpoint>
 
 /** What the endpoints of all networks handle messages with. */
 type HandlerBase = Omit<MessageHandler, 'run'>
 
+/** What a reload replaces. */
+type Pipeline = Pick<Network, 'admit' | 'run'>
+
 /**
- * The networks of the RPC listener by their hosts. A reload replaces the pipeline behind an endpoint: each call, of an open
- * WebSocket too, runs down the pipeline that its network has when the call begins.
+ * The networks of the RPC listener. A reload replaces the pipeline behind an endpoint: each call, of an open WebSocket too, runs down the
+ * pipeline that its network has when the call begins.
  */
 export class NetworkEndpoints {
   readonly #handlerBase: HandlerBase
   #byName: ReadonlyMap<string, ReplaceableEndpoint> = new Map()
-  #byHost: ReadonlyMap<string, ReplaceableEndpoint> = new Map()
+  readonly #byHost = new Map<string, ReplaceableEndpoint>()
 
   constructor(networks: readonly Network[], handlerBase: HandlerBase) {
     this.#handlerBase = handlerBase
     this.replace(networks)
   }
 
-  get(host: string): NetworkEndpoint | undefined {
-    return this.#byHost.get(host)
+  /** The same map after a reload. */
+  get byHost(): EndpointByHost {
+    return this.#byHost
   }
 
   /** The networks from now on. What still comes to a removed one is refused. */
   replace(networks: readonly Network[]): void {
     const previous = this.#byName
-    this.#byName = new Map(
-      networks.map(network => {
-        const endpoint = previous.get(network.name)
-        endpoint?.use(network)
-        return [network.name, endpoint ?? new ReplaceableEndpoint(network, this.#handlerBase)]
-      }),
-    )
-    this.#byHost = new Map(
-      networks.flatMap(({ name, hosts }) => {
-        const endpoint = this.#byName.get(name)
-        return endpoint === undefined ? [] : hosts.map(host => [host, endpoint] as const)
-      }),
-    )
+    this.#byName = new Map(networks.map(network => [network.name, this.#endpointOf(network)]))
+    this.#byHost.clear()
+    for (const { name, hosts } of networks) for (const host of hosts) this.#byHost.set(host, this.#byName.get(name)!)
     for (const [name, endpoint] of previous) if (!this.#byName.has(name)) endpoint.remove()
+  }
+
+  #endpointOf(network: Network): ReplaceableEndpoint {
+    const endpoint = this.#byName.get(network.name)
+    if (endpoint === undefined) return new ReplaceableEndpoint(network, this.#handlerBase)
+    endpoint.use(network)
+    return endpoint
   }
 }
 
 class ReplaceableEndpoint implements NetworkEndpoint {
   readonly name: string
-  readonly messageHandler: MessageHandler
+  readonly messageHandler: HandlerBase & { run: MessageHandler['run'] }
+  admit: Network['admit']
   isRemoved = false
-  #network: Pick<Network, 'admit' | 'run'>
 
-  constructor(network: Network, handlerBase: HandlerBase) {
-    this.name = network.name
-    this.#network = network
-    this.messageHandler = { ...handlerBase, run: call => this.#network.run(call) }
+  constructor({ name, admit, run }: Network, handlerBase: HandlerBase) {
+    this.name = name
+    this.admit = admit
+    this.messageHandler = { ...handlerBase, run }
   }
 
-  admit(origin: Parameters<Network['admit']>[0]): ReturnType<Network['admit']> {
-    return this.#network.admit(origin)
-  }
-
-  use(network: Network): void {
-    this.#network = network
+  use({ admit, run }: Pipeline): void {
+    this.admit = admit
+    this.messageHandler.run = run
   }
 
   remove(): void {
     this.isRemoved = true
-    this.#network = removedNetwork
+    this.use(removedNetwork)
   }
 }
 
 const noLongerServed = refuse('notFound', { message: 'not found: this network is no longer served' })
 
 /** A request that was on its way when the network was removed. */
-const removedNetwork: Pick<Network, 'admit' | 'run'> = {
+const removedNetwork: Pipeline = {
   admit: () => noLongerServed,
   run: () => Promise.resolve(noLongerServed),
 }

@@ -1,26 +1,15 @@
 import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { unescape as decodePercent } from 'node:querystring'
-import type { Network } from '../core/network.ts'
 import { Cancellation } from '../plugin/call.ts'
 import type { Origin, OriginState, Push } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
-import type { MessageHandler } from '../json-rpc/handle-message.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 import { InFlight } from '../util/async.ts'
 import type { ReadClientAddress } from './client-address.ts'
-
-/** A network as the RPC listener sees it. */
-export interface NetworkEndpoint extends Pick<Network, 'name' | 'admit'> {
-  readonly messageHandler: MessageHandler
-  /** A reload has removed the network: its WebSockets close. */
-  readonly isRemoved?: boolean
-}
-
-/** The networks by the hosts that name them. */
-export type EndpointByHost = Pick<ReadonlyMap<string, NetworkEndpoint>, 'get'>
+import type { EndpointByHost, NetworkEndpoint } from './network-endpoints.ts'
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'

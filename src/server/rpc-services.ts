@@ -8,9 +8,10 @@ import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
+import type { EndpointByHost } from './network-endpoints.ts'
 import type { ReadPacing } from './read-pacing.ts'
 import type { ResponseCompressor } from './response-compressor.ts'
-import type { ActiveRequests, EndpointByHost } from './rpc-request.ts'
+import type { ActiveRequests } from './rpc-request.ts'
 
 /** What all requests and all WebSockets of the RPC listener share. */
 export interface RpcServices {

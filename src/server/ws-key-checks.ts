@@ -3,7 +3,8 @@ import type { Log } from '../services/log.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import type { NetworkEndpoint, RoutedRequest } from './rpc-request.ts'
+import type { NetworkEndpoint } from './network-endpoints.ts'
+import type { RoutedRequest } from './rpc-request.ts'
 import type { WsConnection } from './ws-connection.ts'
 
 /** The refusal of a key; undefined for a valid key. */
