@@ -1,7 +1,8 @@
 import { isFailure } from '../plugin/reply.ts'
 import type { CreditQuota, RateQuota, Reply } from '../plugin/reply.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
-import type { ResponseOrigin } from './response-records.ts'
+import type { Clock } from '../services/clock.ts'
+import type { RequestOrigin } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Names and values in turn. */
@@ -14,6 +15,9 @@ export const corsHeaders: RawHeaders = [
   'Access-Control-Expose-Headers',
   'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, Server-Timing, RateLimit-Policy, RateLimit, Retry-After',
 ]
+
+/** A request as its response names it, and as it is logged; one that was not routed has its id alone. */
+export type ResponseOrigin = Pick<RequestOrigin, 'requestId'> & Partial<Pick<RequestOrigin, 'network' | 'transport' | 'receivedAtMs'>>
 
 interface ResponseOptions {
   readonly origin: ResponseOrigin
@@ -114,3 +118,15 @@ const formatRateLimitHeaders = (credits: CreditQuota | undefined, rate: RateQuot
 const creditPolicy = ({ limit }: CreditQuota): string => `"daily-credits";q=${limit};w=86400`
 
 const creditState = ({ remaining, resetsInMs }: CreditQuota): string => `"daily-credits";r=${remaining};t=${Math.ceil(resetsInMs / 1000)}`
+
+/** The current time as the Date header writes it; formatted once a second. */
+export const openHttpDate = (clock: Clock): RpcServices['httpDate'] => {
+  let second = NaN
+  let formatted = ''
+  return () => {
+    const now = Math.floor(clock.now() / 1000)
+    if (now !== second) formatted = new Date(now * 1000).toUTCString()
+    second = now
+    return formatted
+  }
+}

@@ -4,13 +4,13 @@ import type { Duplex } from 'node:stream'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import { systemClock } from '../services/clock.ts'
-import type { Clock } from '../services/clock.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
+import type { Counter, Metrics } from '../services/metrics.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-body.ts'
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
-import type { RawHeaders } from './response-headers.ts'
-import { logAborted, recordResponse } from './response-records.ts'
-import type { ResponseOrigin } from './response-records.ts'
+import type { RawHeaders, ResponseOrigin } from './response-headers.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
 
@@ -83,7 +83,7 @@ const sendHttpResponse = (
       body: text,
     })
   if (!isSent) endResponse(res.writeHead(status, [...rawHeadersOf(response, options)]), text)
-  recordResponse(services, origin, response, status)
+  recordResponse(services, origin, response)
 }
 
 const sendLongResponse = (
@@ -98,7 +98,7 @@ const sendLongResponse = (
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = services.activeRequests.isDraining
   res.writeHead(accepted.status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
-  recordResponse(services, origin, accepted, accepted.status)
+  recordResponse(services, origin, accepted)
   const { body } = accepted
   if (body === undefined) return void res.end()
   if (!isCompressed) return sendChunks(res, body, services)
@@ -122,7 +122,7 @@ export class UpgradeResponse extends ServerResponse {
 }
 
 /** What dates, counts and logs a raw response. */
-export type RawResponseServices = Pick<RpcServices, 'countResponse' | 'accessLog' | 'httpDate'>
+export type RawResponseServices = RecordingServices & Pick<RpcServices, 'httpDate'>
 
 /**
  * Sends a short response as text to a connection that Node's HTTP server no longer serves. The connection ends with it, even
@@ -141,7 +141,7 @@ export const sendRawResponse = (
   const body = response.body === undefined ? '' : bodyToLatin1(response.body)
   stream.on('error', destroyStream).once('finish', lingerStream)
   stream.end(`HTTP/1.1 ${response.status} ${STATUS_CODES[response.status]}\r\n${lines}\r\n${body}`, 'latin1')
-  recordResponse(services, origin, response, response.status)
+  recordResponse(services, origin, response)
 }
 
 export function destroyStream(this: Duplex): void {
@@ -162,14 +162,43 @@ function lingerStream(this: Duplex): void {
     .resume()
 }
 
-/** The current time as the Date header writes it; formatted once a second. */
-export const openHttpDate = (clock: Clock): RpcServices['httpDate'] => {
-  let second = NaN
-  let formatted = ''
-  return () => {
-    const now = Math.floor(clock.now() / 1000)
-    if (now !== second) formatted = new Date(now * 1000).toUTCString()
-    second = now
-    return formatted
+/** Each status is looked up in the registry once, as responses are counted for each call. */
+export const createResponseCounter = (metrics: Metrics): RpcServices['countResponse'] => {
+  const counters = new Map<number, Counter>()
+  const open = (status: number): Counter => metrics.counter(metricDefinitions.httpResponses, { status: String(status) })
+  return status => getOrCreate(counters, status, open).add()
+}
+
+/** What counts and logs responses. */
+type RecordingServices = Pick<RpcServices, 'countResponse' | 'accessLog'>
+
+const recordResponse = (services: RecordingServices, origin: ResponseOrigin, response: RpcResponse): void => {
+  services.countResponse(response.status)
+  if (services.accessLog.isOn) logResponse(services, origin, response, response.status)
+}
+
+/** A caller that left before the response, with the status that nginx logs for it; `response` is what it would have got. */
+export const logAborted = (services: Pick<RpcServices, 'accessLog'>, origin: ResponseOrigin, response: RpcResponse | undefined): void =>
+  logResponse(services, origin, response, 499)
+
+const noCall = { method: undefined, durationMs: undefined, bytesReceived: undefined }
+
+/**
+ * A line for each call of the response; one line for a response without calls, or where there was no response. A message over
+ * WebSocket has no status.
+ */
+export const logResponse = (
+  { accessLog }: Pick<RpcServices, 'accessLog'>,
+  { requestId, network, transport, receivedAtMs }: ResponseOrigin,
+  response: RpcResponse | undefined,
+  status?: number,
+): void => {
+  const totalMs = accessLog.durationSince(receivedAtMs)
+  const calls = response?.loggedCalls ?? [{ ...noCall, bytesSent: response?.body?.byteLength }]
+  const batchSize = response?.isBatch === true ? calls.length : undefined
+  for (let i = 0; i < calls.length; i++) {
+    const { method, durationMs = totalMs, bytesReceived, bytesSent } = calls[i]!
+    const reply = response?.replies[i]
+    accessLog.record({ requestId, network, transport, status, method, reply, durationMs, bytesReceived, bytesSent, batchSize })
   }
 }

@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { openHttpDate } from '../../src/server/response.ts'
+import { openHttpDate } from '../../src/server/response-headers.ts'
 import { maxSentBytesPerTurn, sendChunks } from '../../src/server/stream-response.ts'
 import { TestClock } from '../support/fakes.ts'
 
