@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http'
-import type { Socket } from 'node:net'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
+import { peerAddressOf } from './caller-connection.ts'
 import type { ProxyProtocol } from './proxy-protocol.ts'
+import type { ReadConnectionAddress } from './read-pacing.ts'
 
 /** The address of the caller of a request; empty where it is not known. */
 export type ReadClientAddress = (request: Pick<IncomingMessage, 'headers' | 'socket'>) => string
@@ -15,10 +16,10 @@ export const createClientAddressReader = (
   trustedProxies: readonly string[],
   proxyProtocol?: Pick<ProxyProtocol, 'addressOf'>,
 ): ReadClientAddress => {
-  if (trustedProxies.length === 0) return peerAddress
+  if (trustedProxies.length === 0) return peerAddressOf
   const trusted = new AddressSet(trustedProxies)
   return request => {
-    const peer = proxyProtocol?.addressOf(request.socket) ?? peerAddress(request)
+    const peer = proxyProtocol?.addressOf(request.socket) ?? peerAddressOf(request)
     if (!trusted.has(peer)) return peer
     const { forwarded, 'x-forwarded-for': forwardedFor } = request.headers
     const byForwardedFor = forwardedFor === undefined ? undefined : rightmostUntrusted(String(forwardedFor).split(','), trusted)
@@ -28,9 +29,6 @@ export const createClientAddressReader = (
     return byForwardedFor ?? byForwarded ?? peer
   }
 }
-
-/** The address of the caller of a connection. Undefined where it is not known, or that of a trusted proxy: connections of proxies have many callers. */
-export type ReadConnectionAddress = (socket: Socket) => string | undefined
 
 export const createConnectionAddressReader = (
   trustedProxies: readonly string[],
@@ -42,10 +40,6 @@ export const createConnectionAddressReader = (
     return address === '' || trusted.has(address) ? undefined : address
   }
 }
-
-/** Read for each request: parseAddressText() would take 0.1 us more. */
-const peerAddress: ReadClientAddress = ({ socket: { remoteAddress = '' } }) =>
-  remoteAddress.startsWith('::ffff:') && remoteAddress.includes('.') ? remoteAddress.slice('::ffff:'.length) : remoteAddress
 
 /** The leftmost address when all are trusted; empty when an entry on the way is no address. */
 const rightmostUntrusted = (entries: readonly string[], trusted: AddressSet): string => {

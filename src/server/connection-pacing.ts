@@ -6,7 +6,7 @@ import { networkOf, parseAddressText } from '../util/address-set.ts'
 import { createConnectionAddressReader } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import type { ProxyProtocol } from './proxy-protocol.ts'
-import { httpConnectionOf } from './request-tracking.ts'
+import { callerConnectionOf } from './caller-connection.ts'
 
 interface PacingOptions {
   readonly scheduler: FairScheduler
@@ -53,7 +53,7 @@ type EnterConnection = (socket: Socket) => Promise<void> | undefined
 /** Above the limit of connections, they have been destroyed. */
 const pauseConnection = (socket: Socket, enter: EnterConnection): void => {
   const turn = socket.destroyed ? undefined : enter(socket)
-  if (turn !== undefined) httpConnectionOf(socket).pauseUntil(turn)
+  if (turn !== undefined) callerConnectionOf(socket).pauseUntil(turn)
 }
 
 /**

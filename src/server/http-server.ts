@@ -10,7 +10,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
-import { httpConnectionOf } from './request-tracking.ts'
+import { callerConnectionOf } from './caller-connection.ts'
 import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
 import type { RawResponseServices } from './response.ts'
 import { nextRequestId } from './rpc-request.ts'
@@ -148,7 +148,7 @@ export const createRpcServer = (services: RawResponseServices, serve: RequestLis
         ? serve(request, new UpgradeResponse(request, stream, head))
         : // Only where Node does not have `shouldUpgradeCallback` (before 22.21 and 24.9).
           ignoreUpgrade(server, request, stream, head)
-    if (httpConnectionOf(request.socket).upgrade()) whenResponded(currentResponse, stream, run)
+    if (callerConnectionOf(request.socket).upgrade()) whenResponded(currentResponse, stream, run)
   }
   server.on('checkContinue', serve) // 100 (Continue) is sent once the headers have been accepted
   server.on('checkExpectation', serve) // an unknown expectation may be ignored (RFC 9110, 10.1.1)
@@ -191,7 +191,7 @@ const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: ()
 const whenRead = (currentResponse: CurrentResponse, socket: Socket, run: (isComplete: boolean) => void): void => {
   const { bytesWritten } = socket
   const check = (): void => {
-    const { turn } = httpConnectionOf(socket)
+    const { turn } = callerConnectionOf(socket)
     if (turn === undefined) run(currentResponse(socket)?.req.complete === true || socket.bytesWritten !== bytesWritten)
     // The first of these may come in a turn of the event loop that has read already.
     else void turn.then(() => setImmediate(() => setImmediate(check)))

@@ -34,9 +34,8 @@ import { openHttpDate } from './response-headers.ts'
 import { acceptPending, paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
 import { ReadPacing } from './read-pacing.ts'
-import { paceRequests } from './request-pacing.ts'
 import { ResponseCompressor } from './response-compressor.ts'
-import { createRpcHost } from './rpc-app.ts'
+import { createRpcApp } from './rpc-app.ts'
 import { ActiveRequests } from './rpc-request.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsServer } from './ws-server.ts'
@@ -83,7 +82,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
   const services = createServices(options, endpoints.byHost, new FairScheduler(clock), proxyProtocol)
   const wsServer = new WsServer(services, clock)
-  const server = createRpcServer(services, paceRequests(services, createRpcHost(services, wsServer).callback()), tls)
+  const server = createRpcServer(services, createRpcApp(services, wsServer).callback(), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)

@@ -1,7 +1,9 @@
 import type { Socket } from 'node:net'
 import { getOrCreate } from '../util/memoize.ts'
-import type { ReadConnectionAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
+
+/** The address of the caller of a connection. Undefined where it is not known, or that of a trusted proxy: connections of proxies have many callers. */
+export type ReadConnectionAddress = (socket: Socket) => string | undefined
 
 /** A connection on which an account calls. */
 export interface PacedConnection {

@@ -4,7 +4,7 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { handlingBytes, overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
-import { httpConnectionOf } from './request-tracking.ts'
+import { callerConnectionOf } from './caller-connection.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** What bodies are read with. */
@@ -143,7 +143,7 @@ class BodyReader extends BodyBuffer {
     if (this.byteLength + chunk.length > maxBytes) return this.fail(bodyTooLarge(maxBytes))
     if (!this.push(chunk, maxBytes)) return this.fail(overloaded())
     if (this.#chunkCount > maxShortChunks && this.byteLength < this.#chunkCount * minChunkBytes) {
-      httpConnectionOf(this.#req.socket).stop()
+      callerConnectionOf(this.#req.socket).stop()
       return this.fail(chunksTooShort)
     }
     this.#unpaidUnits += 1 / chunksPerUnit + chunk.length / bytesPerUnit
@@ -155,7 +155,7 @@ class BodyReader extends BodyBuffer {
     const turn = this.#services.scheduler.enter(this.#memory.owner, Math.floor(this.#unpaidUnits))
     this.#unpaidUnits = 0
     // Not the request: Node would collect the chunks that have been read already, and a chunk of a byte takes a hundred.
-    if (turn !== undefined) httpConnectionOf(this.#req.socket).pauseUntil(turn)
+    if (turn !== undefined) callerConnectionOf(this.#req.socket).pauseUntil(turn)
   }
 }
 
@@ -178,11 +178,11 @@ export const closeOnUnreadBody: Koa.Middleware = async (ctx, next) => {
 
 /** A caller that expects 100 (Continue) may never send the body. */
 const isTooLongToDrain = ({ headers, socket }: IncomingMessage): boolean =>
-  headers.expect !== undefined || Number(headers['content-length'] ?? 0) > maxDrainedBytes || httpConnectionOf(socket).isStopped
+  headers.expect !== undefined || Number(headers['content-length'] ?? 0) > maxDrainedBytes || callerConnectionOf(socket).isStopped
 
 /** Must the connection close after the refusal of this request? Nothing more may be read from a stopped one, though the body has ended. */
 export const closesAfterRefusal = (req: IncomingMessage): boolean =>
-  req.complete ? httpConnectionOf(req.socket).isStopped : isTooLongToDrain(req)
+  req.complete ? callerConnectionOf(req.socket).isStopped : isTooLongToDrain(req)
 
 /**
  * Reads and drops the rest of the body of a request that has been responded to, then calls `onEnd`. Past a bound nothing more is
@@ -195,12 +195,12 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
   let drainedBytes = 0
   req.on('data', (chunk: Buffer) => {
     drainedBytes += chunk.length + chunkOverheadBytes
-    if (drainedBytes > maxDrainedBytes) httpConnectionOf(req.socket).stop()
+    if (drainedBytes > maxDrainedBytes) callerConnectionOf(req.socket).stop()
   })
   req.once('end', () => {
     clearTimeout(timer)
     onEnd()
     // The end of the body was among what had been read when the connection stopped.
-    if (httpConnectionOf(req.socket).isStopped) req.socket.destroySoon()
+    if (callerConnectionOf(req.socket).isStopped) req.socket.destroySoon()
   })
 }

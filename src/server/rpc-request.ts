@@ -14,6 +14,12 @@ import type { EndpointByHost, NetworkEndpoint } from './network-endpoints.ts'
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'
 
+/** What requests are routed with. */
+interface RoutingServices {
+  readonly endpointByHost: EndpointByHost
+  readonly readClientAddress: ReadClientAddress
+}
+
 export interface RoutedRequest {
   readonly endpoint: NetworkEndpoint
   readonly origin: RequestOrigin
@@ -21,10 +27,9 @@ export interface RoutedRequest {
 
 /** Finds the network by host and path; a failure is a 400, a 404, or a 405 or 426 where the path is one of the other transport's. */
 export const routeRequest = (
-  endpointByHost: EndpointByHost,
+  { endpointByHost, readClientAddress }: RoutingServices,
   transport: Transport,
   request: IncomingMessage,
-  readClientAddress: ReadClientAddress,
 ): RoutedRequest | Failure => {
   const malformed = checkRequestHead(request)
   if (malformed !== undefined) return malformed
@@ -36,7 +41,7 @@ export const routeRequest = (
     return transport === 'websocket' ? upgradeNotServed : request.method === 'GET' ? upgradeRequired : getRequired
   const key = keyOf(path, request)
   if (key !== undefined && 'error' in key) return key
-  return { endpoint, origin: new RequestOrigin(transport, endpoint.name, key, request, readClientAddress) }
+  return { endpoint, origin: new RequestOrigin(request, { transport, network: endpoint.name, key, ip: readClientAddress(request) }) }
 }
 
 const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
@@ -161,6 +166,9 @@ export class RequestOrigin implements Origin {
   readonly transport: Origin['transport']
   readonly network: string
   readonly key: Secret | undefined
+  readonly ip: string
+  readonly originHeader: string | undefined
+  readonly headers: Origin['headers']
   readonly requestId: string
   /** On the monotonic clock; undefined where nothing reports how long requests take. */
   receivedAtMs: number | undefined
@@ -168,35 +176,15 @@ export class RequestOrigin implements Origin {
   readonly state: OriginState = {}
   /** Set once the WebSocket is open. */
   push: Push | undefined
-  readonly #request: IncomingMessage
-  readonly #readClientAddress: ReadClientAddress
-  #ip: string | undefined
 
-  constructor(
-    transport: Origin['transport'],
-    network: string,
-    key: Secret | undefined,
-    request: IncomingMessage,
-    readClientAddress: ReadClientAddress,
-  ) {
-    this.#readClientAddress = readClientAddress
+  constructor(request: IncomingMessage, { transport, network, key, ip }: Pick<Origin, 'transport' | 'network' | 'key' | 'ip'>) {
     this.transport = transport
     this.network = network
     this.key = key
-    this.#request = request
+    this.ip = ip
+    this.headers = request.headers
+    this.originHeader = request.headers.origin
     this.requestId = requestIdOf(request)
-  }
-
-  get originHeader(): string | undefined {
-    return this.#request.headers.origin
-  }
-
-  get ip(): string {
-    return (this.#ip ??= this.#readClientAddress(this.#request))
-  }
-
-  get headers(): Origin['headers'] {
-    return this.#request.headers
   }
 
   /** The caller has disconnected: cancels the work for its calls. */

@@ -10,9 +10,8 @@ import { createClientAddressReader, createConnectionAddressReader } from '../../
 import { paceConnections } from '../../src/server/connection-pacing.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
 import { ReadPacing } from '../../src/server/read-pacing.ts'
-import { createRpcHost } from '../../src/server/rpc-app.ts'
+import { createRpcApp } from '../../src/server/rpc-app.ts'
 import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
-import { paceRequests } from '../../src/server/request-pacing.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import { ResponseCompressor } from '../../src/server/response-compressor.ts'
 import type { RpcServices } from '../../src/server/rpc-services.ts'
@@ -84,12 +83,12 @@ const services: RpcServices = {
 }
 const entered: string[] = []
 const wsServer = new WsServer(services, new TestClock())
-const host = createRpcHost(services, wsServer)
-host.middleware.unshift(({ req }, next) => {
+const app = createRpcApp(services, wsServer)
+app.middleware.unshift(({ req }, next) => {
   entered.push(`${req.method} ${req.url}`)
   return next()
 })
-const server = createRpcServer(services, paceRequests(services, host.callback())).listen(0, '127.0.0.1')
+const server = createRpcServer(services, app.callback()).listen(0, '127.0.0.1')
 paceConnections(server, { scheduler, trustedProxies: ['127.0.0.2'], isTls: false })
 await once(server, 'listening')
 wsServer.start()
@@ -122,7 +121,7 @@ const responseTo = async (bytes: string): Promise<string> => {
 
 const statusOf = async (bytes: string): Promise<number> => Number(/^HTTP\/1.1 (\d+) /.exec(await responseTo(bytes))?.[1])
 
-t.test('every HTTP request runs down the middleware of the host', async t => {
+t.test('every HTTP request runs down the middleware of the application', async t => {
   for (const [bytes, status, target] of [
     [call('good'), 200, 'POST /v3/good'],
     [call('bad'), 401, 'POST /v3/bad'],
@@ -600,7 +599,7 @@ t.test('calls that arrive on hundreds of connections of an account at once', asy
     readPacing: new ReadPacing(fair, createConnectionAddressReader(['127.0.0.2'])),
     memoryBudget: new MemoryBudget(1 << 26),
   }
-  const listener = createRpcServer(ownServices, createRpcHost(ownServices, wsServer).callback()).listen(0, '127.0.0.1')
+  const listener = createRpcServer(ownServices, createRpcApp(ownServices, wsServer).callback()).listen(0, '127.0.0.1')
   await once(listener, 'listening')
   t.teardown(() => listener.close())
   let [readInTurn, maxReadInTurn] = [0, 0]

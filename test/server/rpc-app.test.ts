@@ -12,7 +12,7 @@ import { openSingleWrite } from '../../src/runtime/http-internals.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { ReadPacing } from '../../src/server/read-pacing.ts'
-import { createRpcHost } from '../../src/server/rpc-app.ts'
+import { createRpcApp } from '../../src/server/rpc-app.ts'
 import type { AccessLog } from '../../src/services/access-log.ts'
 import { ActiveRequests, nextRequestId } from '../../src/server/rpc-request.ts'
 import { ResponseCompressor, maxConcurrentCompressions } from '../../src/server/response-compressor.ts'
@@ -117,7 +117,7 @@ const openServer = async (
     countResponse: () => undefined,
     sendTimeoutMs,
   }
-  const server = createServer(createRpcHost(services, { open: () => Promise.reject(new Error('no upgrades')) }).callback()).listen(
+  const server = createServer(createRpcApp(services, { open: () => Promise.reject(new Error('no upgrades')) }).callback()).listen(
     0,
     '127.0.0.1',
   )

@@ -9,7 +9,7 @@ import type { Call, Signal } from '../../src/plugin/call.ts'
 import type { Failure } from '../../src/plugin/reply.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { ReadPacing } from '../../src/server/read-pacing.ts'
-import { createRpcHost } from '../../src/server/rpc-app.ts'
+import { createRpcApp } from '../../src/server/rpc-app.ts'
 import { createRpcServer } from '../../src/server/http-server.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import { ResponseCompressor } from '../../src/server/response-compressor.ts'
@@ -87,7 +87,7 @@ const openServer = async (test: Test) => {
     countResponse: () => undefined,
   }
   const wsServer = new WsServer(services, clock)
-  const server = createRpcServer(services, createRpcHost(services, wsServer).callback()).listen(0, '127.0.0.1')
+  const server = createRpcServer(services, createRpcApp(services, wsServer).callback()).listen(0, '127.0.0.1')
   await once(server, 'listening')
   wsServer.start()
   test.teardown(() => {
