@@ -1,6 +1,6 @@
 import cluster from 'node:cluster'
-import { openFileWatch } from '../config/watch-files.ts'
-import type { FileWatch } from '../config/watch-files.ts'
+import { openFileWatch } from '../config/config-files.ts'
+import type { FileWatch } from '../config/config-files.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { openGateway } from '../core/gateway.ts'
 import { configId } from '../core/config-changes.ts'

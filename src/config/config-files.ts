@@ -1,5 +1,7 @@
 import { readdirSync } from 'node:fs'
-import { relative } from 'node:path'
+import { join, relative, resolve } from 'node:path'
+import type { Clock } from '../services/clock.ts'
+import { ContentWatch } from '../services/content-watch.ts'
 
 /** The names of all files in a directory, sorted; none when it cannot be read. */
 export const fileNamesIn = (dir: string): readonly string[] => {
@@ -36,4 +38,13 @@ export const yamlBaseNames = (dir: string): readonly string[] =>
 export const displayPath = (path: string): string => {
   const inside = relative(process.cwd(), path)
   return inside === '' || inside.startsWith('..') ? path : inside
+}
+
+/** Watches the YAML files of a configuration directory. */
+export type FileWatch = Pick<ContentWatch, 'start' | 'acknowledge' | 'stop'>
+
+export const openFileWatch = (dir: string, clock: Clock): FileWatch => {
+  const folders = ['', 'networks', 'methods'].map(name => resolve(dir, name))
+  const files = () => folders.flatMap(folder => yamlBaseNames(folder).map(name => join(folder, `${name}.yaml`)))
+  return new ContentWatch({ folders, files }, clock)
 }

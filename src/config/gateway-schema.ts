@@ -1,70 +1,20 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import { accessLogRules } from '../services/access-log.ts'
 import { logLevels } from '../services/log.ts'
 import { httpImplementations } from '../services/upstream-client/http-connection.ts'
 import { rateLimitProperties } from '../services/rate-limits.ts'
-import { accessLogSchema } from './access-log-schema.ts'
-import { jwtSchema } from './jwt-schema.ts'
+import { jwtSchema } from './jwt-options.ts'
 import { limitsSchema } from './limits-schema.ts'
+import { listenSchema } from './listen-options.ts'
 import { browserUrlPattern, portalSchema } from './portal-schema.ts'
-import { adminTlsSchema, tlsSchema } from './tls-options.ts'
-
-export const defaultRpcAddress = '127.0.0.1:8080'
+import { adminTlsSchema } from './tls-options.ts'
 
 /** The keys of gateway.yaml. */
 export const gatewaySchema = {
   type: 'object',
   description: 'Settings that all networks of one gateway share.',
   properties: {
-    listen: {
-      type: 'object',
-      description: 'Addresses of the listeners: host:port, with brackets around an IPv6 host; port 0 is any free port.',
-      properties: {
-        rpc: {
-          type: 'string',
-          format: 'address',
-          default: defaultRpcAddress,
-          description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
-        },
-        portal: {
-          type: 'string',
-          format: 'address',
-          description: 'The dashboard for developers. None by default.',
-          examples: ['127.0.0.1:8081'],
-        },
-        admin: {
-          type: 'string',
-          format: 'address',
-          description:
-            'Health, metrics, logs, reload and the page of the operator: /livez, /readyz, /metrics, /log-level, /access-log, /reload, /operator. None by default.',
-          examples: ['127.0.0.1:8082'],
-        },
-        tls: tlsSchema,
-        reusePort: {
-          type: 'boolean',
-          default: false,
-          description:
-            'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
-            'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
-        },
-        proxyProtocol: {
-          type: 'boolean',
-          default: false,
-          description:
-            'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2, which ' +
-            'has the address of the caller. Requires trustedProxies; connections from elsewhere must not have the header.',
-        },
-        trustedProxies: {
-          type: 'array',
-          items: { type: 'string' },
-          default: [],
-          description:
-            'IP addresses and subnets of the proxies in front of the gateway. Of a request from one of them, the address of the caller is the ' +
-            'rightmost address in X-Forwarded-For or Forwarded that is not a trusted proxy; from elsewhere, these headers are ignored.',
-          examples: [['10.0.0.0/8', '2001:db8::/32']],
-        },
-      },
-      default: {},
-    },
+    listen: listenSchema,
     portal: portalSchema,
     admin: {
       type: 'object',
@@ -190,7 +140,42 @@ export const gatewaySchema = {
       default: 'info',
       description: 'The lowest level that is logged.',
     },
-    accessLog: accessLogSchema,
+    accessLog: {
+      type: 'object',
+      description: 'One line for each call.',
+      properties: {
+        file: {
+          type: 'string',
+          description:
+            'Where lines are written: stdout, or a path relative to this file, which is opened anew on SIGUSR2. None by default. Lines are ' +
+            'written once a second, or when 64 KiB (to stdout: 4 KiB) have come together.',
+          examples: ['stdout', '/var/log/tollgate/access.log'],
+        },
+        sample: {
+          type: 'number',
+          minimum: 0,
+          maximum: 1,
+          default: 1,
+          description: 'The share of calls that is logged, from 0 to 1.',
+        },
+        always: {
+          type: 'array',
+          items: { type: 'string', enum: accessLogRules },
+          default: ['errors', 'slow'],
+          description:
+            'Calls that are logged whatever `sample` is: errors are calls with a JSON-RPC error, and HTTP statuses of 400 and above; slow ' +
+            'are calls that took `slow` or longer.',
+        },
+        slow: {
+          type: 'string',
+          format: 'duration',
+          usual: { min: '1ms', max: '10m' },
+          default: '1s',
+          description: 'From this duration on a call is slow.',
+        },
+      },
+      default: {},
+    },
     httpClient: {
       type: 'string',
       enum: httpImplementations,

@@ -1,7 +1,8 @@
 import { isJsonObject } from '../util/json.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
+import { isSecureUrl } from './addresses.ts'
 import { parseDuration } from './formats.ts'
-import { subnetListProblems } from './listen-rules.ts'
+import { subnetListProblems } from './listen-options.ts'
 import { browserUrlPattern } from './portal-schema.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -66,13 +67,6 @@ const oidcProblems = (source: YamlFile): readonly Problem[] => {
 }
 
 const isSecureIssuer = (text: string): boolean => !text.includes('/.well-known/') && isSecureUrl(text)
-
-/** HTTPS, or on this machine. */
-export const isSecureUrl = (text: string): boolean => {
-  if (!URL.canParse(text)) return false
-  const { protocol, hostname } = new URL(text)
-  return protocol === 'https:' || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
-}
 
 const signUpProblems = (source: YamlFile): readonly Problem[] => {
   const path = ['portal', 'signUp']

@@ -19,7 +19,7 @@ import { toMs } from './fake-upstreams.ts'
 import type { UpstreamRequest } from './fake-upstreams.ts'
 import { openFakeServices } from './fake-services.ts'
 import type { WorldOptions } from './fake-services.ts'
-import type { InMemoryKeys } from './in-memory-keys.ts'
+import type { InMemoryKeys } from './in-memory-store.ts'
 import { TestLog } from './test-log.ts'
 
 /** Who calls. */

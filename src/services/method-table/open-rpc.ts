@@ -1,7 +1,7 @@
+import type { JsonObject } from '../../util/json.ts'
 import type { MethodDescription, ResultKind } from './index.ts'
-import type { CompiledMethod, NetworkIdentity, ResolvedPosition, JsonType, Rule } from './table-types.ts'
-import type { Json } from '../../plugin/call.ts'
 import { parseHexFormat } from './normalize-params.ts'
+import type { CompiledMethod, NetworkIdentity, ResolvedPosition, JsonType, Rule } from './table-types.ts'
 
 const openRpcVersion = '1.3.2'
 
@@ -20,7 +20,7 @@ export const openRpcDocument = (
   )
 
 /** `x-credits`: what a call costs. */
-const methodObject = ({ name, credits }: MethodDescription, compiled: CompiledMethod | undefined): JsonSchema => ({
+const methodObject = ({ name, credits }: MethodDescription, compiled: CompiledMethod | undefined): JsonObject => ({
   name,
   paramStructure: 'by-position',
   params: compiled?.positions?.map(contentDescriptor) ?? [],
@@ -28,7 +28,7 @@ const methodObject = ({ name, credits }: MethodDescription, compiled: CompiledMe
   'x-credits': credits,
 })
 
-const contentDescriptor = ({ title, optional, rule }: ResolvedPosition): JsonSchema => ({
+const contentDescriptor = ({ title, optional, rule }: ResolvedPosition): JsonObject => ({
   name: title,
   required: optional === false,
   schema: jsonSchemaOf(rule),
@@ -36,7 +36,7 @@ const contentDescriptor = ({ title, optional, rule }: ResolvedPosition): JsonSch
 
 const objectOrNull = { anyOf: [{ type: 'object' }, { type: 'null' }] }
 
-const resultSchemas: Readonly<Record<ResultKind, JsonSchema>> = {
+const resultSchemas: Readonly<Record<ResultKind, JsonObject>> = {
   word: { type: 'string', pattern: '^0x[0-9a-f]{64}$' },
   blockNumber: { type: 'string', pattern: '^0x(0|[1-9a-f][0-9a-f]*)$' },
   block: objectOrNull,
@@ -47,16 +47,13 @@ const resultSchemas: Readonly<Record<ResultKind, JsonSchema>> = {
 }
 
 /** Any value for a result that the table does not describe. */
-const resultSchema = (kind: ResultKind | undefined): JsonSchema => (kind === undefined ? {} : resultSchemas[kind])
-
-/** A JSON Schema of draft 7. */
-type JsonSchema = { readonly [keyword: string]: Json }
+const resultSchema = (kind: ResultKind | undefined): JsonObject => (kind === undefined ? {} : resultSchemas[kind])
 
 /**
- * The JSON Schema of what callers should send: every value that it accepts passes the rule. The rule accepts more: other
+ * The JSON Schema (draft 7) of what callers should send: every value that it accepts passes the rule. The rule accepts more: other
  * spellings of the same value, and `null` for a missing member. What JSON Schema cannot express is in the description.
  */
-const jsonSchemaOf = (rule: Rule): JsonSchema => {
+const jsonSchemaOf = (rule: Rule): JsonObject => {
   const alternatives = [rule.type ?? []].flat().flatMap(type => schemasOfType(type, rule))
   const [only] = alternatives
   const schema = only !== undefined && alternatives.length === 1 ? only : { anyOf: alternatives }
@@ -69,7 +66,7 @@ const jsonSchemaOf = (rule: Rule): JsonSchema => {
   }
 }
 
-const schemasOfType = (type: JsonType, rule: Rule): readonly JsonSchema[] => {
+const schemasOfType = (type: JsonType, rule: Rule): readonly JsonObject[] => {
   switch (type) {
     case 'string':
       return stringSchemas(rule)
@@ -86,13 +83,13 @@ const schemasOfType = (type: JsonType, rule: Rule): readonly JsonSchema[] => {
 }
 
 /** One schema for each format, and one for the block tags. */
-const stringSchemas = ({ hex, tags, ...rule }: Rule): readonly JsonSchema[] => {
+const stringSchemas = ({ hex, tags, ...rule }: Rule): readonly JsonObject[] => {
   if (hex === undefined) return [{ type: 'string', ...pick(rule, ['enum', 'minLength', 'maxLength']) }]
   const formats = [hex].flat().map(format => ({ type: 'string', pattern: parseHexFormat(format).pattern }))
   return tags === undefined || tags.length === 0 ? formats : [...formats, { type: 'string', enum: tags }]
 }
 
-const objectSchema = (rule: Rule): JsonSchema => {
+const objectSchema = (rule: Rule): JsonObject => {
   const { properties = {}, additionalProperties, exactlyOne = [], excludes = {} } = rule
   const conflicts = Object.entries(excludes).flatMap(([name, others]) => others.map(other => ({ not: { required: [name, other] } })))
   const members = Object.fromEntries(Object.entries(properties).map(([name, member]) => [name, jsonSchemaOf(member)]))
@@ -114,5 +111,5 @@ const describeLimits = ({ ordered = {}, maxTotal }: Rule): string =>
     ...(maxTotal === undefined ? [] : [`At most ${maxTotal.limit} values in ${maxTotal.of.join(' and ')} together.`]),
   ].join(' ')
 
-const pick = (rule: Rule, keywords: readonly (keyof Rule)[]): JsonSchema =>
+const pick = (rule: Rule, keywords: readonly (keyof Rule)[]): JsonObject =>
   Object.fromEntries(Object.entries(rule).filter(([keyword]) => keywords.includes(keyword as keyof Rule))) // names of its own

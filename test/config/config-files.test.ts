@@ -1,7 +1,7 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { openFileWatch } from '../../src/config/watch-files.ts'
+import { openFileWatch } from '../../src/config/config-files.ts'
 import { TestClock } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 

@@ -1,10 +1,65 @@
+import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { Path } from '../util/json.ts'
 import { isHostPort, isReusePortSupported, parseAddress } from './addresses.ts'
-import { defaultRpcAddress } from './gateway-schema.ts'
 import type { Problem } from './problem.ts'
+import { tlsSchema } from './tls-options.ts'
 import type { YamlFile } from './yaml-file.ts'
+
+const defaultRpcAddress = '127.0.0.1:8080'
+
+/** `listen` of gateway.yaml. */
+export const listenSchema = {
+  type: 'object',
+  description: 'Addresses of the listeners: host:port, with brackets around an IPv6 host; port 0 is any free port.',
+  properties: {
+    rpc: {
+      type: 'string',
+      format: 'address',
+      default: defaultRpcAddress,
+      description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
+    },
+    portal: {
+      type: 'string',
+      format: 'address',
+      description: 'The dashboard for developers. None by default.',
+      examples: ['127.0.0.1:8081'],
+    },
+    admin: {
+      type: 'string',
+      format: 'address',
+      description:
+        'Health, metrics, logs, reload and the page of the operator: /livez, /readyz, /metrics, /log-level, /access-log, /reload, /operator. None by default.',
+      examples: ['127.0.0.1:8082'],
+    },
+    tls: tlsSchema,
+    reusePort: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
+        'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
+    },
+    proxyProtocol: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2, which ' +
+        'has the address of the caller. Requires trustedProxies; connections from elsewhere must not have the header.',
+    },
+    trustedProxies: {
+      type: 'array',
+      items: { type: 'string' },
+      default: [],
+      description:
+        'IP addresses and subnets of the proxies in front of the gateway. Of a request from one of them, the address of the caller is the ' +
+        'rightmost address in X-Forwarded-For or Forwarded that is not a trusted proxy; from elsewhere, these headers are ignored.',
+      examples: [['10.0.0.0/8', '2001:db8::/32']],
+    },
+  },
+  default: {},
+} as const satisfies ObjectSchema
 
 /**
  * A rule of gateway.yaml that its schema cannot express. It reads the file itself, not the checked options, so that all
