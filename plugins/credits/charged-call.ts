@@ -1,96 +1,116 @@
 import { copyReply, isCharged, isFailure, refuse, withContext, withCredits } from '../../src/plugin/plugin.ts'
 import type {
   Call,
+  CallContext,
   Charge,
-  ChargeResult,
   CountedCall,
+  DirectHandler,
   DirectNext,
   Failure,
   KeyChargeResult,
+  Ledger,
   MaybePromise,
+  OutageGrace,
   RefusalKind,
   Reply,
-  Usage,
+  Services,
 } from '../../src/plugin/plugin.ts'
-import type { RecentCalls } from './failure-limit.ts'
+import type { FailureLimit, RecentCalls } from './failure-limit.ts'
+import { chargeKeyAndAccount } from './key-limit.ts'
+import type { SuccessfulCharge } from './key-limit.ts'
 
-/** A call before it is charged. */
-export interface PendingCharge {
-  readonly usage: Usage
+type ChargedContext = 'request' | 'key' | 'account'
+
+type ChargeCredits = (payer: Pick<CallContext, 'account' | 'key'>, credits: number) => MaybePromise<KeyChargeResult>
+
+/** Charges the account, and the key where it has a daily limit of its own. */
+export const createCharging =
+  (ledger: Ledger, grace: OutageGrace | undefined): ChargeCredits =>
+  (payer, credits) =>
+    payer.key.dailyCredits === undefined ? ledger.charge(payer.account, credits, grace) : chargeKeyAndAccount(ledger, payer, credits, grace)
+
+interface ChargingOptions {
+  readonly charge: ChargeCredits
+  readonly costByMethod: ReadonlyMap<string, number>
+  readonly failureLimit: FailureLimit
+}
+
+/** A call, and what becomes of its charge. */
+interface ChargedCall {
+  readonly call: Call<ChargedContext>
+  readonly next: DirectNext<ChargedContext>
+  readonly usage: Services['usage']
   readonly recentCalls: RecentCalls
   readonly network: string
+  /** The method that the call is counted under. */
   readonly method: string
   readonly cost: number
 }
 
-export type ContextKeys = 'request' | 'key' | 'account'
-export type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
-
-export const serveLater = async (
-  charge: Promise<KeyChargeResult>,
-  pending: PendingCharge,
-  call: Call<ContextKeys>,
-  next: DirectNext<ContextKeys>,
-): Promise<Reply> => serveCharged(await charge, pending, call, next)
+/** Charges each call before the plugins below run, and refunds what delivered nothing. */
+export const createChargingHandler =
+  (
+    { charge, costByMethod, failureLimit }: ChargingOptions,
+    { methods: { defaultCost }, network, usage }: Services,
+  ): DirectHandler<ChargedContext, 'account'> =>
+  (call, next) => {
+    const { request, account } = call.context
+    const knownCost = costByMethod.get(request.method)
+    const cost = knownCost ?? defaultCost
+    const recentCalls = failureLimit.of(account.id)
+    const method = knownCost === undefined ? 'other' : request.method
+    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost }
+    const { refusedForMs } = recentCalls
+    if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
+    const result = charge(call.context, cost)
+    return result instanceof Promise ? result.then(settled => serve(charged, settled)) : serve(charged, result)
+  }
 
 /** Runs a call that has been charged, or refuses one that could not be. */
-export const serveCharged = (
-  charge: KeyChargeResult,
-  pending: PendingCharge,
-  call: Call<ContextKeys>,
-  next: DirectNext<ContextKeys>,
-): MaybePromise<Reply> => {
-  if (charge.kind !== 'charged') {
-    const refusal = refusalOf(charge)
-    pending.usage.count(usageRecordOf(pending, call, refusal, undefined, 0))
-    return refusal
-  }
-  pending.recentCalls.recordCall()
+const serve = (charged: ChargedCall, charge: KeyChargeResult): MaybePromise<Reply> => {
+  if (charge.kind !== 'charged') return countRefusal(charged, refusalOf(charge))
+  const { call, next, recentCalls } = charged
+  recentCalls.recordCall()
   try {
-    const reply = next(pending.recentCalls.isSingleAttempt ? withSingleAttempt(call) : call)
-    return reply instanceof Promise ? settleLater(reply, charge, pending, call) : settle(reply, charge, pending, call)
+    const reply = next(recentCalls.isSingleAttempt ? withSingleAttempt(call) : call)
+    return reply instanceof Promise ? settleLater(charged, charge, reply) : settle(charged, charge, reply)
   } catch (bug) {
-    return refundBug(bug, charge, pending, call)
+    return refundBug(charged, charge, bug)
   }
 }
 
-const settleLater = async (
-  reply: Promise<Reply>,
-  charge: SuccessfulCharge,
-  pending: PendingCharge,
-  call: Call<ContextKeys>,
-): Promise<Reply> => {
+const withSingleAttempt = (call: Call<ChargedContext>): Call<ChargedContext> =>
+  withContext(call, { account: { ...call.context.account, singleAttempt: true } })
+
+const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply: Promise<Reply>): Promise<Reply> => {
   try {
-    return settle(await reply, charge, pending, call)
+    return settle(charged, charge, await reply)
   } catch (bug) {
-    return refundBug(bug, charge, pending, call)
+    return refundBug(charged, charge, bug)
   }
 }
 
 /** Keeps the charge, or refunds it. */
-const settle = (reply: Reply, charge: SuccessfulCharge, pending: PendingCharge, call: Call<ContextKeys>): Reply => {
-  if (!isCharged(reply)) return refundCharge(charge, pending, call, reply)
-  const usageRecord = usageRecordOf(pending, call, reply, charge.day, pending.cost)
-  pending.usage.count(usageRecord)
-  return withCredits(reply, pending.cost, charge.quota, new RefundableCharge(charge, pending.usage, usageRecord))
+const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
+  if (!isCharged(reply)) return refund(charged, charge, reply)
+  const { cost, usage } = charged
+  const usageRecord = count(charged, reply, charge.day, cost)
+  return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, usage, usageRecord))
 }
 
-const refundBug = (bug: unknown, charge: SuccessfulCharge, pending: PendingCharge, call: Call<ContextKeys>): never => {
-  refundCharge(charge, pending, call, internalError)
+const refundBug = (charged: ChargedCall, charge: SuccessfulCharge, bug: unknown): never => {
+  refund(charged, charge, internalError)
   throw bug
 }
 
 const internalError = refuse('internal')
 
-/** Refuses the call of an account whose calls fail too often, free of charge. */
-export const refuseFailing = (pending: PendingCharge, call: Call<ContextKeys>, refusedForMs: number): Failure => {
-  const refusal = refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) })
-  pending.usage.count(usageRecordOf(pending, call, refusal, undefined, 0))
-  return refusal
+const refund = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
+  const credits = charge.refund() ? 0 : charged.cost
+  if (isFreeFailure(reply)) charged.recentCalls.recordFreeFailure()
+  count(charged, reply, charge.day, credits)
+  return withCredits(reply, 0, charge.quota)
 }
-
-const withSingleAttempt = (call: Call<ContextKeys>): Call<ContextKeys> =>
-  withContext(call, { account: { ...call.context.account, singleAttempt: true } })
 
 /**
  * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a call that
@@ -99,38 +119,35 @@ const withSingleAttempt = (call: Call<ContextKeys>): Call<ContextKeys> =>
 const isFreeFailure = (reply: Reply): boolean =>
   isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
 
-const refundCharge = (charge: SuccessfulCharge, pending: PendingCharge, call: Call<ContextKeys>, reply: Reply): Reply => {
-  const credits = charge.refund() ? 0 : pending.cost
-  if (isFreeFailure(reply)) pending.recentCalls.recordFreeFailure()
-  pending.usage.count(usageRecordOf(pending, call, reply, charge.day, credits))
-  return withCredits(reply, 0, charge.quota)
+const countRefusal = (charged: ChargedCall, refusal: Failure): Failure => {
+  count(charged, refusal, undefined, 0)
+  return refusal
 }
 
-const usageRecordOf = (
-  { network, method }: PendingCharge,
-  { context: { account, key } }: Call<ContextKeys>,
-  reply: Reply,
-  day: number | undefined,
-  credits: number,
-): CountedCall => ({
-  account: account.id,
-  key: key.id,
-  network,
-  method,
-  outcome: isFailure(reply) ? reply.kind : 'ok',
-  forwarded: reply.source === 'partner',
-  day,
-  calls: 1,
-  credits,
-})
+const count = ({ call, usage, network, method }: ChargedCall, reply: Reply, day: number | undefined, credits: number): CountedCall => {
+  const { account, key } = call.context
+  const usageRecord: CountedCall = {
+    account: account.id,
+    key: key.id,
+    network,
+    method,
+    outcome: isFailure(reply) ? reply.kind : 'ok',
+    forwarded: reply.source === 'partner',
+    day,
+    calls: 1,
+    credits,
+  }
+  usage.count(usageRecord)
+  return usageRecord
+}
 
 /** A counted charge, which the server refunds when it cannot deliver the answer. */
 class RefundableCharge implements Charge {
   readonly #charge: SuccessfulCharge
-  readonly #usage: Usage
+  readonly #usage: Services['usage']
   readonly #usageRecord: CountedCall
 
-  constructor(charge: SuccessfulCharge, usage: Usage, usageRecord: CountedCall) {
+  constructor(charge: SuccessfulCharge, usage: Services['usage'], usageRecord: CountedCall) {
     this.#charge = charge
     this.#usage = usage
     this.#usageRecord = usageRecord

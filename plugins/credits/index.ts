@@ -1,9 +1,7 @@
 import { assertKnownMethods, definePlugin, directStage } from '../../src/plugin/plugin.ts'
-import type { DirectHandler, Explanation, OutageGrace } from '../../src/plugin/plugin.ts'
-import { refuseFailing, serveCharged, serveLater } from './charged-call.ts'
-import type { ContextKeys, PendingCharge } from './charged-call.ts'
+import type { Explanation, OutageGrace } from '../../src/plugin/plugin.ts'
+import { createCharging, createChargingHandler } from './charged-call.ts'
 import { FailureLimit } from './failure-limit.ts'
-import { chargeAccountAndKey } from './key-limit.ts'
 
 /** Contract 1.4 and 8: each call costs credits of the account's day. */
 export default definePlugin({
@@ -45,34 +43,19 @@ export default definePlugin({
     if (onStoreOutage !== 'grace' && grace !== undefined)
       report(['grace'], `\`grace\` applies only with \`onStoreOutage: grace\`, not with \`onStoreOutage: ${onStoreOutage}\``)
   },
-  create({ costs, onStoreOutage, grace = 0 }, { clock, ledger, methods, network, usage, singleton }) {
+  create({ costs, onStoreOutage, grace = 0 }, services) {
+    const { clock, ledger, methods, singleton } = services
     assertKnownMethods(
       Object.keys(costs).map(method => ({ path: ['costs', method], method })),
       methods,
     )
     const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
     for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
-    const outageGrace = outageGraceOf(onStoreOutage, grace)
     const failureLimit = singleton('failure limit', {}, () => new FailureLimit(clock))
-
-    const handle: DirectHandler<ContextKeys, 'account'> = (call, next) => {
-      const {
-        request: { method },
-        account,
-      } = call.context
-      const knownCost = costByMethod.get(method)
-      const cost = knownCost ?? methods.defaultCost
-      const recentCalls = failureLimit.of(account.id)
-      const countedMethod = knownCost === undefined ? 'other' : method
-      const pending: PendingCharge = { usage, recentCalls, network: network.name, method: countedMethod, cost }
-      const { refusedForMs } = recentCalls
-      if (refusedForMs !== undefined) return refuseFailing(pending, call, refusedForMs)
-      const charge = chargeAccountAndKey(ledger, call.context, cost, outageGrace)
-      return charge instanceof Promise ? serveLater(charge, pending, call, next) : serveCharged(charge, pending, call, next)
-    }
+    const charge = createCharging(ledger, outageGraceOf(onStoreOutage, grace))
     return directStage({
-      handle,
-      events: { charge: (payer, credits) => chargeAccountAndKey(ledger, payer, credits, outageGrace) },
+      handle: createChargingHandler({ charge, costByMethod, failureLimit }, services),
+      events: { charge },
       explain: ({ method, creditsLeft }) => explainCharge(costByMethod.get(method) ?? methods.defaultCost, creditsLeft),
       describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
     })

@@ -1,20 +1,29 @@
 import { getOrCreate, thenMaybe } from '../../src/plugin/plugin.ts'
-import type { Account, CreditQuota, Key, KeyChargeResult, Ledger, MaybePromise, OutageGrace } from '../../src/plugin/plugin.ts'
-import type { SuccessfulCharge } from './charged-call.ts'
+import type {
+  Account,
+  CallContext,
+  ChargeResult,
+  CreditQuota,
+  Key,
+  KeyChargeResult,
+  Ledger,
+  MaybePromise,
+  OutageGrace,
+} from '../../src/plugin/plugin.ts'
+
+export type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
 
 /**
- * Charges the account, and before it the daily limit of the key where it has one. The day of a key is a ledger of its own under
- * the id of the key, so that it is as exact as that of an account.
+ * Charges the daily limit of the key, and then the account. The day of a key is a ledger of its own under the id of the key, so that it is
+ * as exact as that of an account.
  */
-export const chargeAccountAndKey = (
+export const chargeKeyAndAccount = (
   ledger: Ledger,
-  { account, key }: { readonly account: Account; readonly key: Key },
+  { account, key }: Pick<CallContext, 'account' | 'key'>,
   cost: number,
   grace: OutageGrace | undefined,
-): MaybePromise<KeyChargeResult> => {
-  if (key.dailyCredits === undefined) return ledger.charge(account, cost, grace)
-  const keyResult = ledger.charge(getOrCreate(keyLedgers, key, toLedgerAccount), cost, grace)
-  return thenMaybe(keyResult, keyCharge => {
+): MaybePromise<KeyChargeResult> =>
+  thenMaybe(ledger.charge(getOrCreate(keyLedgers, key, toLedgerAccount), cost, grace), keyCharge => {
     if (keyCharge.kind !== 'charged') return { ...keyCharge, isKeyLimit: true }
     return thenMaybe(ledger.charge(account, cost, grace), accountCharge => {
       if (accountCharge.kind === 'charged') return new AccountAndKeyCharge(accountCharge, keyCharge)
@@ -22,7 +31,6 @@ export const chargeAccountAndKey = (
       return accountCharge
     })
   })
-}
 
 /** A key stays the same object while it is cached. */
 const keyLedgers = new WeakMap<Key, Account>()
