@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { ChunkedBytes, copyReply, isFailure, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, RawJson, Reply, Result, ResultMemory, Services } from '../../src/plugin/plugin.ts'
-import type { CacheQuery } from './finality.ts'
+import type { ChainSnapshot, RawJson, Reply, ResultMemory, Services } from '../../src/plugin/plugin.ts'
+import type { SecondLevelCache } from './second-level-cache.ts'
 import { ReplyValidity, isCacheable } from './validity.ts'
 import type { CacheMiss, Validity } from './validity.ts'
 
@@ -18,22 +18,18 @@ interface CachedReply {
   readonly memory: ResultMemory | undefined
 }
 
-/** What stores final answers for longer than a memory does. */
-export interface FinalReplyStore {
-  /** Stores an answer that is final by the snapshot from before its request. */
-  store(query: CacheQuery, reply: Result, snapshot: ChainSnapshot): void
-}
-
 /** The first level: answers in the memory of this process. Final answers are stored in the second level too. */
 export class MemoryCache {
-  readonly #secondLevelCache: FinalReplyStore | undefined
+  readonly #secondLevelCache: SecondLevelCache | undefined
   readonly #replies: LRUCache<string, CachedReply>
   readonly #validity: ReplyValidity
+  readonly #heads: Services['heads']
 
-  constructor({ maxBytes, cacheTooManyFor }: MemoryCacheOptions, services: Services, secondLevelCache: FinalReplyStore | undefined) {
+  constructor({ maxBytes, cacheTooManyFor }: MemoryCacheOptions, services: Services, secondLevelCache: SecondLevelCache | undefined) {
     this.#secondLevelCache = secondLevelCache
     this.#replies = openReplyCache(maxBytes, services)
     this.#validity = new ReplyValidity(services, cacheTooManyFor)
+    this.#heads = services.heads
   }
 
   /** Reports its size while the pipeline runs. Returns how to stop. */
@@ -48,9 +44,16 @@ export class MemoryCache {
   /** The reply for later callers, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
   get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
-    if (cached === undefined || !this.#validity.includes(cached.validity, snapshot, isInStep)) return undefined
+    if (cached === undefined || !this.#isValid(cached.validity, snapshot, isInStep)) return undefined
     cached.memory?.addHolder()
     return cached.reply
+  }
+
+  /** Only final replies are valid in a process that is not `isInStep` with the height that callers were given. */
+  #isValid({ finalityVersion, headVersion, transactionVersion }: Validity, snapshot: ChainSnapshot, isInStep: boolean): boolean {
+    if (finalityVersion !== undefined && finalityVersion !== snapshot.finalityVersion) return false
+    if (headVersion !== undefined && !(headVersion === snapshot.headVersion && isInStep)) return false
+    return transactionVersion === undefined || transactionVersion === this.#heads.transactionVersion
   }
 
   store(miss: CacheMiss, reply: Reply): void {

@@ -1,9 +1,8 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ChainSnapshot, Json, Reply, Result, Secret, Services, SharedCache, SharedCacheEntry } from '../../src/plugin/plugin.ts'
-import { mayBeFinal } from './finality.ts'
-import type { CacheQuery } from './finality.ts'
-import type { FinalReplyStore } from './memory-cache.ts'
+import { mayBeFinal } from './validity.ts'
+import type { CacheQuery } from './validity.ts'
 
 interface SecondLevelCacheOptions {
   readonly redis: Secret
@@ -16,7 +15,7 @@ interface SecondLevelCacheOptions {
  * finalized on the node that answered. It is returned only where that block is finalized too: so an entry from another chain,
  * or from a fork, is never returned.
  */
-export class SecondLevelCache implements FinalReplyStore {
+export class SecondLevelCache {
   readonly #options: SecondLevelCacheOptions
   readonly #services: Services
   /** By block of an entry, whether it is finalized here. A negative result expires: the nodes may only have been behind. */
@@ -49,7 +48,7 @@ export class SecondLevelCache implements FinalReplyStore {
     return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
   }
 
-  /** Stores the answer if it came from an own node. */
+  /** Stores an answer that is final by the snapshot from before its request, if it came from an own node. */
   store({ key }: CacheQuery, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
     const { redisTtl, redisMaxBytes } = this.#options
     const finalizedBlock = snapshot.finalizedBlockOf(upstream)

@@ -1,7 +1,13 @@
-import { isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
-import type { CachePolicy, ChainSnapshot, Failure, Reply, Result, Services } from '../../src/plugin/plugin.ts'
-import { isFinal, minedBlockOf } from './finality.ts'
-import type { CacheQuery } from './finality.ts'
+import { blockSelectorOf, isFailure, isJsonNull, parseHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
+import type { CachePolicy, ChainSnapshot, Failure, RawJson, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+
+/** A request whose answer may be final. */
+export interface CacheQuery {
+  /** Identifies the request, and whatever else its answer depends on, within the network. */
+  readonly key: string
+  readonly policy: CachePolicy
+  readonly request: Request
+}
 
 /** A request that a node must answer, and what was known before the node was requested. */
 export interface CacheMiss extends CacheQuery {
@@ -58,13 +64,6 @@ export class ReplyValidity {
     const ttlMs = this.#latestTtlMs - (clock.monotonic() - requestedAt)
     return ttlMs > 0 ? { headVersion, transactionVersion: this.#outpacesPolls ? transactionVersion : undefined, ttlMs } : undefined
   }
-
-  /** Only final replies are valid in a process that is not `isInStep` with the height that callers were given. */
-  includes({ finalityVersion, headVersion, transactionVersion }: Validity, snapshot: ChainSnapshot, isInStep: boolean): boolean {
-    if (finalityVersion !== undefined && finalityVersion !== snapshot.finalityVersion) return false
-    if (headVersion !== undefined && !(headVersion === snapshot.headVersion && isInStep)) return false
-    return transactionVersion === undefined || transactionVersion === this.#services.heads.transactionVersion
-  }
 }
 
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
@@ -73,4 +72,40 @@ const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooM
 export const isCacheable = (policy: CachePolicy, { result, unexpectedType }: Result): boolean => {
   if (unexpectedType === true || isJsonNull(result)) return false
   return policy !== 'mined' || minedBlockOf(result) !== undefined
+}
+
+/** Whether the answer is about a block that was finalized on its node before the node was requested. */
+const isFinal = (
+  { request, policy }: CacheQuery,
+  { result, upstream }: Result,
+  snapshot: ChainSnapshot,
+  methods: Services['methods'],
+): boolean => {
+  const block = policy === 'mined' ? minedBlockOf(result) : policy === 'block' ? requestedBlockOf(request, methods) : undefined
+  return block !== undefined && snapshot.isFinal(upstream, block)
+}
+
+/** Whether an answer to the request can be final at all, while blocks up to this one are finalized. */
+export const mayBeFinal = ({ policy, request }: CacheQuery, methods: Services['methods'], finalizedNumber: number): boolean => {
+  if (policy !== 'block') return policy === 'mined'
+  const block = requestedBlockOf(request, methods)
+  return block !== undefined && (typeof block === 'string' || block <= finalizedNumber)
+}
+
+/** The number or hash of the newest block that the request names; undefined for a request about the head. */
+const requestedBlockOf = ({ method, params }: Request, methods: Services['methods']): number | string | undefined => {
+  const blocks = blockSelectorOf(methods.get(method), params)
+  if (blocks === undefined) return undefined
+  if ('hash' in blocks) return blocks.hash
+  const { from, to } = blocks
+  return typeof from === 'number' && typeof to === 'number' ? Math.max(from, to) : undefined
+}
+
+/** The number of the block of a transaction or receipt. The logs of a receipt, which may come first, have the same number. */
+const minedBlockOf = (result: RawJson): number | undefined => {
+  const bytes = toBuffer(result)
+  const start = bytes.indexOf('"blockNumber"')
+  if (start < 0) return undefined
+  const [, text] = /^"blockNumber"\s*:\s*"(0x[0-9a-fA-F]+)"/.exec(bytes.toString('latin1', start, start + 64)) ?? []
+  return parseHexQuantity(text)
 }

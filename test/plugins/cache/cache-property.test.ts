@@ -8,9 +8,9 @@ import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
-import type { UpstreamClient, MethodTable } from '../../../src/services/index.ts'
+import type { UpstreamClient } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
-import { TestClock, TestLog, fakeCall, fakeResult, createStage } from '../../support/fakes.ts'
+import { TestClock, TestLog, fakeCall, fakeMethodTable, fakeResult, createStage } from '../../support/fakes.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { ModelChain, ModelNode, ancestorAt, responseAt, seededRandom, transactionAt } from '../../support/model-chain.ts'
 import type { ModelBlock, RandomBelow } from '../../support/model-chain.ts'
@@ -43,15 +43,14 @@ interface State {
   readonly final: ModelBlock
 }
 
-const table: Readonly<Record<string, object>> = {
+const methods = fakeMethodTable({
   eth_blockNumber: { cache: 'latest' },
   eth_getStorageAt: { cache: 'block', blockParam: 2 },
   eth_getLogs: { cache: 'block', blockParam: 0 },
   eth_getTransactionReceipt: { cache: 'mined' },
   eth_getBlockByNumber: { cache: 'block', blockParam: 0 },
   eth_getBlockByHash: { cache: 'block', blockParam: 0 },
-}
-const methods = { names: Object.keys(table), get: (name: string) => table[name] } as unknown as MethodTable
+})
 
 /** All calls come from one caller: making another takes longer than answering it. */
 const caller = fakeCall('eth_blockNumber')

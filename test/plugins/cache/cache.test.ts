@@ -9,18 +9,21 @@ import { isCharged, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply, Result } from '../../../src/plugin/reply.ts'
 import { openSingletons } from '../../../src/core/singletons.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
-import type { MethodTable, Services, ChainSnapshot } from '../../../src/services/index.ts'
+import type { Services, ChainSnapshot } from '../../../src/services/index.ts'
 import { shippedTable } from '../../services/method-table/shipped-table.ts'
 import { createLongResult } from '../../support/long-result.ts'
-import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
+import {
+  TestClock,
+  TestLog,
+  fakeCall,
+  fakeMethodTable,
+  fakeOrigin,
+  fakeResult,
+  valueOrErrorCode,
+  createStage,
+} from '../../support/fakes.ts'
 
 /** The part of a method table that the plugin reads. */
-const methods = (entries: Record<string, object>): MethodTable =>
-  ({
-    names: Object.keys(entries),
-    get: (name: string) => entries[name],
-  }) as unknown as MethodTable
-
 const deferred = <T>() => {
   let settle!: (value: T) => void
   const promise = new Promise<T>(resolve => {
@@ -29,7 +32,7 @@ const deferred = <T>() => {
   return { promise, settle }
 }
 
-const table = methods({
+const table = fakeMethodTable({
   eth_blockNumber: { cache: 'latest' },
   eth_getStorageAt: { cache: 'block', blockParam: 2 },
   eth_getTransactionReceipt: { cache: 'mined' },

@@ -4,9 +4,9 @@ import type { Call, Json, ContextKey } from '../../../src/plugin/call.ts'
 import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
-import type { SharedCaches, SharedCacheEntry, MethodTable, Services, BlockId } from '../../../src/services/index.ts'
+import type { SharedCaches, SharedCacheEntry, Services, BlockId } from '../../../src/services/index.ts'
 import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
-import { fakeCall, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
+import { fakeCall, fakeMethodTable, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import type { Deployment } from '../../support/deployment.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
@@ -14,18 +14,12 @@ import { post } from '../../support/rpc-client.ts'
 
 // The second level of the cache: final answers that machines share through Redis.
 
-const table = {
-  get: (name: string) =>
-    (
-      ({
-        eth_getStorageAt: { cache: 'block', blockParam: 2 },
-        eth_getLogs: { cache: 'block', blockParam: 0, maxResults: 3 },
-        eth_getTransactionReceipt: { cache: 'mined' },
-        eth_blockNumber: { cache: 'latest' },
-      }) as Record<string, object>
-    )[name],
-  names: ['eth_getStorageAt', 'eth_getLogs', 'eth_getTransactionReceipt', 'eth_blockNumber'],
-} as unknown as MethodTable // the part that the plugin reads
+const table = fakeMethodTable({
+  eth_getStorageAt: { cache: 'block', blockParam: 2 },
+  eth_getLogs: { cache: 'block', blockParam: 0, maxResults: 3 },
+  eth_getTransactionReceipt: { cache: 'mined' },
+  eth_blockNumber: { cache: 'latest' },
+})
 
 const hashOf = (number: number, chain: string): string => `0x${number.toString(16)}${chain}`
 
