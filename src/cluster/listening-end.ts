@@ -1,7 +1,7 @@
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { WorkerChannel } from './worker-messages.ts'
+import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** Workers wait so long for one that is busy or stopped. */
 const maxWaitMs = 1000
@@ -50,4 +50,18 @@ export class ListeningEnd {
     for (const worker of this.#waiting) worker.send({ kind: 'listeningEnded' })
     this.#waiting.clear()
   }
+}
+
+/** The primary answers sooner, even if it has to wait for another worker. */
+const answerTimeoutMs = 2_000
+
+/** Of a worker: resolves when the primary has handed over the last connection, or does not answer. */
+export const endListening = async (clock: Clock, send: (message: WorkerMessage) => void): Promise<void> => {
+  let end = (): void => undefined
+  const ended = new Promise<void>(resolve => (end = resolve))
+  const handleMessage = ({ kind }: PrimaryMessage): void => (kind === 'listeningEnded' ? end() : undefined)
+  process.on('message', handleMessage).once('disconnect', end)
+  send({ kind: 'endListening' })
+  if (process.connected) await withTimeoutOr(clock, answerTimeoutMs, ended, () => undefined)
+  process.off('message', handleMessage).off('disconnect', end)
 }

@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { accessLogSettingsOf, fileOf } from '../services/access-log.ts'
 import type { AccessLogConfig, AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import { LogFileError } from '../services/log.ts'
-import type { LogLevel, RootLog } from '../services/log.ts'
-import type { PrimaryMessage } from './worker-messages.ts'
+import type { Log, LogLevel, RootLog } from '../services/log.ts'
+import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** The log level of the primary and of its workers. */
@@ -67,10 +67,31 @@ export class SharedAccessLog implements AccessLogControl {
 
   /** The problem of the first worker that has one. */
   async #request(message: AccessLogRequest): Promise<string | undefined> {
-    const replies = await this.#pool.requestAll(message, 'accessLogSet', changeTimeoutMs)
-    const problems = replies.flatMap(({ reply }) => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))
+    const replies = await this.#pool.requestAll(message, changeTimeoutMs)
+    const problems = replies.flatMap(reply => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))
     return problems[0]
   }
 }
 
 const workerTooLate = `a worker did not change its access log within ${changeTimeoutMs / 1000} s`
+
+/** Of a worker: does to its access log what the primary requests. Resolves with the answer. */
+export const handleAccessLogRequest = async (request: AccessLogRequest, accessLog: AccessLogControl, log: Log): Promise<WorkerMessage> => {
+  const { id } = request
+  try {
+    if (request.kind === 'accessLog') await changeAccessLog(accessLog, request.settings, log)
+    else await accessLog.reopen()
+    return { kind: 'accessLogSet', id }
+  } catch (error) {
+    return { kind: 'accessLogSet', id, problem: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+const changeAccessLog = async (accessLog: AccessLogControl, settings: AccessLogSettings, log: Log): Promise<void> => {
+  try {
+    await accessLog.change(settings)
+  } catch (error) {
+    log.error({ event: 'access-log-failed', err: error }, 'access log cannot be opened')
+    throw error
+  }
+}

@@ -1,10 +1,10 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
+import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import { withTimeoutOr } from '../util/async.ts'
 import { Channel } from './channel.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
-import type { Clock } from '../services/clock.ts'
-import { withTimeoutOr } from '../util/async.ts'
 
 /** A worker exited before it was ready. It has written the reason to stderr. */
 export class WorkerExitError extends Error {}
@@ -19,10 +19,25 @@ export interface WorkerExit {
   readonly error?: Error
 }
 
-/** The operating system refuses some processes at once, others in an event. */
-export const spawnWorker = (env: Readonly<Record<string, string>>): Worker => {
+/** The kinds of messages that a worker answers, and the kinds of the answers. */
+const replyKinds = {
+  metrics: 'metrics',
+  prepareReload: 'reloadPrepared',
+  accessLog: 'accessLogSet',
+  reopenAccessLog: 'accessLogSet',
+} as const
+
+export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: keyof typeof replyKinds }>
+
+/** `exited`: the worker exited before it had answered. `late`: it did not answer in time. */
+export type WorkerReply<R extends PrimaryRequest> = ReplyMessage<R> | 'exited' | 'late'
+
+type ReplyMessage<R extends PrimaryRequest> = Extract<WorkerMessage, { readonly kind: (typeof replyKinds)[R['kind']]; readonly id: number }>
+
+/** The operating system refuses some processes at once, with WorkerSpawnError; others in an event. */
+export const spawnWorker = (env: Readonly<Record<string, string>>, clock: Clock, log: Log): WorkerProcess => {
   try {
-    return cluster.fork(env)
+    return new WorkerProcess(cluster.fork(env), clock, log)
   } catch (error) {
     throw spawnErrorOf(error)
   }
@@ -31,8 +46,75 @@ export const spawnWorker = (env: Readonly<Record<string, string>>): Worker => {
 const spawnErrorOf = (error: unknown): WorkerSpawnError =>
   new WorkerSpawnError(`worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
 
+/** One worker, for its primary. */
+export class WorkerProcess implements WorkerChannel {
+  /** Node's object. */
+  readonly clusterWorker: Worker
+  /** Resolves once the process has ended, or could not be started. */
+  readonly exited: Promise<WorkerExit>
+  readonly #clock: Clock
+  readonly #channel: Channel<PrimaryMessage>
+
+  constructor(clusterWorker: Worker, clock: Clock, log: Log) {
+    this.clusterWorker = clusterWorker
+    this.exited = whenExited(clusterWorker, log)
+    this.#clock = clock
+    this.#channel = new Channel((message, onSent) => {
+      // With a callback, a failure to send is no event that would end this process.
+      if (clusterWorker.isConnected()) clusterWorker.send(message, onSent)
+      else onSent()
+    })
+  }
+
+  get pid(): number | undefined {
+    return this.clusterWorker.process.pid
+  }
+
+  send(message: PrimaryMessage): void {
+    this.#channel.send(message)
+  }
+
+  onMessage(listener: (message: WorkerMessage) => void): void {
+    this.clusterWorker.on('message', listener)
+  }
+
+  /** Resolves with the id of its configuration. Rejects with WorkerSpawnError or WorkerExitError. */
+  whenReady(): Promise<string> {
+    return new Promise((resolve, reject) => {
+      this.onMessage(message => {
+        if (message.kind === 'ready') resolve(message.configId)
+      })
+      void this.exited.then(({ code, signal, error }) =>
+        reject(error === undefined ? new WorkerExitError(`worker exited with ${code ?? signal} before it was ready`) : spawnErrorOf(error)),
+      )
+    })
+  }
+
+  async request<R extends PrimaryRequest>(message: R, timeoutMs: number): Promise<WorkerReply<R>> {
+    if (this.clusterWorker.isDead()) return 'exited'
+    let onExit = () => {}
+    let onMessage = (_message: WorkerMessage) => {}
+    const reply = new Promise<ReplyMessage<R> | 'exited'>(resolve => {
+      onExit = () => resolve('exited')
+      onMessage = received => {
+        if (isReplyTo(message, received)) resolve(received)
+      }
+    })
+    this.clusterWorker.on('message', onMessage).once('exit', onExit)
+    this.send(message)
+    const result = await withTimeoutOr(this.#clock, timeoutMs, reply, () => 'late' as const)
+    this.clusterWorker.off('message', onMessage).off('exit', onExit)
+    return result
+  }
+
+  /** At once: it has no more time to exit. */
+  kill(): void {
+    this.clusterWorker.process.kill('SIGKILL')
+  }
+}
+
 /** A process that was never started has an error event, and no exit event. */
-export const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
+const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
   new Promise(resolve => {
     worker.once('exit', (code: number, signal: string) => resolve({ code, signal }))
     worker.on('error', error => {
@@ -42,64 +124,5 @@ export const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
     })
   })
 
-/** Resolves with the id of its configuration. */
-export const whenReady = (worker: Worker, exited: Promise<WorkerExit>): Promise<string> =>
-  new Promise((resolve, reject) => {
-    worker.on('message', (message: WorkerMessage) => {
-      if (message.kind === 'ready') resolve(message.configId)
-    })
-    void exited.then(({ code, signal, error }) =>
-      reject(error === undefined ? new WorkerExitError(`worker exited with ${code ?? signal} before it was ready`) : spawnErrorOf(error)),
-    )
-  })
-
-export const openWorkerChannel = (worker: Worker): WorkerChannel =>
-  new Channel<PrimaryMessage>((message, onSent) => {
-    // With a callback, a failure to send is no event that would end this process.
-    if (worker.isConnected()) worker.send(message, onSent)
-    else onSent()
-  })
-
-/** A message that a worker answers. */
-export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: 'metrics' | 'prepareReload' | 'accessLog' | 'reopenAccessLog' }>
-
-/** The kinds of the answers. */
-export type ReplyKind = 'metrics' | 'reloadPrepared' | 'accessLogSet'
-
-type ReplyMessage<K extends ReplyKind> = Extract<WorkerMessage, { readonly kind: K; readonly id: number }>
-
-export interface WorkerReply<K extends ReplyKind> {
-  readonly worker: Worker
-  readonly reply: ReplyMessage<K> | 'exited' | 'late'
-}
-
-interface ReplyRequest<K extends ReplyKind> {
-  readonly message: PrimaryRequest
-  readonly kind: K
-  readonly timeoutMs: number
-}
-
-/** The worker's reply; `exited` when it exits before it has answered, `late` when it does not answer in time. */
-export const requestReply = async <K extends ReplyKind>(
-  worker: Worker,
-  channel: WorkerChannel,
-  { message, kind, timeoutMs }: ReplyRequest<K>,
-  clock: Clock,
-): Promise<WorkerReply<K>['reply']> => {
-  let onExit = () => {}
-  let onMessage = (_message: WorkerMessage) => {}
-  const reply = new Promise<ReplyMessage<K> | 'exited'>(resolve => {
-    onExit = () => resolve('exited')
-    onMessage = received => {
-      if (isReply(received, kind, message.id)) resolve(received)
-    }
-  })
-  worker.on('message', onMessage).once('exit', onExit)
-  channel.send(message)
-  const result = await withTimeoutOr(clock, timeoutMs, reply, () => 'late' as const)
-  worker.off('message', onMessage).off('exit', onExit)
-  return result
-}
-
-const isReply = <K extends ReplyKind>(message: WorkerMessage, kind: K, id: number): message is ReplyMessage<K> =>
-  message.kind === kind && 'id' in message && message.id === id
+const isReplyTo = <R extends PrimaryRequest>({ kind, id }: R, message: WorkerMessage): message is ReplyMessage<R> =>
+  message.kind === replyKinds[kind] && 'id' in message && message.id === id

@@ -1,21 +1,20 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
-import { configId } from '../core/config-changes.ts'
-import { problemsOf } from '../core/reloader.ts'
-import type { ReadConfig, PreparedReload, Reloadable, ReloadProblem } from '../core/reloader.ts'
+import type { ReadConfig } from '../core/reloader.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
-import type { AccessLogControl } from '../services/access-log.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { Peers } from '../services/peers.ts'
-import { withTimeoutOr } from '../util/async.ts'
 import { Channel } from './channel.ts'
-import { rpcPortVariable } from './worker-messages.ts'
-import type { PrimaryMessage, WorkerMessage, WorkerSetting } from './worker-messages.ts'
-import { WorkerNetworks } from './worker-networks.ts'
+import { endListening } from './listening-end.ts'
+import { handleAccessLogRequest } from './shared-logs.ts'
 import { WorkerRateLimits } from './shared-rate-limits.ts'
+import { WorkerReload } from './shared-reload.ts'
+import { rpcPortVariable } from './worker-messages.ts'
+import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
+import { WorkerNetworks } from './worker-networks.ts'
 
 /** A worker's side of its channel to the primary. */
 export interface PrimaryConnection {
@@ -46,8 +45,9 @@ export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'accessLog' | '
 /** Handles messages from the start on. Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
   const channel = new Channel<WorkerMessage>(sendToPrimary)
-  const networks = new WorkerNetworks(clock, message => channel.send(message))
-  const rateLimits = new WorkerRateLimits(clock, message => channel.send(message))
+  const send = (message: WorkerMessage): void => channel.send(message)
+  const networks = new WorkerNetworks(clock, send)
+  const rateLimits = new WorkerRateLimits(clock, send)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) process.on(signal, ignoreSignal)
   outlivePrimary(cluster.worker)
   process.once('disconnect', killOwnProcess)
@@ -61,59 +61,40 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
     heads: networks,
     peersOf: networks.peersOf,
     rateLimits,
-    endListening: () => endListening(clock, () => channel.send({ kind: 'endListening' })),
+    endListening: () => endListening(clock, send),
     serveUntilStopped: gateway =>
       new Promise(resolve => {
-        const { metrics, accessLog, configId, readConfig } = gateway
-        const reload = new WorkerReload(gateway, readConfig, message => channel.send(message))
         process.off('disconnect', killOwnProcess).once('disconnect', () => resolve(0))
-        process.on('message', (message: PrimaryMessage) => {
-          if (message.kind === 'stop') resolve(message.graceMs)
-          else if (message.kind === 'metrics') channel.send({ kind: 'metrics', id: message.id, metrics: metrics.families() })
-          else if (message.kind === 'accessLog') void setAccessLog(accessLog, message, log).then(reply => channel.send(reply))
-          else if (message.kind === 'reopenAccessLog')
-            void answerOf(message.id, async () => accessLog.reopen()).then(reply => channel.send(reply))
-          else if (message.kind === 'prepareReload') void reload.prepare(message)
-          else if (message.kind === 'endReload') reload.end(message)
-        })
-        channel.send({ kind: 'ready', configId })
+        process.on('message', handlerOf(gateway, { log, send, stop: resolve }))
+        send({ kind: 'ready', configId: gateway.configId })
       }),
   }
 }
 
-/** The primary answers sooner, even if it has to wait for another worker. */
-const endListeningTimeoutMs = 2_000
-
-const endListening = async (clock: Clock, request: () => void): Promise<void> => {
-  let end = (): void => undefined
-  const ended = new Promise<void>(resolve => (end = resolve))
-  const handleMessage = ({ kind }: PrimaryMessage): void => (kind === 'listeningEnded' ? end() : undefined)
-  process.on('message', handleMessage).once('disconnect', end)
-  request()
-  if (process.connected) await withTimeoutOr(clock, endListeningTimeoutMs, ended, () => undefined)
-  process.off('message', handleMessage).off('disconnect', end)
+interface HandlerOptions {
+  readonly log: RootLog
+  send(message: WorkerMessage): void
+  /** The worker is to serve on for `graceMs`. */
+  stop(graceMs: number): void
 }
 
-const setAccessLog = (
-  accessLog: AccessLogControl,
-  { id, settings }: Extract<WorkerSetting, { readonly kind: 'accessLog' }>,
-  log: RootLog,
-): Promise<WorkerMessage> =>
-  answerOf(id, async () => {
-    try {
-      await accessLog.change(settings)
-    } catch (error) {
-      log.error({ event: 'access-log-failed', err: error }, 'access log cannot be opened')
-      throw error
+/** Handles the messages that concern the gateway of this worker as a whole. */
+const handlerOf = (gateway: WorkerGateway, { log, send, stop }: HandlerOptions): ((message: PrimaryMessage) => void) => {
+  const reload = new WorkerReload(gateway, gateway.readConfig, send)
+  return message => {
+    switch (message.kind) {
+      case 'stop':
+        return stop(message.graceMs)
+      case 'metrics':
+        return send({ kind: 'metrics', id: message.id, metrics: gateway.metrics.families() })
+      case 'accessLog':
+      case 'reopenAccessLog':
+        return void handleAccessLogRequest(message, gateway.accessLog, log).then(send)
+      case 'prepareReload':
+        return void reload.prepare(message)
+      case 'endReload':
+        return reload.end(message)
     }
-  })
-
-const answerOf = async (id: number, change: () => Promise<void>): Promise<WorkerMessage> => {
-  try {
-    await change()
-    return { kind: 'accessLogSet', id }
-  } catch (error) {
-    return { kind: 'accessLogSet', id, problem: error instanceof Error ? error.message : String(error) }
   }
 }
 
@@ -136,62 +117,4 @@ const sendToPrimary = (message: WorkerMessage, onSent: () => void): void => {
   // With a callback, a failure to send is no event that would end this process.
   if (process.connected) process.send?.(message, undefined, undefined, onSent)
   else onSent()
-}
-
-type Prepare = Extract<PrimaryMessage, { readonly kind: 'prepareReload' }>
-type End = Extract<PrimaryMessage, { readonly kind: 'endReload' }>
-
-/** A worker's part in a reload: it prepares when the primary asks it to, and commits when all workers have prepared. */
-export class WorkerReload {
-  readonly #gateway: Reloadable
-  readonly #readConfig: ReadConfig
-  readonly #send: (message: WorkerMessage) => void
-  #prepared: { readonly id: number; readonly reload: PreparedReload } | undefined
-  #lastEndedId = 0
-  #latest = Promise.resolve()
-
-  constructor(gateway: Reloadable, readConfig: ReadConfig, send: (message: WorkerMessage) => void) {
-    this.#gateway = gateway
-    this.#readConfig = readConfig
-    this.#send = send
-  }
-
-  /** One after the other: of two at once, one would run on although nobody ends it. */
-  prepare(request: Prepare): Promise<void> {
-    return (this.#latest = this.#latest.then(() => this.#answer(request)))
-  }
-
-  async #answer({ id, configId: expectedId }: Prepare): Promise<void> {
-    await this.#abandon()
-    const problems = await this.#prepare(id, expectedId)
-    // Meanwhile the primary may have given up.
-    if (this.#lastEndedId >= id) await this.#abandon()
-    this.#send({ kind: 'reloadPrepared', id, problems })
-  }
-
-  end({ id, isCommitted }: End): void {
-    this.#lastEndedId = Math.max(this.#lastEndedId, id)
-    if (this.#prepared?.id !== id) return
-    if (!isCommitted) return void this.#abandon()
-    this.#prepared.reload.commit()
-    this.#prepared = undefined
-  }
-
-  async #prepare(id: number, expectedId: string): Promise<readonly ReloadProblem[]> {
-    try {
-      const config = await this.#readConfig('reload')
-      if (!('networks' in config)) return config
-      if (configId(config) !== expectedId) return [{ message: 'the files changed while the workers read them' }]
-      this.#prepared = { id, reload: await this.#gateway.prepareReload(config) }
-      return []
-    } catch (error) {
-      return problemsOf(error)
-    }
-  }
-
-  async #abandon(): Promise<void> {
-    const prepared = this.#prepared
-    this.#prepared = undefined
-    await prepared?.reload.abandon()
-  }
 }

@@ -1,14 +1,14 @@
 import cluster from 'node:cluster'
-import type { Worker } from 'node:cluster'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { ListeningEnd } from '../../src/cluster/listening-end.ts'
 import { SharedAccessLog } from '../../src/cluster/shared-logs.ts'
-import { WorkerSpawnError, openWorkerPool } from '../../src/cluster/worker-pool.ts'
+import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
 import type { WorkerPool } from '../../src/cluster/worker-pool.ts'
+import { WorkerSpawnError } from '../../src/cluster/worker-process.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { PrimaryMessage, WorkerChannel, WorkerMessage, WorkerSetting } from '../../src/cluster/worker-messages.ts'
-import { WorkerReload } from '../../src/cluster/worker.ts'
+import { WorkerReload } from '../../src/cluster/shared-reload.ts'
 import { AcceptedConnections } from '../../src/runtime/connection-handover.ts'
 import { configId } from '../../src/core/config-changes.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
@@ -181,13 +181,13 @@ t.test('the ends of two reloads that wait in a full pipe both arrive', async t =
 
 t.test('an access log that one worker cannot open is changed in none, and the primary says that it could not be opened anew', async t => {
   const set: WorkerSetting[] = []
-  const worker = {} as Worker // only its reply is read
   const pool = {
     newId: () => 1,
     requestAll: async () =>
       [undefined, 'cannot open the log file: EMFILE'].map(problem => ({
-        worker,
-        reply: { kind: 'accessLogSet', id: 1, ...(problem !== undefined && { problem }) } as const,
+        kind: 'accessLogSet',
+        id: 1,
+        ...(problem !== undefined && { problem }),
       })),
     set: (setting: WorkerSetting) => void set.push(setting),
   } as unknown as WorkerPool // the reply is of the kind that was asked for

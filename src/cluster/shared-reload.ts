@@ -1,0 +1,136 @@
+import { configId } from '../core/config-changes.ts'
+import { problemsOf } from '../core/reloader.ts'
+import type { PreparedReload, ReadConfig, Reloadable, ReloadProblem } from '../core/reloader.ts'
+import { ReloadError } from '../core/running-networks.ts'
+import type { Log } from '../services/log.ts'
+import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
+import type { WorkerProcess } from './worker-process.ts'
+
+/** A reload is given up when a worker takes longer to prepare it. */
+const prepareTimeoutMs = 30_000
+
+interface SharedReloadOptions {
+  /** Of the configuration that workers start with. */
+  readonly configId: string
+  /** Those that accept calls. */
+  readonly workers: () => Iterable<WorkerProcess>
+  readonly log: Log
+}
+
+/** Reloads of all workers at once, in their primary: all prepare before one of them commits. */
+export class SharedReload {
+  readonly #options: SharedReloadOptions
+  /** Of the configuration that all workers are to have. */
+  #configId: string
+  #lastId = 0
+
+  constructor(options: SharedReloadOptions) {
+    this.#options = options
+    this.#configId = options.configId
+  }
+
+  /**
+   * Has every worker prepare a reload to the configuration of this id. Rejects with ReloadError when one cannot; then all have
+   * abandoned it. A worker that exits meanwhile is replaced by one that reads the new files.
+   */
+  async prepare(configId: string): Promise<PreparedReload> {
+    const id = (this.#lastId += 1)
+    const workers = new Set(this.#options.workers())
+    const replies = await Promise.all(Array.from(workers, each => each.request({ kind: 'prepareReload', id, configId }, prepareTimeoutMs)))
+    const problems = replies.flatMap(reply => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply.problems))
+    const end = (isCommitted: boolean): void => {
+      for (const worker of this.#options.workers()) worker.send({ kind: 'endReload', id, isCommitted })
+    }
+    if (problems.length > 0) {
+      end(false)
+      throw new ReloadError('a worker could not prepare the reload', withoutRepeats(problems))
+    }
+    return {
+      abandon: async () => end(false),
+      commit: () => {
+        this.#configId = configId
+        end(true)
+        for (const worker of this.#options.workers()) if (!workers.has(worker)) void this.#reload(worker)
+      },
+    }
+  }
+
+  /** The worker has become ready with files from before, or after, the configuration of the others, or with the same. */
+  addWorker(worker: WorkerProcess, configId: string): void {
+    if (configId !== this.#configId) void this.#reload(worker)
+  }
+
+  async #reload(worker: WorkerProcess): Promise<void> {
+    const [id, configId] = [(this.#lastId += 1), this.#configId]
+    const reply = await worker.request({ kind: 'prepareReload', id, configId }, prepareTimeoutMs)
+    if (reply === 'exited') return
+    const isCommitted = reply !== 'late' && reply.problems.length === 0 && configId === this.#configId
+    worker.send({ kind: 'endReload', id, isCommitted })
+    if (isCommitted) return
+    this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, 'worker has read files that were not reloaded yet: reload them')
+  }
+}
+
+const workerTooLate: ReloadProblem = { message: `a worker did not prepare the reload within ${prepareTimeoutMs / 1000} s` }
+
+/** Workers find the same problems. */
+const withoutRepeats = (problems: readonly ReloadProblem[]): readonly ReloadProblem[] => [
+  ...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values(),
+]
+
+type PrepareRequest = Extract<PrimaryMessage, { readonly kind: 'prepareReload' }>
+
+/** A worker's part in a reload: it prepares when the primary asks it to, and commits when all workers have prepared. */
+export class WorkerReload {
+  readonly #gateway: Reloadable
+  readonly #readConfig: ReadConfig
+  readonly #send: (message: WorkerMessage) => void
+  #prepared: { readonly id: number; readonly reload: PreparedReload } | undefined
+  #lastEndedId = 0
+  #latest = Promise.resolve()
+
+  constructor(gateway: Reloadable, readConfig: ReadConfig, send: (message: WorkerMessage) => void) {
+    this.#gateway = gateway
+    this.#readConfig = readConfig
+    this.#send = send
+  }
+
+  /** One after the other: of two at once, one would run on although nobody ends it. */
+  prepare(request: PrepareRequest): Promise<void> {
+    return (this.#latest = this.#latest.then(() => this.#answer(request)))
+  }
+
+  end({ id, isCommitted }: Extract<PrimaryMessage, { readonly kind: 'endReload' }>): void {
+    this.#lastEndedId = Math.max(this.#lastEndedId, id)
+    if (this.#prepared?.id !== id) return
+    if (!isCommitted) return void this.#abandon()
+    this.#prepared.reload.commit()
+    this.#prepared = undefined
+  }
+
+  async #answer({ id, configId: expectedId }: PrepareRequest): Promise<void> {
+    await this.#abandon()
+    const problems = await this.#prepare(id, expectedId)
+    // Meanwhile the primary may have given up.
+    if (this.#lastEndedId >= id) await this.#abandon()
+    this.#send({ kind: 'reloadPrepared', id, problems })
+  }
+
+  async #prepare(id: number, expectedId: string): Promise<readonly ReloadProblem[]> {
+    try {
+      const config = await this.#readConfig('reload')
+      if (!('networks' in config)) return config
+      if (configId(config) !== expectedId) return [{ message: 'the files changed while the workers read them' }]
+      this.#prepared = { id, reload: await this.#gateway.prepareReload(config) }
+      return []
+    } catch (error) {
+      return problemsOf(error)
+    }
+  }
+
+  async #abandon(): Promise<void> {
+    const prepared = this.#prepared
+    this.#prepared = undefined
+    await prepared?.reload.abandon()
+  }
+}
