@@ -1,9 +1,10 @@
 import { isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
-import { attemptWithin, betterFailure, betterReply, hedge, isFinalReply } from './hedging.ts'
+import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
+import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import type { NodeSelection } from './node-selection.ts'
-import { noUpstream, resolveDuplicateTransaction, retryTimeout } from './retries.ts'
+import { betterFailure, betterReply, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
@@ -90,7 +91,7 @@ export class CallFailover implements Alternatives {
 
   #hasRequiredBlock({ name }: UpstreamNode): boolean {
     const { requiredBlock, heads } = this.#selection
-    return requiredBlock === undefined || heads.hasBlock(name, requiredBlock === 'reported' ? undefined : requiredBlock)
+    return requiredBlock === undefined || heads.hasBlock(name, requiredBlock.number)
   }
 
   /** A node that gets the required block soon, when no node that has it can answer. */
@@ -100,10 +101,9 @@ export class CallFailover implements Alternatives {
     const lagging = candidates.filter(node => this.#isUntried(node))
     if (lagging.length === 0) return undefined
     this.#hasWaited = true
-    const block = requiredBlock === 'reported' ? undefined : requiredBlock
     const limits = { timeoutMs: maxCatchUpMs, signal: this.#signal }
     const names = lagging.map(({ name }) => name)
-    await heads.waitForBlock(names, block, limits)
+    await heads.waitForBlock(names, requiredBlock.number, limits)
     return this.#pickNode()
   }
 

@@ -11,8 +11,7 @@ import { createCapableUpstreams } from './capable-upstreams.ts'
 import { CallFailover } from './call-failover.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { createNodeSelector, singleAttempt } from './node-selection.ts'
-import { openNodes } from './open-nodes.ts'
+import { createNodeSelector, openNodes, singleAttempt } from './node-selection.ts'
 import { mayForward } from './partner-node.ts'
 
 /** The variant of calls that may go to the partner. */

@@ -1,9 +1,13 @@
-import { blockSelectorOf } from '../../src/plugin/plugin.ts'
-import type { Clock, Counter, Heads, Method, Services, Request } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
+import type { ChainCheck, Clock, Counter, Heads, Method, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import type { CapableUpstreams } from './capable-upstreams.ts'
-import type { HedgeBudget } from './hedging.ts'
-import type { RetryBudget } from './retries.ts'
-import type { FailoverCall, UpstreamNode } from './upstream-node.ts'
+import type { FailoverOptions } from './failover-options.ts'
+import { allClasses } from './node-breakers.ts'
+import { PartnerNode } from './partner-node.ts'
+import { HedgeBudget, RetryBudget } from './retries.ts'
+import { SlowNodes } from './slow-nodes.ts'
+import { UpstreamNode } from './upstream-node.ts'
+import type { FailoverCall } from './upstream-node.ts'
 
 /** The variant of calls that get one attempt. */
 export const singleAttempt = 'single-attempt'
@@ -14,7 +18,8 @@ export interface NodeSelection {
   readonly method: Method | undefined
   /** Own nodes, in the order in which the call tries them. */
   readonly candidates: readonly UpstreamNode[]
-  readonly requiredBlock: RequiredBlock
+  /** Undefined where each node may be requested. */
+  readonly requiredBlock: RequiredBlock | undefined
   readonly heads: Heads
   readonly retryBudget: RetryBudget
   readonly retries: Readonly<Record<'retry' | 'hedge' | 'partner', Counter>>
@@ -29,14 +34,35 @@ export interface NodeSelection {
 }
 
 /** The nodes of all calls, and what limits how often calls are attempted. */
-interface FailoverNodes extends Pick<NodeSelection, 'hedgeNodes' | 'hedgeBudget' | 'retryBudget' | 'retries'> {
-  /** Own nodes. */
-  readonly all: readonly UpstreamNode[]
-  /** Without those that have a weight of 0. */
-  readonly activeNodes: ReadonlySet<UpstreamNode>
-  readonly partnerNode: UpstreamNode | undefined
-  readonly selectionOrder: SelectionOrder
+export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOptions, services: Services) => {
+  // Breakers outlive a reload that changes neither them nor the node; with other rules of methods they count other calls together.
+  const learnedWith = { breaker, rules: services.methods.rulesId }
+  const nodeOf = <N extends UpstreamNode>(node: { readonly name: string }, create: () => N): N => {
+    holdSeries(node.name, services)
+    return services.singleton('node', revealSecrets({ node, ...learnedWith }), create)
+  }
+  const all: readonly UpstreamNode[] = upstreams.map(targetOf).map(target => nodeOf(target, () => new OwnNode(target, breaker, services)))
+  const activeNodes: ReadonlySet<UpstreamNode> = new Set(all.filter((_, i) => upstreams[i]?.weight !== 0))
+  const retriesOf = (kind: string) => services.metrics.counter(metricDefinitions.retries, { kind })
+  return {
+    /** Own nodes. */
+    all,
+    partnerNode: partner && nodeOf(partner, () => new PartnerNode(partner, breaker, services)),
+    /** Without those that have a weight of 0. */
+    activeNodes,
+    hedgeNodes: hedge ? activeNodes : noNodes,
+    selectionOrder: createSelectionOrder(
+      all,
+      upstreams.map(upstream => upstream.weight),
+    ),
+    hedgeBudget: services.singleton('hedge budget', {}, () => new HedgeBudget(services.clock)),
+    retryBudget: services.singleton('retry budget', {}, () => new RetryBudget(services.clock)),
+    retries: { retry: retriesOf('retry'), hedge: retriesOf('hedge'), partner: retriesOf('partner') },
+    slowNodes: new SlowNodes(activeNodes, services.clock, services.methods.isHedgedClass),
+  }
 }
+
+type FailoverNodes = ReturnType<typeof openNodes>
 
 /** Which nodes a call may go to, in order, and how it may be repeated. */
 export const createNodeSelector = (
@@ -54,7 +80,7 @@ export const createNodeSelector = (
     const mayAnswer = (node: UpstreamNode) => node.isUsable(methodClass) && capableNodes.includes(node)
     const ordered = heads.orderUpstreams(
       orderByShare(selectionOrder(mayAnswer), activeNodes, methodClass, mayAnswer),
-      typeof requiredBlock === 'number' ? requiredBlock : heads.snapshot.reportedHeight,
+      requiredBlock?.number ?? heads.snapshot.reportedHeight,
     )
     const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
@@ -115,20 +141,61 @@ const orderByShare = (
   return nodes.toSorted((one, other) => rankOf(one) - rankOf(other))
 }
 
-/**
- * The block that a node must have to be requested; undefined where each node may be. `reported`: the newest block that callers
- * have been told of. The number of the newest block itself is no such request: a lower one is corrected.
- */
-type RequiredBlock = number | 'reported' | undefined
+/** The block that a node must have to be requested. */
+interface RequiredBlock {
+  /** Undefined: the newest block that callers have been told of. */
+  readonly number: number | undefined
+}
 
-const requiredBlockOf = ({ params }: Request, method: Method | undefined): RequiredBlock => {
+const reportedBlock: RequiredBlock = { number: undefined }
+
+/** The number of the newest block itself is no request for it: a lower one is corrected. */
+const requiredBlockOf = ({ params }: Request, method: Method | undefined): RequiredBlock | undefined => {
   if (method === undefined || method.result === 'blockNumber') return undefined
-  if (method.cache === 'latest') return 'reported'
+  if (method.cache === 'latest') return reportedBlock
   const blocks = blockSelectorOf(method, params)
   if (blocks === undefined || 'hash' in blocks) return undefined
-  if (isHeadTag(blocks.from) || isHeadTag(blocks.to)) return 'reported'
+  if (isHeadTag(blocks.from) || isHeadTag(blocks.to)) return reportedBlock
   const numbers = [blocks.from, blocks.to].filter(block => typeof block === 'number')
-  return numbers.length === 0 ? undefined : Math.max(...numbers)
+  return numbers.length === 0 ? undefined : { number: Math.max(...numbers) }
 }
 
 const isHeadTag = (block: number | string): boolean => block === 'latest' || block === 'pending'
+
+/** A node that is tracked: it gets calls once it is known to be on the network's chain. */
+class OwnNode extends UpstreamNode {
+  readonly #chainCheck: ChainCheck
+
+  constructor(target: Target, breaker: FailoverOptions['breaker'], services: Services) {
+    super(target, breaker, services)
+    this.#chainCheck = services.heads.chainCheckOf(target)
+  }
+
+  override isUsable(methodClass: string = allClasses): boolean {
+    return this.#chainCheck.result === 'passed' && super.isUsable(methodClass)
+  }
+}
+
+/** The series of a node are removed when no pipeline has a node of its name. Held first, so that they are released last. */
+const holdSeries = (upstream: string, { metrics, singleton }: Pick<Services, 'metrics' | 'singleton'>): void => {
+  singleton(`series of ${upstream}`, null, () => ({ close: () => metrics.removeSeries({ upstream }, seriesOfNodes) }))
+}
+
+const { upstreamFailures, upstreamRequestDuration, upstreamRateLimited, upstreamRequestsInFlight } = metricDefinitions
+const { upstreamBreakerOpen, upstreamReduced } = metricDefinitions
+const seriesOfNodes = [
+  upstreamFailures,
+  upstreamRequestDuration,
+  upstreamRateLimited,
+  upstreamRequestsInFlight,
+  upstreamBreakerOpen,
+  upstreamReduced,
+]
+
+const targetOf = ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }: FailoverOptions['upstreams'][number]): Target => ({
+  ...(/^ws/i.test(upstream.url.reveal()) && { ws: upstream.url }),
+  ...upstream,
+  source: 'node',
+})
+
+const noNodes: ReadonlySet<UpstreamNode> = new Set()

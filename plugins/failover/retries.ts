@@ -1,12 +1,31 @@
-import { keccak_256 } from '@noble/hashes/sha3.js'
 import { isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Reply, Request } from '../../src/plugin/plugin.ts'
-import { SlidingWindowCounter } from './sliding-window-counter.ts'
+import type { Clock, Failure, Reply } from '../../src/plugin/plugin.ts'
+
+// Whether a call is tried again, and what bounds how often.
+
+/** True when no other node can have a better reply. */
+export const isFinalReply = (reply: Reply): boolean =>
+  isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true
+
+/** The first failure that is about the request rather than about its node. */
+export const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
+  one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
+
+export const betterReply = (one: Reply, other: Reply): Reply =>
+  !isFailure(one) ? one : isFailure(other) ? betterFailure(one, other) : other
+
+/** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
+export const retryTimeout = (upstream: string): Failure => refuse('timeout', { upstream, fault: 'upstream' })
+
+export const noUpstream = (candidates: readonly { retryInMs(): number }[]): Failure => {
+  const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))
+  return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000))) })
+}
 
 /** Retries are at most this ratio of the calls in the window, or the minimum if that is more (Envoy's retry budget). */
 const maxRetryRatio = 0.2
 const minRetries = 3
-const windowMs = 10_000
+const retryWindowMs = 10_000
 
 /**
  * Bounds retries, so that an outage cannot double the load. A retry that succeeds returns its place, and retries without a
@@ -14,8 +33,8 @@ const windowMs = 10_000
  */
 export class RetryBudget {
   readonly #clock: Clock
-  readonly #callCount = new SlidingWindowCounter(windowMs)
-  readonly #failedRetryCount = new SlidingWindowCounter(windowMs)
+  readonly #callCount = new SlidingWindowCounter(retryWindowMs)
+  readonly #failedRetryCount = new SlidingWindowCounter(retryWindowMs)
   readonly #waiting: ((isReserved: boolean) => void)[] = []
   #retriesInFlight = 0
 
@@ -56,40 +75,72 @@ export class RetryBudget {
   }
 }
 
-/**
- * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the
- * transaction. An error of the second node is a success where it is certain that the node has this very transaction.
- */
-export const resolveDuplicateTransaction = async (
-  reply: Reply,
-  request: Request,
-  sendRequest: (request: Request) => Promise<Reply>,
-): Promise<Reply> => {
-  if (!isFailure(reply) || reply.kind !== 'node') return reply
-  const isAlreadyKnown = reply.category === 'alreadyKnown'
-  if (!isAlreadyKnown && !/nonce too low/i.test(reply.error.message)) return reply
-  const hash = transactionHashOf(request)
-  if (hash === undefined || !(isAlreadyKnown || (await isTransactionKnown(hash, sendRequest)))) return reply
-  const { source, upstream } = reply
-  return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
+/** Hedges are at most this ratio of the calls in the window, or the minimum if that is more. */
+const maxHedgeRatio = 0.02
+const minHedges = 4
+const hedgeWindowMs = 60_000
+
+/** Further hedges in the window, for nodes of which more calls are late than usual: the first moments of a hang. */
+const maxBurstHedges = 200
+
+/** Bounds hedges apart from retries, so that neither takes what the other needs. */
+export class HedgeBudget {
+  readonly #clock: Clock
+  readonly #callCount = new SlidingWindowCounter(hedgeWindowMs)
+  readonly #hedgeCount = new SlidingWindowCounter(hedgeWindowMs)
+  readonly #burstCount = new SlidingWindowCounter(hedgeWindowMs)
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  recordCall(): void {
+    this.#callCount.add(this.#clock.monotonic())
+  }
+
+  /** `isFailing`: more calls of the node are late than usual. */
+  reserve(isFailing: boolean): boolean {
+    const now = this.#clock.monotonic()
+    const maxHedges = Math.max(minHedges, maxHedgeRatio * this.#callCount.sum(now))
+    const isWithinRatio = this.#hedgeCount.sum(now) + 1 <= maxHedges
+    const isWithinBurst = isFailing && this.#burstCount.sum(now) < maxBurstHedges
+    if (isWithinRatio) this.#hedgeCount.add(now)
+    else if (isWithinBurst) this.#burstCount.add(now)
+    return isWithinRatio || isWithinBurst
+  }
 }
 
-/** The nonce may have been used by this transaction or by another. */
-const isTransactionKnown = async (hash: string, sendRequest: (request: Request) => Promise<Reply>): Promise<boolean> => {
-  const reply = await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
-  return !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
-}
+/** Of a sliding window. */
+const bucketCount = 10
 
-/** Keccak-256 of the sent bytes (EIP-2718). Undefined for transactions with blobs, whose hash leaves out the blobs (EIP-4844). */
-const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
-  method !== 'eth_sendRawTransaction' || typeof raw !== 'string' || raw.startsWith('0x03')
-    ? undefined
-    : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`
+/** Counts in the last `windowMs`; expires them one bucket at a time. */
+class SlidingWindowCounter {
+  readonly #bucketMs: number
+  readonly #counts = new Array<number>(bucketCount).fill(0)
+  #sum = 0
+  #lastBucket = 0
 
-/** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
-export const retryTimeout = (upstream: string): Failure => refuse('timeout', { upstream, fault: 'upstream' })
+  constructor(windowMs: number) {
+    this.#bucketMs = windowMs / bucketCount
+  }
 
-export const noUpstream = (candidates: readonly { retryInMs(): number }[]): Failure => {
-  const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))
-  return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000))) })
+  add(now: number): void {
+    this.#expire(now)
+    this.#counts[this.#lastBucket % bucketCount]! += 1
+    this.#sum += 1
+  }
+
+  sum(now: number): number {
+    this.#expire(now)
+    return this.#sum
+  }
+
+  #expire(now: number): void {
+    const bucket = Math.floor(now / this.#bucketMs)
+    for (let i = Math.max(this.#lastBucket + 1, bucket - bucketCount + 1); i <= bucket; i++) {
+      this.#sum -= this.#counts[i % bucketCount]!
+      this.#counts[i % bucketCount] = 0
+    }
+    this.#lastBucket = bucket
+  }
 }

@@ -1,6 +1,6 @@
 import { getOrCreate } from '../../src/plugin/plugin.ts'
 import type { Clock, Timer } from '../../src/plugin/plugin.ts'
-import { isKnown } from './hedging.ts'
+import { isKnown } from './late-calls.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 const comparisonIntervalMs = 5000

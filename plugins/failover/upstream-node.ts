@@ -10,13 +10,12 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTracker } from '../../src/plugin/plugin.ts'
 import type { DirectNext, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
-import { NodeAttempt, late, unresponsive } from './node-attempt.ts'
-import type { MovableCall } from './node-attempt.ts'
-import { NodeBreakers, allClasses, isRateLimited, outcomeOf } from './node-breakers.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { hungSince, isKnown, lateAfterMs } from './hedging.ts'
-import { NodeTraffic } from './node-traffic.ts'
+import { NodeAttempt, hungSince, isKnown, late, lateAfterMs } from './late-calls.ts'
+import type { MovableCall } from './late-calls.ts'
+import { NodeBreakers, allClasses, isRateLimited, outcomeOf } from './node-breakers.ts'
+import { NodeTraffic } from './traffic-share.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
 export type FailoverCall = Call<'request'>
@@ -33,9 +32,11 @@ export class UpstreamNode {
   readonly #rateLimited: Gauge
   readonly #requestsInFlight: Gauge
   #rateLimitTimer: ReturnType<Services['clock']['after']> | undefined
-  readonly #rateLimit: RateLimitBackoff
+  /** Undefined while the node has limited nothing. */
+  #rateLimit: RateLimitBackoff | undefined
   readonly #rate: UpstreamRate | undefined
-  readonly #deprioritizer: Deprioritizer
+  /** Undefined while no other node has answered what this one failed. */
+  #deprioritizer: Deprioritizer | undefined
   readonly #activity: UpstreamActivity
   readonly #inFlight = new Set<NodeAttempt>()
   /** The nodes that the last call could have gone to. */
@@ -57,36 +58,36 @@ export class UpstreamNode {
     this.#duration = services.metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream: name })
     this.#rateLimited = services.metrics.gauge(metricDefinitions.upstreamRateLimited, { upstream: name })
     this.#requestsInFlight = services.metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
-    this.#rateLimit = new RateLimitBackoff(services.clock)
     this.#rate = rateOf(target, services)
-    this.#deprioritizer = new Deprioritizer(options, services)
     this.traffic = new NodeTraffic(name, services)
     this.#breakers = new NodeBreakers(name, options, services, {
       probe: async () => (await this.#activity.probe(services, probeTimeoutMs)) === 'healthy',
       onStateChange: (methodClass, state) => this.traffic.onBreaker(methodClass, state),
     })
     this.#activity = activityOf(target)
-    this.#activity.onUnresponsive = () => this.#handleUnresponsive()
+    this.#activity.onUnresponsive = failure => this.#handleUnresponsive(failure)
   }
 
   /** False while a breaker is open for this class of method, the node is rate limiting, or its rate is spent. */
   isUsable(methodClass: string = allClasses): boolean {
-    return this.#rateLimit.mayRequest && !this.#breakers.isOpen(methodClass) && (this.#rate === undefined || this.#rate.remainingMs === 0)
+    const mayRequest = this.#rateLimit === undefined || this.#rateLimit.mayRequest
+    return mayRequest && !this.#breakers.isOpen(methodClass) && (this.#rate === undefined || this.#rate.remainingMs === 0)
   }
 
   /** True while other nodes answer such requests, and this node fails them. */
   isDeprioritized(request: Request): boolean {
-    return this.#deprioritizer.isDeprioritized(request)
+    return this.#deprioritizer?.isDeprioritized(request) === true
   }
 
   /** Another node answered the request to which this node gave the reply. */
   recordAnsweredElsewhere(request: Request, reply: Reply): void {
+    this.#deprioritizer ??= new Deprioritizer(this.#options, this.#services)
     this.#deprioritizer.recordAnsweredElsewhere(this.name, request, reply)
   }
 
   async request(call: FailoverCall, methodClass: string, next: NextBelow, alternatives: Alternatives = noAlternatives): Promise<Reply> {
     const { clock } = this.#services
-    const isProbe = this.#rateLimit.begin()
+    const isProbe = this.#rateLimit?.begin() === true
     const startedAt = clock.monotonic()
     const attempt = new NodeAttempt(call.signal ?? call.origin.signal, alternatives, startedAt)
     this.#inFlight.add(attempt)
@@ -108,7 +109,7 @@ export class UpstreamNode {
       if (outcome === 'success') this.#recordLatency(methodClass, startedAt, endedAt)
       else if (attempt.isCanceled) this.#recordCanceled(methodClass, startedAt, endedAt)
       this.#duration.observe((endedAt - startedAt) / 1000)
-      this.#rateLimit.end(isProbe, outcome === 'success')
+      if (isProbe) this.#rateLimit?.end(isProbe, outcome === 'success')
     }
   }
 
@@ -147,7 +148,7 @@ export class UpstreamNode {
 
   /** Milliseconds until the node may be usable again. */
   retryInMs(): number {
-    return this.#rateLimit.remainingMs || this.#rate?.remainingMs || this.#options.openFor
+    return this.#rateLimit?.remainingMs || this.#rate?.remainingMs || this.#options.openFor
   }
 
   /** Called when no pipeline uses the node any more. */
@@ -191,25 +192,19 @@ export class UpstreamNode {
     const peerMs = Math.min(
       ...peers.map(node => node.latencyOf(methodClass)).map(latency => (isKnown(latency) ? (latency.quantiles?.p95 ?? 0) : 0)),
     )
-    if (!this.traffic.isSuspect(methodClass, this.latencyOf(methodClass), peerMs)) return
+    const lateCalls = this.traffic.lateCallsOf(methodClass)
+    if (!lateCalls.isSuspect(this.#services.clock.monotonic(), this.latencyOf(methodClass), peerMs)) return
     this.traffic.shareOf(methodClass).suspend()
-    this.traffic.lateCallsOf(methodClass).reset()
+    lateCalls.reset()
     this.#services.log.warn({ upstream: this.name, class: methodClass }, 'upstream suspect: calls take longer than usual')
     this.moveLateCalls(methodClass)
     void this.#activity.isAlive(this.#services)
   }
 
-  #updateRateLimited(): void {
-    const { remainingMs } = this.#rateLimit
-    this.#rateLimited.set(remainingMs > 0 ? 1 : 0)
-    this.#rateLimitTimer?.cancel()
-    if (remainingMs > 0) this.#rateLimitTimer = this.#services.clock.after(remainingMs, () => this.#updateRateLimited())
-  }
-
   #recordReply(reply: Reply, methodClass: string, { context: { request }, origin: { requestId } }: FailoverCall): CallOutcome {
     const outcome = outcomeOf(reply)
     this.#breakers.of(methodClass).record(outcome)
-    if (outcome === 'success') this.#deprioritizer.recordSuccess(request)
+    if (outcome === 'success') this.#deprioritizer?.recordSuccess(request)
     if (outcome === 'failure' && isFailure(reply)) this.#reportFailure(reply, request, requestId)
     if (isRateLimited(reply)) this.#beginBackoff(reply, request, requestId)
     return outcome
@@ -222,15 +217,23 @@ export class UpstreamNode {
   }
 
   #beginBackoff({ retryAfter }: Failure, { method }: Request, requestId: string): void {
-    this.#rateLimit.onRateLimited(retryAfter)
-    this.#updateRateLimited()
-    const { remainingMs: backoffMs } = this.#rateLimit
+    const rateLimit = (this.#rateLimit ??= new RateLimitBackoff(this.#services.clock))
+    rateLimit.onRateLimited(retryAfter)
+    this.#showRateLimit(rateLimit)
+    const { remainingMs: backoffMs } = rateLimit
     this.#services.log.warn({ requestId, upstream: this.name, method, backoffMs }, 'upstream rate limited')
   }
 
+  #showRateLimit(rateLimit: RateLimitBackoff): void {
+    const { remainingMs } = rateLimit
+    this.#rateLimited.set(remainingMs > 0 ? 1 : 0)
+    this.#rateLimitTimer?.cancel()
+    if (remainingMs > 0) this.#rateLimitTimer = this.#services.clock.after(remainingMs, () => this.#showRateLimit(rateLimit))
+  }
+
   /** Calls that can go to another node do, at once. The others are given their time, as a busy node may still answer. */
-  #handleUnresponsive(): void {
-    for (const attempt of this.#inFlight) attempt.move(unresponsive(this.target))
+  #handleUnresponsive(failure: Failure): void {
+    for (const attempt of this.#inFlight) attempt.move(failure)
     if (this.#peers.some(node => node !== this && node.isUsable())) this.#breakers.openAll()
   }
 }

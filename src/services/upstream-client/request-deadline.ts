@@ -1,8 +1,8 @@
+import { onAbort } from '../../plugin/call.ts'
 import type { Origin, Signal, Target } from '../../plugin/call.ts'
 import { copyReply } from '../../plugin/copy-reply.ts'
 import { refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
-import { onAbort } from '../../plugin/call.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Waiter } from './concurrency-limit.ts'
 
@@ -102,7 +102,8 @@ export class RequestDeadline implements Waiter {
    * Why the request was canceled, if it was. A caller who leaves before the node got the request has caused no work. A response
    * that begins late, or is long, is due to the query; a short response that begins and does not end is due to the node.
    */
-  toFailure({ source, name: upstream }: Target): Failure | undefined {
+  toFailure(target: Target): Failure | undefined {
+    const { source, name: upstream } = target
     switch (this.#reason) {
       case 'aborted':
         return refuse('unavailable', {
@@ -116,7 +117,7 @@ export class RequestDeadline implements Waiter {
           ? refuse('unavailable', { source, upstream, cause: 'response incomplete at the deadline' })
           : refuse('timeout', { source, upstream, fault: 'upstream', cause: 'upstream request timeout' })
       case 'unresponsive':
-        return copyReply(refuse('unavailable', { source, upstream, cause: 'upstream unresponsive' }), { unresponsive: true })
+        return unresponsive(target)
       case undefined:
         return undefined
     }
@@ -137,3 +138,7 @@ export class RequestDeadline implements Waiter {
     this.onCancel?.()
   }
 }
+
+/** The node hangs: it has not even answered the liveness probe. */
+export const unresponsive = ({ source, name: upstream }: Target): Failure =>
+  copyReply(refuse('unavailable', { source, upstream, cause: 'upstream unresponsive' }), { unresponsive: true })

@@ -1,11 +1,12 @@
-import type { Target } from '../../plugin/call.ts'
 import { Cancellation } from '../../plugin/call.ts'
+import type { Target } from '../../plugin/call.ts'
 import { isFailure } from '../../plugin/reply.ts'
 import type { ErrorCategory, Failure } from '../../plugin/reply.ts'
 import { singleFlight } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { MethodTable, Services } from '../index.ts'
 import { LatencyTracker } from './latency-tracker.ts'
+import { unresponsive } from './request-deadline.ts'
 import type { RequestOptions } from './request-deadline.ts'
 
 /** A call is silent when its response takes so many times the 95th percentile of its class. A few slow calls, as at a start, do not change that. */
@@ -30,8 +31,8 @@ type ProbeServices = Pick<Services, 'upstreamClient' | 'methods' | 'log'>
  * `upstream` reports what comes in, and probes an upstream that is silent; `failover` decides what becomes of the calls.
  */
 export class UpstreamActivity {
-  /** Called each time a probe shows that the upstream is unresponsive. Without it, the silent requests fail. */
-  onUnresponsive: (() => void) | undefined
+  /** Called each time a probe shows that the upstream is unresponsive, with the failure of its calls. Without it, the silent requests fail. */
+  onUnresponsive: ((failure: Failure) => void) | undefined
   readonly #target: Target
   readonly #cancellation = new Cancellation()
   /** By class of method. */
@@ -104,7 +105,7 @@ export class UpstreamActivity {
   #reportUnresponsive({ log }: ProbeServices): void {
     if (!this.#isUnresponsive) log.warn({ upstream: this.#target.name }, 'upstream unresponsive')
     this.#isUnresponsive = true
-    this.onUnresponsive?.()
+    this.onUnresponsive?.(unresponsive(this.#target))
   }
 }
 

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { LateCalls } from '../../../plugins/failover/node-traffic.ts'
+import { LateCalls } from '../../../plugins/failover/late-calls.ts'
 import { TrafficShare } from '../../../plugins/failover/traffic-share.ts'
 import type { ReducedReason } from '../../../plugins/failover/traffic-share.ts'
 import { refuse } from '../../../src/plugin/reply.ts'

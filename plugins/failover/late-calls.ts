@@ -1,0 +1,161 @@
+import { Cancellation, isFailure, refuse } from '../../src/plugin/plugin.ts'
+import type { Failure, LatencyTracker, Reply, Signal, Target } from '../../src/plugin/plugin.ts'
+
+/** Below so many calls the latency of a node is unknown. */
+const minKnownCount = 100
+const defaultLateAfterMs = 250
+const minLateAfterMs = 20
+/** Where nearly all calls take as long as each other, the 95th percentile alone would be too short. */
+const medianFactor = 3
+
+export const isKnown = ({ callCount }: LatencyTracker): boolean => callCount >= minKnownCount
+
+/** How long a call may take before it is late, and a second node is requested. */
+export const lateAfterMs = (latency: LatencyTracker): number => {
+  const { quantiles } = latency
+  if (quantiles === undefined || !isKnown(latency)) return defaultLateAfterMs
+  return Math.max(quantiles.p95, medianFactor * quantiles.p50, minLateAfterMs)
+}
+
+/** A call hangs when it is late by this factor, and takes so long at least. */
+const hungFactor = 4
+const minHungMs = 500
+
+/** Calls that began before this time hang: they take long, and the node has answered another one as fast as usual since. */
+export const hungSince = (now: number, latency: LatencyTracker): number =>
+  Math.min(now - Math.max(minHungMs, hungFactor * lateAfterMs(latency)), latency.lastUsualAt)
+
+/** A node is failing when so many of the last 32 calls were late: usually 5 % are. */
+const minFailingCount = 5
+
+/** A node is suspect when so many calls in a row were late, and it has answered none of its class for some time. */
+const minSilentCount = 3
+
+/** A node that is well answers some call within so many times the 95th percentile of a class. */
+const silenceFactor = 3
+const minSilentMs = 50
+const maxSilentMs = 500
+
+/** A node is suspect, too, when so many of the last 32 calls were late for `minPartialMs`: only some of its connections hang. */
+const minPartialCount = 12
+const minPartialMs = 500
+
+/** How many of the recent calls of one class to one node were late. */
+export class LateCalls {
+  /** One bit for each of the last 32 calls; 1: late. */
+  #recent = 0
+  /** Since the last answer. */
+  #lateInRow = 0
+  /** When the first of these calls began. */
+  #silentSince = 0
+  #partialSince: number | undefined
+
+  recordAnswer(isLate: boolean): void {
+    this.#lateInRow = 0
+    if (isLate) return
+    this.#recent <<= 1
+    if (countBits(this.#recent) < minPartialCount) this.#partialSince = undefined
+  }
+
+  recordLate(startedAt: number, now: number): void {
+    this.#recent = (this.#recent << 1) | 1
+    if (this.#lateInRow === 0) this.#silentSince = startedAt
+    this.#lateInRow += 1
+    if (countBits(this.#recent) >= minPartialCount) this.#partialSince ??= now
+  }
+
+  /** Forgets the calls until now. */
+  reset(): void {
+    this.#recent = 0
+    this.#lateInRow = 0
+    this.#partialSince = undefined
+  }
+
+  /** More calls are late than usual. */
+  get isFailing(): boolean {
+    return countBits(this.#recent) >= minFailingCount
+  }
+
+  /** Whether these calls make the node suspect, of which `latency` is usual, while another node usually answers within `peerMs`. */
+  isSuspect(now: number, latency: LatencyTracker, peerMs: number): boolean {
+    const { quantiles } = latency
+    if (quantiles === undefined || !isKnown(latency)) return false
+    const silentMs = Math.min(maxSilentMs, Math.max(minSilentMs, silenceFactor * quantiles.p95))
+    return this.isSilent(now, Math.max(silentMs, peerMs)) || (this.isPartlySilent(now) && lateAfterMs(latency) >= peerMs)
+  }
+
+  /** `silentMs`: how long a node that is well may answer no call. */
+  isSilent(now: number, silentMs: number): boolean {
+    return this.#lateInRow >= minSilentCount && now - this.#silentSince >= silentMs
+  }
+
+  /** Many calls are late, though others are answered. */
+  isPartlySilent(now: number): boolean {
+    return this.#partialSince !== undefined && now - this.#partialSince >= minPartialMs
+  }
+}
+
+/** Each step clears the lowest bit that is set. */
+const countBits = (bits: number): number => {
+  let count = 0
+  for (let rest = bits; rest !== 0; rest &= rest - 1) count += 1
+  return count
+}
+
+/** A call that may have somewhere else to go. */
+export interface MovableCall {
+  /** The class of a call that is hedged; undefined for other calls. */
+  readonly hedgedClass: string | undefined
+  /** Whether the call can go to another node, or to the partner, now. */
+  mayMove(): boolean
+}
+
+/** A request to one node, which can be given up before it is answered, so that the call goes to another node. */
+export class NodeAttempt extends Cancellation {
+  readonly #call: MovableCall
+  readonly #startedAt: number
+  readonly #signal: Signal
+  readonly #onAbort = (): void => this.abort()
+  #failure: Failure | undefined
+
+  /** `signal` ends the attempt too. */
+  constructor(signal: Signal, call: MovableCall, startedAt: number) {
+    super()
+    this.#call = call
+    this.#startedAt = startedAt
+    this.#signal = signal
+    if (signal.aborted) this.abort()
+    else signal.addEventListener('abort', this.#onAbort)
+  }
+
+  /** Canceled by the caller, or because another node was faster. */
+  get isCanceled(): boolean {
+    return this.aborted && this.#failure === undefined
+  }
+
+  isOf(call: MovableCall): boolean {
+    return this.#call === call
+  }
+
+  /** A hedged call of the class, which began before that time. */
+  isLate(methodClass: string, lateSince: number): boolean {
+    return this.#call.hedgedClass === methodClass && this.#startedAt <= lateSince
+  }
+
+  /** Gives the attempt up with this failure, if the call can go to another node. */
+  move(failure: Failure): void {
+    if (this.aborted || !this.#call.mayMove()) return
+    this.#failure = failure
+    this.abort()
+  }
+
+  /** The reply to the attempt, which has ended; that of an attempt that was given up is its failure. */
+  end(reply: Reply): Reply {
+    this.#signal.removeEventListener('abort', this.#onAbort)
+    return this.#failure !== undefined && isFailure(reply) ? this.#failure : reply
+  }
+}
+
+/** The node is suspect. */
+export const late = ({ source, name: upstream }: Target): Failure =>
+  refuse('unavailable', { source, upstream, cause: 'upstream response late', retryElsewhere: true })
