@@ -69,8 +69,8 @@ export const bugs: readonly Bug[] = [
   {
     name: 'midnight is read from the wall clock',
     file: 'src/services/ledger/ledger-client.js',
-    original: 'this.#dayBoundary.today(now)',
-    replacement: 'Math.floor(this.clock.now() / 86400000)',
+    original: 'new DayBoundary(log)',
+    replacement: 'Object.assign(new DayBoundary(log), { today: () => Math.floor(clock.now() / 86400000) })',
   },
   {
     name: 'midnight is counted from when the response arrived',
@@ -88,30 +88,30 @@ export const bugs: readonly Bug[] = [
   {
     name: 'a refund after midnight goes to the new day',
     file: 'src/services/ledger/account-ledger.js',
-    original: 'lease !== this.#lease)\n            return false',
+    original: 'lease !== this.#renewal.lease)\n            return false',
     replacement: 'false)\n            return false',
   },
   {
     name: 'a call is refunded twice',
-    file: 'src/services/ledger/lease.js',
+    file: 'src/services/ledger/account-ledger.js',
     original: 'this.#isRefunded = true',
     replacement: 'this.#isRefunded = false',
   },
   {
     name: 'a refund to an idle account stays available',
     file: 'src/services/ledger/account-ledger.js',
-    original: 'lease.available += cost;\n        this.#scheduleTick()',
+    original: 'lease.available += cost;\n        this.#renewal.scheduleTick()',
     replacement: 'lease.available += cost',
   },
   {
     name: 'a process that stops forgets accounts with a request in flight',
-    file: 'src/services/ledger/account-ledger.js',
+    file: 'src/services/ledger/lease-renewal.js',
     original: 'await this.#renewal',
     replacement: 'if (this.#renewal !== undefined) return true',
   },
   {
     name: 'a process that stops considers credits returned that are not',
-    file: 'src/services/ledger/account-ledger.js',
+    file: 'src/services/ledger/lease-renewal.js',
     original: 'return this.#expiredLeases.isEmpty',
     replacement: 'return true',
   },
@@ -129,8 +129,8 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'a response cancels an overdraft that was made while it was in flight',
-    file: 'src/services/ledger/account-ledger.js',
-    original: 'this.#overdraft.recordResponse(this.#lease.overdraft)',
+    file: 'src/services/ledger/lease-renewal.js',
+    original: 'this.#overdraft.recordResponse(this.lease.overdraft)',
     replacement: 'this.#overdraft.recordResponse(0)',
     firstSeed: 180,
   },
@@ -155,9 +155,9 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'the overdraft of an idle account is not reported to the store',
-    file: 'src/services/ledger/account-ledger.js',
-    original: 'this.#requestRenewal();\n        this.#scheduleTick();\n        return true',
-    replacement: 'this.#requestRenewal();\n        return true',
+    file: 'src/services/ledger/lease-renewal.js',
+    original: 'this.request();\n        this.scheduleTick();\n        return true',
+    replacement: 'this.request();\n        return true',
   },
   {
     name: 'credits that were used before an account was evicted can be spent again',

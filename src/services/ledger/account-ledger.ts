@@ -1,55 +1,81 @@
-import type { LeaseResponse } from '../../store/store.ts'
-import type { Timer } from '../clock.ts'
-import { CachedBalance, Lease, LeaseCharge } from './lease.ts'
-import type { ChargeResult, RefundableQuota } from './lease.ts'
-import { LeaseSizing } from './lease-sizing.ts'
-import { ExpiredLeases } from './expired-leases.ts'
-import type { LedgerClient } from './ledger-client.ts'
-import { Overdraft, noGrace } from './store-outage.ts'
-import type { OutageGrace } from './store-outage.ts'
+import type { Account } from '../../plugin/call.ts'
+import type { CreditQuota } from '../../plugin/reply.ts'
+import type { MaybePromise } from '../../util/async.ts'
 import { dayMs } from '../../util/dates.ts'
+import { getOrCreate } from '../../util/memoize.ts'
+import type { Clock } from '../clock.ts'
+import type { DayBoundary } from './day-boundary.ts'
+import type { CachedBalance, Lease } from './lease.ts'
+import { LeaseRenewal } from './lease-renewal.ts'
+import type { LeaseUser } from './lease-renewal.ts'
+import type { LedgerClient } from './ledger-client.ts'
+import { noGrace } from './store-outage.ts'
+import type { OutageGrace } from './store-outage.ts'
 
-/** The credits of one account in one process: the current lease, the calls that wait for credits, and the request for them. */
-export class AccountLedger implements RefundableQuota {
-  readonly #account: string
+/** The accounts whose credits this process has leased, or has asked for. */
+export class AccountLedgers {
   readonly #client: LedgerClient
-  readonly #onIdle: () => void
-  readonly #sizing = new LeaseSizing()
-  /** First come, first charged: a batch is charged in order of position. */
-  readonly #waiting: WaitingCharge[] = []
-  readonly #expiredLeases: ExpiredLeases
-  readonly #balance = new CachedBalance()
-  readonly #overdraft = new Overdraft()
-  #lease: Lease
-  /** Below this the lease is renewed. */
-  #renewBelow = 0
-  #lastChargedAt = -Infinity
-  #renewal: Promise<void> | undefined
-  #timer: Timer | undefined
-  /** Infinity while the timer is not set. */
-  #timerDelayMs = Infinity
+  readonly #byAccount = new Map<string, AccountLedger>()
   #isStopped = false
 
-  constructor(account: string, client: LedgerClient, onIdle: () => void) {
-    this.#account = account
+  constructor(client: LedgerClient) {
     this.#client = client
-    this.#onIdle = onIdle
-    this.#expiredLeases = new ExpiredLeases(account, client)
-    this.#lease = new Lease(client.today(client.clock.monotonic()))
+  }
+
+  readonly charge = ({ id, plan }: Account, cost: number, grace?: OutageGrace): MaybePromise<ChargeResult> =>
+    getOrCreate(this.#byAccount, id, this.#open).charge(plan.dailyCredits, cost, grace)
+
+  get size(): number {
+    return this.#byAccount.size
+  }
+
+  /** Returns all leased credits that are left. Resolves to the number of accounts whose credits could not be returned. */
+  async stop(): Promise<number> {
+    this.#isStopped = true
+    const released = await Promise.all(Array.from(this.#byAccount.values(), ledger => ledger.stop()))
+    return released.filter(isReturned => !isReturned).length
+  }
+
+  readonly #open = (account: string): AccountLedger => {
+    const ledger = new AccountLedger(account, this.#client, () => this.#byAccount.delete(account))
+    // Nobody would return a lease that is taken after stop().
+    if (this.#isStopped) void ledger.stop()
+    return ledger
+  }
+}
+
+/** The credits of one account in one process: charges its lease, and lets calls wait for credits. */
+class AccountLedger implements CreditQuota, LeaseUser {
+  readonly onIdle: () => void
+  /** First come, first charged: a batch is charged in order of position. */
+  readonly waiting: WaitingCharge[] = []
+  lastChargedAt = -Infinity
+  readonly #clock: Clock
+  readonly #dayBoundary: DayBoundary
+  readonly #renewal: LeaseRenewal
+  readonly #balance: CachedBalance
+
+  constructor(account: string, client: LedgerClient, onIdle: () => void) {
+    this.onIdle = onIdle
+    this.#clock = client.clock
+    this.#dayBoundary = client.dayBoundary
+    this.#renewal = new LeaseRenewal(account, client, this)
+    this.#balance = this.#renewal.balance
   }
 
   /** While the lease has credits: without a promise, and creating only the result. 70 ns, most of them for the clock. */
-  charge(limit: number, cost: number, grace: OutageGrace = noGrace): ChargeResult | Promise<ChargeResult> {
+  charge(limit: number, cost: number, grace: OutageGrace = noGrace): MaybePromise<ChargeResult> {
     if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`a cost must be an integer of 0 or more, not ${cost}`)
-    const now = this.#client.clock.monotonic()
-    const isFastPath = this.#waiting.length === 0 && limit === this.limit && this.#lease.day === this.#client.today(now)
-    return isFastPath && this.#lease.available >= cost ? this.#chargeLease(cost, now) : this.#chargeOrWait(limit, { cost, grace }, now)
+    const now = this.#clock.monotonic()
+    const { lease } = this.#renewal
+    const isFastPath = this.waiting.length === 0 && limit === this.limit && lease.day === this.#dayBoundary.today(now)
+    return isFastPath && lease.available >= cost ? this.#chargeLease(cost, now) : this.#chargeOrWait(limit, { cost, grace }, now)
   }
 
   refund(lease: Lease, cost: number): boolean {
-    if (lease !== this.#lease) return false
+    if (lease !== this.#renewal.lease) return false
     lease.available += cost
-    this.#scheduleTick()
+    this.#renewal.scheduleTick()
     return true
   }
 
@@ -58,179 +84,109 @@ export class AccountLedger implements RefundableQuota {
   }
 
   get remaining(): number {
-    return Math.min(Math.max(0, this.#balance.remaining + this.#lease.available), this.limit)
+    return Math.min(Math.max(0, this.#balance.remaining + this.#renewal.lease.available), this.limit)
   }
 
   get resetsInMs(): number {
-    return this.#client.dayEndsInMs(this.#client.clock.monotonic())
+    return this.#dayBoundary.dayEndsInMs(this.#clock.monotonic())
   }
 
-  /** Requests no more credits, and returns those that are left. False: the store was unavailable. */
-  async stop(): Promise<boolean> {
-    this.#isStopped = true
-    // The request in flight still serves the calls that wait.
-    await this.#renewal
-    this.#timer?.cancel()
-    this.#replaceLease(this.#lease.day)
-    for (let attempts = 0; attempts < maxStopAttempts && !this.#expiredLeases.isEmpty; attempts += 1) await this.#expiredLeases.settle()
-    return this.#expiredLeases.isEmpty
+  /** Settles the calls that wait, in order, up to the first that needs another request. */
+  onResponse(): void {
+    const now = this.#clock.monotonic()
+    this.#renewal.checkDay(now)
+    for (let first = this.waiting[0]; first !== undefined; first = this.waiting[0]) {
+      const result = this.#tryCharge(first, now)
+      if (result === undefined) return this.#renewal.request()
+      this.waiting.shift()
+      first.resolve(result)
+    }
+  }
+
+  stop(): Promise<boolean> {
+    return this.#renewal.stop()
   }
 
   #chargeLease(cost: number, now: number): ChargeResult {
-    const lease = this.#lease
+    const { lease } = this.#renewal
     lease.available -= cost
-    this.#lastChargedAt = now
-    if (lease.available < this.#renewBelow && !this.#balance.isBackingOff(now)) this.#requestRenewal()
+    this.lastChargedAt = now
+    if (lease.available < lease.renewBelow && !this.#balance.isBackingOff(now)) this.#renewal.request()
     return new LeaseCharge(this, lease, cost)
   }
 
-  #chargeOrWait(limit: number, request: ChargeRequest, now: number): ChargeResult | Promise<ChargeResult> {
+  #chargeOrWait(limit: number, request: ChargeRequest, now: number): MaybePromise<ChargeResult> {
     if (limit !== this.limit) this.#balance.changeLimit(limit)
-    this.#checkDay(now)
-    const result = this.#waiting.length === 0 ? this.#tryCharge(request, now) : undefined
+    this.#renewal.checkDay(now)
+    const result = this.waiting.length === 0 ? this.#tryCharge(request, now) : undefined
     if (result !== undefined) return result
-    this.#sizing.recordWaitingCall(request.cost)
     return new Promise(resolve => {
-      this.#waiting.push({ ...request, resolve })
-      this.#requestRenewal()
+      this.waiting.push({ ...request, resolve })
+      this.#renewal.requestFor(request.cost)
     })
   }
 
   /** Undefined: the store must be asked. */
   #tryCharge({ cost, grace }: ChargeRequest, now: number): ChargeResult | undefined {
-    if (this.#lease.available >= cost) return this.#chargeLease(cost, now)
-    if (this.#balance.isKnownInsufficient(cost - this.#lease.available, now)) return this.#exhausted()
-    if (this.#balance.isStoreUnavailable && this.#overdraw(cost, grace, now)) return this.#chargeLease(cost, now)
-    return this.#isStopped || this.#balance.isBackingOff(now) ? storeUnavailable : undefined
-  }
-
-  /** Adds the missing credits to the lease, within the grace. No call waits for a store that may hang. */
-  #overdraw(cost: number, grace: OutageGrace, now: number): boolean {
-    const missing = cost - this.#lease.available
-    // Before the first response the day that would be charged is unknown.
-    if (this.#isStopped || this.#lease.day < 0) return false
-    if (!this.#overdraft.reserve(missing, grace, this.#client.outageMs(now))) return false
-    this.#lease.overdraw(missing)
-    if (!this.#balance.isBackingOff(now)) this.#requestRenewal()
-    this.#scheduleTick()
-    return true
+    const missing = cost - this.#renewal.lease.available
+    if (missing <= 0) return this.#chargeLease(cost, now)
+    if (this.#balance.isKnownInsufficient(missing, now)) return this.#exhausted()
+    if (this.#balance.isStoreUnavailable && this.#renewal.overdraw(missing, grace, now)) return this.#chargeLease(cost, now)
+    return this.#renewal.isStopped || this.#balance.isBackingOff(now) ? storeUnavailable : undefined
   }
 
   #exhausted(): ChargeResult {
-    const resetAt = (this.#lease.day + 1) * dayMs
+    const { lease } = this.#renewal
     const { limit, remaining } = this.#balance
-    return { kind: 'exhausted', limit, used: limit - remaining - this.#lease.available, resetAt, quota: this }
-  }
-
-  #requestRenewal(): void {
-    if (!this.#isStopped) this.#renewal ??= this.#renew()
-  }
-
-  /** Brings the lease to its target size, up or down, and reports its use. */
-  async #renew(): Promise<void> {
-    // The calls of a batch that follow in this turn share the request.
-    await null
-    const lease = this.#lease
-    const now = this.#client.clock.monotonic()
-    const target = this.#targetSize(now)
-    lease.release(Math.max(0, lease.available - target))
-    const minCredits = Math.max(0, (this.#waiting[0]?.cost ?? 0) - lease.available)
-    const desiredCredits = target - lease.available
-    const { limit } = this
-    const response = await this.#client.requestLease(this.#account, lease, { minCredits, desiredCredits, limit })
-    this.#renewal = undefined
-    this.#recordResponse(lease, response, limit)
-    this.#scheduleTick()
-    this.#resolveWaiting()
-    if (response !== undefined && this.#lease.overdraft > 0) this.#requestRenewal()
-  }
-
-  #targetSize(now: number): number {
-    this.#sizing.sampleUse(this.#lease.usedSinceCreated, now)
-    if (this.#waiting.length === 0 && now - this.#lastChargedAt >= idleTimeoutMs) {
-      this.#sizing.resetRate()
-      return 0
-    }
-    const waiting = this.#waiting.reduce((sum, { cost }) => sum + cost, 0)
-    return this.#sizing.targetSize(this.limit, this.#client.horizonMs, waiting)
-  }
-
-  #recordResponse(lease: Lease, response: LeaseResponse | undefined, limit: number): void {
-    const now = this.#client.clock.monotonic()
-    this.#balance.recordAvailability(response !== undefined, now)
-    if (response === undefined) return
-    this.#overdraft.recordResponse(this.#lease.overdraft)
-    // The day or the plan may have changed meanwhile.
-    if (lease !== this.#lease || limit !== this.limit) return
-    this.#renewBelow = Math.floor(lease.available / 2)
-    this.#balance.update(response.remaining, now)
-  }
-
-  /** Settles the calls that wait, in order, up to the first that needs another request. */
-  #resolveWaiting(): void {
-    const now = this.#client.clock.monotonic()
-    this.#checkDay(now)
-    for (let first = this.#waiting[0]; first !== undefined; first = this.#waiting[0]) {
-      const result = this.#tryCharge(first, now)
-      if (result === undefined) return this.#requestRenewal()
-      this.#waiting.shift()
-      first.resolve(result)
-    }
-  }
-
-  /** A lease expires at midnight: its credits are not valid on the next day. */
-  #checkDay(now: number): void {
-    const today = this.#client.today(now)
-    if (today === this.#lease.day) return
-    this.#replaceLease(today)
-    void this.#expiredLeases.settle()
-  }
-
-  #replaceLease(today: number): void {
-    this.#expiredLeases.add(this.#lease)
-    this.#lease = new Lease(today)
-    this.#renewBelow = 0
-    this.#balance.startDay()
-  }
-
-  /** Schedules #tick(), unless it is due sooner. */
-  #scheduleTick(): void {
-    const delayMs = this.#isSettled ? evictAfterMs : reportIntervalMs
-    if (this.#isStopped || this.#timerDelayMs <= delayMs) return
-    this.#timer?.cancel()
-    this.#timerDelayMs = delayMs
-    this.#timer = this.#client.clock.after(delayMs, () => this.#tick())
-  }
-
-  get #isSettled(): boolean {
-    return this.#lease.isSettled && this.#expiredLeases.isEmpty
-  }
-
-  #tick(): void {
-    this.#timerDelayMs = Infinity
-    const now = this.#client.clock.monotonic()
-    this.#checkDay(now)
-    if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
-    const idleMs = now - this.#lastChargedAt
-    // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
-    if (this.#isSettled && this.#waiting.length === 0 && idleMs >= evictAfterMs) {
-      this.#isStopped = true
-      this.#onIdle()
-    }
-    if (idleMs >= idleTimeoutMs ? !this.#lease.isSettled : this.#lease.hasUnreportedUse) this.#requestRenewal()
-    this.#scheduleTick()
+    return { kind: 'exhausted', limit, used: limit - remaining - lease.available, resetAt: (lease.day + 1) * dayMs, quota: this }
   }
 }
 
-/** The credits of an idle account are returned to the store after this time. */
-const idleTimeoutMs = 2_000
-const reportIntervalMs = 1_000
-/** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
-const evictAfterMs = 600_000
-/** A lost message must not cost credits. */
-const maxStopAttempts = 3
+/** The result of a charge. `storeUnavailable`: the leased credits are used up, and the store could not be asked for more. */
+export type ChargeResult =
+  | {
+      readonly kind: 'charged'
+      /** The day that was charged, in days since 1970, UTC. */
+      readonly day: number
+      readonly quota: CreditQuota
+      /** Returns the credits. False when they stay used: their day is over, or they were refunded before. */
+      refund(): boolean
+    }
+  | {
+      readonly kind: 'exhausted'
+      /** The day's credits, and how many of them are used or leased to other processes. */
+      readonly limit: number
+      readonly used: number
+      /** Milliseconds since 1970: the next midnight UTC. */
+      readonly resetAt: number
+      readonly quota: CreditQuota
+    }
+  | { readonly kind: 'storeUnavailable' }
 
 const storeUnavailable: ChargeResult = { kind: 'storeUnavailable' }
+
+/** A charge to a lease. */
+class LeaseCharge implements Extract<ChargeResult, { kind: 'charged' }> {
+  readonly kind = 'charged'
+  readonly day: number
+  readonly quota: AccountLedger
+  readonly #lease: Lease
+  readonly #cost: number
+  #isRefunded = false
+
+  constructor(quota: AccountLedger, lease: Lease, cost: number) {
+    this.day = lease.day
+    this.quota = quota
+    this.#lease = lease
+    this.#cost = cost
+  }
+
+  refund(): boolean {
+    if (this.#isRefunded) return false
+    this.#isRefunded = true
+    return this.quota.refund(this.#lease, this.#cost)
+  }
+}
 
 interface ChargeRequest {
   readonly cost: number

@@ -2,15 +2,14 @@ import { randomBytes } from 'node:crypto'
 import type { Account } from '../../plugin/call.ts'
 import type { LedgerStore } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
-import { getOrCreate } from '../../util/memoize.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import { AccountLedger } from './account-ledger.ts'
+import { AccountLedgers } from './account-ledger.ts'
+import type { ChargeResult } from './account-ledger.ts'
 import { LedgerClient } from './ledger-client.ts'
 import type { LedgerClientOptions } from './ledger-client.ts'
-import type { ChargeResult } from './lease.ts'
 import type { OutageGrace } from './store-outage.ts'
 
-export type { ChargeResult } from './lease.ts'
+export type { ChargeResult } from './account-ledger.ts'
 export type { OutageGrace } from './store-outage.ts'
 
 /** Daily balances. At every moment, over all processes: served <= leased <= limit, except for overdrafts. */
@@ -41,18 +40,11 @@ export const openLedger = (
 ): LedgerService => {
   const { log } = options
   const client = new LedgerClient(store, clock, newProcessName(), options)
-  const accountLedgers = new Map<string, AccountLedger>()
+  const accountLedgers = new AccountLedgers(client)
   let stopped: Promise<void> | undefined
 
-  const createAccountLedger = (account: string): AccountLedger => {
-    const accountLedger = new AccountLedger(account, client, () => accountLedgers.delete(account))
-    // Nobody would return a lease that is taken after stop().
-    if (stopped !== undefined) void accountLedger.stop()
-    return accountLedger
-  }
   const stop = async (): Promise<void> => {
-    const released = await Promise.all(Array.from(accountLedgers.values(), accountLedger => accountLedger.stop()))
-    const unreturned = released.filter(isReturned => !isReturned).length
+    const unreturned = await accountLedgers.stop()
     if (unreturned > 0) log.warn({ accounts: unreturned }, unreturnedCredits)
     await client.stop()
   }
@@ -60,8 +52,7 @@ export const openLedger = (
     get leaseCount() {
       return accountLedgers.size
     },
-    charge: (account, cost, grace) =>
-      getOrCreate(accountLedgers, account.id, createAccountLedger).charge(account.plan.dailyCredits, cost, grace),
+    charge: accountLedgers.charge,
     start: () => client.start(),
     stop: () => (stopped ??= stop()),
   }

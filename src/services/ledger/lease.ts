@@ -1,4 +1,3 @@
-import type { CreditQuota } from '../../plugin/reply.ts'
 import type { LeaseCounters } from '../../store/lease-accounting.ts'
 
 /** The credits of one account's day that this process has leased. Granted = returned + used + available, always. */
@@ -6,6 +5,8 @@ export class Lease {
   readonly day: number
   /** Credits that can be spent without the store. A charge changes nothing else. */
   available = 0
+  /** With fewer available credits the lease is renewed. */
+  renewBelow = 0
   #granted = 0
   #returned = 0
   /** Until the store's first response nothing is known: the process may have had an earlier lease of the day, before a restart. */
@@ -81,84 +82,16 @@ export class Lease {
   }
 }
 
-/** The result of a charge. `storeUnavailable`: the leased credits are used up, and the store could not be asked for more. */
-export type ChargeResult =
-  | {
-      readonly kind: 'charged'
-      /** The day that was charged, in days since 1970, UTC. */
-      readonly day: number
-      readonly quota: CreditQuota
-      /** Returns the credits. False when they stay used: their day is over, or they were refunded before. */
-      refund(): boolean
-    }
-  | {
-      readonly kind: 'exhausted'
-      /** The day's credits, and how many of them are used or leased to other processes. */
-      readonly limit: number
-      readonly used: number
-      /** Milliseconds since 1970: the next midnight UTC. */
-      readonly resetAt: number
-      readonly quota: CreditQuota
-    }
-  | { readonly kind: 'storeUnavailable' }
-
-/** The source of charged credits. */
-export interface RefundableQuota extends CreditQuota {
-  /** False when the lease is not in use any more. */
-  refund(lease: Lease, cost: number): boolean
-}
-
-/** A charge to a lease. */
-export class LeaseCharge implements Extract<ChargeResult, { kind: 'charged' }> {
-  readonly kind = 'charged'
-  readonly #source: RefundableQuota
-  readonly #lease: Lease
-  readonly #cost: number
-  #isRefunded = false
-
-  constructor(source: RefundableQuota, lease: Lease, cost: number) {
-    this.#source = source
-    this.#lease = lease
-    this.#cost = cost
-  }
-
-  get day(): number {
-    return this.#lease.day
-  }
-
-  get quota(): CreditQuota {
-    return this.#source
-  }
-
-  refund(): boolean {
-    if (this.#isRefunded) return false
-    this.#isRefunded = true
-    return this.#source.refund(this.#lease, this.#cost)
-  }
-}
-
 /** The store's last response about an account's day, or that there was none. Either is valid until the store may be asked again. */
 export class CachedBalance {
-  #limit = 0
-  #remaining = 0
-  #validUntil = -Infinity
-  #isStoreUnavailable = false
-  #retryAt = -Infinity
-
   /** Credits of the day. */
-  get limit(): number {
-    return this.#limit
-  }
-
+  limit = 0
   /** Credits that no process has leased. */
-  get remaining(): number {
-    return this.#remaining
-  }
-
+  remaining = 0
   /** The last request failed. */
-  get isStoreUnavailable(): boolean {
-    return this.#isStoreUnavailable
-  }
+  isStoreUnavailable = false
+  #validUntil = -Infinity
+  #retryAt = -Infinity
 
   /** The last request failed so recently that the store must not be asked again yet. */
   isBackingOff(now: number): boolean {
@@ -167,29 +100,29 @@ export class CachedBalance {
 
   /** The store has fewer credits than these, as far as is known. */
   isKnownInsufficient(credits: number, now: number): boolean {
-    return now < this.#validUntil && credits > this.#remaining
+    return now < this.#validUntil && credits > this.remaining
   }
 
   recordAvailability(isAvailable: boolean, now: number): void {
-    this.#isStoreUnavailable = !isAvailable
+    this.isStoreUnavailable = !isAvailable
     if (!isAvailable) this.#retryAt = now + retryDelayMs
   }
 
   /** A response about the current day and limit. */
   update(remaining: number, now: number): void {
-    this.#remaining = remaining
+    this.remaining = remaining
     this.#validUntil = now + retryDelayMs
   }
 
   /** The plan has another limit. */
   changeLimit(limit: number): void {
-    this.#remaining += limit - this.#limit
-    this.#limit = limit
+    this.remaining += limit - this.limit
+    this.limit = limit
     this.#validUntil = -Infinity
   }
 
   startDay(): void {
-    this.#remaining = this.#limit
+    this.remaining = this.limit
     this.#validUntil = -Infinity
   }
 }

@@ -27,11 +27,11 @@ export interface LedgerClientOptions {
 export class LedgerClient {
   readonly clock: Clock
   readonly horizonMs: number
+  readonly dayBoundary: DayBoundary
   readonly #store: LedgerStore
   readonly #process: string
   readonly #log: Log
   readonly #onOutage: NonNullable<LedgerClientOptions['onOutage']>
-  readonly #dayBoundary: DayBoundary
   /** Thousands of accounts that ask at once must not look like an outage of a store that answers each in turn. */
   readonly #semaphore = createSemaphore(maxConcurrentRequests)
   #seq = 0
@@ -52,7 +52,7 @@ export class LedgerClient {
     this.#process = process
     this.#log = log
     this.#onOutage = onOutage
-    this.#dayBoundary = new DayBoundary(log)
+    this.dayBoundary = new DayBoundary(log)
   }
 
   /** Resolves when the store has counted this process, or is unavailable. */
@@ -69,14 +69,6 @@ export class LedgerClient {
       () => this.#store.deregister(this.#process),
       () => {},
     )
-  }
-
-  today(now: number): number {
-    return this.#dayBoundary.today(now)
-  }
-
-  dayEndsInMs(now: number): number {
-    return this.#dayBoundary.dayEndsInMs(now)
   }
 
   /** Milliseconds since the store became unavailable; undefined while it is available. */
@@ -127,7 +119,7 @@ export class LedgerClient {
   #callForDay<T extends StoreDay>(request: () => Promise<T>, onResponse: (response: T) => void): Promise<T | undefined> {
     const sentAt = this.clock.monotonic()
     return this.#callStore(request, response => {
-      this.#dayBoundary.update(sentAt, response)
+      this.dayBoundary.update(sentAt, response)
       onResponse(response)
     })
   }

@@ -1,0 +1,169 @@
+import type { LeaseResponse } from '../../store/store.ts'
+import type { Timer } from '../clock.ts'
+import { CachedBalance, Lease } from './lease.ts'
+import { LeaseSizing } from './lease-sizing.ts'
+import { ExpiredLeases } from './expired-leases.ts'
+import type { LedgerClient } from './ledger-client.ts'
+import { Overdraft } from './store-outage.ts'
+import type { OutageGrace } from './store-outage.ts'
+
+/** The charges to a lease. */
+export interface LeaseUser {
+  /** On the monotonic clock. */
+  readonly lastChargedAt: number
+  /** The calls that wait for credits, in their order. */
+  readonly waiting: readonly { readonly cost: number }[]
+  /** The store has responded to a request, or is unavailable. */
+  onResponse(): void
+  /** Nothing is leased, and nothing was charged for long. */
+  onIdle(): void
+}
+
+/** Keeps the lease of one account at the size that its calls need: requests and returns credits, and reports their use. */
+export class LeaseRenewal {
+  readonly balance = new CachedBalance()
+  /** Of the current day; replaced by checkDay(). */
+  lease: Lease
+  isStopped = false
+  readonly #account: string
+  readonly #client: LedgerClient
+  readonly #user: LeaseUser
+  readonly #sizing = new LeaseSizing()
+  readonly #expiredLeases: ExpiredLeases
+  readonly #overdraft = new Overdraft()
+  #renewal: Promise<void> | undefined
+  #timer: Timer | undefined
+  /** Infinity while the timer is not set. */
+  #timerDelayMs = Infinity
+
+  constructor(account: string, client: LedgerClient, user: LeaseUser) {
+    this.#account = account
+    this.#client = client
+    this.#user = user
+    this.#expiredLeases = new ExpiredLeases(account, client)
+    this.lease = new Lease(client.dayBoundary.today(client.clock.monotonic()))
+  }
+
+  /** Requests credits, unless a request is in flight: its response is followed by another request where it brings too few. */
+  request(): void {
+    if (!this.isStopped) this.#renewal ??= this.#renew()
+  }
+
+  /** request() for a call that waits. */
+  requestFor(cost: number): void {
+    this.#sizing.recordWaitingCall(cost)
+    this.request()
+  }
+
+  /** Adds the missing credits to the lease, within the grace. No call waits for a store that may hang. */
+  overdraw(missing: number, grace: OutageGrace, now: number): boolean {
+    // Before the first response the day that would be charged is unknown.
+    if (this.isStopped || this.lease.day < 0) return false
+    if (!this.#overdraft.reserve(missing, grace, this.#client.outageMs(now))) return false
+    this.lease.overdraw(missing)
+    if (!this.balance.isBackingOff(now)) this.request()
+    this.scheduleTick()
+    return true
+  }
+
+  /** A lease expires at midnight: its credits are not valid on the next day. */
+  checkDay(now: number): void {
+    const today = this.#client.dayBoundary.today(now)
+    if (today === this.lease.day) return
+    this.#replaceLease(today)
+    void this.#expiredLeases.settle()
+  }
+
+  /** Schedules #tick(), unless it is due sooner. */
+  scheduleTick(): void {
+    const delayMs = this.#isSettled ? evictAfterMs : reportIntervalMs
+    if (this.isStopped || this.#timerDelayMs <= delayMs) return
+    this.#timer?.cancel()
+    this.#timerDelayMs = delayMs
+    this.#timer = this.#client.clock.after(delayMs, () => this.#tick())
+  }
+
+  /** Requests no more credits, and returns those that are left. False: the store was unavailable. */
+  async stop(): Promise<boolean> {
+    this.isStopped = true
+    // The request in flight still serves the calls that wait.
+    await this.#renewal
+    this.#timer?.cancel()
+    this.#replaceLease(this.lease.day)
+    for (let attempts = 0; attempts < maxStopAttempts && !this.#expiredLeases.isEmpty; attempts += 1) await this.#expiredLeases.settle()
+    return this.#expiredLeases.isEmpty
+  }
+
+  /** Brings the lease to its target size, up or down, and reports its use. */
+  async #renew(): Promise<void> {
+    // The calls of a batch that follow in this turn share the request.
+    await null
+    const { lease } = this
+    const target = this.#targetSize(this.#client.clock.monotonic())
+    lease.release(Math.max(0, lease.available - target))
+    const minCredits = Math.max(0, (this.#user.waiting[0]?.cost ?? 0) - lease.available)
+    const desiredCredits = target - lease.available
+    const { limit } = this.balance
+    const response = await this.#client.requestLease(this.#account, lease, { minCredits, desiredCredits, limit })
+    this.#renewal = undefined
+    this.#recordResponse(lease, response, limit)
+    this.scheduleTick()
+    this.#user.onResponse()
+    if (response !== undefined && this.lease.overdraft > 0) this.request()
+  }
+
+  #targetSize(now: number): number {
+    this.#sizing.sampleUse(this.lease.usedSinceCreated, now)
+    const { waiting, lastChargedAt } = this.#user
+    if (waiting.length === 0 && now - lastChargedAt >= idleTimeoutMs) {
+      this.#sizing.resetRate()
+      return 0
+    }
+    const waitingCost = waiting.reduce((sum, { cost }) => sum + cost, 0)
+    return this.#sizing.targetSize(this.balance.limit, this.#client.horizonMs, waitingCost)
+  }
+
+  #recordResponse(lease: Lease, response: LeaseResponse | undefined, limit: number): void {
+    const now = this.#client.clock.monotonic()
+    this.balance.recordAvailability(response !== undefined, now)
+    if (response === undefined) return
+    this.#overdraft.recordResponse(this.lease.overdraft)
+    // The day or the plan may have changed meanwhile.
+    if (lease !== this.lease || limit !== this.balance.limit) return
+    lease.renewBelow = Math.floor(lease.available / 2)
+    this.balance.update(response.remaining, now)
+  }
+
+  #replaceLease(today: number): void {
+    this.#expiredLeases.add(this.lease)
+    this.lease = new Lease(today)
+    this.balance.startDay()
+  }
+
+  get #isSettled(): boolean {
+    return this.lease.isSettled && this.#expiredLeases.isEmpty
+  }
+
+  #tick(): void {
+    this.#timerDelayMs = Infinity
+    const now = this.#client.clock.monotonic()
+    this.checkDay(now)
+    if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
+    const idleMs = now - this.#user.lastChargedAt
+    // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
+    if (this.#isSettled && this.#user.waiting.length === 0 && idleMs >= evictAfterMs) {
+      this.isStopped = true
+      this.#user.onIdle()
+    }
+    if (idleMs >= idleTimeoutMs ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()
+    this.scheduleTick()
+  }
+}
+
+/** The credits of an idle account are returned to the store after this time. */
+const idleTimeoutMs = 2_000
+const reportIntervalMs = 1_000
+/** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
+const evictAfterMs = 600_000
+/** A lost message must not cost credits. */
+const maxStopAttempts = 3
