@@ -11,10 +11,9 @@ import { AdminToken, requireToken } from './admin-token.ts'
 import { createClientAddressReader } from './client-address.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
-import { parseJsonBody } from './json-body.ts'
 import { networkStatusOf, storeStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
-import { closeOnUnreadBody } from './request-body.ts'
+import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
 import { parseHost } from './rpc-request.ts'
 
 /** What a reload has come to. */

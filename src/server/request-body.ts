@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type Koa from 'koa'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
@@ -26,7 +27,7 @@ export const readBody = (
   if (refusal !== undefined) return Promise.resolve(refusal)
   if (headers.expect !== undefined && continuePattern.test(headers.expect) && req.httpVersionMinor > 0) res.writeContinue()
   return new Promise(resolve => {
-    const body = new BodyReader(services, req, memory)
+    const body = new BodyReader(services, req.socket, memory)
     req.on('data', (chunk: Buffer) => {
       const failure = body.read(chunk)
       if (failure !== undefined) resolve(failure)
@@ -58,7 +59,7 @@ const chunksTooShort = refuse('malformed', { message: 'the body comes in too man
 
 /** Chunks, and bytes, that take as long to read as a call takes to handle. */
 const chunksPerUnit = 64
-const bytesPerUnit = 65_536
+const readBytesPerUnit = 65_536
 
 const continuePattern = /\b100-continue\b/i
 
@@ -70,92 +71,82 @@ const minCapacityBytes = 1_024
 const noBytes: Buffer = Buffer.alloc(0)
 
 /**
- * The bytes of a body. A body in one chunk is not copied. Further chunks are copied into one buffer, which doubles: a chunk
- * of one byte would take 36 times its size by itself, and many chunks would keep the garbage collector busy.
+ * Reads a body in its turn: after each unit of work, the caller waits while its account has used its share of the time. A body in one chunk is
+ * not copied. Further chunks are copied into one buffer, which doubles: a chunk of one byte would take 36 times its size by itself, and many
+ * chunks would keep the garbage collector busy.
  */
-class BodyBuffer {
+class BodyReader {
+  readonly #services: BodyServices
+  readonly #socket: Socket
   readonly #memory: CallerMemory
   #buffer = noBytes
-  hasFailed = false
-  byteLength = 0
+  #byteLength = 0
+  #chunkCount = 0
+  /** Parts of a unit since the last turn. */
+  #unpaidUnits = 0
+  #hasFailed = false
 
-  constructor(memory: CallerMemory) {
+  constructor(services: BodyServices, socket: Socket, memory: CallerMemory) {
+    this.#services = services
+    this.#socket = socket
     this.#memory = memory
   }
 
   get bytes(): Buffer {
-    return this.#buffer.length === this.byteLength ? this.#buffer : this.#buffer.subarray(0, this.byteLength)
+    return this.#buffer.length === this.#byteLength ? this.#buffer : this.#buffer.subarray(0, this.#byteLength)
+  }
+
+  /** A failure ends the body: its bytes are dropped, and those of further chunks. */
+  read(chunk: Buffer): Failure | undefined {
+    if (this.#hasFailed) return undefined
+    const maxBytes = this.#services.limits.body
+    this.#chunkCount += 1
+    if (this.#byteLength + chunk.length > maxBytes) return this.#fail(bodyTooLarge(maxBytes))
+    if (!this.#append(chunk, maxBytes)) return this.#fail(overloaded())
+    if (this.#chunkCount > maxShortChunks && this.#byteLength < this.#chunkCount * minChunkBytes) {
+      callerConnectionOf(this.#socket).stop()
+      return this.#fail(chunksTooShort)
+    }
+    this.#unpaidUnits += 1 / chunksPerUnit + chunk.length / readBytesPerUnit
+    if (this.#unpaidUnits >= 1) this.#takeTurn()
+    return undefined
   }
 
   /** False when the memory budget has no room for it. */
-  push(chunk: Buffer, maxBytes: number): boolean {
-    if (this.byteLength === 0) {
+  #append(chunk: Buffer, maxBytes: number): boolean {
+    if (this.#byteLength === 0) {
       if (!this.#memory.reserve(chunk.length)) return false
       this.#buffer = chunk
     } else {
-      const neededBytes = this.byteLength + chunk.length
+      const neededBytes = this.#byteLength + chunk.length
       if (neededBytes > this.#buffer.length && !this.#grow(neededBytes, maxBytes)) return false
-      chunk.copy(this.#buffer, this.byteLength)
+      chunk.copy(this.#buffer, this.#byteLength)
     }
-    this.byteLength += chunk.length
+    this.#byteLength += chunk.length
     return true
-  }
-
-  /** Drops the bytes; no chunk may follow. */
-  fail(failure: Failure): Failure {
-    this.#memory.release(this.#buffer.length)
-    this.hasFailed = true
-    this.#buffer = noBytes
-    return failure
   }
 
   #grow(neededBytes: number, maxBytes: number): boolean {
     const capacity = Math.min(maxBytes, Math.max(neededBytes, 2 * this.#buffer.length, minCapacityBytes))
     if (!this.#memory.reserve(capacity - this.#buffer.length)) return false
     const grown = Buffer.allocUnsafeSlow(capacity)
-    this.#buffer.copy(grown, 0, 0, this.byteLength)
+    this.#buffer.copy(grown, 0, 0, this.#byteLength)
     this.#buffer = grown
     return true
   }
-}
 
-/** Reads a body in its turn: after each unit of work, the caller waits while its account has used its share of the time. */
-class BodyReader extends BodyBuffer {
-  readonly #services: BodyServices
-  readonly #req: IncomingMessage
-  readonly #memory: CallerMemory
-  #chunkCount = 0
-  /** Parts of a unit since the last turn. */
-  #unpaidUnits = 0
-
-  constructor(services: BodyServices, req: IncomingMessage, memory: CallerMemory) {
-    super(memory)
-    this.#services = services
-    this.#req = req
-    this.#memory = memory
-  }
-
-  /** A failure ends the body. */
-  read(chunk: Buffer): Failure | undefined {
-    const maxBytes = this.#services.limits.body
-    if (this.hasFailed) return undefined
-    this.#chunkCount += 1
-    if (this.byteLength + chunk.length > maxBytes) return this.fail(bodyTooLarge(maxBytes))
-    if (!this.push(chunk, maxBytes)) return this.fail(overloaded())
-    if (this.#chunkCount > maxShortChunks && this.byteLength < this.#chunkCount * minChunkBytes) {
-      callerConnectionOf(this.#req.socket).stop()
-      return this.fail(chunksTooShort)
-    }
-    this.#unpaidUnits += 1 / chunksPerUnit + chunk.length / bytesPerUnit
-    if (this.#unpaidUnits >= 1) this.#takeTurn()
-    return undefined
+  #fail(failure: Failure): Failure {
+    this.#memory.release(this.#buffer.length)
+    this.#hasFailed = true
+    this.#buffer = noBytes
+    return failure
   }
 
   #takeTurn(): void {
     const turn = this.#services.scheduler.enter(this.#memory.owner, Math.floor(this.#unpaidUnits))
     this.#unpaidUnits = 0
     // Not the request: Node would collect the chunks that have been read already, and a chunk of a byte takes a hundred.
-    if (turn !== undefined) callerConnectionOf(this.#req.socket).pauseUntil(turn)
+    if (turn !== undefined) callerConnectionOf(this.#socket).pauseUntil(turn)
   }
 }
 
@@ -203,4 +194,14 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
     // The end of the body was among what had been read when the connection stopped.
     if (callerConnectionOf(req.socket).isStopped) req.socket.destroySoon()
   })
+}
+
+/** Reads the JSON bodies of the admin listener and the dashboard. koa-bodyparser takes 40 ms of CPU to load, which is spent with the first request that may have a body. */
+export const parseJsonBody = (maxSize: string): Koa.Middleware => {
+  let parser: Promise<Koa.Middleware> | undefined
+  return async (ctx, next) => {
+    if (ctx.method === 'GET' || ctx.method === 'HEAD') return next()
+    parser ??= import('koa-bodyparser').then(({ default: bodyParser }) => bodyParser({ enableTypes: ['json'], jsonLimit: maxSize }))
+    return (await parser)(ctx, next)
+  }
 }

@@ -8,8 +8,8 @@ import type { Timer } from '../services/clock.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
 import type { Frame } from './ws-frames.ts'
-import { WsResponseMemory } from './ws-response-memory.ts'
-import type { WsResponseMemoryOptions } from './ws-response-memory.ts'
+import { WsResponseMemory } from './ws-memory.ts'
+import type { WsResponseMemoryOptions } from './ws-memory.ts'
 
 /** A response up to this length is one frame, written as one text. */
 const maxSingleFrameBytes = 16_384

@@ -11,7 +11,7 @@ const maxRefusalsPerTurn = 1_024
 const controlFramesPerUnit = 32
 
 /** Bytes that take as long to read and to unmask as a call takes to handle: messages take 200 ms of CPU time when 128 MiB of them have arrived. */
-const bytesPerUnit = 65_536
+const readBytesPerUnit = 65_536
 
 interface WsTurnsOptions extends Pick<RpcServices, 'scheduler'> {
   readonly memory: CallerMemory
@@ -58,9 +58,9 @@ export class WsTurns {
   /** Bytes have arrived, of messages that are complete or not. */
   recordBytes(byteLength: number): void {
     this.#arrivedBytes += byteLength
-    if (this.#arrivedBytes < bytesPerUnit) return
-    const units = Math.floor(this.#arrivedBytes / bytesPerUnit)
-    this.#arrivedBytes -= units * bytesPerUnit
+    if (this.#arrivedBytes < readBytesPerUnit) return
+    const units = Math.floor(this.#arrivedBytes / readBytesPerUnit)
+    this.#arrivedBytes -= units * readBytesPerUnit
     void this.enter(units)
   }
 

@@ -2,6 +2,52 @@ import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import type { RpcServices } from './rpc-services.ts'
+import { IncompleteFrames } from './ws-frames.ts'
+
+/** Up to here what has arrived of a message is not reserved: most messages are short, and arrive whole. */
+const minReservedBytes = 4_096
+
+/**
+ * Reserves what `ws` holds of a message that is not complete: it collects the frames of a message, and reports the message only when it is
+ * complete.
+ */
+export class ArrivingMessage {
+  readonly #memory: CallerMemory
+  readonly #frames = new IncompleteFrames()
+  #reservedBytes = 0
+
+  constructor(memory: CallerMemory) {
+    this.#memory = memory
+  }
+
+  /** A chunk has arrived, which ws has not read yet. False when it does not fit the memory budget. */
+  push(chunk: Uint8Array): boolean {
+    const unreadBytes = this.#frames.heldBytes + chunk.length
+    this.#frames.read(chunk)
+    const neededBytes = Math.max(unreadBytes, this.#frames.heldBytes)
+    const missingBytes = neededBytes - this.#reservedBytes
+    if (neededBytes <= minReservedBytes || missingBytes <= 0) return true
+    if (!this.#memory.reserve(missingBytes)) return false
+    this.#reservedBytes += missingBytes
+    return true
+  }
+
+  /** ws has reported a message, a ping or a pong of the latest chunk: what is complete is not held as a part any more. */
+  release(): void {
+    const { heldBytes } = this.#frames
+    if (this.#reservedBytes > heldBytes) this.#releaseDownTo(heldBytes <= minReservedBytes ? 0 : heldBytes)
+  }
+
+  /** The connection is closed. */
+  releaseAll(): void {
+    this.#releaseDownTo(0)
+  }
+
+  #releaseDownTo(bytes: number): void {
+    this.#memory.release(this.#reservedBytes - bytes)
+    this.#reservedBytes = bytes
+  }
+}
 
 export interface WsResponseMemoryOptions extends Pick<RpcServices, 'activeRequests' | 'hintGc'> {
   /** Of the WebSocket. */
