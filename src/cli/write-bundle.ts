@@ -19,7 +19,7 @@ const bundledPackages = ['koa', 'pino', 'yaml', '@noble/hashes', 'lru-cache', 'o
 
 /**
  * The program with the packages that it starts with, as CommonJS modules: a start reads 60 files in place of 560, one directly after the
- * other, and all that Node.js versions without a compile cache lack is in commonjs-code-cache.ts. Plugins import `tollgate/plugin` from
+ * other, and all that Node.js versions without a compile cache lack is in compile-cache.ts. Plugins import `tollgate/plugin` from
  * the bundle, too, and so the same classes and tables.
  */
 export const writeBundle = async (): Promise<void> => {

@@ -42,7 +42,7 @@ t.test('compiled code of CommonJS modules is used as long as the source is the s
   const dir = t.testdir({
     'main.mjs': `
       import { createRequire } from 'node:module'
-      import { keepCommonJsCode } from '${urlOf('commonjs-code-cache')}'
+      import { keepCommonJsCode } from '${urlOf('compile-cache')}'
       import { openGcHints } from '${urlOf('gc-hints')}'
       const save = keepCommonJsCode(new URL('cache', import.meta.url).pathname)
       const require = createRequire(import.meta.url)
@@ -95,7 +95,7 @@ t.test('a module whose compiled code is kept sees what it sees without, and so d
   const dir = t.testdir({
     'main.mjs': `
       import { createRequire } from 'node:module'
-      import { keepCommonJsCode } from '${urlOf('commonjs-code-cache')}'
+      import { keepCommonJsCode } from '${urlOf('compile-cache')}'
       const [,, isSupported] = process.argv
       const save = keepCommonJsCode(new URL('cache', import.meta.url).pathname, isSupported === 'default' ? undefined : isSupported === 'true')
       const require = createRequire(import.meta.url)
@@ -128,7 +128,7 @@ t.test('of compiled code, the 4,000 files stay that were written last', t => {
   const dir = t.testdir({
     'main.mjs': `
       import { createRequire } from 'node:module'
-      import { keepCommonJsCode } from '${urlOf('commonjs-code-cache')}'
+      import { keepCommonJsCode } from '${urlOf('compile-cache')}'
       const save = keepCommonJsCode(new URL('cache', import.meta.url).pathname)
       createRequire(import.meta.url)(process.argv[2])
       save()`,
