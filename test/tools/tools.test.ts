@@ -4,7 +4,14 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import type { FunctionCoverage } from './call-coverage.ts'
-import { findUnitlessConstants, readSourceFiles, withImporters } from './source-files.ts'
+import {
+  findListEntries,
+  findSingleImporterFiles,
+  findUnitlessConstants,
+  minListEntries,
+  readSourceFiles,
+  withImporters,
+} from './source-files.ts'
 
 const runTool = async (name: string): Promise<unknown> => {
   const script = fileURLToPath(new URL(`./${name}.js`, import.meta.url))
@@ -65,6 +72,7 @@ void t.test('statistics hold the size of the sources and what exceeds a limit', 
     sourceFiles: readSourceFiles(['src', 'plugins']).length,
     lines: Number,
     singleImporterFiles: Array,
+    listEntryFiles: Array,
     longFiles: Array,
     longFunctions: Array,
     unitlessConstants: Array,
@@ -78,15 +86,27 @@ void t.test('a numeric constant whose name says neither its unit nor what it lim
   t.same(findUnitlessConstants([source]), ['a.ts patience', 'a.ts few'])
 })
 
+const source = (file: string, ...imports: readonly string[]) => ({ file, text: '', code: '', imports, valueImports: [], staticImports: [] })
+
+void t.test('files with one importer are found, and which of them are entries of a list', async t => {
+  const entries = Array.from({ length: minListEntries }, (_, i) => `entry${i}.ts`)
+  const sources = [
+    source('list.ts', ...entries, 'shared.ts'),
+    source('other.ts', 'shared.ts', 'part.ts'),
+    ...['shared.ts', 'part.ts', ...entries].map(file => source(file)),
+  ]
+  const found = findSingleImporterFiles(sources)
+  t.same(
+    found.map(({ file }) => file),
+    ['part.ts', ...entries],
+  )
+  t.same(
+    findListEntries(found),
+    entries.map(file => ({ file, importer: 'list.ts' })),
+  )
+})
+
 void t.test('the importers of a file are found, directly or through others', async t => {
-  const source = (file: string, ...imports: readonly string[]) => ({
-    file,
-    text: '',
-    code: '',
-    imports,
-    valueImports: [],
-    staticImports: [],
-  })
   const sources = [source('a.ts'), source('b.ts', 'a.ts'), source('c.ts', 'b.ts'), source('d.ts', 'e.ts'), source('e.ts')]
   t.same([...withImporters(sources, ['a.ts'])], ['a.ts', 'b.ts', 'c.ts'])
 })

@@ -126,7 +126,12 @@ const formatTrace = (title: string, coverage: CallCoverage): string => {
   return [`${title}: ${functionCount} functions in ${coverage.size} files`, ...lines, ''].join('\n')
 }
 
+const explanation = `Functions of src and plugins, by file, as name:line, that run in every one of ${samplesPerCall} equal calls of eth_getStorageAt; x2: twice in a call.
+Getters, closures and initializers of fields count as functions, and what a call leaves behind within ${settleMs} ms (usage, cache) counts
+for the call. A file in which no function runs is not listed, whatever it declares.
+`
+
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } })
 const { cached, uncached } = await runTrace()
 if (values.json) console.log(JSON.stringify({ cached: Object.fromEntries(cached), uncached: Object.fromEntries(uncached) }))
-else console.log([formatTrace('cached HTTP call', cached), formatTrace('uncached HTTP call', uncached)].join('\n'))
+else console.log([explanation, formatTrace('cached HTTP call', cached), formatTrace('uncached HTTP call', uncached)].join('\n'))
