@@ -2,7 +2,7 @@ import type { Clock } from '../services/clock.ts'
 import { newPeerName } from '../services/peers.ts'
 import type { PeerHandler, PeerReply, Peers } from '../services/peers.ts'
 import type { Json } from '../util/json.ts'
-import { withTimeoutOr } from '../util/async.ts'
+import { PendingReplies } from './pending-replies.ts'
 import type { NetworkMessage, WorkerMessage, WorkerChannel } from './worker-messages.ts'
 
 /** A request that has been passed on. */
@@ -64,12 +64,12 @@ interface WorkerPeersOptions {
 export class WorkerPeers implements Peers {
   readonly name = newPeerName()
   readonly #options: WorkerPeersOptions
-  readonly #pending = new Map<number, (reply: PeerReply) => void>()
+  readonly #replies: PendingReplies<PeerReply>
   #handler: PeerHandler | undefined
-  #lastId = 0
 
   constructor(options: WorkerPeersOptions) {
     this.#options = options
+    this.#replies = new PendingReplies(options.clock)
     options.send({ kind: 'joinPeers', network: options.network, peer: this.name })
   }
 
@@ -80,20 +80,19 @@ export class WorkerPeers implements Peers {
     }
   }
 
-  async request(peer: string, payload: Json): Promise<PeerReply> {
-    const { network, clock, send } = this.#options
-    const id = (this.#lastId += 1)
-    const reply = new Promise<PeerReply>(resolve => this.#pending.set(id, resolve))
-    send({ kind: 'peerRequest', network, peer, id, payload })
-    const answered = await withTimeoutOr(clock, requestTimeoutMs, reply, () => 'late' as const)
-    this.#pending.delete(id)
-    return answered
+  request(peer: string, payload: Json): Promise<PeerReply> {
+    const { network, send } = this.#options
+    return this.#replies.request(
+      requestTimeoutMs,
+      id => send({ kind: 'peerRequest', network, peer, id, payload }),
+      () => 'late',
+    )
   }
 
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
     if (message.kind === 'peerRequest') void this.#answer(message.id, message.payload)
-    else if (message.kind === 'peerReply') this.#pending.get(message.id)?.(replyOf(message))
+    else if (message.kind === 'peerReply') this.#replies.resolve(message.id, replyOf(message))
   }
 
   async #answer(id: number, payload: Json): Promise<void> {

@@ -1,8 +1,9 @@
 import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
-import type { WorkerChannel, WorkerMessage, NetworkMessage } from './worker-messages.ts'
 import type { Clock } from '../services/clock.ts'
-import { withTimeoutOr } from '../util/async.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import { PendingReplies } from './pending-replies.ts'
+import type { NetworkMessage, PublishedUpdates, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** A feed of the primary needs up to 2 s for its start. */
 const startTimeoutMs = 3_000
@@ -21,11 +22,7 @@ export class WorkerFeeds implements Feeds {
   readonly pendingTransactions: SharedFeed<EventsUpdate>
   readonly syncing: SharedFeed<EventsUpdate>
   readonly #options: WorkerFeedsOptions
-  /** By id. */
-  readonly #pendingStarts = new Map<number, { readonly feed: FeedKind; resolve(isStarted: boolean): void }>()
-  /** By feed: the id of its last start. */
-  readonly #runs = new Map<FeedKind, number>()
-  #lastId = 0
+  readonly #sources = new Map<FeedKind, WorkerFeedSource>()
 
   constructor(options: WorkerFeedsOptions) {
     this.#options = options
@@ -38,43 +35,66 @@ export class WorkerFeeds implements Feeds {
 
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
-    if (message.kind === 'feedStarted') this.#resolveStarts(message)
-    // What was on its way when the feed was stopped is not for those who have started it since.
-    else if (message.kind === 'feedUpdates' && message.run === this.#runs.get(message.feed)) this.#publish(message.feed, message.updates)
+    if (message.kind === 'feedStarted') this.#sources.get(message.feed)?.handleStarted(message)
+    else if (message.kind === 'feedUpdates' && this.#sources.get(message.feed)?.isRunning(message.run) === true)
+      this.#publish(message.feed, message.updates)
   }
 
-  /** Of several requests for one feed, the last may stand for all. */
-  #resolveStarts({ feed, id, isStarted }: Extract<NetworkMessage, { kind: 'feedStarted' }>): void {
-    for (const [pendingId, pending] of this.#pendingStarts) if (pending.feed === feed && pendingId <= id) pending.resolve(isStarted)
-  }
-
-  #publish(kind: FeedKind, updates: readonly FeedUpdate[] | undefined): void {
+  #publish(kind: FeedKind, updates: PublishedUpdates): void {
     const feed: SharedFeed<FeedUpdate> = this[kind] // the primary sends what the feed of this kind publishes
     if (updates === undefined) feed.end()
     else for (const update of updates) feed.publish(update)
   }
 
   #sourceOf(feed: FeedKind): FeedSource {
-    const { network, send } = this.#options
-    return {
-      start: () => {
-        this.#runs.set(feed, this.#lastId + 1)
-        return this.#start(feed)
-      },
-      stop: () => send({ kind: 'stopFeed', network, feed }),
-      sync: async () => void (await this.#start(feed)),
-    }
+    return getOrCreate(this.#sources, feed, () => new WorkerFeedSource(feed, this.#options))
+  }
+}
+
+/** One feed of the primary, for a worker. */
+class WorkerFeedSource implements FeedSource {
+  readonly #feed: FeedKind
+  readonly #options: WorkerFeedsOptions
+  readonly #replies: PendingReplies<boolean>
+  /** The id of the last start. */
+  #run = 0
+
+  constructor(feed: FeedKind, options: WorkerFeedsOptions) {
+    this.#feed = feed
+    this.#options = options
+    this.#replies = new PendingReplies(options.clock)
+  }
+
+  start(): Promise<boolean> {
+    return this.#request(id => (this.#run = id))
+  }
+
+  stop(): void {
+    this.#options.send({ kind: 'stopFeed', network: this.#options.network, feed: this.#feed })
   }
 
   /** For a feed that has been started: the answer comes after the blocks that the upstreams have now. */
-  async #start(feed: FeedKind): Promise<boolean> {
-    const { network, clock, send } = this.#options
-    const id = (this.#lastId += 1)
-    const started = new Promise<boolean>(resolve => this.#pendingStarts.set(id, { feed, resolve }))
-    send({ kind: 'startFeed', network, feed, id, run: this.#runs.get(feed) ?? id })
-    const isStarted = await withTimeoutOr(clock, startTimeoutMs, started, () => false)
-    this.#pendingStarts.delete(id)
-    return isStarted
+  async sync(): Promise<void> {
+    await this.#request(() => this.#run)
+  }
+
+  /** Of several requests, the last may stand for all. */
+  handleStarted({ id, isStarted }: Extract<NetworkMessage, { kind: 'feedStarted' }>): void {
+    this.#replies.resolveThrough(id, isStarted)
+  }
+
+  /** What was on its way when the feed was stopped is not for those who have started it since. */
+  isRunning(run: number): boolean {
+    return run === this.#run
+  }
+
+  #request(runOf: (id: number) => number): Promise<boolean> {
+    const { network, send } = this.#options
+    return this.#replies.request(
+      startTimeoutMs,
+      id => send({ kind: 'startFeed', network, feed: this.#feed, id, run: runOf(id) }),
+      () => false,
+    )
   }
 }
 

@@ -1,5 +1,3 @@
-import type { Target } from '../plugin/call.ts'
-import { Secret } from '../plugin/secret.ts'
 import { HeadTracker, RecentBlocks, maxRecentBlocks, tagBroadcastsOf } from '../services/chain-heads/index.ts'
 import type { ChainState, HeadsStatus, HeightBroadcastsOf, TagState } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
@@ -7,10 +5,12 @@ import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
-import type { RevealedTarget, TransactionCounts, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
-import { FeedBroadcast } from './shared-feeds.ts'
 import { PeerRelay } from './peer-relay.ts'
-import { WorkerHeightBroadcast, TransactionBroadcast } from './acknowledged-broadcasts.ts'
+import { FeedBroadcast } from './shared-feeds.ts'
+import { TransactionBroadcast } from './shared-transactions.ts'
+import { WorkerHeightBroadcast } from './worker-height-broadcast.ts'
+import { toTarget } from './worker-messages.ts'
+import type { TransactionCounts, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient
@@ -240,10 +240,3 @@ class SharedNetworkHeads {
     }
   }
 }
-
-const toTarget = ({ url, ws, headers, ...rest }: RevealedTarget): Target => ({
-  ...rest,
-  url: new Secret(url),
-  ...(headers && { headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, new Secret(value)])) }),
-  ...(ws !== undefined && { ws: new Secret(ws) }),
-})

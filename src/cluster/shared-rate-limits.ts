@@ -1,9 +1,8 @@
 import type { Clock } from '../services/clock.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
-import type { TokenRequest } from '../services/rate-limits.ts'
 import { RemoteRateLimits } from '../services/remote-rate-limits.ts'
-import type { TokenGrant } from '../services/remote-rate-limits.ts'
-import { withTimeoutOr } from '../util/async.ts'
+import { PendingReplies } from './pending-replies.ts'
+import { primaryTimeoutMs } from './worker-messages.ts'
 import type { PrimaryMessage, TakeTokens, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** The buckets of all workers of a gateway, in its primary. */
@@ -26,49 +25,26 @@ export class SharedRateLimits {
   }
 }
 
-/** A call waits so long for the primary. */
-const primaryTimeoutMs = 50
-
 type TokensReply = Extract<PrimaryMessage, { readonly kind: 'tokens' }>
 
 /** The buckets of a worker: the primary has those of the gateway. */
 export class WorkerRateLimits extends RemoteRateLimits {
-  readonly #primary: PrimaryTokens
+  readonly #replies: PendingReplies<TokensReply>
 
   constructor(clock: Clock, send: (message: WorkerMessage) => void) {
-    const primary = new PrimaryTokens(clock, send)
-    super(clock, primary.request)
-    this.#primary = primary
+    const replies = new PendingReplies<TokensReply>(clock)
+    super(clock, (request, most) =>
+      replies.request(
+        primaryTimeoutMs,
+        id => send({ kind: 'takeTokens', id, request, most }),
+        () => undefined,
+      ),
+    )
+    this.#replies = replies
   }
 
   /** From the primary. */
   handleMessage(reply: TokensReply): void {
-    this.#primary.handleMessage(reply)
-  }
-}
-
-/** Requests to the primary that wait for their replies. */
-class PrimaryTokens {
-  readonly #clock: Clock
-  readonly #send: (message: WorkerMessage) => void
-  readonly #pending = new Map<number, (reply: TokensReply) => void>()
-  #lastId = 0
-
-  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
-    this.#clock = clock
-    this.#send = send
-  }
-
-  readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {
-    const id = (this.#lastId += 1)
-    const reply = new Promise<TokensReply>(resolve => this.#pending.set(id, resolve))
-    this.#send({ kind: 'takeTokens', id, request, most })
-    const received = await withTimeoutOr(this.#clock, primaryTimeoutMs, reply, () => undefined)
-    this.#pending.delete(id)
-    return received
-  }
-
-  handleMessage(reply: TokensReply): void {
-    this.#pending.get(reply.id)?.(reply)
+    this.#replies.resolve(reply.id, reply)
   }
 }

@@ -7,23 +7,21 @@ import {
   TrackingStack,
   fetchBlock,
   headTimingFor,
-  maxRefreshMs,
   maxRecentBlocks,
   openUpstreamRequester,
 } from '../services/chain-heads/index.ts'
 import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions } from '../services/chain-heads/index.ts'
-import { getOrCreate } from '../util/memoize.ts'
-import { singleFlight, withTimeoutOr } from '../util/async.ts'
+import { singleFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { PendingReplies } from './pending-replies.ts'
+import { WorkerFeeds } from './shared-feeds.ts'
+import { WorkerTransactions } from './shared-transactions.ts'
+import { SharedHeight } from './worker-height-broadcast.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
 import type { NetworkMessage, UpstreamsToTrack, WorkerMessage } from './worker-messages.ts'
-import { KnownTransactions } from './known-transactions.ts'
-import { WorkerFeeds } from './shared-feeds.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
-/** A caller waits no longer for the primary, or for the acknowledgments of other workers. */
-const primaryTimeoutMs = 50
 /** After this time a call begins the next sync, so that later calls need not wait for it. */
 const syncIntervalMs = ackTimeoutMs / 2
 /** While the primary is busy, calls wait rather than ask the nodes. */
@@ -41,22 +39,15 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly feeds: WorkerFeeds
   readonly #options: WorkerHeadsOptions
   readonly #recentBlocks: RecentBlocks
-  readonly #sharedHeightListeners = new Set<() => void>()
-  /** Requests in flight, by height and upstream. */
-  readonly #heightRequests = new Map<string, Promise<number>>()
-  readonly #pendingReplies = new Map<number, (height: number) => void>()
-  /** By id: to be called when every worker knows of the transaction. */
-  readonly #pendingTransactions = new Map<number, () => void>()
-  readonly #pendingSyncs = new Map<number, () => void>()
+  readonly #sharedHeight: SharedHeight
+  readonly #transactions: WorkerTransactions
+  readonly #syncReplies: PendingReplies<true>
   readonly #trackings = new TrackingStack<{ readonly targets: readonly Target[]; readonly upstreams: UpstreamsToTrack }>(
     ({ targets, upstreams }) => this.#track(targets, { kind: 'track', network: this.#options.network, upstreams }),
     () => this.#track([], { kind: 'untrack', network: this.#options.network }),
   )
   protected targets: readonly Target[] = []
-  #sharedHeight = 0
   #lastActivityAt = -Infinity
-  #lastRequestId = 0
-  readonly #transactions = new KnownTransactions(() => this.startHeadVersion())
   #tagsChangedAt = -Infinity
   /** When the last sync began that the primary has answered. */
   #syncedAt = -Infinity
@@ -67,6 +58,9 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     this.#recentBlocks = recentBlocks
     this.#options = options
     this.feeds = new WorkerFeeds(options)
+    this.#sharedHeight = new SharedHeight(options)
+    this.#transactions = new WorkerTransactions({ ...options, onNodeChange: () => this.startHeadVersion() })
+    this.#syncReplies = new PendingReplies(options.clock)
     this.pollIntervalMs = headTimingFor(options.blockTime).pollIntervalMs
     this.tags = new WorkerTags(
       upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
@@ -106,12 +100,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly #requestSync = singleFlight(async (): Promise<boolean> => {
     const { network, clock, send } = this.#options
     const startedAt = clock.monotonic()
-    const id = (this.#lastRequestId += 1)
-    const answered = new Promise<true>(resolve => this.#pendingSyncs.set(id, () => resolve(true)))
-    send({ kind: 'sync', network, id })
-    const isAnswered = await withTimeoutOr(clock, syncTimeoutMs, answered, () => false)
+    const isAnswered = await this.#syncReplies.request(
+      syncTimeoutMs,
+      id => send({ kind: 'sync', network, id }),
+      () => false,
+    )
     if (isAnswered) this.#syncedAt = startedAt
-    this.#pendingSyncs.delete(id)
     return isAnswered
   })
 
@@ -127,8 +121,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const { reportedHeight } = this.state
     if (this.targets.length === 0 || this.exclusionReasonOf(upstream) === 'chain') return height
-    if (height > reportedHeight) return this.#requestHeight(upstream, height)
-    return reportedHeight <= this.#sharedHeight ? reportedHeight : this.#whenShared(reportedHeight)
+    if (height > reportedHeight) return this.#sharedHeight.request(upstream, height, () => this.state.reportedHeight || height)
+    return this.#sharedHeight.whenShared(reportedHeight)
   }
 
   get transactionVersion(): number {
@@ -137,12 +131,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
 
   recordTransaction(changesNode = false): MaybePromise<void> {
     this.#transactions.record(changesNode)
-    if (this.targets.length > 0) return this.#shareTransaction({ changesNode })
+    if (this.targets.length > 0) return this.#transactions.share({ changesNode })
   }
 
   recordRewind(): MaybePromise<void> {
     this.#transactions.record()
-    if (this.targets.length > 0) return this.#shareTransaction({ isRewind: true })
+    if (this.targets.length > 0) return this.#transactions.share({ isRewind: true })
   }
 
   pollLagging(): void {
@@ -160,6 +154,9 @@ export class WorkerHeads extends CurrentChainState implements Heads {
 
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
+    this.feeds.handleMessage(message)
+    this.#sharedHeight.handleMessage(message)
+    this.#transactions.handleMessage(message)
     switch (message.kind) {
       case 'snapshot':
         if (message.recentBlocks !== undefined) this.#recentBlocks.apply(message.recentBlocks)
@@ -167,23 +164,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
       case 'height':
         this.setReportedHeight(message.height)
         return this.#options.send({ kind: 'heightAck', network: message.network, height: message.height })
-      case 'sharedHeight':
-        this.#sharedHeight = message.height
-        return this.#sharedHeightListeners.forEach(listener => listener())
-      case 'heightReported':
-        return this.#pendingReplies.get(message.id)?.(message.height)
       case 'tags':
         return this.#setTags(message.state)
       case 'synced':
         this.#setTags(message.tags)
         if (message.height > this.state.reportedHeight) this.setReportedHeight(message.height)
-        this.#transactions.setCounts(message)
-        return this.#pendingSyncs.get(message.id)?.()
-      case 'transaction':
-        this.#transactions.setCounts(message)
-        return this.#options.send({ kind: 'transactionAck', network: message.network, count: message.transactions })
-      case 'transactionShared':
-        for (const [id, resolve] of this.#pendingTransactions) if (id <= message.id) resolve()
+        return this.#syncReplies.resolve(message.id, true)
     }
   }
 
@@ -202,45 +188,5 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     if (!isNew) return
     this.#tagsChangedAt = this.#options.clock.monotonic()
     this.startHeadVersion()
-  }
-
-  /** Calls with the same height from the same upstream share one request to the primary. */
-  #requestHeight(upstream: string, height: number): Promise<number> {
-    const requestKey = `${height} ${upstream}`
-    return getOrCreate(this.#heightRequests, requestKey, () =>
-      this.#requestFromPrimary(upstream, height).finally(() => this.#heightRequests.delete(requestKey)),
-    )
-  }
-
-  async #requestFromPrimary(upstream: string, height: number): Promise<number> {
-    const { network, clock, send } = this.#options
-    const id = (this.#lastRequestId += 1)
-    const reply = new Promise<number>(resolve => this.#pendingReplies.set(id, resolve))
-    send({ kind: 'reportHeight', id, network, upstream, height })
-    const granted = await withTimeoutOr(clock, primaryTimeoutMs, reply, () => this.state.reportedHeight || height)
-    this.#pendingReplies.delete(id)
-    return granted
-  }
-
-  async #shareTransaction({ changesNode = false, isRewind = false }): Promise<void> {
-    const { network, clock, send } = this.#options
-    const id = (this.#lastRequestId += 1)
-    const shared = new Promise<void>(resolve => this.#pendingTransactions.set(id, resolve))
-    send({ kind: 'transaction', network, id, changesNode, isRewind })
-    await withTimeoutOr(clock, isRewind ? maxRefreshMs : primaryTimeoutMs, shared, () => undefined)
-    this.#pendingTransactions.delete(id)
-  }
-
-  async #whenShared(reportedHeight: number): Promise<number> {
-    let listener = () => {}
-    const shared = new Promise<void>(resolve => {
-      listener = () => {
-        if (this.#sharedHeight >= reportedHeight) resolve()
-      }
-      this.#sharedHeightListeners.add(listener)
-    })
-    await withTimeoutOr(this.#options.clock, primaryTimeoutMs, shared, () => undefined)
-    this.#sharedHeightListeners.delete(listener)
-    return reportedHeight
   }
 }

@@ -1,5 +1,6 @@
 import type { ReloadProblem } from '../core/reloader.ts'
 import type { Json, Target } from '../plugin/call.ts'
+import { Secret } from '../plugin/secret.ts'
 import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { LogLevel } from '../services/log.ts'
@@ -9,6 +10,9 @@ import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
 export const ackTimeoutMs = 50
+
+/** A call in a worker waits no longer for the primary, or for the acknowledgments of other workers. */
+export const primaryTimeoutMs = 50
 
 /** The environment variable in which the primary gives its workers the RPC port: the configured port may be 0. */
 export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
@@ -166,6 +170,13 @@ export const toRevealedTarget = ({ url, ws, headers, ...rest }: Target): Reveale
   url: url.reveal(),
   ...(headers && { headers: revealHeaders(headers) }),
   ...(ws !== undefined && { ws: ws.reveal() }),
+})
+
+export const toTarget = ({ url, ws, headers, ...rest }: RevealedTarget): Target => ({
+  ...rest,
+  url: new Secret(url),
+  ...(headers && { headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, new Secret(value)])) }),
+  ...(ws !== undefined && { ws: new Secret(ws) }),
 })
 
 /** The primary's way to one worker. */

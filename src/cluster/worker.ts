@@ -1,20 +1,24 @@
 import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { ReadConfig } from '../core/reloader.ts'
-import type { HeadsSource } from '../services/chain-heads/index.ts'
+import type { HeadsOptions, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { Peers } from '../services/peers.ts'
+import { withTimeoutOr } from '../util/async.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { Channel } from './channel.ts'
 import { endListening } from './listening-end.ts'
+import { WorkerPeers } from './peer-relay.ts'
 import { handleAccessLogRequest } from './shared-logs.ts'
 import { WorkerRateLimits } from './shared-rate-limits.ts'
 import { WorkerReload } from './shared-reload.ts'
+import { WorkerHeads } from './worker-heads.ts'
+import type { WorkerHeadsOptions } from './worker-heads.ts'
 import { rpcPortVariable } from './worker-messages.ts'
-import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
-import { WorkerNetworks } from './worker-networks.ts'
+import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './worker-messages.ts'
 
 /** A worker's side of its channel to the primary. */
 export interface PrimaryConnection {
@@ -117,4 +121,73 @@ const sendToPrimary = (message: WorkerMessage, onSent: () => void): void => {
   // With a callback, a failure to send is no event that would end this process.
   if (process.connected) process.send?.(message, undefined, undefined, onSent)
   else onSent()
+}
+
+/** Longer than the primary asks nodes that do not answer. Without news of them from the primary a worker still starts: until it comes, no node gets calls. */
+const chainCheckTimeoutMs = 5000
+
+/** The heads of every network of this worker, and its way to the other workers. */
+export class WorkerNetworks implements HeadsSource {
+  readonly #clock: Clock
+  readonly #send: (message: WorkerMessage) => void
+  /**
+   * A reload to another chain ID or block time opens the heads of a network anew. The primary knows the newest; when these close
+   * first, because the reload was abandoned, those before count again.
+   */
+  readonly #heads = new Map<string, readonly WorkerHeads[]>()
+  readonly #peers = new Map<string, WorkerPeers>()
+
+  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
+    this.#clock = clock
+    this.#send = send
+  }
+
+  open(network: string, { chainId, blockTime, upstreamClient }: HeadsOptions): OpenedHeads {
+    const send = (message: WorkerMessage) => {
+      if (this.#newest(network) === heads) this.#send(message)
+    }
+    const options = { network, chainId, blockTime, upstreamClient, clock: this.#clock, send }
+    const heads: OpenedHeads = new OpenedHeads(options, () => this.#remove(network, heads))
+    this.#heads.set(network, [...(this.#heads.get(network) ?? []), heads])
+    return heads
+  }
+
+  /** At the latest after `chainCheckTimeoutMs`. */
+  async ready(): Promise<void> {
+    const checked = Promise.all(Array.from(this.#heads.keys(), network => this.#newest(network)?.whenChainChecked()))
+    await withTimeoutOr(this.#clock, chainCheckTimeoutMs, checked, () => undefined)
+  }
+
+  readonly peersOf = (network: string): WorkerPeers =>
+    getOrCreate(this.#peers, network, () => new WorkerPeers({ network, clock: this.#clock, send: this.#send }))
+
+  /** The primary polls. */
+  async refresh(): Promise<void> {}
+
+  handleMessage(message: NetworkMessage): void {
+    this.#newest(message.network)?.handleMessage(message)
+    this.#peers.get(message.network)?.handleMessage(message)
+  }
+
+  #newest(network: string): WorkerHeads | undefined {
+    return this.#heads.get(network)?.at(-1)
+  }
+
+  #remove(network: string, heads: WorkerHeads): void {
+    const wasNewest = this.#newest(network) === heads
+    const rest = (this.#heads.get(network) ?? []).filter(each => each !== heads)
+    if (rest.length === 0) this.#heads.delete(network)
+    else this.#heads.set(network, rest)
+    if (wasNewest) rest.at(-1)?.resume()
+  }
+}
+
+class OpenedHeads extends WorkerHeads {
+  /** Called when no pipeline has these heads any more. */
+  readonly close: () => void
+
+  constructor(options: WorkerHeadsOptions, close: () => void) {
+    super(options)
+    this.close = close
+  }
 }

@@ -2,7 +2,7 @@ import t from 'tap'
 import { formatMetrics } from '../../src/services/metrics.ts'
 import { ancestorAt } from '../support/model-chain.ts'
 import type { WorkerChannel } from '../../src/cluster/worker-messages.ts'
-import { WorkerNetworks } from '../../src/cluster/worker-networks.ts'
+import { WorkerNetworks } from '../../src/cluster/worker.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 
 t.test('several workers', async t => {
