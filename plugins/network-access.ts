@@ -1,5 +1,5 @@
 import { AddressSet, definePlugin, directStage, getOrCreate, refuse } from '../src/plugin/plugin.ts'
-import type { CallContext, Failure, Key, Origin } from '../src/plugin/plugin.ts'
+import type { Failure, Key, Origin } from '../src/plugin/plugin.ts'
 
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */
 export default definePlugin({
@@ -8,13 +8,21 @@ export default definePlugin({
   options: { type: 'object', properties: {} },
   reads: ['request', 'key', 'account'],
   create(_options, { methods, network, usage }) {
-    const offers = (method: string, { key }: Partial<CallContext> = {}): boolean =>
-      key?.methods === undefined || key.methods.includes(method) || methods.get(method)?.discovers === true
+    const isAllowed = (method: string, allowed: readonly string[]): boolean =>
+      allowed.includes(method) || methods.get(method)?.discovers === true
+    /** By what is known of a call without its caller. */
+    const refuseCall = (key: Key, method: string): Failure | undefined => {
+      if (key.networks?.includes(network.name) === false)
+        return forbidden(`the network ${network.name} is not enabled for this API key`, 'network', key.networks)
+      if (key.methods !== undefined && !isAllowed(method, key.methods))
+        return forbidden('this API key is not allowed to call this method', 'method', key.methods)
+      return undefined
+    }
     return directStage({
-      offers,
+      offers: (method, { key } = {}) => key?.methods === undefined || isAllowed(method, key.methods),
       handle(call, next) {
         const { account, key, request } = call.context
-        const refusal = refuseCall(key, network.name, offers(request.method, call.context)) ?? refuseCaller(key, call.origin)
+        const refusal = refuseCall(key, request.method) ?? refuseCaller(key, call.origin)
         if (refusal === undefined) return next(call)
         // The plugin that charges, and counts all other calls, is below.
         const method = methods.get(request.method) === undefined ? 'other' : request.method
@@ -22,13 +30,11 @@ export default definePlugin({
         usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
         return refusal
       },
-      events: {
-        refuse: (key, origin) => refuseCall(key, network.name, offers('eth_subscribe', { key })) ?? refuseCaller(key, origin),
-      },
+      events: { refuse: (key, origin) => refuseCall(key, 'eth_subscribe') ?? refuseCaller(key, origin) },
       explain({ lookup, method }) {
         if (lookup?.kind !== 'granted') return { text: ['the key may be limited to networks, methods, origins and IP addresses'] }
         const { key } = lookup
-        const refusal = refuseCall(key, network.name, offers(method, { key }))
+        const refusal = refuseCall(key, method)
         if (refusal !== undefined) return { text: [refusal.error.message], ends: 'refused' }
         return {
           text: [
@@ -42,20 +48,12 @@ export default definePlugin({
   },
 })
 
-/** By what is known of a call without its caller. */
-const refuseCall = ({ networks, methods }: Key, network: string, isMethodAllowed: boolean): Failure | undefined =>
-  networks !== undefined && !networks.includes(network)
-    ? forbidden(`the network ${network} is not enabled for this API key`, 'network', networks)
-    : methods !== undefined && !isMethodAllowed
-      ? forbidden('this API key is not allowed to call this method', 'method', methods)
-      : undefined
-
-const refuseCaller = ({ origins, ips }: Key, { originHeader, ip }: Origin): Failure | undefined =>
-  origins !== undefined && !isAllowedOrigin(originHeader, origins)
-    ? forbidden('this API key does not accept calls from this origin', 'origin', origins)
-    : ips !== undefined && !getOrCreate(addressSets, ips, newAddressSet).has(ip)
-      ? refuseAddress(ip, ips)
-      : undefined
+const refuseCaller = ({ origins, ips }: Key, { originHeader, ip }: Origin): Failure | undefined => {
+  if (origins !== undefined && !isAllowedOrigin(originHeader, origins))
+    return forbidden('this API key does not accept calls from this origin', 'origin', origins)
+  if (ips !== undefined && !getOrCreate(addressSets, ips, newAddressSet).has(ip)) return refuseAddress(ip, ips)
+  return undefined
+}
 
 /** By the list of a key, which stays the same object while the key is cached. */
 const addressSets = new WeakMap<readonly string[], AddressSet>()
