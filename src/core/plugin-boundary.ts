@@ -1,7 +1,6 @@
 import { toOwn, toReadOnly } from '../json/chunked-bytes.ts'
 import type { Call, Json, Request } from '../plugin/call.ts'
-import { copyReply } from '../plugin/copy-reply.ts'
-import { isFailure } from '../plugin/reply.ts'
+import { copyReply, isFailure } from '../plugin/reply.ts'
 import type { Reply, Result } from '../plugin/reply.ts'
 import { deepFreeze } from '../util/memoize.ts'
 

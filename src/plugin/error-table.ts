@@ -51,3 +51,23 @@ export const refusals = {
 } as const satisfies Record<string, Refusal>
 
 export type RefusalKind = keyof typeof refusals
+
+/** What errors of nodes mean; the patterns of their messages are the `errors` of a method table. */
+export const errorCategories = [
+  'reverted',
+  'alreadyKnown',
+  'tooMany',
+  'rangeTooWide',
+  'timeout',
+  'blockNotFound',
+  'stateUnavailable',
+  'invalidParams',
+  'rateLimited',
+  'unauthorized',
+  'noBackend',
+  'methodNotFound',
+  'requestRejected',
+  'internal',
+] as const
+
+export type ErrorCategory = (typeof errorCategories)[number]

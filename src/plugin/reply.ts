@@ -4,7 +4,7 @@ import type { RawJson } from '../json/chunked-bytes.ts'
 import type { ResultMemory } from '../json/result-memory.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { refusals, tooManyResultsMessage } from './error-table.ts'
-import type { Fault, RefusalKind, Source } from './error-table.ts'
+import type { ErrorCategory, Fault, RefusalKind, Source } from './error-table.ts'
 
 /** The error object of JSON-RPC 2.0 (contract 2.3). */
 export interface RpcError {
@@ -105,26 +105,6 @@ export interface Failure extends ReplyMetadata {
   readonly unresponsive?: true | undefined
 }
 
-/** What errors of nodes mean; the patterns of their messages are the `errors` of a method table. */
-export const errorCategories = [
-  'reverted',
-  'alreadyKnown',
-  'tooMany',
-  'rangeTooWide',
-  'timeout',
-  'blockNotFound',
-  'stateUnavailable',
-  'invalidParams',
-  'rateLimited',
-  'unauthorized',
-  'noBackend',
-  'methodNotFound',
-  'requestRejected',
-  'internal',
-] as const
-
-export type ErrorCategory = (typeof errorCategories)[number]
-
 /** What a handler returns: the outcome of a call. */
 export type Reply = Result | Failure
 
@@ -175,3 +155,84 @@ export const resultMemoryOf = (reply: Reply): ResultMemory | undefined => (isFai
  */
 export const isCharged = (reply: Reply): boolean =>
   reply.source !== 'gateway' && !(isFailure(reply) && (reply.fault !== 'caller' || reply.source === 'cache'))
+
+/**
+ * A copy of the reply with these changes. The one place that copies replies: a member that is missing in copyMembers() does
+ * not compile. It takes 30 ns where a spread of replies that were made in different places takes 170 to 360.
+ */
+export const copyReply = <R extends Reply>(reply: R, changes: Partial<R>): R => {
+  const copy = copyMembers(reply) as R // a Result for a Result, a Failure for a Failure
+  for (const name in changes) copy[name] = changes[name] as R[typeof name] // only members that are there
+  return copy
+}
+
+/** The reply with the credits kept for it and the quota they come from. Every call is copied here once: 20 ns. */
+export const withCredits = (reply: Reply, credits: number, quota: CreditQuota, charge?: Charge): Reply => {
+  const copy = copyMembers(reply)
+  copy.credits = credits
+  copy.quota = quota
+  copy.charge = charge
+  return copy
+}
+
+type Writable<T> = { -readonly [Name in keyof T]: T[Name] }
+
+/** Every member of T is there, if only as undefined. */
+type Complete<T> = { [Name in keyof Required<T>]: T[Name] }
+
+const copyMembers = (reply: Reply): Writable<Reply> => (isFailure(reply) ? copyFailure(reply) : copyResult(reply))
+
+const copyResult = ({
+  result,
+  count,
+  unexpectedType,
+  source,
+  upstream,
+  cache,
+  credits,
+  charge,
+  quota,
+  rateQuota,
+  onSent,
+  upstreamRequest,
+}: Result): Complete<Result> => ({
+  result,
+  count,
+  unexpectedType,
+  source,
+  upstream,
+  cache,
+  credits,
+  charge,
+  quota,
+  rateQuota,
+  onSent,
+  upstreamRequest,
+})
+
+const copyFailure = (failure: Failure): Complete<Failure> => {
+  const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, retryElsewhere, unresponsive } = failure
+  const { source, upstream, cache, credits, charge, quota, rateQuota, onSent, upstreamRequest } = failure
+  return {
+    error,
+    fault,
+    kind,
+    status,
+    retryAfter,
+    allow,
+    cause,
+    nodeError,
+    category,
+    retryElsewhere,
+    unresponsive,
+    source,
+    upstream,
+    cache,
+    credits,
+    charge,
+    quota,
+    rateQuota,
+    onSent,
+    upstreamRequest,
+  }
+}

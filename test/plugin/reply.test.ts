@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { copyReply, withCredits } from '../../src/plugin/copy-reply.ts'
+import { copyReply, withCredits } from '../../src/plugin/reply.ts'
 import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/plugin/reply.ts'
 
 const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }

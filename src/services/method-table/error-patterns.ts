@@ -1,5 +1,6 @@
 import type { Path } from '../../util/json.ts'
-import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
+import type { ErrorCategory } from '../../plugin/error-table.ts'
+import type { RpcError } from '../../plugin/reply.ts'
 import type { ErrorPattern, Issue } from './table-types.ts'
 import { hintFor } from './issue-messages.ts'
 

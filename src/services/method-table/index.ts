@@ -1,5 +1,6 @@
 import type { Json } from '../../plugin/call.ts'
-import type { ErrorCategory, RpcError } from '../../plugin/reply.ts'
+import type { ErrorCategory } from '../../plugin/error-table.ts'
+import type { RpcError } from '../../plugin/reply.ts'
 import { isJsonObject, parseHexQuantity } from '../../util/json.ts'
 
 /**

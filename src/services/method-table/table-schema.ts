@@ -1,5 +1,5 @@
 import type { Ajv, ErrorObject } from 'ajv'
-import { errorCategories } from '../../plugin/reply.ts'
+import { errorCategories } from '../../plugin/error-table.ts'
 import { createAjv } from './check-params.ts'
 import {
   textSchema,

@@ -1,5 +1,5 @@
 import type { Json } from '../../plugin/call.ts'
-import type { ErrorCategory } from '../../plugin/reply.ts'
+import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { Path } from '../../util/json.ts'
 import type { CachePolicy, CheckedParams, Method, MethodTable, ResultKind, BlockReport } from './index.ts'
 

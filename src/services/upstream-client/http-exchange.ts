@@ -1,6 +1,5 @@
 import type { Request, Target } from '../../plugin/call.ts'
-import { copyReply } from '../../plugin/copy-reply.ts'
-import { isFailure, refuse } from '../../plugin/reply.ts'
+import { copyReply, isFailure, refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { ResponseParser, serializeRequest } from '../../json-rpc/parse-response.ts'
 import type { ParsedResponse } from '../../json-rpc/parse-response.ts'

@@ -1,7 +1,6 @@
 import { onAbort } from '../../plugin/call.ts'
 import type { Origin, Signal, Target } from '../../plugin/call.ts'
-import { copyReply } from '../../plugin/copy-reply.ts'
-import { refuse } from '../../plugin/reply.ts'
+import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Waiter } from './concurrency-limit.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ErrorCategory } from '../../../src/plugin/reply.ts'
+import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import { startFakeNode } from '../../support/fake-node.ts'
 import type { ResponseScript, ReceivedRequest, ScriptedResponse } from '../../support/fake-node.ts'

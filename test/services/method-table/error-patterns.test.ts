@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import type { ErrorCategory } from '../../../src/plugin/reply.ts'
+import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
 import { devnet, shippedMethods, shippedData, tableOf } from './shipped-table.ts'
 
