@@ -7,18 +7,19 @@ import { fetchHead } from './missed-changes.ts'
 import type { Fetch } from './missed-changes.ts'
 import type { FilterRequest } from './remote-filters.ts'
 
-export type ContextKeys = 'request' | 'key' | 'account'
+/** Of a call, what its answer depends on. */
+export type SubscriberContext = 'request' | 'key' | 'account'
 
 /** Answers one of the methods about filters. */
-export type FilterMethod = (call: Call<ContextKeys>, next: DirectNext<ContextKeys>) => Promise<Reply>
+export type FilterMethod = (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>) => Promise<Reply>
 
 /** The methods about filters, which callers over HTTP use as well. */
 export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly<Record<string, FilterMethod>> => {
-  const create = async ({ context }: Call<ContextKeys>, topic: FilterTopic, base?: BlockId): Promise<Reply> => {
+  const create = async ({ context }: Call<SubscriberContext>, topic: FilterTopic, base?: BlockId): Promise<Reply> => {
     const id = await filters.create(topic, context.account.id, maxPerAccount, base)
     return typeof id === 'string' ? localReply(`"${id}"`) : id
   }
-  const request = (call: Call<ContextKeys>, next: DirectNext<ContextKeys>, action: FilterRequest['action']) => {
+  const request = (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>, action: FilterRequest['action']) => {
     const { account, request } = call.context
     return filters.request({ action, id: String(request.params[0]), account: account.id }, fetchBelow(call, next))
   }
@@ -51,7 +52,7 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
 
 /** What the plugins below return for the caller: part of the call, and charged with it. */
 const fetchBelow =
-  (call: Call<ContextKeys>, next: DirectNext<ContextKeys>): Fetch =>
+  (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>): Fetch =>
   async (method, params) => {
     const reply = await next(withContext(call, { request: { method, params } }))
     if (isFailure(reply)) return reply.fault === 'caller' ? null : undefined

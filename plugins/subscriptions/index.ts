@@ -1,7 +1,7 @@
 import { definePlugin, directStage, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
+import type { Call, DirectHandler, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { filterMethods } from './filter-methods.ts'
-import type { ContextKeys, FilterMethod } from './filter-methods.ts'
+import type { SubscriberContext, FilterMethod } from './filter-methods.ts'
 import { parseLogFilter } from './log-filter.ts'
 import { subscriptionKinds } from './subscription.ts'
 import type { PushOrigin, Topic } from './subscription.ts'
@@ -49,14 +49,12 @@ export default definePlugin({
     }
     const answerOf = new Map(Object.entries(answers))
     const offers = (method: string) => method !== 'eth_newPendingTransactionFilter' || offer.includes('newPendingTransactions')
-    return directStage({
-      offers,
-      handle(call, next) {
-        const { method } = call.context.request
-        if (!offers(method)) return refuseUnknownMethod(method)
-        return answerOf.get(method)?.(call, next) ?? next(call)
-      },
-    })
+    const handle: DirectHandler<SubscriberContext, 'request'> = (call, next) => {
+      const { method } = call.context.request
+      if (!offers(method)) return refuseUnknownMethod(method)
+      return answerOf.get(method)?.(call, next) ?? next(call)
+    }
+    return directStage({ offers, handle }, { methods: new Set(answerOf.keys()) })
   },
 })
 
@@ -69,7 +67,7 @@ interface SubscribeOptions {
   readonly limits: SubscriptionLimits
 }
 
-const subscribe = async (call: Call<ContextKeys>, { subscriptions, kinds, eventCosts, limits }: SubscribeOptions): Promise<Reply> => {
+const subscribe = async (call: Call<SubscriberContext>, { subscriptions, kinds, eventCosts, limits }: SubscribeOptions): Promise<Reply> => {
   const { origin, message, context } = call
   if (origin.transport !== 'websocket') return notSupported
   if (!isPushOrigin(origin)) return notInBatch
@@ -86,7 +84,7 @@ const subscribe = async (call: Call<ContextKeys>, { subscriptions, kinds, eventC
   return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscriptions.begin(subscription) }
 }
 
-const unsubscribe = ({ origin, context }: Call<ContextKeys>, subscriptions: Subscriptions): Reply => {
+const unsubscribe = ({ origin, context }: Call<SubscriberContext>, subscriptions: Subscriptions): Reply => {
   const [id] = context.request.params
   return subscriptions.unsubscribe(origin, String(id)) ? { source: 'local', result: Buffer.from('true') } : refuse('unknownSubscription')
 }

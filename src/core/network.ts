@@ -13,7 +13,7 @@ import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { guardStage } from './guard-stage.ts'
 import { createStageTiming, withCallMetrics } from './call-metrics.ts'
-import { admitSequentially, composeHandlers, sharerIndexOf } from './pipeline.ts'
+import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences } from './singletons.ts'
 import { methodTableOf, stageServices } from './stage-services.ts'
@@ -143,7 +143,7 @@ const assembleNetwork = (
     hosts: config.hosts,
     heads,
     run: tracing?.traceCalls(run, config.name, config.methods.names) ?? run,
-    admit: trackAdmissions(admitSequentially(stages.map(({ stage }) => stage)), inFlight),
+    admit: composeAdmission(stages, inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,
     events: eventRulesOf(stages),
@@ -171,15 +171,6 @@ const assembleNetwork = (
     },
   }
 }
-
-const trackAdmissions =
-  (admit: Network['admit'], inFlight: InFlight): Network['admit'] =>
-  origin => {
-    const failure = admit(origin)
-    if (!(failure instanceof Promise)) return failure
-    inFlight.begin()
-    return failure.finally(() => inFlight.end())
-  }
 
 const describeTable = (table: MethodTable): readonly MethodDescription[] =>
   table.names.flatMap(name => {

@@ -5,6 +5,7 @@ import type { DirectHandler, DirectNext, Stage } from '../plugin/plugin.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
+import type { InFlight } from '../util/async.ts'
 import { freezeRequest } from './plugin-boundary.ts'
 
 /** W3C Trace Context, version 00: neither id is all zeros. */
@@ -44,9 +45,14 @@ export const composeHandlers = (stages: readonly PipelineStage[], log: Log, meas
 /** The handler of the stage. Unless the stage is direct, its `next` returns promises. */
 const directHandlerOf = (stage: AnyStage): AnyHandler => {
   const handle = stage.handle.bind(stage)
-  if (stage.direct === true) return handle as AnyHandler // directStage() has checked that
-  return (call, next) => handle(call, async changedCall => next(changedCall))
+  if (stage.direct === undefined) return (call, next) => handle(call, async changedCall => next(changedCall))
+  const { methods } = stage.direct
+  const direct = handle as AnyHandler // directStage() has checked that
+  return methods === undefined ? direct : (call, next) => (methods.has(methodOf(call)) ? direct(call, next) : next(call))
 }
+
+/** Of a call for a stage that reads the request, as the loader has checked. */
+const methodOf = (call: Call): string => (call as Call<'request'>).context.request.method
 
 const endOfPipeline: DirectNext = () => {
   throw new EndOfPipelineError('the last plugin of a pipeline called next()')
@@ -177,8 +183,14 @@ class SharedOrigin implements Origin {
 }
 
 /** The trace that a call belongs to; for a shared call that of the caller for whom it began. */
-export const traceparentOf = (origin: Origin): string | undefined =>
+const traceparentOf = (origin: Origin): string | undefined =>
   origin instanceof SharedOrigin ? SharedOrigin.traceparentOf(origin) : readTraceparent(origin)
+
+/** The services about traces where no spans are recorded. */
+export const withoutSpans: Pick<Services, 'traceparent' | 'currentSpan'> = {
+  traceparent: ({ origin }) => traceparentOf(origin),
+  currentSpan: () => undefined,
+}
 
 /** The account that a call is for, or the address without one; of a shared call that of the caller for whom it began. */
 export const ownerOf = (origin: Origin): string =>
@@ -186,13 +198,18 @@ export const ownerOf = (origin: Origin): string =>
 
 type AdmissionCheck = NonNullable<AnyStage['admit']>
 
-/** Asks each stage in order; the first failure ends it. Synchronous while the stages are. */
-export const admitSequentially = (stages: readonly AnyStage[]): AdmissionCheck => {
-  const checks = stages.flatMap(stage => stage.admit?.bind(stage) ?? [])
+/** Asks each stage in order; the first failure ends it. Synchronous while the stages are; otherwise it counts as in flight. */
+export const composeAdmission = (stages: readonly PipelineStage[], inFlight: InFlight): AdmissionCheck => {
+  const checks = stages.flatMap(({ stage }) => stage.admit?.bind(stage) ?? [])
   const admitFrom = (origin: Origin, i: number): ReturnType<AdmissionCheck> => {
     const failure = checks[i]?.(origin)
     if (failure instanceof Promise) return failure.then(found => found ?? admitFrom(origin, i + 1))
     return failure ?? (i + 1 < checks.length ? admitFrom(origin, i + 1) : undefined)
   }
-  return origin => admitFrom(origin, 0)
+  return origin => {
+    const failure = admitFrom(origin, 0)
+    if (!(failure instanceof Promise)) return failure
+    inFlight.begin()
+    return failure.finally(() => inFlight.end())
+  }
 }

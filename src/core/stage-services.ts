@@ -9,7 +9,7 @@ import type { Metrics } from '../services/metrics.ts'
 import { openOnlyPeer } from '../services/peers.ts'
 import type { EventRules } from '../services/event-rules.ts'
 import type { Peers } from '../services/peers.ts'
-import { sharerIndexOf, traceparentOf, varyBelow } from './pipeline.ts'
+import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 import type { Tracing } from './tracing.ts'
 
@@ -73,8 +73,7 @@ export const stageServices = (
     describeMethods,
     events,
     metrics: withLabels(host.metrics, { network: name }),
-    traceparent: traceparentReader(tracing),
-    currentSpan: () => tracing?.currentSpan(),
+    ...(tracing === undefined ? withoutSpans : withSpans(tracing)),
   }
   return (step, i) => ({
     ...shared,
@@ -86,8 +85,10 @@ export const stageServices = (
   })
 }
 
-const traceparentReader = (tracing: Tracing | undefined): Services['traceparent'] =>
-  tracing === undefined ? ({ origin }) => traceparentOf(origin) : ({ origin }) => tracing.currentTraceparent() ?? traceparentOf(origin)
+const withSpans = (tracing: Tracing): typeof withoutSpans => ({
+  traceparent: call => tracing.currentTraceparent() ?? withoutSpans.traceparent(call),
+  currentSpan: () => tracing.currentSpan(),
+})
 
 /** For the plugin that shares answers: the external plugins below it, which may make answers of any kind. With others it shares nothing. */
 const answerersBelow = (steps: readonly Step[], i: number): Json =>

@@ -71,7 +71,7 @@ export type DirectHandler<Reads extends ContextKey = never, Writes extends Conte
 export interface Stage<Reads extends ContextKey = never, Writes extends ContextKey = never> {
   readonly handle: Handler<Reads, Writes>
   /** Set by directStage(). */
-  readonly direct?: true
+  readonly direct?: DirectStageOptions
   /**
    * Called once per HTTP request before its body is read, and once per WebSocket upgrade: a failure is the whole response,
    * with its HTTP status. While WebSockets are open, called every 250 ms for each of their keys, with the origin of one of
@@ -98,10 +98,16 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   stop?(): Promise<void>
 }
 
+interface DirectStageOptions {
+  /** The methods whose calls come to the handler: all others pass on to the plugin below. For a stage that reads `request`. */
+  readonly methods?: ReadonlySet<string>
+}
+
 /** A stage whose handler takes replies as they come. For the gateway's own plugins: to an external one `next` always returns a promise. */
 export const directStage = <Reads extends ContextKey = never, Writes extends ContextKey = never>(
   stage: Omit<Stage<Reads, Writes>, 'handle' | 'direct'> & { readonly handle: DirectHandler<Reads, Writes> },
-): Stage<Reads, Writes> => ({ ...stage, direct: true })
+  options: DirectStageOptions = {},
+): Stage<Reads, Writes> => ({ ...stage, direct: options })
 
 /** A call that `tollgate explain` describes. */
 export interface ExplainedCall {

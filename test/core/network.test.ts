@@ -82,6 +82,30 @@ interface MutableReply {
 
 const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => fakeResult('0x1') })
 
+t.test('calls of other methods than a direct stage names pass it by', async t => {
+  const entered: string[] = []
+  const picky = definePlugin({
+    name: 'picky',
+    summary: 'Answers one method.',
+    options,
+    reads: ['request'],
+    create: () =>
+      directStage<'request'>(
+        {
+          handle(call) {
+            entered.push(call.context.request.method)
+            return fakeResult('0x2')
+          },
+        },
+        { methods: new Set(['eth_mine']) },
+      ),
+  })
+  const { network } = await networkOf(picky, last)
+  t.equal(valueOrErrorCode(await network.run(fakeCall('eth_call'))), '0x1')
+  t.equal(valueOrErrorCode(await network.run(fakeCall('eth_mine'))), '0x2')
+  t.same(entered, ['eth_mine'])
+})
+
 t.test('a stage may be an instance of a class: each of its methods is called as its own', async t => {
   class Gatekeeper implements Stage {
     readonly done: string[] = []
