@@ -4,40 +4,22 @@ import {
   definePlugin,
   isFailure,
   parseJsonHexQuantity,
-  rateOf,
   refuseUnknownMethod,
+  resultMemoryOf,
   thenMaybe,
   toBuffer,
   toHexQuantity,
-  onAbort,
-  refuse,
-  resultMemoryOf,
 } from '../../src/plugin/plugin.ts'
-import type {
-  Call,
-  CallContext,
-  Explanation,
-  Handler,
-  Heads,
-  MaybePromise,
-  Method,
-  Reply,
-  Request,
-  Result,
-  Services,
-  Clock,
-  Failure,
-  Signal,
-  Target,
-  UpstreamRate,
-} from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Explanation, Handler, Heads, MaybePromise } from '../../src/plugin/plugin.ts'
+import type { Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs, wrongResult } from './check-result.ts'
-import { createTagSender } from './replace-finality-tags.ts'
+import { requestBlocks } from './limit-blocks.ts'
 import { normalizeError } from './normalize-error.ts'
+import { withinRate } from './query-limits.ts'
+import type { RequestLimits } from './query-limits.ts'
+import { createTagSender } from './replace-finality-tags.ts'
 import { reportedBlockOf } from './reported-block.ts'
 import { requestLogs } from './split-logs/index.ts'
-import { requestBlocks } from './limit-blocks.ts'
-import type { RequestLimits } from './query-deadline.ts'
 
 /** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
@@ -95,8 +77,7 @@ export default definePlugin({
       if (method?.stateful === true) return refuseUnknownMethod(request.method)
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
-      const rate = rateOf(target, services)
-      const sendRequest = rate === undefined ? requestOnce(call, method) : withinRate(requestOnce(call, method), rate, target, clock)
+      const sendRequest = withinRate(requestOnce(call, method), target, services)
       const send = (tagged: Request): Promise<Reply> => {
         const { splittable = false, maxBlocks, maxResults = Infinity, blockParam = 0 } = method ?? {}
         if (!splittable && maxBlocks === undefined) return sendRequest(tagged, limits)
@@ -184,53 +165,3 @@ const withReportedHeight = (result: Result, upstream: string, heads: Heads): May
     reported === height ? result : copyReply(result, { result: Buffer.from(`"${toHexQuantity(reported)}"`, 'latin1') }),
   )
 }
-
-type SendLimitedRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
-
-/**
- * Sends the requests of one call within the rate of the upstream. When the rate is spent the first is refused, so that the call
- * goes elsewhere at once; the others, such as chunks of eth_getLogs, wait.
- */
-const withinRate = (sendRequest: SendLimitedRequest, rate: UpstreamRate, target: Target, clock: Clock): SendLimitedRequest => {
-  let isFirst = true
-  return async (request, limits) => {
-    const mayWait = !isFirst
-    isFirst = false
-    const startedAt = clock.monotonic()
-    for (;;) {
-      const waitMs = await rate.take()
-      const timeoutMs = limits.timeoutMs - (clock.monotonic() - startedAt)
-      if (waitMs === 0) return sendRequest(request, { ...limits, timeoutMs })
-      if (!mayWait || waitMs >= timeoutMs) return rateSpent(target, waitMs)
-      await sleepUnlessAborted(clock, waitMs, limits.signal)
-      if (limits.signal.aborted) return rateSpent(target, waitMs)
-    }
-  }
-}
-
-/** A caller who has left takes no more requests, and a call whose other chunk has failed goes to another node at once. */
-const sleepUnlessAborted = (clock: Clock, ms: number, signal: Signal): Promise<void> =>
-  new Promise(resolve => {
-    const timer = clock.after(ms, () => {
-      stopListening()
-      resolve()
-    })
-    const stopListening = onAbort(signal, () => {
-      timer.cancel()
-      resolve()
-    })
-  })
-
-/** As a rate limit of the node, but no sign of its health. */
-const rateSpent = ({ name: upstream }: Target, waitMs: number): Failure =>
-  refuse('unavailable', {
-    source: 'gateway',
-    upstream,
-    category: 'rateLimited',
-    cause: 'upstream rate spent',
-    retryElsewhere: true,
-    retryAfter: Math.min(maxRetryAfterSeconds, Math.max(1, Math.ceil(waitMs / 1000))),
-  })
-
-/** Another node may answer by then. */
-const maxRetryAfterSeconds = 5
