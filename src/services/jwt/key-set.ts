@@ -1,8 +1,10 @@
 import type { JWTVerifyGetKey } from 'jose'
 import type { Secret } from '../../plugin/secret.ts'
-import type { Clock } from '../clock.ts'
+import { Backoff } from '../../util/async.ts'
+import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
-import type { Metrics } from '../metrics.ts'
+import { metricDefinitions } from '../metric-definitions.ts'
+import type { Gauge, Metrics } from '../metrics.ts'
 
 /** jose, which is loaded only where tokens are accepted. */
 export type Jose = typeof import('jose')
@@ -34,6 +36,100 @@ export interface KeySetServices {
 export const secretKeySet = (secret: Secret): KeySet => {
   const key = Buffer.from(secret.reveal())
   return { version: 0, getKey: async () => key, close() {} }
+}
+
+const refreshIntervalMs = 300_000
+
+/** The keys that an issuer publishes. They are fetched again every 5 min, and when a token names a key that is not among them. */
+export class RemoteKeySet implements KeySet {
+  version = 0
+  readonly loaded: Promise<void>
+  readonly #url: URL
+  readonly #services: KeySetServices
+  readonly #remote: ReturnType<Jose['createRemoteJWKSet']>
+  readonly #isSuccessful: Gauge
+  readonly #backoff = new Backoff({ minMs: 1_000, maxMs: 60_000 })
+  #timer: Timer | undefined
+  #text: string | undefined
+  #applied: Promise<void> | undefined
+  #isFailing = false
+  #isRefreshing = false
+  #isClosed = false
+
+  /** Begins to fetch the keys. */
+  constructor(url: URL, services: KeySetServices) {
+    const { jose, metrics, cooldownMs = 30_000 } = services
+    this.#url = url
+    this.#services = services
+    this.#isSuccessful = metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
+    // Known keys stay valid while the issuer is unreachable: they have no maximum age, and are refreshed by a timer.
+    const options = { cacheMaxAge: Infinity, cooldownDuration: cooldownMs }
+    this.#remote = jose.createRemoteJWKSet(url, { ...options, [jose.customFetch]: (_url, init) => this.#fetch(init) })
+    this.loaded = this.#refresh()
+  }
+
+  readonly getKey: JWTVerifyGetKey = (header, token) => this.#remote(header, token)
+
+  /** A fetch in flight then changes no metric and logs nothing: both may be those of other keys by now. */
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
+  }
+
+  readonly #refresh = async (): Promise<void> => {
+    this.#isRefreshing = true
+    await this.#remote.reload().catch(() => undefined) // #fetch() has reported it
+    await this.#applied
+    this.#isRefreshing = false
+  }
+
+  /** After a failure only the timer fetches: callers with invented keys must not flood an issuer that is in trouble. */
+  async #fetch(init: RequestInit): Promise<Response> {
+    if (this.#isFailing && !this.#isRefreshing) throw new KeySetUnavailable('the keys could not be fetched')
+    try {
+      const text = await fetchKeySet(this.#url, init, this.#services.jose)
+      this.#recordSuccess(text)
+      return new Response(text)
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#recordFailure(reason)
+      throw new KeySetUnavailable(reason)
+    }
+  }
+
+  #recordSuccess(text: string): void {
+    if (this.#isClosed) return
+    const { log } = this.#services
+    this.#isSuccessful.set(1)
+    this.#backoff.reset()
+    this.#schedule(refreshIntervalMs)
+    if (this.#isFailing || text !== this.#text) log.info({ event: 'jwt-keys-loaded', host: this.#url.host }, 'keys of tokens loaded')
+    this.#isFailing = false
+    if (text === this.#text) return
+    this.#text = text
+    // Resolves when this fetch, which is in flight, has replaced the keys.
+    this.#applied = this.#remote.reload().then(() => {
+      this.version += 1
+    })
+  }
+
+  #recordFailure(reason: string): void {
+    if (this.#isClosed) return
+    this.#isSuccessful.set(0)
+    this.#schedule(this.#backoff.next())
+    if (this.#isFailing) return
+    this.#isFailing = true
+    const effect = this.#text === undefined ? 'tokens cannot be verified' : 'the keys from before stay valid'
+    this.#services.log.warn(
+      { event: 'jwt-keys-unavailable', host: this.#url.host, reason },
+      `keys of tokens cannot be fetched, ${effect}: ${reason}`,
+    )
+  }
+
+  #schedule(delayMs: number): void {
+    this.#timer?.cancel()
+    this.#timer = this.#services.clock.after(delayMs, () => void this.#refresh())
+  }
 }
 
 /** A set of 100 keys takes 60 KiB. */
