@@ -12,8 +12,10 @@ export interface CountedCall extends UsageGroup {
   readonly credits: number
 }
 
-type Mutable<T> = { -readonly [K in keyof T]: T[K] }
-type UsageCounter = Mutable<UsageCount>
+interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits'> {
+  calls: number
+  credits: number
+}
 
 /** Counters by network, key and method; then by outcome, with calls that a partner answered apart. */
 type ByNetwork = Map<string, ByKey>
