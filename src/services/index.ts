@@ -4,7 +4,7 @@ import type { UpstreamClient } from './upstream-client/index.ts'
 import type { SharedCaches } from './shared-cache/index.ts'
 import type { Clock } from './clock.ts'
 import type { EventRules } from './event-rules.ts'
-import type { FilterRecords } from './filter-records.ts'
+import type { FilterRecords } from '../store/record-store.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
 import type { Log } from './log.ts'
@@ -32,7 +32,7 @@ export type {
   FeedUpdate,
 } from './chain-heads/index.ts'
 export type { KeyChargeResult, EventRules } from './event-rules.ts'
-export type { FilterRecords } from './filter-records.ts'
+export type { FilterRecords } from '../store/record-store.ts'
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
 export type {

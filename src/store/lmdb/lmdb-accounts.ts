@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { open } from 'lmdb'
 import { applyChange } from '../store.ts'
 import type { AccountStore, HashedKey, KeyRow, StoreContents } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
+import { readEnvironment } from './lmdb-environment.ts'
 import { openAccountsTable, openKeysTable } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
@@ -128,15 +128,12 @@ export const inspectLmdbStore = async (path: string): Promise<StoreContents> => 
   if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return nothing
   try {
     await assertIntactFiles(path)
-    const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
-    try {
+    return await readEnvironment(path, root => {
       const accounts = Array.from(openAccountsTable(root).getRange(), ({ value }) => value)
       let hasKeyRates = false
       for (const { value } of openKeysTable(root).getRange()) hasKeyRates ||= value.rate !== undefined
       return { accounts, hasKeyRates, warnings: [] }
-    } finally {
-      await root.close()
-    }
+    })
   } catch {
     return nothing
   }

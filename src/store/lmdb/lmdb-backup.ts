@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs'
 import { chmod, open as openFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
+import { readEnvironment } from './lmdb-environment.ts'
 import { openTables } from './lmdb-tables.ts'
 import { createFolder } from '../../util/files.ts'
 
@@ -26,9 +26,9 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
   const partial = `${target}.partial-${process.pid}`
   try {
     createFolder(partial, 0o700)
-    await withEnvironment(path, root => root.backup(partial, true))
+    await readEnvironment(path, root => root.backup(partial, true))
     await sync(join(partial, 'data.mdb'))
-    const summary = await withEnvironment(partial, summarize)
+    const summary = await readEnvironment(partial, summarize)
     await rm(join(partial, 'lock.mdb'), { force: true }) // of the look at the copy
     await rename(partial, target)
     await sync(dirname(target))
@@ -36,15 +36,6 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
   } catch (cause) {
     await rm(partial, { recursive: true, force: true }).catch(() => undefined)
     throw new StoreError(`cannot write the backup to ${target}: ${(cause as Error).message}`, { cause })
-  }
-}
-
-const withEnvironment = async <T>(path: string, work: (root: RootDatabase) => T | Promise<T>): Promise<T> => {
-  const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
-  try {
-    return await work(root)
-  } finally {
-    await root.close()
   }
 }
 

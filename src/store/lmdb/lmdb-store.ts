@@ -5,10 +5,10 @@ import { hoursPerDay } from '../../util/dates.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
-import { openEnvironment } from './environment.ts'
-import type { Environment } from './environment.ts'
 import { FolderWatch } from './folder-watch.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
+import { openEnvironment } from './lmdb-environment.ts'
+import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { isProcessAlive, lmdbLedgerStore, openDayClock, readDayRecords } from './lmdb-ledger.ts'
 import { openMetaTable, openTables, maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
@@ -73,7 +73,7 @@ const withWatchedReads = (store: Store, watch: FolderWatch): Store => {
 const schemaVersion = 1
 
 /** Tables that an older Tollgate did not have are created, which needs room on the disk. A folder of another version gets none. */
-const createTables = async ({ root }: Environment, transactions: Transactions, path: string): Promise<LmdbTables> => {
+const createTables = async ({ root }: LmdbEnvironment, transactions: Transactions, path: string): Promise<LmdbTables> => {
   await checkVersion(openMetaTable(root), transactions, path)
   return openTables(root)
 }

@@ -1,11 +1,11 @@
-import type { Environment } from './environment.ts'
 import type { FolderWatch } from './folder-watch.ts'
+import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { recordOpen } from './store-lock.ts'
 import { StoreError } from '../store.ts'
 
 /** Runs transactions on one folder; each is atomic among all processes that have the folder open. */
 export class Transactions {
-  readonly #environment: Environment
+  readonly #environment: LmdbEnvironment
   readonly #path: string
   readonly #watch: FolderWatch
   readonly #recordClosed: () => void
@@ -13,7 +13,7 @@ export class Transactions {
   #isClosed = false
 
   /** `watch` is stopped by close(). */
-  constructor(environment: Environment, path: string, watch: FolderWatch) {
+  constructor(environment: LmdbEnvironment, path: string, watch: FolderWatch) {
     this.#environment = environment
     this.#path = path
     this.#watch = watch

@@ -7,7 +7,7 @@ import type { LmdbTables } from './lmdb-tables.ts'
 import { StoreError } from '../store.ts'
 
 /** What all stores of this process have in common that are open on one folder. */
-export interface Environment {
+export interface LmdbEnvironment {
   readonly root: RootDatabase
   /** Undefined until they have been opened. */
   tables: LmdbTables | undefined
@@ -15,7 +15,7 @@ export interface Environment {
   release(): Promise<void>
 }
 
-interface HeldEnvironment extends Environment {
+interface HeldEnvironment extends LmdbEnvironment {
   holders: number
 }
 
@@ -26,7 +26,7 @@ const environments = new Map<string, HeldEnvironment>()
  * Opens the folder, which a process may have open once only. To open a table takes the lock of writers, and stops the event loop until the
  * lock is free: for ever, if a transaction of the same process has the lock and waits for the event loop.
  */
-export const openEnvironment = (path: string): Environment => {
+export const openEnvironment = (path: string): LmdbEnvironment => {
   const dataFile = join(path, 'data.mdb')
   const found = statSync(dataFile, { bigint: true, throwIfNoEntry: false })
   const held = found && environments.get(identityOf(found))
@@ -71,5 +71,15 @@ const openRoot = (path: string): RootDatabase => {
     })
   } catch (cause) {
     throw new StoreError(`cannot open the store in ${path}: ${(cause as Error).message}`, { cause })
+  }
+}
+
+/** Opens the folder for reading alone, whoever else has it open. */
+export const readEnvironment = async <T>(path: string, read: (root: RootDatabase) => T | Promise<T>): Promise<T> => {
+  const root = open({ path, noSubdir: false, maxDbs: 32, encoding: 'json', readOnly: true })
+  try {
+    return await read(root)
+  } finally {
+    await root.close()
   }
 }
