@@ -1,34 +1,27 @@
 import { isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
-import type { Failure, Reply, Signal } from '../../src/plugin/plugin.ts'
+import type { Reply, Signal } from '../../src/plugin/plugin.ts'
 import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import type { NodeSelection } from './node-selection.ts'
-import { betterFailure, betterReply, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
+import { RejectedReplies, betterReply, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
 export class CallFailover implements Alternatives {
+  /** On the monotonic clock. */
+  readonly startedAt: number
+  /** Requests to nodes. */
+  attemptCount = 0
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
   readonly #partner: UpstreamNode | undefined
-  readonly #startedAt: number
   readonly #triedNodes = new Set<UpstreamNode>()
-  /** Replies that were not final, as another node may have a better one. */
-  readonly #rejectedReplies: { readonly node: UpstreamNode; readonly reply: Reply }[] = []
-  /** A node was requested, and failed: each further attempt is a retry. */
-  #hasFailed = false
-  /** An own node refused the call because of its concurrency limit, so it is no outage. */
-  #isAtConcurrencyLimit = false
+  readonly #rejected = new RejectedReplies()
   #isRetryBudgetExhausted = false
-  /** A result of a type that the method does not give, or `null` of a node that is behind: better than an error. */
-  #unexpectedResult: Reply | undefined
-  #bestFailure: Failure | undefined
   /** It has waited for a node to get the required block. */
   #hasWaited = false
-  /** Requests to nodes. */
-  attemptCount = 0
 
   /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may be retried. */
   constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection, partner: UpstreamNode | undefined) {
@@ -36,9 +29,9 @@ export class CallFailover implements Alternatives {
     this.#next = next
     this.#selection = selection
     this.#partner = partner
-    this.#startedAt = selection.clock.monotonic()
-    selection.retryBudget.recordCall()
-    selection.hedgeBudget.recordCall()
+    this.startedAt = selection.clock.monotonic()
+    selection.retryBudget.recordCall(this.startedAt)
+    selection.hedgeBudget.recordCall(this.startedAt)
   }
 
   async run(): Promise<Reply> {
@@ -48,12 +41,10 @@ export class CallFailover implements Alternatives {
       if (reply !== undefined) return reply
       if (node === undefined) break
     }
-    const isOutage = (this.#bestFailure === undefined || this.#bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
     const partner = this.#partner
-    if (!isOutage || partner?.isUsable(this.#selection.methodClass) !== true)
-      return this.#bestReply ?? noUpstream(this.#selection.candidates)
+    if (!this.#rejected.isOutage || partner?.isUsable(this.#selection.methodClass) !== true) return this.#lastReply
     this.#selection.retries.partner.add()
-    return (await this.#forward(partner)) ?? this.#bestReply ?? noUpstream(this.#selection.candidates)
+    return (await this.#forward(partner)) ?? this.#lastReply
   }
 
   #pickNode(): UpstreamNode | undefined {
@@ -97,7 +88,7 @@ export class CallFailover implements Alternatives {
   /** A node that gets the required block soon, when no node that has it can answer. */
   async #waitForNode(): Promise<UpstreamNode | undefined> {
     const { candidates, requiredBlock, heads } = this.#selection
-    if (requiredBlock === undefined || this.#hasWaited || this.#bestFailure?.fault === 'caller') return undefined
+    if (requiredBlock === undefined || this.#hasWaited || this.#rejected.bestFailure?.fault === 'caller') return undefined
     const lagging = candidates.filter(node => this.#isUntried(node))
     if (lagging.length === 0) return undefined
     this.#hasWaited = true
@@ -109,13 +100,13 @@ export class CallFailover implements Alternatives {
 
   /** The final reply of the call; undefined when another node may be tried. */
   #attempt(node: UpstreamNode): Promise<Reply | undefined> {
-    return this.#hasFailed ? this.#retry(node) : this.#request(node).then(reply => this.#finalOf(reply, node))
+    return this.#rejected.hasFailed ? this.#retry(node) : this.#request(node).then(reply => this.#finalOf(reply, node))
   }
 
   /** An attempt after a failed one. Without time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
     const { retryBudget, retries, methodClass, mayRetry } = this.#selection
-    if (!mayRetry) return this.#bestReply ?? noUpstream(this.#selection.candidates)
+    if (!mayRetry) return this.#lastReply
     if (!(await retryBudget.reserve())) {
       this.#isRetryBudgetExhausted = true
       return undefined
@@ -129,7 +120,7 @@ export class CallFailover implements Alternatives {
       }
       retries.retry.add()
       const reply = await this.#requestWithinMaxTime(node)
-      if (reply === undefined) return this.#bestReply ?? retryTimeout(node.name)
+      if (reply === undefined) return this.#rejected.best ?? retryTimeout(node.name)
       const final = this.#finalOf(await this.#resolveDuplicate(reply, node), node)
       hasRetryFailed = final === undefined
       return final
@@ -140,24 +131,18 @@ export class CallFailover implements Alternatives {
 
   /** Takes nothing of the retry budget, which bounds what failing calls add to the load of own nodes. */
   async #forward(partner: UpstreamNode): Promise<Reply | undefined> {
-    if (!this.#hasFailed) return this.#finalOf(await this.#request(partner), partner)
+    if (!this.#rejected.hasFailed) return this.#finalOf(await this.#request(partner), partner)
     if (!this.#selection.mayRetry) return undefined
     const reply = await this.#requestWithinMaxTime(partner)
-    if (reply === undefined) return this.#bestReply ?? retryTimeout(partner.name)
+    if (reply === undefined) return this.#rejected.best ?? retryTimeout(partner.name)
     return this.#finalOf(await this.#resolveDuplicate(reply, partner), partner)
   }
 
   /** The reply, if it is final. A result of an own node then counts against the nodes whose replies were rejected. */
   #finalOf(reply: Reply, node: UpstreamNode): Reply | undefined {
     if (!isFinalReply(reply)) return this.#reject(reply, node)
-    if (this.#isMissedBy(node, reply)) {
-      this.#hasFailed = true
-      this.#unexpectedResult ??= reply
-      return undefined
-    }
-    if (!isFailure(reply) && reply.source === 'node') {
-      for (const rejected of this.#rejectedReplies) rejected.node.recordAnsweredElsewhere(this.#call.context.request, rejected.reply)
-    }
+    if (this.#isMissedBy(node, reply)) return this.#rejected.addMissing(reply)
+    if (!isFailure(reply) && reply.source === 'node') this.#rejected.recordAnsweredElsewhere(this.#call.context.request)
     return reply
   }
 
@@ -171,29 +156,25 @@ export class CallFailover implements Alternatives {
   /** The reply may come from the hedge of the request rather than from the node that was picked. */
   #reject(reply: Reply, pickedNode: UpstreamNode): undefined {
     const node = this.#selection.candidates.find(({ name }) => name === reply.upstream) ?? pickedNode
-    this.#rejectedReplies.push({ node, reply })
-    this.#hasFailed ||= reply.source !== 'gateway'
-    if (!isFailure(reply)) this.#unexpectedResult ??= reply
-    else if (reply.retryElsewhere === true) this.#bestFailure = betterFailure(this.#bestFailure, reply)
-    else if (reply.source === 'gateway') this.#isAtConcurrencyLimit = true
+    this.#rejected.add(reply, node)
   }
 
-  /** The best of the rejected replies. */
-  get #bestReply(): Reply | undefined {
-    return this.#unexpectedResult ?? this.#bestFailure
+  /** When no node is left to try. */
+  get #lastReply(): Reply {
+    return this.#rejected.best ?? noUpstream(this.#selection.candidates)
   }
 
   /** The maxTime of a method bounds all attempts together (contract 8). Undefined when it is over. */
   #requestWithinMaxTime(node: UpstreamNode): Promise<Reply | undefined> {
     const { method, clock } = this.#selection
     if (method?.maxTime === undefined) return this.#request(node)
-    const remainingMs = method.maxTime - (clock.monotonic() - this.#startedAt)
+    const remainingMs = method.maxTime - (clock.monotonic() - this.startedAt)
     return attemptWithin(remainingMs, this.#attemptOn(node), clock, this.#signal)
   }
 
   #request(node: UpstreamNode): Promise<Reply> {
     const { methodClass, clock, isHedgeable } = this.#selection
-    if (!isHedgeable || this.#hasFailed) return this.#send(node, this.#call)
+    if (!isHedgeable || this.#rejected.hasFailed) return this.#send(node, this.#call)
     const startedAt = clock.monotonic()
     return hedge(this.#attemptOn(node), isFirstTime => this.#hedge(node, startedAt, isFirstTime), {
       clock,

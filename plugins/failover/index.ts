@@ -67,10 +67,13 @@ export default definePlugin({
         if (heads.mayLag) await heads.sync()
         heads.recordActivity()
         if (capableUpstreams?.offers(call.context.request.method) === false) return refuseUnknownMethod(call.context.request.method)
-        const startedAt = clock.monotonic()
         const failover = new CallFailover(call, next, selectNodes(call), call.variant === forwarding ? nodes.partnerNode : undefined)
         const reply = await failover.run()
-        const upstreamRequest = { id: call.origin.requestId, attempts: failover.attemptCount, durationMs: clock.monotonic() - startedAt }
+        const upstreamRequest = {
+          id: call.origin.requestId,
+          attempts: failover.attemptCount,
+          durationMs: clock.monotonic() - failover.startedAt,
+        }
         return copyReply(reply, { upstreamRequest })
       },
       ...(capableUpstreams && { offers: capableUpstreams.offers }),

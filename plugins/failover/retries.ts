@@ -1,5 +1,6 @@
 import { isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Reply } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, Reply, Request } from '../../src/plugin/plugin.ts'
+import type { UpstreamNode } from './upstream-node.ts'
 
 // Whether a call is tried again, and what bounds how often.
 
@@ -8,11 +9,51 @@ export const isFinalReply = (reply: Reply): boolean =>
   isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true
 
 /** The first failure that is about the request rather than about its node. */
-export const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
+const betterFailure = (one: Failure | undefined, other: Failure): Failure =>
   one === undefined || (one.fault === 'upstream' && other.fault !== 'upstream') ? other : one
 
 export const betterReply = (one: Reply, other: Reply): Reply =>
   !isFailure(one) ? one : isFailure(other) ? betterFailure(one, other) : other
+
+/** The replies to one call that were not final, as another node may have a better one. */
+export class RejectedReplies {
+  /** A node was requested, and failed: each further attempt is a retry. */
+  hasFailed = false
+  bestFailure: Failure | undefined
+  readonly #replies: { readonly node: UpstreamNode; readonly reply: Reply }[] = []
+  /** An own node refused the call because of its concurrency limit, so it is no outage. */
+  #isAtConcurrencyLimit = false
+  /** A result of a type that the method does not give, or `null` of a node that is behind: better than an error. */
+  #unexpectedResult: Reply | undefined
+
+  get best(): Reply | undefined {
+    return this.#unexpectedResult ?? this.bestFailure
+  }
+
+  /** No own node can answer such a call. */
+  get isOutage(): boolean {
+    return (this.bestFailure === undefined || this.bestFailure.fault === 'upstream') && !this.#isAtConcurrencyLimit
+  }
+
+  add(reply: Reply, node: UpstreamNode): void {
+    this.#replies.push({ node, reply })
+    this.hasFailed ||= reply.source !== 'gateway'
+    if (!isFailure(reply)) this.#unexpectedResult ??= reply
+    else if (reply.retryElsewhere === true) this.bestFailure = betterFailure(this.bestFailure, reply)
+    else if (reply.source === 'gateway') this.#isAtConcurrencyLimit = true
+  }
+
+  /** `null` of a node that is behind: that is no failure of the node. */
+  addMissing(reply: Reply): undefined {
+    this.hasFailed = true
+    this.#unexpectedResult ??= reply
+  }
+
+  /** Another node has answered the request, which counts against the nodes of these replies. */
+  recordAnsweredElsewhere(request: Request): void {
+    for (const { node, reply } of this.#replies) node.recordAnsweredElsewhere(request, reply)
+  }
+}
 
 /** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
 export const retryTimeout = (upstream: string): Failure => refuse('timeout', { upstream, fault: 'upstream' })
@@ -42,8 +83,8 @@ export class RetryBudget {
     this.#clock = clock
   }
 
-  recordCall(): void {
-    this.#callCount.add(this.#now)
+  recordCall(now: number): void {
+    this.#callCount.add(now)
   }
 
   /** Reserves a retry, which must be released; false when the budget is exhausted. */
@@ -94,8 +135,8 @@ export class HedgeBudget {
     this.#clock = clock
   }
 
-  recordCall(): void {
-    this.#callCount.add(this.#clock.monotonic())
+  recordCall(now: number): void {
+    this.#callCount.add(now)
   }
 
   /** `isFailing`: more calls of the node are late than usual. */

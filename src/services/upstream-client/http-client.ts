@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../clock.ts'
 import type { Endpoint } from './endpoint.ts'
 import { Http1Connection } from './http1/connection.ts'
 import { SocketConnector } from './http1/socket-connector.ts'
+import { SocketLimit } from './http-connection.ts'
 import type {
   ConnectionOwner,
   HttpImplementation,
@@ -14,7 +15,6 @@ import type {
   ResponseHeaders,
   UpstreamTransport,
 } from './http-connection.ts'
-import { SocketLimit } from './socket-limit.ts'
 import { createUndiciConnections } from './undici-connection.ts'
 
 /** HTTP connections to all nodes: kept alive, and replaced before they get old. */

@@ -8,13 +8,12 @@ import { overloaded } from '../memory-budget.ts'
 import type { ResponseMemory } from '../memory-budget.ts'
 import type { ConcurrencyLimit } from './concurrency-limit.ts'
 import type { Endpoint } from './endpoint.ts'
-import type { InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamTransport } from './http-connection.ts'
+import type { InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
 import type { ReadTurns } from './read-turns.ts'
 import type { RequestDeadline, RequestOptions } from './request-deadline.ts'
 import { Decompressor, networkFailure, readResponseHead, truncatedResult, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
 import type { SecretRedactor } from './secret-redactor.ts'
-import type { UpstreamSockets } from './socket-limit.ts'
 
 /** What all requests of a client share: an object of its own, as spreading it into the options of each request took 7 us a call. */
 export interface ExchangeContext {

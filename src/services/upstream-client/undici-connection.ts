@@ -4,9 +4,16 @@ import type { Dispatcher } from 'undici'
 import type { Clock } from '../clock.ts'
 import { createCoalescingLookup } from './coalescing-lookup.ts'
 import { connectTimeoutMs, maxConnectionAgeMs } from './http-connection.ts'
-import type { ConnectionOwner, HttpRequest, NewConnection, NodeConnection, ResponseHandler, ResponseHeaders } from './http-connection.ts'
+import type {
+  ConnectionOwner,
+  HttpRequest,
+  NewConnection,
+  NodeConnection,
+  ResponseHandler,
+  ResponseHeaders,
+  SocketLimit,
+} from './http-connection.ts'
 import { noSocketLeft } from './network-errors.ts'
-import type { SocketLimit } from './socket-limit.ts'
 
 /** undici's own response timers are coarse and count idle time only: RequestDeadline aborts a request in time. */
 const clientOptions = { headersTimeout: 0, bodyTimeout: 0, keepAliveMaxTimeout: maxConnectionAgeMs }

@@ -200,7 +200,7 @@ t.test('hedging', async t => {
       return hedges
     }
     t.equal(exhaust(false), 4)
-    for (let i = 0; i < 10_000; i++) budget.recordCall()
+    for (let i = 0; i < 10_000; i++) budget.recordCall(clock.monotonic())
     t.equal(exhaust(false), 196)
     t.equal(exhaust(true), 200)
     t.equal(exhaust(true), 0)

@@ -105,11 +105,11 @@ t.test('retries', async t => {
       }
       return retries
     }
-    budget.recordCall()
+    budget.recordCall(clock.monotonic())
     t.equal(await exhaust(), 3)
     clock.advance(11_000)
     t.equal(await exhaust(), 3)
-    for (let i = 0; i < 100; i++) budget.recordCall()
+    for (let i = 0; i < 100; i++) budget.recordCall(clock.monotonic())
     t.equal(await exhaust(), 17)
   })
 })

@@ -4,8 +4,8 @@ import { connect as connectTls } from 'node:tls'
 import type { ConnectionOptions } from 'node:tls'
 import { getWasmModule } from '../../../json/wasm-module.ts'
 import { createCoalescingLookup } from '../coalescing-lookup.ts'
+import type { SocketLimit } from '../http-connection.ts'
 import { noSocketLeft } from '../network-errors.ts'
-import type { SocketLimit } from '../socket-limit.ts'
 
 interface SocketEvents {
   /** The connection is there, and encrypted if it is to be. */
