@@ -1,17 +1,15 @@
 import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
-import type { EventsUpdate, Failure, Feed, Origin, Services, Clock } from '../../src/plugin/plugin.ts'
+import type { EventsUpdate, Failure, Feed, Origin, Services } from '../../src/plugin/plugin.ts'
 import { EventDelivery } from './event-delivery.ts'
 import { FeedConsumer } from './feed-consumer.ts'
 import { FilterValues } from './filter-memory.ts'
 import { Filters } from './filters.ts'
-import { HeadPublisher } from './head-publisher.ts'
-import { LogPublisher } from './log-publisher.ts'
-import type { PublishedTip } from './published-tip.ts'
+import { EventPublisher, HeadPublisher, LogPublisher } from './publishers.ts'
+import type { PublishedTip } from './publishers.ts'
 import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
 import type { SubscriptionLimits } from './subscription-registry.ts'
-import type { Filter } from './filter.ts'
 
 /** The subscriptions and filters of one network in this process, and what publishes to them. Outlives a reload. */
 export class Subscriptions {
@@ -98,28 +96,5 @@ export class Subscriptions {
     if (subscriptions.size === 0) return
     this.#log.warn({ event: 'subscriptions-ended', kind, subscriptions: subscriptions.size }, 'events were missed; closing WebSockets')
     for (const subscription of subscriptions) subscription.close(1013, 'events were missed; subscribe again')
-  }
-}
-
-interface EventPublisherOptions {
-  readonly clock: Clock
-  readonly subscriptions: ReadonlySet<Subscription>
-  readonly filters: ReadonlySet<Filter>
-  readonly delivery: EventDelivery
-}
-
-/** Publishes events that are the same for all subscriptions and filters of their kind, and belong to no block. */
-class EventPublisher {
-  readonly #options: EventPublisherOptions
-
-  constructor(options: EventPublisherOptions) {
-    this.#options = options
-  }
-
-  async publish({ events }: EventsUpdate): Promise<void> {
-    const { clock, subscriptions, filters, delivery } = this.#options
-    const texts = events.map(event => Buffer.from(event).toString('latin1'))
-    for (const filter of filters) filter.append(texts)
-    await delivery.deliver(new Map(Array.from(subscriptions, subscription => [subscription, texts])), clock.now())
   }
 }
