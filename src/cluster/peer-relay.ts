@@ -1,9 +1,8 @@
-import type { Clock } from '../services/clock.ts'
 import { newPeerName } from '../services/peers.ts'
 import type { PeerHandler, PeerReply, Peers } from '../services/peers.ts'
 import type { Json } from '../util/json.ts'
 import { PendingReplies } from './pending-replies.ts'
-import type { NetworkMessage, WorkerMessage, WorkerChannel } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, WorkerMessage, WorkerChannel } from './worker-messages.ts'
 
 /** A request that has been passed on. */
 interface RelayedRequest {
@@ -54,23 +53,17 @@ export class PeerRelay {
 /** A worker that does not answer in time is busy or stopped. */
 const requestTimeoutMs = 5_000
 
-interface WorkerPeersOptions {
-  readonly network: string
-  readonly clock: Clock
-  send(message: WorkerMessage): void
-}
-
 /** A worker's way to the other workers of a network: the primary passes requests and answers on. */
 export class WorkerPeers implements Peers {
   readonly name = newPeerName()
-  readonly #options: WorkerPeersOptions
+  readonly #channel: NetworkChannel
   readonly #replies: PendingReplies<PeerReply>
   #handler: PeerHandler | undefined
 
-  constructor(options: WorkerPeersOptions) {
-    this.#options = options
-    this.#replies = new PendingReplies(options.clock)
-    options.send({ kind: 'joinPeers', network: options.network, peer: this.name })
+  constructor(channel: NetworkChannel) {
+    this.#channel = channel
+    this.#replies = new PendingReplies(channel.clock)
+    channel.send({ kind: 'joinPeers', network: channel.network, peer: this.name })
   }
 
   serve(handler: PeerHandler): () => void {
@@ -81,7 +74,7 @@ export class WorkerPeers implements Peers {
   }
 
   request(peer: string, payload: Json): Promise<PeerReply> {
-    const { network, send } = this.#options
+    const { network, send } = this.#channel
     return this.#replies.request(
       requestTimeoutMs,
       id => send({ kind: 'peerRequest', network, peer, id, payload }),
@@ -96,7 +89,7 @@ export class WorkerPeers implements Peers {
   }
 
   async #answer(id: number, payload: Json): Promise<void> {
-    const { network, send } = this.#options
+    const { network, send } = this.#channel
     const answer = await this.#handler?.answer(payload)
     send({ kind: 'peerReply', network, id, ...(answer !== undefined && { payload: answer }) })
   }

@@ -1,18 +1,11 @@
 import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
-import type { Clock } from '../services/clock.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { PendingReplies } from './pending-replies.ts'
-import type { NetworkMessage, PublishedUpdates, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, PublishedUpdates, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** A feed of the primary needs up to 2 s for its start. */
 const startTimeoutMs = 3_000
-
-interface WorkerFeedsOptions {
-  readonly network: string
-  readonly clock: Clock
-  send(message: WorkerMessage): void
-}
 
 /** The feeds of one network in a worker: the primary sends what they publish while this worker has listeners. */
 export class WorkerFeeds implements Feeds {
@@ -21,11 +14,11 @@ export class WorkerFeeds implements Feeds {
   readonly pendingHashes: SharedFeed<EventsUpdate>
   readonly pendingTransactions: SharedFeed<EventsUpdate>
   readonly syncing: SharedFeed<EventsUpdate>
-  readonly #options: WorkerFeedsOptions
+  readonly #channel: NetworkChannel
   readonly #sources = new Map<FeedKind, WorkerFeedSource>()
 
-  constructor(options: WorkerFeedsOptions) {
-    this.#options = options
+  constructor(channel: NetworkChannel) {
+    this.#channel = channel
     this.headers = new SharedFeed(this.#sourceOf('headers'))
     this.logs = new SharedFeed(this.#sourceOf('logs'))
     this.pendingHashes = new SharedFeed(this.#sourceOf('pendingHashes'))
@@ -47,22 +40,22 @@ export class WorkerFeeds implements Feeds {
   }
 
   #sourceOf(feed: FeedKind): FeedSource {
-    return getOrCreate(this.#sources, feed, () => new WorkerFeedSource(feed, this.#options))
+    return getOrCreate(this.#sources, feed, () => new WorkerFeedSource(feed, this.#channel))
   }
 }
 
 /** One feed of the primary, for a worker. */
 class WorkerFeedSource implements FeedSource {
   readonly #feed: FeedKind
-  readonly #options: WorkerFeedsOptions
+  readonly #channel: NetworkChannel
   readonly #replies: PendingReplies<boolean>
   /** The id of the last start. */
   #run = 0
 
-  constructor(feed: FeedKind, options: WorkerFeedsOptions) {
+  constructor(feed: FeedKind, channel: NetworkChannel) {
     this.#feed = feed
-    this.#options = options
-    this.#replies = new PendingReplies(options.clock)
+    this.#channel = channel
+    this.#replies = new PendingReplies(channel.clock)
   }
 
   start(): Promise<boolean> {
@@ -70,7 +63,8 @@ class WorkerFeedSource implements FeedSource {
   }
 
   stop(): void {
-    this.#options.send({ kind: 'stopFeed', network: this.#options.network, feed: this.#feed })
+    const { network, send } = this.#channel
+    send({ kind: 'stopFeed', network, feed: this.#feed })
   }
 
   /** For a feed that has been started: the answer comes after the blocks that the upstreams have now. */
@@ -89,7 +83,7 @@ class WorkerFeedSource implements FeedSource {
   }
 
   #request(runOf: (id: number) => number): Promise<boolean> {
-    const { network, send } = this.#options
+    const { network, send } = this.#channel
     return this.#replies.request(
       startTimeoutMs,
       id => send({ kind: 'startFeed', network, feed: this.#feed, id, run: runOf(id) }),

@@ -3,7 +3,7 @@ import type { Clock } from '../services/clock.ts'
 import { Acknowledgments } from './acknowledgments.ts'
 import { PendingReplies } from './pending-replies.ts'
 import { primaryTimeoutMs } from './worker-messages.ts'
-import type { NetworkMessage, TransactionCounts, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, TransactionCounts, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /**
  * The transactions that nodes accepted from callers of one network, for the workers of this gateway: the sender is answered
@@ -48,10 +48,7 @@ export class TransactionBroadcast {
   }
 }
 
-interface WorkerTransactionsOptions {
-  readonly network: string
-  readonly clock: Clock
-  send(message: WorkerMessage): void
+interface WorkerTransactionsOptions extends NetworkChannel {
   /** The state of a node may be another without a new block. */
   onNodeChange(): void
 }

@@ -18,7 +18,7 @@ import { WorkerFeeds } from './shared-feeds.ts'
 import { WorkerTransactions } from './shared-transactions.ts'
 import { SharedHeight } from './worker-height-broadcast.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
-import type { NetworkMessage, UpstreamsToTrack, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, UpstreamsToTrack, WorkerMessage } from './worker-messages.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
@@ -27,10 +27,7 @@ const syncIntervalMs = ackTimeoutMs / 2
 /** While the primary is busy, calls wait rather than ask the nodes. */
 const syncTimeoutMs = 250
 
-export interface WorkerHeadsOptions extends Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient' | 'clock'> {
-  readonly network: string
-  send(message: WorkerMessage): void
-}
+export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient'> {}
 
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads extends CurrentChainState implements Heads {

@@ -6,7 +6,7 @@ import { getOrCreate } from '../util/memoize.ts'
 import { Acknowledgments } from './acknowledgments.ts'
 import { PendingReplies } from './pending-replies.ts'
 import { primaryTimeoutMs } from './worker-messages.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** The reported height of one network, for the workers of this gateway: a caller is given it when every worker has it. */
 export class WorkerHeightBroadcast implements HeightBroadcast {
@@ -78,24 +78,18 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
   }
 }
 
-interface SharedHeightOptions {
-  readonly network: string
-  readonly clock: Clock
-  send(message: WorkerMessage): void
-}
-
 /** The height that every worker has, in one of them: its callers are given no greater one. */
 export class SharedHeight {
-  readonly #options: SharedHeightOptions
+  readonly #channel: NetworkChannel
   readonly #replies: PendingReplies<number>
   /** Requests in flight, by height and upstream. */
   readonly #requests = new Map<string, Promise<number>>()
   readonly #listeners = new Set<() => void>()
   #height = 0
 
-  constructor(options: SharedHeightOptions) {
-    this.#options = options
-    this.#replies = new PendingReplies(options.clock)
+  constructor(channel: NetworkChannel) {
+    this.#channel = channel
+    this.#replies = new PendingReplies(channel.clock)
   }
 
   /**
@@ -103,7 +97,7 @@ export class SharedHeight {
    * with `fallback()` when the primary does not answer. Calls with the same height from the same upstream share one request.
    */
   request(upstream: string, height: number, fallback: () => number): Promise<number> {
-    const { network, send } = this.#options
+    const { network, send } = this.#channel
     const key = `${height} ${upstream}`
     return getOrCreate(this.#requests, key, () =>
       this.#replies
@@ -133,7 +127,7 @@ export class SharedHeight {
       }
       this.#listeners.add(listener)
     })
-    await withTimeoutOr(this.#options.clock, primaryTimeoutMs, shared, () => undefined)
+    await withTimeoutOr(this.#channel.clock, primaryTimeoutMs, shared, () => undefined)
     this.#listeners.delete(listener)
     return height
   }

@@ -3,6 +3,7 @@ import type { Json, Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
 import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
+import type { Clock } from '../services/clock.ts'
 import type { LogLevel } from '../services/log.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
@@ -178,6 +179,13 @@ export const toTarget = ({ url, ws, headers, ...rest }: RevealedTarget): Target 
   ...(headers && { headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, new Secret(value)])) }),
   ...(ws !== undefined && { ws: new Secret(ws) }),
 })
+
+/** What a worker needs to ask the primary about one network. */
+export interface NetworkChannel {
+  readonly network: string
+  readonly clock: Clock
+  send(message: WorkerMessage): void
+}
 
 /** The primary's way to one worker. */
 export interface WorkerChannel {
