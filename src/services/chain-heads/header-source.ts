@@ -1,21 +1,35 @@
+import { nextFlight, sleep } from '../../util/async.ts'
+import type { Clock, Timer } from '../clock.ts'
+import type { ChainUpdate, FeedBlock, FeedSource, LinkedBlock } from './block-feed.ts'
+import type { CanonicalChain } from './canonical-chain.ts'
 import { maxRecentBlocks } from './recent-blocks.ts'
-import type { ChainUpdate, FeedBlock, LinkedBlock } from './block-feed.ts'
-import type { MaybePromise } from '../../util/async.ts'
+import type { ReportedHeight } from './reported-height.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
-interface HeaderFollowerOptions {
-  /** The newest block of the best upstream; undefined while none has one. */
-  head(): BlockHeader | undefined
-  /** The height that callers are given. */
-  reportedHeight(): number
-  /** Resolves when every worker has the reported height: its callers are not answered from before a block that is published. */
-  whenHeightShared(): MaybePromise<unknown>
-  /** From whichever upstream returns it. */
-  fetchBlock(hash: string): Promise<BlockHeader | undefined>
+/** What a feed needs of the process that tracks the upstreams. */
+export interface FeedSourceOptions {
+  readonly clock: Clock
+  readonly chain: Pick<CanonicalChain, 'headers' | 'upstreams'>
+  readonly reportedHeight: Pick<ReportedHeight, 'height' | 'sharedHeight'>
+  readonly tracker: {
+    /** Polls the upstreams; resolves, and soon, when they have answered. */
+    refresh(isCatchUp: true): Promise<void>
+    /** The upstreams are polled for another 30 s. */
+    recordActivity(): void
+  }
+}
+
+interface HeaderSourceOptions extends FeedSourceOptions {
   publish(update: ChainUpdate): void
   /** Blocks would be missing. */
   end(): void
 }
+
+/** While a feed runs, upstreams are polled, though no calls come in. */
+export const activityIntervalMs = 10_000
+/** A feed that has no head by then does not start. */
+export const startTimeoutMs = 2_000
+const startRetryIntervalMs = 100
 
 /** Blocks from before the start, so that a reorg is known to reach back to them. */
 const minKnownBlocks = 16
@@ -29,45 +43,76 @@ const minKnownBlocks = 16
  * - While an ancestor of the head cannot be fetched, nothing is published. The next head tries again.
  * - More than `maxRecentBlocks` missing blocks end the feed, and so does a head below all blocks that are known.
  */
-export class HeaderFollower {
-  readonly #options: HeaderFollowerOptions
+export class HeaderSource implements FeedSource {
+  readonly #options: HeaderSourceOptions
   /** The newest blocks that were published, each the parent of the next, after some older ones; empty while stopped. */
   #published: BlockHeader[] = []
   #isAdvancing = false
+  #activityTimer: Timer | undefined
+  #startCount = 0
 
-  constructor(options: HeaderFollowerOptions) {
+  constructor(options: HeaderSourceOptions) {
     this.#options = options
   }
 
-  /** The blocks after this one are published. */
-  start(base: BlockHeader): void {
-    this.#published = [base]
-    void this.#fetchAncestors(this.#published)
+  /** Begins with the newest block of a poll: what an upstream reported before may be old, as it is polled only while calls come in. */
+  async start(): Promise<boolean> {
+    const { clock, chain, tracker } = this.#options
+    const start = (this.#startCount += 1)
+    const headsReceived = () => chain.upstreams.reduce((sum, upstream) => sum + upstream.headsReceived, 0)
+    const [receivedBefore, deadline] = [headsReceived(), clock.monotonic() + startTimeoutMs]
+    this.#activityTimer = clock.every(activityIntervalMs, () => tracker.recordActivity())
+    for (;;) {
+      await tracker.refresh(true)
+      tracker.recordActivity()
+      const base = this.#head
+      if (start !== this.#startCount) return false
+      if (base !== undefined && headsReceived() > receivedBefore) {
+        this.#published = [base]
+        void this.#fetchAncestors(this.#published)
+        return true
+      }
+      if (clock.monotonic() >= deadline) return false
+      await sleep(clock, startRetryIntervalMs)
+    }
   }
 
   stop(): void {
+    this.#startCount += 1
+    this.#activityTimer?.cancel()
     this.#published = []
   }
+
+  readonly sync = nextFlight(async () => {
+    await this.#options.tracker.refresh(true)
+    await this.advance()
+  })
 
   /** The head may have changed. */
   async advance(): Promise<void> {
     if (this.#isAdvancing) return
     this.#isAdvancing = true
     try {
-      while (await this.#follow(this.#options.head()));
+      while (await this.#follow(this.#head));
     } finally {
       this.#isAdvancing = false
     }
+  }
+
+  /** The newest block of the best upstream; undefined while none has one. */
+  get #head(): BlockHeader | undefined {
+    return this.#options.chain.upstreams[0]?.headBlock
   }
 
   /** Resolves with true when the head has been reached, and may be another meanwhile. */
   async #follow(head: BlockHeader | undefined): Promise<boolean> {
     const tip = this.#published.at(-1)
     if (head === undefined || tip === undefined || head.hash === tip.hash) return false
-    if (head.number < tip.number && this.#options.reportedHeight() >= tip.number) return false
+    if (head.number < tip.number && this.#options.reportedHeight.height >= tip.number) return false
     const published = this.#published
     const branch = await this.#branchTo(head, tip)
-    await this.#options.whenHeightShared()
+    // Every worker has the height first: no caller who has seen the block gets an older answer.
+    await this.#options.reportedHeight.sharedHeight
     if (branch === undefined || published !== this.#published) return false
     if (branch === 'tooLong') {
       this.#options.end()
@@ -84,7 +129,7 @@ export class HeaderFollower {
     if (head.number < lowestNumber || head.number > tip.number + maxRecentBlocks) return 'tooLong'
     const branch = [head]
     for (let oldest = head; oldest.number > lowestNumber && !this.#has(oldest.number - 1, oldest.parentHash); branch.push(oldest)) {
-      const parent = await this.#options.fetchBlock(oldest.parentHash)
+      const parent = await this.#fetchParent(oldest)
       if (parent?.number !== oldest.number - 1) return undefined
       oldest = parent
     }
@@ -93,10 +138,16 @@ export class HeaderFollower {
 
   async #fetchAncestors(published: BlockHeader[]): Promise<void> {
     for (let [oldest] = published; oldest !== undefined && oldest.number > 0 && published.length < minKnownBlocks; oldest = published[0]) {
-      const parent = await this.#options.fetchBlock(oldest.parentHash)
+      const parent = await this.#fetchParent(oldest)
       if (parent === undefined || published !== this.#published || published[0] !== oldest) return
       published.unshift(parent)
     }
+  }
+
+  /** From whichever upstream returns it. */
+  #fetchParent({ parentHash }: BlockHeader): Promise<BlockHeader | undefined> {
+    const { headers, upstreams } = this.#options.chain
+    return headers.fetch(parentHash, upstreams)
   }
 
   #has(number: number, hash: string): boolean {
