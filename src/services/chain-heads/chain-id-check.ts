@@ -1,13 +1,15 @@
-import { isFailure } from '../../plugin/reply.ts'
-import type { Reply } from '../../plugin/reply.ts'
-import { Backoff, singleFlight } from '../../util/async.ts'
+import { createHash } from 'node:crypto'
 import { onAbort } from '../../plugin/call.ts'
 import type { Signal, Target } from '../../plugin/call.ts'
+import { isFailure } from '../../plugin/reply.ts'
+import type { Reply } from '../../plugin/reply.ts'
+import { revealSecrets } from '../../plugin/secret.ts'
+import { Backoff, singleFlight } from '../../util/async.ts'
+import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { ChainCheckResult } from './heads-types.ts'
 import { parseQuantityReply } from './upstream-requests.ts'
-import { fingerprintOf } from './target-fingerprint.ts'
 
 interface ChainIdCheckOptions {
   /** The chain ID of the network. */
@@ -128,6 +130,16 @@ export const lacksChainId = (reply: Reply): boolean =>
 
 /** JSON-RPC 2.0. */
 const methodNotFoundCode = -32601
+
+const fingerprints = new WeakMap<Target, string>()
+
+/** Identifies the node behind a target in every process of the gateway, without its secrets. */
+export const fingerprintOf = (target: Target): string =>
+  getOrCreate(fingerprints, target, ({ url, headers = {} }) =>
+    createHash('sha256')
+      .update(JSON.stringify(revealSecrets([url, headers])))
+      .digest('base64url'),
+  )
 
 interface UpstreamChainOptions extends ChainIdCheckOptions {
   readonly target: Target

@@ -3,6 +3,7 @@ import type { Target } from '../../plugin/call.ts'
 import { toHexQuantity } from '../../util/json.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
+import { fingerprintOf } from './chain-id-check.ts'
 import type {
   ChainCheck,
   ChainCheckResult,
@@ -16,7 +17,6 @@ import type {
 } from './heads-types.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
 import type { HeadTiming } from './poll-schedule.ts'
-import { fingerprintOf } from './target-fingerprint.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
 /** While calls wait for a block, upstreams that lack it are polled this often, at most. */

@@ -29,23 +29,15 @@ export interface ReportedTags {
 /** The tags of a network as far as this process knows. */
 export class KnownTags {
   readonly #finalizedOf: (upstream: string) => number | undefined
-  #state: TagState = { reported: {}, upstreams: {} }
+  state: TagState = { reported: {}, upstreams: {} }
 
   /** `finalizedOf`: the finalized block that polls of the upstream returned. */
   constructor(finalizedOf: (upstream: string) => number | undefined) {
     this.#finalizedOf = finalizedOf
   }
 
-  get state(): TagState {
-    return this.#state
-  }
-
-  set state(state: TagState) {
-    this.#state = state
-  }
-
   reported(tag: FinalityTag): number | undefined {
-    return this.#state.reported[tag]
+    return this.state.reported[tag]
   }
 
   blockFor(upstream: string, tag: FinalityTag): number | undefined {
@@ -55,7 +47,7 @@ export class KnownTags {
 
   /** The greatest block that the upstream is known to have given this tag. */
   heightOf(upstream: string, tag: FinalityTag): number | undefined {
-    const answered = this.#state.upstreams[upstream]?.[tag]
+    const answered = this.state.upstreams[upstream]?.[tag]
     const polled = tag === 'finalized' ? this.#finalizedOf(upstream) : undefined
     return answered === undefined || polled === undefined ? (answered ?? polled) : Math.max(answered, polled)
   }
@@ -63,15 +55,11 @@ export class KnownTags {
 
 /** What was reported of `safe` and `finalized`, in a worker. */
 export class WorkerTags extends KnownTags implements ReportedTags {
-  readonly #report: (upstream: string, tag: FinalityTag, block: number) => Promise<void>
+  readonly report: ReportedTags['report']
 
-  constructor(finalizedOf: (upstream: string) => number | undefined, report: WorkerTags['report']) {
+  constructor(finalizedOf: (upstream: string) => number | undefined, report: ReportedTags['report']) {
     super(finalizedOf)
-    this.#report = report
-  }
-
-  report(upstream: string, tag: FinalityTag, block: number): Promise<void> {
-    return this.#report(upstream, tag, block)
+    this.report = report
   }
 }
 
