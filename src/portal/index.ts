@@ -99,7 +99,7 @@ export const openPortal = async ({
       }
       return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
     },
-    { tls, trustedProxies, clock },
+    { tls, trustedProxies, clock, log },
   )
   const alerts = openAlerts(clock, () => {
     const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }

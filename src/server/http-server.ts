@@ -120,12 +120,6 @@ export class OpenConnections {
   }
 }
 
-/** Loads a listener with its first request. */
-export const lazyListener = (load: () => Promise<RequestListener>): RequestListener => {
-  let loading: Promise<RequestListener> | undefined
-  return (req, res) => void (loading ??= load()).then(serve => serve(req, res))
-}
-
 /** Stops accepting, and closes idle connections. */
 export const closeServer = (server: Server): Promise<void> =>
   new Promise(resolve => {

@@ -1,4 +1,4 @@
-import type { RequestListener, Server } from 'node:http'
+import type { RequestListener, Server, ServerResponse } from 'node:http'
 import { setImmediate } from 'node:timers/promises'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../core/network.ts'
@@ -16,16 +16,7 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { AdminOptions } from './admin.ts'
 import { createClientAddressReader, createConnectionAddressReader } from './client-address.ts'
 import { FairScheduler } from './fair-scheduler.ts'
-import {
-  closeServer,
-  createHttpServer,
-  createRpcServer,
-  keepAliveTimeoutMs,
-  lazyListener,
-  OpenConnections,
-  listen,
-  urlOf,
-} from './http-server.ts'
+import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, OpenConnections, listen, urlOf } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
 import { NetworkEndpoints } from './network-endpoints.ts'
 import type { EndpointByHost } from './network-endpoints.ts'
@@ -143,16 +134,17 @@ interface AppListenerOptions {
   readonly tls: TlsServers | undefined
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
+  readonly log: Log
 }
 
 /** TLS handshakes are paced, as callers of the RPC listener wait while the event loop computes them. Rejects with ListenError. */
 export const openAppListener = async (
   { host, port }: Address,
   loadApp: (url: string) => Promise<RequestListener>,
-  { tls, trustedProxies, clock }: AppListenerOptions,
+  { tls, trustedProxies, clock, log }: AppListenerOptions,
 ): Promise<AppListener> => {
   let url = ''
-  const newApp = () => lazyListener(() => loadApp(url))
+  const newApp = () => lazyListener(() => loadApp(url), log)
   let serve = newApp()
   const server = createHttpServer((req, res) => serve(req, res), { tls })
   if (tls !== undefined) paceConnections(server, { scheduler: new FairScheduler(clock), trustedProxies, isTls: true })
@@ -170,6 +162,21 @@ export const openAppListener = async (
       await closed
     },
   }
+}
+
+/** Loads a listener with its first request. Where that fails, as without a file descriptor, the next request tries again. */
+const lazyListener = (load: () => Promise<RequestListener>, log: Log): RequestListener => {
+  let loading: Promise<RequestListener> | undefined
+  const respondUnavailable = (res: ServerResponse, error: unknown): void => {
+    loading = undefined
+    log.error({ err: error }, 'request failed: the application of the listener could not be loaded')
+    res.writeHead(503).end()
+  }
+  return (req, res) =>
+    void (loading ??= load()).then(
+      serve => serve(req, res),
+      (error: unknown) => respondUnavailable(res, error),
+    )
 }
 
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */

@@ -1,9 +1,10 @@
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import t from 'tap'
 import { Secret } from '../../src/plugin/secret.ts'
-import { openAdminListener } from '../../src/server/index.ts'
+import { openAdminListener, openAppListener } from '../../src/server/index.ts'
 import { LogFileError } from '../../src/services/log.ts'
 import type { LogLevel } from '../../src/services/log.ts'
 import { logLevels } from '../../src/services/log.ts'
@@ -58,6 +59,23 @@ const stderrOf = async (work: () => Promise<void>): Promise<string> => {
   })
   return written.join('')
 }
+
+t.test('an application that cannot be loaded is a 503 and a line in the log, and the next request loads it', async t => {
+  const log = new TestLog()
+  let loadCount = 0
+  const load = async () => {
+    loadCount += 1
+    if (loadCount === 1) throw new Error('too many open files')
+    return (_: unknown, res: ServerResponse) => void res.end('app')
+  }
+  const options = { tls: undefined, trustedProxies: [], clock: new TestClock(), log }
+  const listener = await openAppListener({ host: '127.0.0.1', port: 0 }, load, options)
+  t.teardown(() => listener.stop())
+  const get = () => post(listener.url, '', { method: 'GET' })
+  t.equal((await get()).status, 503)
+  t.match(log.lines, [{ level: 'error', fields: { err: { message: 'too many open files' } } }])
+  t.match(await get(), { status: 200, text: 'app' })
+})
 
 t.test('metrics that cannot be collected are a 500 and a line in the log, and the listener serves on', async t => {
   const { log, next, scrape } = await open()

@@ -181,7 +181,12 @@ t.test('handshakes with the listeners of the portal and of operators wait for th
   const tls = new TlsCertificate({ files, owner: 'admin', clock, log: new TestLog(), metrics: createMetricsRegistry() })
   const entered = t.capture(FairScheduler.prototype, 'enter', FairScheduler.prototype.enter)
   const serve: RequestListener = (_req, res) => void res.end('served')
-  const listener = await openAppListener({ host: '127.0.0.1', port: 0 }, async () => serve, { tls, trustedProxies: [], clock })
+  const listener = await openAppListener({ host: '127.0.0.1', port: 0 }, async () => serve, {
+    tls,
+    trustedProxies: [],
+    clock,
+    log: new TestLog(),
+  })
   t.teardown(async () => {
     tls.stop()
     await listener.stop()
