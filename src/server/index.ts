@@ -219,7 +219,7 @@ interface DrainOptions {
   readonly timeoutMs: number
 }
 
-interface CallerConnections {
+interface MeasuredSockets {
   readonly connections: Pick<OpenConnections, 'count'>
   readonly wsServer: Pick<WsServer, 'count'>
 }
@@ -228,7 +228,7 @@ interface CallerConnections {
 const measureLoad = (
   metrics: Metrics,
   { scheduler, memoryBudget }: Pick<RpcServices, 'scheduler' | 'memoryBudget'>,
-  { connections, wsServer }: CallerConnections,
+  { connections, wsServer }: MeasuredSockets,
 ): void => {
   const connectionCount = metrics.gauge(metricDefinitions.connections, {})
   const websocketCount = metrics.gauge(metricDefinitions.websockets, {})

@@ -12,7 +12,7 @@ import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-bod
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
 import type { RawHeaders, ResponseOrigin } from './response-headers.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { reserveForResponse, sendChunks, setSendTimeout } from './stream-response.ts'
+import { sendLongResponse } from './stream-response.ts'
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 
@@ -67,7 +67,7 @@ const sendHttpResponse = (
     return logAborted(services, origin, response)
   }
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
-    return sendLongResponse(services, res, origin, response, memory)
+    return recordResponse(services, origin, sendLongResponse(services, res, origin, response, memory))
   const { status, body } = response
   const closesConnection = services.activeRequests.isDraining || (status !== 200 && closesAfterRefusal(res.req))
   const options = { services, origin, closesConnection, isCompressed: false }
@@ -84,27 +84,6 @@ const sendHttpResponse = (
     })
   if (!isSent) endResponse(res.writeHead(status, [...rawHeadersOf(response, options)]), text)
   recordResponse(services, origin, response)
-}
-
-const sendLongResponse = (
-  services: RpcServices,
-  res: ServerResponse,
-  origin: ResponseOrigin,
-  response: RpcResponse,
-  memory: CallerMemory | undefined,
-): void => {
-  const accepted = reserveForResponse(services, response, memory)
-  setSendTimeout(services, res, origin.requestId)
-  const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
-  const closesConnection = services.activeRequests.isDraining
-  res.writeHead(accepted.status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
-  recordResponse(services, origin, accepted)
-  const { body } = accepted
-  if (body === undefined) return void res.end()
-  if (!isCompressed) return sendChunks(res, body, services)
-  const { byteLength } = body
-  res.once('close', () => services.hintGc(byteLength))
-  void services.compressor.send(res, body)
 }
 
 /** The response to an upgrade or to CONNECT: Node's HTTP server no longer serves the connection of such a request. */

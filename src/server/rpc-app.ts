@@ -36,7 +36,7 @@ export const createRpcApp = (services: RpcServices, wsServer: Pick<WsServer, 'op
   app.use(waitForTurn(services))
   app.use(respondToPreflight(services))
   app.use(routeToNetwork(services))
-  app.use(openWebSocket(wsServer))
+  app.use(respondToUpgrade(wsServer))
   app.use(requirePost(services))
   app.use(respondToCalls(services))
   return app
@@ -133,7 +133,7 @@ const routeToNetwork =
 const methodNotAllowed = refuse('httpMethod')
 
 /** Accepts or refuses an upgrade. */
-const openWebSocket =
+const respondToUpgrade =
   (wsServer: Pick<WsServer, 'open'>): RpcMiddleware =>
   ({ req, res, state }, next) =>
     res instanceof UpgradeResponse ? wsServer.open(state.routed, req, res) : next()

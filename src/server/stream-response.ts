@@ -9,18 +9,39 @@ import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import { watchReadSpeed } from './read-speed.ts'
+import { rawHeadersOf } from './response-headers.ts'
+import type { ResponseOrigin } from './response-headers.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
+
+/** Sends a response that is too long for one write, compressed or in parts. Returns it, or the refusal that is sent in its place. */
+export const sendLongResponse = (
+  services: RpcServices,
+  res: ServerResponse,
+  origin: ResponseOrigin,
+  response: RpcResponse,
+  memory: CallerMemory | undefined,
+): RpcResponse => {
+  const accepted = reserveForResponse(services, response, memory)
+  const { status, body } = accepted
+  setSendTimeout(services, res, origin.requestId)
+  const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
+  const closesConnection = services.activeRequests.isDraining
+  res.writeHead(status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
+  if (body === undefined) res.end()
+  else if (isCompressed) {
+    const { byteLength } = body
+    res.once('close', () => services.hintGc(byteLength))
+    void services.compressor.send(res, body)
+  } else sendChunks(res, body, services)
+  return accepted
+}
 
 /**
  * Reserves the bytes of a long response, until it has been sent. When the memory budget has no room for them, the response
  * becomes a 503 and the charges are refunded.
  */
-export const reserveForResponse = (
-  services: Pick<RpcServices, 'log'>,
-  response: RpcResponse,
-  memory: CallerMemory | undefined,
-): RpcResponse => {
+const reserveForResponse = (services: Pick<RpcServices, 'log'>, response: RpcResponse, memory: CallerMemory | undefined): RpcResponse => {
   const length = response.body?.byteLength ?? 0
   if (memory?.reserve(length) === false) {
     releaseBody(response.body)
