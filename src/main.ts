@@ -1,7 +1,6 @@
 #!/usr/bin/env node
-import { UsageError, exitCodes, formatCommandHelp } from './cli/command.ts'
+import { UsageError, commandSummaries, exitCodes, formatCommandHelp } from './cli/command.ts'
 import type { Terminal } from './cli/command.ts'
-import { commandSummaries } from './cli/command-summaries.ts'
 import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
 import { keepCompiledCode, saveCompiledCode } from './runtime/compile-cache.ts'

@@ -11,9 +11,8 @@ import { StoreError } from '../store/store.ts'
 import { formatAlternatives, configOption, readArguments } from './args.ts'
 import { askUpstreams, listUpstreams } from './ask-upstreams.ts'
 import type { UpstreamReports, UpstreamReport } from './ask-upstreams.ts'
-import { UsageError, exitCodes } from './command.ts'
+import { UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
 import { formatTable } from './table-output.ts'
 
 const options = {

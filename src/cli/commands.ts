@@ -1,6 +1,5 @@
 import { loadModulesSync } from '../runtime/module-loading.ts'
-import type { CommandName } from './command-summaries.ts'
-import type { Command } from './command.ts'
+import type { Command, CommandName } from './command.ts'
 
 /** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */
 export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>>> = {

@@ -1,8 +1,7 @@
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { printProblems } from '../config/problem.ts'
 import { configOption, readArguments } from './args.ts'
-import { exitCodes } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
+import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, CommandOption } from './command.ts'
 import { adminUrl, describeFetchError, requestAdmin } from './gateway-status.ts'
 

@@ -7,8 +7,7 @@ import type { AccountRow, KeyRow } from '../store/store.ts'
 import { isoTime } from '../util/dates.ts'
 import { readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
-import { UsageError, programName } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
+import { UsageError, commandSummaries, programName } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import {
   allKeyword,

@@ -10,8 +10,7 @@ import { createFolder } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
 import { configOption, formatAlternatives, readOptionalArgument } from './args.ts'
-import { UsageError, exitCodes } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
+import { UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, CommandOption } from './command.ts'
 
 const options = {

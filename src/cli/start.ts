@@ -10,8 +10,7 @@ import { systemClock } from '../services/clock.ts'
 import { saveCompiledCode } from '../runtime/compile-cache.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
-import { exitCodes } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
+import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import {
   loadValidConfig,

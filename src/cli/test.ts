@@ -10,8 +10,7 @@ import { runCases } from '../testing/run-cases.ts'
 import type { CaseReport } from '../testing/run-cases.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
-import { UsageError, exitCodes } from './command.ts'
-import { commandSummaries } from './command-summaries.ts'
+import { UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
 
 const options = {

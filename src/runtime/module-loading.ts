@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 
 const require = createRequire(import.meta.url)
 
-/** Defined by write-bundle.ts. */
+/** Defined by write-build-files.ts. */
 declare const isBundle: boolean | undefined
 
 /**
