@@ -16,24 +16,22 @@ export class CallFailover implements Alternatives {
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
-  readonly #partner: UpstreamNode | undefined
   readonly #triedNodes = new Set<UpstreamNode>()
   readonly #rejected = new RejectedReplies()
   #isRetryBudgetExhausted = false
   /** It has waited for a node to get the required block. */
   #hasWaited = false
 
-  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may be retried. */
-  constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection, partner: UpstreamNode | undefined) {
+  constructor(call: FailoverCall, next: NextBelow, selection: NodeSelection) {
     this.#call = call
     this.#next = next
     this.#selection = selection
-    this.#partner = partner
     this.startedAt = selection.clock.monotonic()
-    selection.retryBudget.recordCall(this.startedAt)
-    selection.hedgeBudget.recordCall(this.startedAt)
+    selection.nodes.retryBudget.recordCall(this.startedAt)
+    selection.nodes.hedgeBudget.recordCall(this.startedAt)
   }
 
+  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may be retried. */
   async run(): Promise<Reply> {
     while (!this.#isRetryBudgetExhausted) {
       const node = this.#pickNode() ?? (await this.#waitForNode())
@@ -41,9 +39,9 @@ export class CallFailover implements Alternatives {
       if (reply !== undefined) return reply
       if (node === undefined) break
     }
-    const partner = this.#partner
-    if (!this.#rejected.isOutage || partner?.isUsable(this.#selection.methodClass) !== true) return this.#lastReply
-    this.#selection.retries.partner.add()
+    const { partner, methodClass, nodes } = this.#selection
+    if (!this.#rejected.isOutage || partner?.isUsable(methodClass) !== true) return this.#lastReply
+    nodes.retries.partner.add()
     return (await this.#forward(partner)) ?? this.#lastReply
   }
 
@@ -67,8 +65,8 @@ export class CallFailover implements Alternatives {
 
   /** Whether another node, or the partner, can be requested. */
   mayMove(): boolean {
-    const { candidates, methodClass } = this.#selection
-    return candidates.some(node => this.#isUntried(node)) || this.#partner?.isUsable(methodClass) === true
+    const { candidates, partner, methodClass } = this.#selection
+    return candidates.some(node => this.#isUntried(node)) || partner?.isUsable(methodClass) === true
   }
 
   get hedgedClass(): string | undefined {
@@ -105,7 +103,8 @@ export class CallFailover implements Alternatives {
 
   /** An attempt after a failed one. Without time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
-    const { retryBudget, retries, methodClass, mayRetry } = this.#selection
+    const { nodes, methodClass, mayRetry } = this.#selection
+    const { retryBudget, retries } = nodes
     if (!mayRetry) return this.#lastReply
     if (!(await retryBudget.reserve())) {
       this.#isRetryBudgetExhausted = true
@@ -187,7 +186,8 @@ export class CallFailover implements Alternatives {
 
   /** The call is late on this node: an attempt on another one, if there is one and the budget allows it. */
   #hedge(lateNode: UpstreamNode, startedAt: number, isFirstTime: boolean): Attempt | undefined {
-    const { methodClass, hedgeNodes, hedgeBudget, retries, requiredBlock, heads } = this.#selection
+    const { methodClass, requiredBlock, heads, nodes } = this.#selection
+    const { hedgeNodes, hedgeBudget, retries } = nodes
     if (isFirstTime) lateNode.recordLate(methodClass, startedAt)
     // A transaction or a receipt is null where the node is behind.
     const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)

@@ -11,11 +11,8 @@ import { createCapableUpstreams } from './capable-upstreams.ts'
 import { CallFailover } from './call-failover.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { createNodeSelector, openNodes, singleAttempt } from './node-selection.ts'
+import { createNodeSelector, forwarding, openNodes, singleAttempt } from './node-selection.ts'
 import { mayForward } from './partner-node.ts'
-
-/** The variant of calls that may go to the partner. */
-const forwarding = 'forwarding'
 
 /** Requests one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */
 export default definePlugin({
@@ -67,7 +64,7 @@ export default definePlugin({
         if (heads.mayLag) await heads.sync()
         heads.recordActivity()
         if (capableUpstreams?.offers(call.context.request.method) === false) return refuseUnknownMethod(call.context.request.method)
-        const failover = new CallFailover(call, next, selectNodes(call), call.variant === forwarding ? nodes.partnerNode : undefined)
+        const failover = new CallFailover(call, next, selectNodes(call))
         const reply = await failover.run()
         const upstreamRequest = {
           id: call.origin.requestId,

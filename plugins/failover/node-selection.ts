@@ -1,5 +1,5 @@
 import { blockSelectorOf, metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
-import type { ChainCheck, Clock, Counter, Heads, Method, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { ChainCheck, Clock, Heads, Method, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import type { CapableUpstreams } from './capable-upstreams.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { allClasses } from './node-breakers.ts'
@@ -11,26 +11,27 @@ import type { FailoverCall } from './upstream-node.ts'
 
 /** The variant of calls that get one attempt. */
 export const singleAttempt = 'single-attempt'
+/** The variant of calls that may go to the partner. */
+export const forwarding = 'forwarding'
 
-/** The nodes that a call may use, and its limits. */
+/** The nodes that a call may use, and how it may be repeated. */
 export interface NodeSelection {
-  readonly methodClass: string
   readonly method: Method | undefined
+  readonly methodClass: string
   /** Own nodes, in the order in which the call tries them. */
   readonly candidates: readonly UpstreamNode[]
+  /** Undefined for calls that are not forwarded. */
+  readonly partner: UpstreamNode | undefined
   /** Undefined where each node may be requested. */
   readonly requiredBlock: RequiredBlock | undefined
-  readonly heads: Heads
-  readonly retryBudget: RetryBudget
-  readonly retries: Readonly<Record<'retry' | 'hedge' | 'partner', Counter>>
-  readonly clock: Clock
   /** False when a call gets one attempt. */
   readonly mayRetry: boolean
   /** Whether it is noted when the call is late: it could go elsewhere. */
   readonly isHedgeable: boolean
-  /** Nodes that may get a hedge of the call; none when it is not hedged. */
-  readonly hedgeNodes: ReadonlySet<UpstreamNode>
-  readonly hedgeBudget: HedgeBudget
+  /** What all calls share. */
+  readonly nodes: FailoverNodes
+  readonly heads: Heads
+  readonly clock: Clock
 }
 
 /** The nodes of all calls, and what limits how often calls are attempted. */
@@ -50,6 +51,7 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
     partnerNode: partner && nodeOf(partner, () => new PartnerNode(partner, breaker, services)),
     /** Without those that have a weight of 0. */
     activeNodes,
+    /** Those that may get hedges. */
     hedgeNodes: hedge ? activeNodes : noNodes,
     selectionOrder: createSelectionOrder(
       all,
@@ -70,7 +72,7 @@ export const createNodeSelector = (
   capableUpstreams: CapableUpstreams | undefined,
   { heads, clock, methods }: Services,
 ) => {
-  const { all, activeNodes, hedgeNodes, partnerNode, selectionOrder, hedgeBudget, retryBudget, retries } = nodes
+  const { all, activeNodes, partnerNode, selectionOrder } = nodes
   const hasAlternatives = all.length > 1 || partnerNode !== undefined
   return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
     const method = methods.get(request.method)
@@ -83,22 +85,10 @@ export const createNodeSelector = (
       requiredBlock?.number ?? heads.snapshot.reportedHeight,
     )
     const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
+    const partner = variant === forwarding ? partnerNode : undefined
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
     const isHedgeable = hasAlternatives && mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
-    return {
-      methodClass,
-      method,
-      candidates,
-      requiredBlock,
-      heads,
-      retryBudget,
-      retries,
-      clock,
-      mayRetry,
-      isHedgeable,
-      hedgeNodes,
-      hedgeBudget,
-    }
+    return { method, methodClass, candidates, partner, requiredBlock, mayRetry, isHedgeable, nodes, heads, clock }
   }
 }
 
