@@ -3,6 +3,7 @@ import type { Reply, Signal } from '../../src/plugin/plugin.ts'
 import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
+import { lateAfterMs } from './late-calls.ts'
 import type { NodeSelection } from './node-selection.ts'
 import { RejectedReplies, betterReply, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
@@ -178,7 +179,7 @@ export class CallFailover implements Alternatives {
     return hedge(this.#attemptOn(node), isFirstTime => this.#hedge(node, startedAt, isFirstTime), {
       clock,
       signal: this.#signal,
-      delayMs: node.lateAfterMs(methodClass),
+      delayMs: lateAfterMs(node.latencyOf(methodClass)),
       isFinal: isFinalReply,
       better: betterReply,
     })
@@ -193,7 +194,7 @@ export class CallFailover implements Alternatives {
     const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)
     const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.traffic.isSuspended(methodClass)
     const node = hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
-    if (node !== undefined && hedgeBudget.reserve(lateNode.traffic.isFailing(methodClass))) {
+    if (node !== undefined && hedgeBudget.reserve(lateNode.isFailing(methodClass))) {
       this.#triedNodes.add(node)
       retries.hedge.add()
       return this.#attemptOn(node)

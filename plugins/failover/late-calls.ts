@@ -40,8 +40,9 @@ const maxSilentMs = 500
 const minPartialCount = 12
 const minPartialMs = 500
 
-/** How many of the recent calls of one class to one node were late. */
+/** How long the calls of one class to one node take, and how many of the recent ones were late. */
 export class LateCalls {
+  readonly latency: LatencyTracker
   /** One bit for each of the last 32 calls; 1: late. */
   #recent = 0
   /** Since the last answer. */
@@ -50,11 +51,24 @@ export class LateCalls {
   #silentSince = 0
   #partialSince: number | undefined
 
-  recordAnswer(isLate: boolean): void {
+  constructor(latency: LatencyTracker) {
+    this.latency = latency
+  }
+
+  recordAnswer(startedAt: number, endedAt: number): void {
+    // What is late is not known yet: a node that answers may be as slow as this.
+    if (!isKnown(this.latency)) this.reset()
     this.#lateInRow = 0
-    if (isLate) return
-    this.#recent <<= 1
-    if (countBits(this.#recent) < minPartialCount) this.#partialSince = undefined
+    if (endedAt - startedAt < lateAfterMs(this.latency)) {
+      this.#recent <<= 1
+      if (countBits(this.#recent) < minPartialCount) this.#partialSince = undefined
+    }
+    this.latency.record(startedAt, endedAt)
+  }
+
+  /** What a failing node does not finish says nothing of how long its calls usually take. */
+  recordCanceled(startedAt: number, endedAt: number): void {
+    if (!this.isFailing) this.latency.recordCanceled(startedAt, endedAt)
   }
 
   recordLate(startedAt: number, now: number): void {
@@ -76,12 +90,12 @@ export class LateCalls {
     return countBits(this.#recent) >= minFailingCount
   }
 
-  /** Whether these calls make the node suspect, of which `latency` is usual, while another node usually answers within `peerMs`. */
-  isSuspect(now: number, latency: LatencyTracker, peerMs: number): boolean {
-    const { quantiles } = latency
-    if (quantiles === undefined || !isKnown(latency)) return false
+  /** Whether these calls make the node suspect, while another node usually answers within `peerMs`. */
+  isSuspect(now: number, peerMs: number): boolean {
+    const { quantiles } = this.latency
+    if (quantiles === undefined || !isKnown(this.latency)) return false
     const silentMs = Math.min(maxSilentMs, Math.max(minSilentMs, silenceFactor * quantiles.p95))
-    return this.isSilent(now, Math.max(silentMs, peerMs)) || (this.isPartlySilent(now) && lateAfterMs(latency) >= peerMs)
+    return this.isSilent(now, Math.max(silentMs, peerMs)) || (this.isPartlySilent(now) && lateAfterMs(this.latency) >= peerMs)
   }
 
   /** `silentMs`: how long a node that is well may answer no call. */

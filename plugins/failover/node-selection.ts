@@ -121,7 +121,7 @@ const orderByShare = (
   /** Whether the call may go to the node at all: a turn of another node would be lost. */
   mayAnswer: (node: UpstreamNode) => boolean,
 ): readonly UpstreamNode[] => {
-  if (nodes.every(node => node.traffic.isFull(methodClass))) return nodes
+  if (nodes.every(({ traffic }) => !traffic.wasReduced || traffic.isFull(methodClass))) return nodes
   const first = nodes.find(node => activeNodes.has(node) && mayAnswer(node) && node.traffic.takesTurn(methodClass))
   const rankOf = (node: UpstreamNode): number => {
     if (node === first) return 0

@@ -1,6 +1,5 @@
 import { Backoff, getOrCreate, metricDefinitions } from '../../src/plugin/plugin.ts'
-import type { Clock, LatencyTracker, Services, Timer } from '../../src/plugin/plugin.ts'
-import { LateCalls, isKnown, lateAfterMs } from './late-calls.ts'
+import type { Clock, Services, Timer } from '../../src/plugin/plugin.ts'
 import { allClasses } from './node-breakers.ts'
 
 /** How long a node is suspended: doubled each time that this happens again soon. */
@@ -114,21 +113,18 @@ export class TrafficShare {
   }
 }
 
-/** Which calls one node gets first, by class of method, and the late calls that decide it. */
+/** Which calls one node gets first, by class of method. */
 export class NodeTraffic {
+  /** The node once got fewer calls than usual. */
+  wasReduced = false
   readonly #upstream: string
   readonly #services: Pick<Services, 'clock' | 'metrics'>
-  readonly #lateCalls = new Map<string, LateCalls>()
   /** Of the classes that once got fewer calls than usual. */
   readonly #shares = new Map<string, TrafficShare>()
 
   constructor(upstream: string, services: Pick<Services, 'clock' | 'metrics'>) {
     this.#upstream = upstream
     this.#services = services
-  }
-
-  lateCallsOf(methodClass: string): LateCalls {
-    return getOrCreate(this.#lateCalls, methodClass, createLateCalls)
   }
 
   shareOf(methodClass: string): TrafficShare {
@@ -142,29 +138,12 @@ export class NodeTraffic {
 
   /** Whether the node gets all of its usual calls of this class. */
   isFull(methodClass: string): boolean {
-    return this.#shares.size === 0 || [allClasses, methodClass].every(each => this.#shares.get(each)?.isFull !== false)
+    return [allClasses, methodClass].every(each => this.#shares.get(each)?.isFull !== false)
   }
 
   /** Whether the node may be requested first for this call of the class. */
   takesTurn(methodClass: string): boolean {
     return [allClasses, methodClass].every(each => this.#shares.get(each)?.takesTurn() !== false)
-  }
-
-  /** A call is late. */
-  recordLate(methodClass: string, startedAt: number): void {
-    this.lateCallsOf(methodClass).recordLate(startedAt, this.#services.clock.monotonic())
-  }
-
-  /** Whether more calls of this class are late than usual. */
-  isFailing(methodClass: string): boolean {
-    return this.lateCallsOf(methodClass).isFailing || this.isSuspended(methodClass)
-  }
-
-  recordAnswer(methodClass: string, latencyMs: number, latency: LatencyTracker): void {
-    const lateCalls = this.lateCallsOf(methodClass)
-    // What is late is not known yet: a node that answers may be as slow as this.
-    if (!isKnown(latency)) lateCalls.reset()
-    lateCalls.recordAnswer(latencyMs >= lateAfterMs(latency))
   }
 
   /** See TrafficShare.setSlowShare(). */
@@ -183,11 +162,10 @@ export class NodeTraffic {
   }
 
   readonly #createShare = (methodClass: string): TrafficShare => {
+    this.wasReduced = true
     const { clock, metrics } = this.#services
     const gaugeOf = (reason: ReducedReason) =>
       metrics.gauge(metricDefinitions.upstreamReduced, { upstream: this.#upstream, class: methodClass, reason })
     return new TrafficShare(clock, (reason, isReduced) => gaugeOf(reason).set(isReduced ? 1 : 0))
   }
 }
-
-const createLateCalls = (): LateCalls => new LateCalls()

@@ -2,6 +2,7 @@ import {
   Cancellation,
   RateLimitBackoff,
   activityOf,
+  getOrCreate,
   isFailure,
   metricDefinitions,
   rateOf,
@@ -12,7 +13,7 @@ import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTrac
 import type { DirectNext, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { NodeAttempt, hungSince, isKnown, late, lateAfterMs } from './late-calls.ts'
+import { LateCalls, NodeAttempt, hungSince, isKnown, late, lateAfterMs } from './late-calls.ts'
 import type { MovableCall } from './late-calls.ts'
 import { NodeBreakers, allClasses, isRateLimited, outcomeOf } from './node-breakers.ts'
 import { NodeTraffic } from './traffic-share.ts'
@@ -38,6 +39,8 @@ export class UpstreamNode {
   /** Undefined while no other node has answered what this one failed. */
   #deprioritizer: Deprioritizer | undefined
   readonly #activity: UpstreamActivity
+  /** By class of method. */
+  readonly #lateCalls = new Map<string, LateCalls>()
   readonly #inFlight = new Set<NodeAttempt>()
   /** The nodes that the last call could have gone to. */
   #peers: readonly UpstreamNode[] = []
@@ -106,15 +109,15 @@ export class UpstreamNode {
       const endedAt = clock.monotonic()
       this.#inFlight.delete(attempt)
       this.#requestsInFlight.add(-1)
-      if (outcome === 'success') this.#recordLatency(methodClass, startedAt, endedAt)
-      else if (attempt.isCanceled) this.#recordCanceled(methodClass, startedAt, endedAt)
+      if (outcome === 'success') this.#lateCallsOf(methodClass).recordAnswer(startedAt, endedAt)
+      else if (attempt.isCanceled) this.#lateCallsOf(methodClass).recordCanceled(startedAt, endedAt)
       this.#duration.observe((endedAt - startedAt) / 1000)
       if (isProbe) this.#rateLimit?.end(isProbe, outcome === 'success')
     }
   }
 
   latencyOf(methodClass: string): LatencyTracker {
-    return this.#activity.latencyOf(methodClass)
+    return this.#lateCallsOf(methodClass).latency
   }
 
   /** The classes of the calls that the node has answered. */
@@ -122,21 +125,21 @@ export class UpstreamNode {
     return this.#activity.latencyClasses
   }
 
-  /** How long a call of this class may take before it is late. */
-  lateAfterMs(methodClass: string): number {
-    return lateAfterMs(this.latencyOf(methodClass))
+  /** Whether more calls of this class are late than usual. */
+  isFailing(methodClass: string): boolean {
+    return this.#lateCallsOf(methodClass).isFailing || this.traffic.isSuspended(methodClass)
   }
 
   /** A call of this class is late. */
   recordLate(methodClass: string, startedAt: number): void {
-    this.traffic.recordLate(methodClass, startedAt)
+    this.#lateCallsOf(methodClass).recordLate(startedAt, this.#services.clock.monotonic())
     if (!this.traffic.isSuspended(methodClass)) this.#suspectIfSilent(methodClass)
   }
 
   /** The late calls of this class leave a node that is suspect, if they can go to another. */
   moveLateCalls(methodClass: string): void {
     if (!this.traffic.isSuspended(methodClass)) return
-    const lateSince = this.#services.clock.monotonic() - this.lateAfterMs(methodClass)
+    const lateSince = this.#services.clock.monotonic() - lateAfterMs(this.latencyOf(methodClass))
     for (const attempt of this.#inFlight) if (attempt.isLate(methodClass, lateSince)) attempt.move(late(this.target))
   }
 
@@ -160,6 +163,12 @@ export class UpstreamNode {
     this.#breakers.stop()
   }
 
+  #lateCallsOf(methodClass: string): LateCalls {
+    return getOrCreate(this.#lateCalls, methodClass, this.#createLateCalls)
+  }
+
+  readonly #createLateCalls = (methodClass: string): LateCalls => new LateCalls(this.#activity.latencyOf(methodClass))
+
   /** A heavy call that took too long is due to the caller, if meanwhile the node answered another of its class as fast as usual. */
   #blameForTimeout(reply: Reply, methodClass: string, startedAt: number): Reply {
     if (!isFailure(reply) || reply.category !== 'timeout' || reply.fault !== 'upstream') return reply
@@ -169,17 +178,6 @@ export class UpstreamNode {
     if (!this.#services.methods.heavyClasses.has(methodClass) || lastUsualAt < startedAt) return reply
     const { source, upstream, category, kind, error } = reply
     return refuse('timeout', { source, upstream, category, data: kind === 'timeout' ? error.data : undefined })
-  }
-
-  #recordLatency(methodClass: string, startedAt: number, endedAt: number): void {
-    const latency = this.latencyOf(methodClass)
-    this.traffic.recordAnswer(methodClass, endedAt - startedAt, latency)
-    latency.record(startedAt, endedAt)
-  }
-
-  /** What a failing node does not finish says nothing of how long its calls usually take. */
-  #recordCanceled(methodClass: string, startedAt: number, endedAt: number): void {
-    if (!this.traffic.lateCallsOf(methodClass).isFailing) this.latencyOf(methodClass).recordCanceled(startedAt, endedAt)
   }
 
   /**
@@ -192,8 +190,8 @@ export class UpstreamNode {
     const peerMs = Math.min(
       ...peers.map(node => node.latencyOf(methodClass)).map(latency => (isKnown(latency) ? (latency.quantiles?.p95 ?? 0) : 0)),
     )
-    const lateCalls = this.traffic.lateCallsOf(methodClass)
-    if (!lateCalls.isSuspect(this.#services.clock.monotonic(), this.latencyOf(methodClass), peerMs)) return
+    const lateCalls = this.#lateCallsOf(methodClass)
+    if (!lateCalls.isSuspect(this.#services.clock.monotonic(), peerMs)) return
     this.traffic.shareOf(methodClass).suspend()
     lateCalls.reset()
     this.#services.log.warn({ upstream: this.name, class: methodClass }, 'upstream suspect: calls take longer than usual')
