@@ -63,7 +63,10 @@ const formatStack = (stack: unknown): unknown => (typeof stack === 'string' ? to
 /** Writes lines of ASCII; buffered, so that a line costs no system call. */
 export interface LineWriter {
   write(line: string): void
-  /** Opens the file anew under its name. Throws LogFileError when that fails; the log has a line then, and further lines go to the file from before. */
+  /**
+   * Opens the file anew under its name. Throws LogFileError when that fails; the log has a line then, and further lines go to the file
+   * from before.
+   */
   reopen(): void
   /** Resolves when what is buffered has been written, or cannot be. */
   close(): Promise<void>

@@ -32,35 +32,29 @@ export interface ResponseMemory {
  * integers.
  */
 export class MemoryBudget {
-  readonly #maxBytes: number
+  readonly maxBytes: number
+  /** Changed by reserve() and release() alone. */
+  freeBytes: number
   readonly #shares = new Map<string, MemoryShare>()
-  #reservedBytes = 0
 
   constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes
+    this.maxBytes = maxBytes
+    this.freeBytes = maxBytes
   }
 
   get reservedBytes(): number {
-    return this.#reservedBytes
-  }
-
-  get maxBytes(): number {
-    return this.#maxBytes
-  }
-
-  get freeBytes(): number {
-    return this.#maxBytes - this.#reservedBytes
+    return this.maxBytes - this.freeBytes
   }
 
   /** False when the bytes do not fit; then none are reserved. */
   reserve(bytes: number): boolean {
     if (bytes > this.freeBytes) return false
-    this.#reservedBytes += bytes
+    this.freeBytes -= bytes
     return true
   }
 
   release(bytes: number): void {
-    this.#reservedBytes -= bytes
+    this.freeBytes += bytes
   }
 
   /** The share of an account, of a network, or of whoever else bytes are held for. To be asked for anew once it holds nothing. */

@@ -1,7 +1,8 @@
-import { readFileSync, readdirSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Clock } from './clock.ts'
 import type { Metrics } from './metrics.ts'
+import { readMaxOpenFiles } from './socket-limits.ts'
 import { systemMetricDefinitions } from './system-metric-definitions.ts'
 
 /** Timers are set this far ahead to measure the delay of the event loop. */
@@ -42,19 +43,11 @@ const measureMemory = (metrics: Metrics): (() => void) => {
 }
 
 const measureFiles = (metrics: Metrics): (() => void) => {
-  const maxFiles = readMaxFiles()
+  const maxFiles = readMaxOpenFiles()
   if (maxFiles === undefined) return () => undefined
   metrics.gauge(systemMetricDefinitions.processMaxFiles, {}).set(maxFiles)
   const open = metrics.gauge(systemMetricDefinitions.processOpenFiles, {})
   return () => open.set(readdirSync('/proc/self/fd').length)
-}
-
-const readMaxFiles = (): number | undefined => {
-  try {
-    return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity)
-  } catch {
-    return undefined // not Linux
-  }
 }
 
 const measureEventLoopDelay = (metrics: Metrics): { measure(): void; stop(): void } => {

@@ -65,7 +65,7 @@ export class SocketLimits extends RefusedSockets {
   readonly maxUpstreamSockets: number
 
   /** Logs when the configured connections do not fit. */
-  constructor({ connections, openFiles = readMaxOpenFiles(), ...options }: SocketLimitsOptions) {
+  constructor({ connections, openFiles = readMaxOpenFiles() ?? Infinity, ...options }: SocketLimitsOptions) {
     super(options)
     this.maxConnections = maxCallerSockets(connections, openFiles)
     this.maxUpstreamSockets = maxSockets(openFiles) - this.maxConnections
@@ -79,18 +79,18 @@ export class SocketLimits extends RefusedSockets {
 }
 
 /** Of so many connections of callers, those for which this process has files. */
-export const maxCallerSockets = (connections: number, openFiles = readMaxOpenFiles()): number =>
+export const maxCallerSockets = (connections: number, openFiles = readMaxOpenFiles() ?? Infinity): number =>
   Math.min(connections, Math.floor(callerShare * maxSockets(openFiles)))
 
 const maxSockets = (openFiles: number): number => Math.max(2, openFiles - reservedFileCount)
 
 const noSocket = 'no socket for a connection to an upstream: raise ulimit -n, or lower limits.connections'
 
-/** The soft limit, which Node.js raises to the hard one at its start. Infinity where the system does not tell. */
-const readMaxOpenFiles = (): number => {
+/** The soft limit, which Node.js raises to the hard one at its start. Undefined where the system does not tell: it is not Linux. */
+export const readMaxOpenFiles = (): number | undefined => {
   try {
     return Number(/^Max open files +(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? Infinity)
   } catch {
-    return Infinity
+    return undefined
   }
 }

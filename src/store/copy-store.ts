@@ -25,9 +25,9 @@ export interface CopyProgress {
 }
 
 /**
- * Copies accounts, keys, today's ledger, usage, people, tokens, alerts and the log of changes, then compares all but the last four. Rows of the target stay, so that a copy can be
- * repeated. Rejects with StoreError before anything is written when the target has other accounts of the same names, and
- * afterwards when the stores differ because one was in use.
+ * Copies accounts, keys, today's ledger, usage, people, tokens, alerts and the log of changes, then compares all but the last four. Rows
+ * of the target stay, so that a copy can be repeated. Rejects with StoreError before anything is written when the target has other
+ * accounts of the same names, and afterwards when the stores differ because one was in use.
  */
 export const copyStore = async (from: Store, to: Store, progress: CopyProgress): Promise<CopySummary> => {
   const accounts = await from.accounts()

@@ -7,7 +7,7 @@ import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
 
 /** jose, which is loaded only where tokens are accepted. */
-export type Jose = typeof import('jose')
+type Jose = typeof import('jose')
 
 /** The keys that tokens are verified with. */
 export interface KeySet {
@@ -136,7 +136,7 @@ export class RemoteKeySet implements KeySet {
 const maxKeySetBytes = 1_048_576
 
 /** The text of the key set at the URL; rejects with the reason in words when there is none. Redirects are not followed. */
-export const fetchKeySet = async (url: URL, init: RequestInit, { createLocalJWKSet }: Pick<Jose, 'createLocalJWKSet'>): Promise<string> => {
+const fetchKeySet = async (url: URL, init: RequestInit, { createLocalJWKSet }: Pick<Jose, 'createLocalJWKSet'>): Promise<string> => {
   const response = await fetch(url, { ...init, redirect: 'manual' }).catch(describeFailure)
   if (response.status !== 200) {
     await response.body?.cancel()

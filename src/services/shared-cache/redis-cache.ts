@@ -24,9 +24,9 @@ type LookupOutcome = 'hit' | 'miss' | 'late' | 'failed' | 'skipped'
 export type AcceptEntry = (entry: SharedCacheEntry) => boolean | Promise<boolean>
 
 /** The commands that the cache sends over its connection. */
-export type RedisCommands = Pick<RedisConnection, 'sendCommand' | 'sendBinaryCommand'>
+type RedisCommands = Pick<RedisConnection, 'sendCommand' | 'sendBinaryCommand'>
 
-export interface RedisCacheOptions {
+interface RedisCacheOptions {
   readonly redis: RedisCommands
   /** Host and port, for the log. */
   readonly address: string
@@ -218,17 +218,17 @@ export interface SharedCacheEntry {
 }
 
 /** The version of the format, part of every key. It changes when an older Tollgate would misread an entry. */
-export const entryVersion = 1
+const entryVersion = 1
 
 /** More than the bytes before the result in any entry. */
-export const maxEntryHeaderBytes = 512
+const maxEntryHeaderBytes = 512
 
 /** A header line, then the result as a JSON-RPC response, so that it is parsed with the same checks. */
-export const serializeEntry = (name: string, { result, finalizedBlock }: SharedCacheEntry): Buffer =>
+const serializeEntry = (name: string, { result, finalizedBlock }: SharedCacheEntry): Buffer =>
   Buffer.concat([Buffer.from(`${entryHeaderOf(name, finalizedBlock)}\n${responsePrefix}`), ...chunksOf(result), Buffer.from('}')])
 
 /** Undefined for bytes that are no entry of this name: truncated, or written by another version or program. */
-export const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | undefined => {
+const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | undefined => {
   const headerEnd = bytes.subarray(0, maxEntryHeaderBytes).indexOf(0x0a)
   const [, number, hash = ''] = /^\S+ \S+ (\d{1,15}) (0x[0-9a-f]{1,64})$/.exec(bytes.toString('latin1', 0, Math.max(0, headerEnd))) ?? []
   const finalizedBlock = { number: Number(number), hash }

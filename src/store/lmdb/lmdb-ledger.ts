@@ -78,7 +78,7 @@ interface LmdbDayClock {
 }
 
 /** The day of the store's time, except that it never goes back: credits that were granted on a day stay granted. */
-export const openDayClock = ({ meta, heartbeats }: LmdbTables, clock: Clock): LmdbDayClock => {
+export const openLmdbDayClock = ({ meta, heartbeats }: LmdbTables, clock: Clock): LmdbDayClock => {
   const storeClock = new StoreClock(clock)
   const isInUse = () => [...heartbeats.getRange()].some(({ value }) => isProcessAlive(value, clock.now()))
   const currentDay = () => {

@@ -9,7 +9,7 @@ import { FolderWatch } from './folder-watch.ts'
 import { hashedKeys, lmdbAccountStore } from './lmdb-accounts.ts'
 import { openEnvironment } from './lmdb-environment.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
-import { isProcessAlive, lmdbLedgerStore, openDayClock, readDayRecords } from './lmdb-ledger.ts'
+import { isProcessAlive, lmdbLedgerStore, openLmdbDayClock, readDayRecords } from './lmdb-ledger.ts'
 import { openMetaTable, openTables, maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { lmdbUsageStore, toUsageCount } from './lmdb-usage.ts'
@@ -35,7 +35,7 @@ const openFolder = async (path: string, clock: Clock): Promise<Store> => {
     await transactions.close()
     throw await toStoreError(error, path)
   }))
-  const dayClock = openDayClock(tables, clock)
+  const dayClock = openLmdbDayClock(tables, clock)
   const store: Store = {
     warnings: [],
     ...lmdbAccountStore(tables, transactions),

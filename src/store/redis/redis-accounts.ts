@@ -55,7 +55,8 @@ const accountRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Ro
         const text = await rowAt(redisKeys.accounts, id)
         const row = parseRow<AccountRow>(text)
         if (text === null || row?.deleteAt !== deleteAt) return false
-        // The ledger first: a removal that is cut off is done again only while the account is there. No day of it counts, as it has been suspended for a week.
+        // The ledger first: a removal that is cut off is done again only while the account is there. No day of it counts, as it has been
+        // suspended for a week.
         const keyIds = (await hashedKeys(redis, id)).map(({ key }) => key.id)
         await Promise.all([id, ...keyIds].map(each => dropLedger(redis, each)))
         if (await runChange(scripts.removeAccount, scriptKeys, [row.name, id, text])) return true

@@ -22,7 +22,7 @@ export interface RedisDayClock {
   isSynced(): boolean
 }
 
-export const openDayClock = (clock: Clock, testTime: TestTime | undefined): RedisDayClock => {
+export const openRedisDayClock = (clock: Clock, testTime: TestTime | undefined): RedisDayClock => {
   const storeClock = new StoreClock(testTime ?? clock)
   let latestDay = 0
   return {

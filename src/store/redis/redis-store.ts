@@ -6,7 +6,7 @@ import { hashedKeys, openChangeFeed, findKeyRate, readAccountRows, redisAccountS
 import { RedisConnection } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
 import { layoutVersion, redisKeys } from './redis-layout.ts'
-import { listLiveProcesses, openDayClock } from './redis-day-clock.ts'
+import { listLiveProcesses, openRedisDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { putRecord, takeRecord } from './redis-scripts.ts'
@@ -30,7 +30,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     await redis.close()
     throw error
   }
-  const dayClock = openDayClock(clock, testTime)
+  const dayClock = openRedisDayClock(clock, testTime)
   const changeFeed = openChangeFeed(address, clock)
   return {
     warnings,

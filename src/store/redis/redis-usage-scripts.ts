@@ -65,7 +65,8 @@ return 1
 
 /**
  * KEYS: reportedUse of one account's day, usage of hours of the day, lastReport of each process. ARGV: how many keys there are before
- * lastReport, and the processes. Returns the credits of the usage, then what each process has reported: its credits, and its lastReport, empty when it has none.
+ * lastReport, and the processes. Returns the credits of the usage, then what each process has reported: its credits, and its lastReport,
+ * empty when it has none.
  */
 export const readReportedUse = script(`
 local counted, found = 0, {}
