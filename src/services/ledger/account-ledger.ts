@@ -149,7 +149,7 @@ export type ChargeResult =
       /** The day that was charged, in days since 1970, UTC. */
       readonly day: number
       readonly quota: CreditQuota
-      /** Returns the credits. False when they stay used: their day is over, or they were refunded before. */
+      /** Returns the credits. False when they stay used: their day is over, the account was idle for long, or they were refunded before. */
       refund(): boolean
     }
   | {

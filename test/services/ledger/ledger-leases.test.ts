@@ -95,6 +95,17 @@ t.test('refunds', async t => {
     t.match(await ledger.charge(account, 80), { kind: 'exhausted' })
   })
 
+  t.test('a refund after the account was evicted has no effect: nothing would return the credits to the store', async t => {
+    const { cluster, ledger, account } = await setUp(1_000)
+    await cluster.advance(6_000)
+    const result = await ledger.charge(account, 80)
+    await cluster.advance(610_000, 1_000)
+    t.equal(result.kind === 'charged' && result.refund(), false)
+    await ledger.charge(account, 80)
+    await cluster.advance(4_000)
+    t.match(cluster.network.dayTotals('acc_1'), { leased: 160, used: 160, held: 0 })
+  })
+
   t.test('steady refunds do not delay reports', async t => {
     const { cluster, ledger, account } = await setUp(1_000_000)
     for (let i = 0; i < 3_000; i += 1) await ledger.charge(account, 80)
