@@ -41,9 +41,9 @@ export const requireHost = (url: string, listenHost: string): Koa.Middleware => 
   }
 }
 
-/** Refuses requests that change something and come from pages of other sites. Tokens are not sent by browsers unasked. */
+/** Refuses requests that change something and come from pages of other sites. Browsers send no tokens unasked, but the password of a proxy. */
 export const refuseCrossSite: Koa.Middleware = (ctx, next) => {
-  if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || ctx.get('Authorization') !== '') return next()
+  if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || ctx.get('Authorization').startsWith('Bearer ')) return next()
   const site = ctx.get('Sec-Fetch-Site')
   const origin = ctx.get('Origin')
   const isSameSite = site === 'same-origin' || (site === '' && origin !== '' && hostOf(origin) === ctx.host)
