@@ -19,6 +19,8 @@ export const keyJson = (row: KeyRow, now: number) => {
   }
 }
 
+export type KeyJson = ReturnType<typeof keyJson>
+
 /** What keyJson() returns. */
 export const keyProperties = {
   id: text,

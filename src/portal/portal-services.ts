@@ -15,7 +15,7 @@ import type { SendMail } from './mailer.ts'
 import type { SignUpOptions } from './sign-up.ts'
 
 /** A method that a network offers. */
-interface PortalMethod {
+export interface PortalMethod {
   readonly name: string
   readonly credits: number
   readonly params: readonly PortalParam[]

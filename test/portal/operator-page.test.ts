@@ -93,6 +93,22 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.match(await page.textContent('form[aria-label=Change] [role=alert]'), /^credits must be/)
   })
 
+  t.test('what somebody else changes meanwhile is not changed back', async t => {
+    const patch = `fetch('/api/v1/accounts/alice', { method: 'PATCH', headers: { 'content-type': 'application/json' }, body: '{"plan":"core"}' })`
+    t.equal(await page.evaluate(`${patch}.then(response => response.status)`), 200)
+    // Reads the account again.
+    await page.click('text="Suspend the account"')
+    await page.click('text="Resume the account"')
+    await page.waitForSelector('section:has-text("Plan core")')
+    await page.fill('form[aria-label=Change] [name=credits]', '5000')
+    await page.fill('form[aria-label=Change] [name=label]', 'customer 8')
+    const changed = page.waitForRequest(request => request.method() === 'PATCH')
+    await page.click('form[aria-label=Change] button')
+    t.same((await changed).postDataJSON(), { label: 'customer 8' })
+    await page.waitForSelector('[role=status]:has-text("Changed.")')
+    t.equal(await page.inputValue('form[aria-label=Change] [name=label]'), 'customer 8')
+  })
+
   t.test('a sign-in link and the keys of the account are there', async t => {
     await page.click('button:has-text("Make a sign-in link")')
     t.match(await page.textContent('form[aria-label="Make a sign-in link"] code'), /\/sign-in#\S{40,}$/)

@@ -53,6 +53,8 @@ export const alertsJson = async (store: RecordStore, account: string) => {
   }
 }
 
+export type AlertsJson = Awaited<ReturnType<typeof alertsJson>>
+
 const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
   const { channel, person, state, attempts, created, nextAttempt, lastAttempt, lastStatus = null, message } = delivery
   const { period, date, threshold } = message.data

@@ -1,4 +1,5 @@
 import { readBalance } from '../../services/account-reports.ts'
+import type { Balance } from '../../services/account-reports.ts'
 import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
@@ -39,6 +40,20 @@ const accountJson = (row: AccountRow) => ({
   created: isoTime(row.created),
 })
 
+export type AccountJson = ReturnType<typeof accountJson>
+
+/** With the credits of today. */
+export interface AccountWithBalance extends AccountJson {
+  readonly balance: Balance
+}
+
+/** A part of the accounts, in the order of their names. */
+export interface AccountPageJson {
+  readonly accounts: readonly AccountJson[]
+  /** `after` of the next request; null at the end. */
+  readonly next: string | null
+}
+
 /** Throws ApiError when there is no such account. */
 export const findAccount = async ({ store }: OperatorServices, idOrName = ''): Promise<AccountRow> => {
   const account = await store.account(idOrName)
@@ -67,7 +82,7 @@ export const operatorAccountRoutes = [
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most accounts of the response.' },
       },
     },
-    async handle({ query }, { queries }) {
+    async handle({ query }, { queries }): Promise<AccountPageJson> {
       const { accounts, next = null } = await queries.accountPage(query)
       return { accounts: accounts.map(accountJson), next }
     },
@@ -111,7 +126,7 @@ export const operatorAccountRoutes = [
     path: '/accounts/{id}',
     summary: 'An account, by id or name, with its credits of today.',
     response: schemaRef('AccountWithBalance'),
-    async handle({ params }, services) {
+    async handle({ params }, services): Promise<AccountWithBalance> {
       const account = await findAccount(services, params['id'])
       const limit = effectivePlan(account, services.plans)?.dailyCredits ?? null
       return { ...accountJson(account), balance: await readBalance(services.store, account.id, limit) }

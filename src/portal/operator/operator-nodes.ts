@@ -6,13 +6,20 @@ import { schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { SeriesOwner, TrafficInterval } from './recent-traffic.ts'
 
+/** What calls meet. */
+export interface NodesReport {
+  /** How long the interval of the counts and durations is. */
+  readonly seconds: number
+  readonly networks: readonly ReturnType<typeof describeNetwork>[]
+}
+
 export const operatorNodeRoutes = [
   defineOperatorRoute({
     method: 'get',
     path: '/nodes',
     summary: 'What calls meet: each network with its head, and its upstreams with state, lag, share and latency.',
     response: schemaRef('Nodes'),
-    async handle(_request, { networks, metrics: readMetrics, recentTraffic }) {
+    async handle(_request, { networks, metrics: readMetrics, recentTraffic }): Promise<NodesReport> {
       const heads = await networks()
       const families = await readMetrics()
       const traffic = recentTraffic.read(families)

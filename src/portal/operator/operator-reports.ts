@@ -2,8 +2,34 @@ import { monthOf } from '../../services/accounts/change-log.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
+import type { Dimension } from '../queries/hour-summaries.ts'
+import type { UsageTotal } from '../queries/usage-queries.ts'
 import { schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
+import type { OperatorServices } from './operator-route.ts'
+
+/** Calls and credits of all accounts. */
+export interface TrafficReport {
+  readonly by: 'account' | Dimension
+  /** ISO 8601. */
+  readonly from: string
+  /** All groups; `groups` has those that were asked for. */
+  readonly groupCount: number
+  readonly groups: readonly TrafficGroup[]
+}
+
+export interface TrafficGroup extends UsageTotal {
+  /** The name of the account; empty when it no longer exists. */
+  readonly account?: string
+}
+
+/** How the operator has signed in, and to what. */
+export interface OperatorSession {
+  readonly by: OperatorServices['authentication']
+  readonly version: string
+  /** The URL of the dashboard for developers. */
+  readonly dashboard: string | null
+}
 
 export const operatorReportRoutes = [
   defineOperatorRoute({
@@ -20,7 +46,7 @@ export const operatorReportRoutes = [
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most groups of the response.' },
       },
     },
-    async handle({ query: { by, hours, offset, limit } }, { store, queries, clock }) {
+    async handle({ query: { by, hours, offset, limit } }, { store, queries, clock }): Promise<TrafficReport> {
       const to = Math.floor(clock.now() / hourMs) + 1
       const totals = await queries.totals({ from: to - hours, to, by })
       const page = totals.slice(offset, offset + limit)
@@ -61,6 +87,10 @@ export const operatorReportRoutes = [
     path: '/session',
     summary: 'How you have signed in, and to what.',
     response: schemaRef('Session'),
-    handle: (_request, { authentication, version, dashboardUrl }) => ({ by: authentication, version, dashboard: dashboardUrl() ?? null }),
+    handle: (_request, { authentication, version, dashboardUrl }): OperatorSession => ({
+      by: authentication,
+      version,
+      dashboard: dashboardUrl() ?? null,
+    }),
   }),
 ]

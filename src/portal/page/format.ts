@@ -1,9 +1,10 @@
 const numberFormat = new Intl.NumberFormat('en')
 
-export const formatNumber = (value: number): string => numberFormat.format(value)
+export const formatNumber = (value: number | null): string => (value === null ? '–' : numberFormat.format(value))
 
 /** `2026-01-31 14:05 UTC`. */
-export const formatTime = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
+export const formatTime = (iso: string | null, withoutTime = '–'): string =>
+  iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
 
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`

@@ -1,4 +1,6 @@
-import { signal } from '@preact/signals'
+import { signal, useSignal } from '@preact/signals'
+import type { ReadonlySignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import { texts } from './texts.ts'
 
 /** The gateway refused; the message is a sentence for people, and `field` the member that is wrong. */
@@ -23,6 +25,7 @@ export const onSignedOut = (listener: () => void): void => void signedOutListene
 
 type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
+/** Rejects with RequestError alone. */
 export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T> => {
   const failToConnect = (): never => {
     connectionProblem.value = texts.notConnected
@@ -33,8 +36,9 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
     ...(body !== undefined && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
   }).catch(failToConnect)
   const isEmpty = response.status === 204 // the routes without a response
-  // What is not JSON comes from a proxy that does not reach the gateway.
+  // What is not JSON, or has no error as the API writes it, comes from a proxy that does not reach the gateway.
   const json = isEmpty ? undefined : await response.json().catch(failToConnect)
+  if (!response.ok && typeof json?.error?.message !== 'string') failToConnect()
   connectionProblem.value = json?.error?.code === 'store-unavailable' ? json.error.message : undefined
   if (isEmpty) return undefined as T
   if (response.ok) return json
@@ -52,3 +56,49 @@ addEventListener('offline', () => {
   connectionProblem.value = texts.notConnected
 })
 addEventListener('online', () => void get('/session').catch(() => undefined))
+
+interface Loaded<T> {
+  readonly data: ReadonlySignal<T | undefined>
+  readonly error: ReadonlySignal<string | undefined>
+  reload(): void
+  /** Shows what a change was answered with. */
+  show(value: T): void
+}
+
+/** How often figures on a page are read again. */
+const refreshIntervalMs = 15_000
+
+/** Reads from the API, and again while the page is shown. After an error the last data stay. */
+export const useRequest = <T>(path: string): Loaded<T> => {
+  const data = useSignal<T | undefined>(undefined)
+  const error = useSignal<string | undefined>(undefined)
+  // Responses arrive in any order. None is shown that was asked for before `oldest`: what is shown is of this path, and never becomes older.
+  const reads = useRef({ path, count: 0, oldest: 0 }).current
+  reads.path = path
+  const load = (): void => {
+    const number = (reads.count += 1)
+    const showUnlessOutdated = (update: () => void): void => {
+      if (number < reads.oldest) return
+      reads.oldest = number
+      update()
+    }
+    void get<T>(reads.path).then(
+      value => showUnlessOutdated(() => ([data.value, error.value] = [value, undefined])),
+      (reason: Error) => showUnlessOutdated(() => (error.value = reason.message)),
+    )
+  }
+  const dropEarlierReads = (): void => {
+    reads.oldest = reads.count + 1
+  }
+  useEffect(() => {
+    dropEarlierReads()
+    load()
+    const timer = setInterval(() => document.visibilityState === 'visible' && load(), refreshIntervalMs)
+    return () => clearInterval(timer)
+  }, [path])
+  const show = (value: T): void => {
+    dropEarlierReads()
+    data.value = value
+  }
+  return { data, error, reload: load, show }
+}

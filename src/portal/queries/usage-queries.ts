@@ -16,13 +16,13 @@ interface AccountHours {
 }
 
 /** The calls of one group over time. */
-interface UsageSeries extends Readonly<UsageSum> {
+export interface UsageSeries extends Readonly<UsageSum> {
   readonly name: string
   /** Calls by point of time. */
   readonly points: readonly number[]
 }
 
-interface UsageTotal extends Readonly<UsageSum> {
+export interface UsageTotal extends Readonly<UsageSum> {
   readonly name: string
 }
 
@@ -69,7 +69,7 @@ export interface UsageQueries {
 }
 
 /** A part of the log of changes of a month, the newest first. */
-interface ChangePage {
+export interface ChangePage {
   readonly changes: readonly Change[]
   /** Of the month, with the text. */
   readonly changeCount: number

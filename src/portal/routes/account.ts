@@ -14,7 +14,7 @@ interface HourReport {
 }
 
 /** The credits of an account now, and its calls of a day: all that the page Overview shows. It is read where calls are served. */
-interface AccountReport {
+export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
   readonly plan: { readonly name: string; readonly dailyCredits: number | null; readonly forwarding: boolean }
   readonly balance: Balance

@@ -26,6 +26,13 @@ const toJson = async ({ store, clock }: PortalServices, row: KeyRow, lastUsed?: 
   lastUsed: isoTimeOrNull(lastUsed),
 })
 
+export type OwnKeyJson = Awaited<ReturnType<typeof toJson>>
+
+/** The response is the only place where the key itself is shown. */
+export interface NewKeyJson extends OwnKeyJson {
+  readonly key: string
+}
+
 /** The last hour in which each key was used. */
 const readLastUses = async ({ queries, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
   const to = Math.floor(clock.now() / hourMs) + 1
@@ -63,7 +70,7 @@ export const keyRoutes = [
     body: { type: 'object', properties: { name, ...keySettings, days }, required: ['name'] },
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
-    async handle({ person, body: { name: keyName, days: lifetimeDays, ...settings } }, services) {
+    async handle({ person, body: { name: keyName, days: lifetimeDays, ...settings } }, services): Promise<NewKeyJson> {
       const { clock } = services
       const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
       const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
@@ -101,7 +108,7 @@ export const keyRoutes = [
     },
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
-    async handle({ person, params: { id }, body: { overlapHours } }, services) {
+    async handle({ person, params: { id }, body: { overlapHours } }, services): Promise<NewKeyJson> {
       const { clock } = services
       const rotated = await findOwnKey(services, person, id)
       const refusal = keyRefusal(rotated, clock.now())

@@ -1,5 +1,15 @@
 import { notFound } from '../api-errors.ts'
+import type { PortalNetwork } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
+
+/** A network as its callers see it. */
+export interface NetworkJson extends Omit<PortalNetwork, 'methods'> {
+  /** Null before the first head is known. */
+  readonly head: number | null
+  readonly finalized: number | null
+  readonly nodes: number
+  readonly usableNodes: number
+}
 
 export const networkRoutes = [
   defineRoute({
@@ -8,7 +18,7 @@ export const networkRoutes = [
     summary: 'The networks, their URLs, their newest block, and how many of their nodes can be used.',
     role: 'viewer',
     response: { type: 'array', items: { $ref: '#/components/schemas/Network' } },
-    handle(_request, { networks, headsStatus }) {
+    handle(_request, { networks, headsStatus }): readonly NetworkJson[] {
       const statuses = new Map(headsStatus().map(status => [status.name, status]))
       return networks.map(({ name, chainId, http, ws }) => {
         const { head, finalized, upstreams = [] } = statuses.get(name) ?? {}

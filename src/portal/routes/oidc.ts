@@ -14,6 +14,14 @@ import { sessionJson, sessionSchema } from './session.ts'
 const signInTimeoutMs = 600_000
 const secretBytes = 32
 
+/** The identity by which a person signs in. */
+export interface IdentityJson {
+  readonly id: string
+  /** The URL of the provider. */
+  readonly issuer: string
+  readonly linked: string
+}
+
 const providerOf = ({ oidc }: PortalServices): OidcProvider => {
   if (oidc === undefined) throw new ApiError(404, 'no-oidc', 'this gateway has no OpenID Connect provider')
   return oidc
@@ -79,7 +87,7 @@ export const oidcRoutes = [
     summary: 'The identities of OpenID Connect providers by which you sign in: one at most.',
     role: 'viewer',
     response: { type: 'array', items: { $ref: '#/components/schemas/Identity' } },
-    async handle({ person }, { store }) {
+    async handle({ person }, { store }): Promise<readonly IdentityJson[]> {
       const identity = await findLinkedIdentity(store, person.id)
       return identity === undefined ? [] : [{ id: identity.hash, issuer: identity.issuer, linked: isoTime(identity.linked) }]
     },

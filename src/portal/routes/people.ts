@@ -46,6 +46,13 @@ const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
   expires: isoTimeOrNull(expires),
 })
 
+export type TokenJson = ReturnType<typeof tokenJson>
+
+/** The response is the only place where the token itself is shown. */
+export interface NewTokenJson extends TokenJson {
+  readonly token: string
+}
+
 export const peopleRoutes = [
   defineRoute({
     method: 'get',
@@ -166,7 +173,7 @@ export const peopleRoutes = [
     },
     status: 201,
     response: { $ref: '#/components/schemas/NewAccessToken' },
-    async handle({ person, body: { name, days } }, services) {
+    async handle({ person, body: { name, days } }, services): Promise<NewTokenJson> {
       const { store, clock } = services
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
       const created = await oneAtATime(services, `tokens ${person.id}`, async () => {

@@ -18,12 +18,25 @@ export const personJson = ({ id, name, role, email, isEmailVerified = false }: P
   emailVerified: isEmailVerified,
 })
 
+export type PersonJson = ReturnType<typeof personJson>
+
 export const sessionSchema = { $ref: '#/components/schemas/Session' }
 
 export const sessionJson = async (services: PortalServices, person: Person) => ({
   person: personJson(person),
   account: { id: person.account, name: (await accountOf(services, person.account)).name },
 })
+
+export type SessionJson = Awaited<ReturnType<typeof sessionJson>>
+
+/** How people can sign in. */
+export interface SignInOptions {
+  /** Whether the gateway sends mail. */
+  readonly email: boolean
+  readonly signUp: boolean
+  /** The name of the OpenID Connect provider. */
+  readonly provider: string | null
+}
 
 /** Sends a link, if the address has a person or may sign up. */
 const mailLink = async (services: PortalServices, email: string, person: Person | undefined): Promise<void> => {
@@ -52,7 +65,7 @@ export const sessionRoutes = [
       type: 'object',
       properties: { email: { type: 'boolean' }, signUp: { type: 'boolean' }, provider: { type: ['string', 'null'] } },
     },
-    handle: (_request, { sendMail, signUp, oidc }) => ({
+    handle: (_request, { sendMail, signUp, oidc }): SignInOptions => ({
       email: sendMail !== undefined,
       signUp: sendMail !== undefined && signUp !== undefined,
       provider: oidc?.name ?? null,

@@ -16,7 +16,7 @@ const rangeNames = Object.keys(ranges) as Range[] // of a literal
 /** Up to this range, one point is an hour; above, a day. */
 const maxHourlyRangeHours = 168
 
-interface UsageAnswer extends UsageOverTime {
+export interface UsageAnswer extends UsageOverTime {
   readonly by: Dimension
   readonly step: 'hour' | 'day'
   /** The beginning of each point, ISO 8601; the last point is not over yet. */
@@ -57,6 +57,8 @@ const reportErrors = (outcomes: readonly (readonly [outcome: string, calls: numb
         advice: outcomeAdvice(outcome),
       }
     })
+
+export type ErrorCount = ReturnType<typeof reportErrors>[number]
 
 const rangeQuery = {
   range: { type: 'string', enum: rangeNames, default: '24h', description: 'How far back, up to now.' },

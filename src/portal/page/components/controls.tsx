@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
-import { useId } from 'preact/hooks'
+import { useId, useRef } from 'preact/hooks'
 import { texts } from '../texts.ts'
 
 interface FieldProps {
@@ -100,19 +100,50 @@ export const Select = ({ label, options, value, name, onChange }: SelectProps) =
 /** A text to copy: an URL, or code. */
 export const CopyText = ({ text, label }: { readonly text: string; readonly label: string }) => {
   const isCopied = useSignal(false)
+  const code = useRef<HTMLElement>(null)
   const copy = async () => {
-    await navigator.clipboard.writeText(text)
-    isCopied.value = true
-    setTimeout(() => (isCopied.value = false), 2_000)
+    try {
+      await navigator.clipboard.writeText(text)
+      isCopied.value = true
+      setTimeout(() => (isCopied.value = false), 2_000)
+    } catch {
+      // Without https, or where it is not allowed: the text is selected, for the keys that copy.
+      if (code.current !== null) getSelection()?.selectAllChildren(code.current)
+    }
   }
+  const action = isCopied.value ? texts.copied : texts.copy
   return (
     <span class="copy">
-      <code tabIndex={0}>{text}</code>
-      <button type="button" class="quiet" aria-label={`${texts.copy}: ${label}`} onClick={() => void copy()}>
-        {isCopied.value ? texts.copied : texts.copy}
+      <code ref={code} tabIndex={0}>
+        {text}
+      </code>
+      <button type="button" class="quiet" aria-label={`${action}: ${label}`} onClick={() => void copy()}>
+        {action}
       </button>
     </span>
   )
+}
+
+const takeFocus = (element: HTMLElement | null): void => element?.focus()
+
+/**
+ * What is asked for twice. The keyboard goes on at the button that cancels, and then at the one that asks: a button that is gone would take
+ * the focus with it.
+ */
+export const useConfirmation = () => {
+  const isAsking = useSignal(false)
+  const hasAsked = useRef(false)
+  const ask = (): void => {
+    hasAsked.current = true
+    isAsking.value = true
+  }
+  return {
+    isAsking: isAsking.value,
+    ask,
+    cancel: () => void (isAsking.value = false),
+    cancelRef: takeFocus,
+    askRef: hasAsked.current ? takeFocus : null,
+  }
 }
 
 /** What went wrong, announced to those who do not see it. */

@@ -1,11 +1,11 @@
-import type { Account } from '../api.ts'
+import type { Balance } from '../../../services/account-reports.ts'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.overview
 
 /** The credits that an account has left today. */
-export const CreditsCard = ({ balance }: { readonly balance: Account['balance'] }) => {
+export const CreditsCard = ({ balance }: { readonly balance: Balance }) => {
   const { limit, left: unleased, used, held, forfeited } = balance
   // What gateways hold ready for the next calls is the account's too.
   const left = unleased === null ? null : unleased + held

@@ -1,31 +1,61 @@
-import type { Usage, UsageSeries } from './api.ts'
-
-export const downloadJson = (usage: Usage): void => saveJson(`usage-by-${usage.by}`, usage)
-
-export const downloadCsv = (usage: Usage, nameOf: (series: UsageSeries) => string): void => {
-  const rows = usage.groups.map(series => [nameOf(series), series.calls, series.credits, series.forwarded])
-  saveCsv(`usage-by-${usage.by}`, [usage.by, 'calls', 'credits', 'forwarded'], rows)
-}
+import { useSignal } from '@preact/signals'
+import { texts } from '../texts.ts'
+import { Notice } from './controls.tsx'
 
 type Row = readonly (string | number)[]
 
-export const saveCsv = (name: string, titles: Row, rows: readonly Row[]): void => {
-  const lines = [titles, ...rows].map(row => row.map(toCsvField).join(','))
-  save(`${name}.csv`, 'text/csv', `${lines.join('\r\n')}\r\n`)
+/** What is saved: `rows` as CSV, `json` as JSON. */
+interface Download {
+  readonly rows: readonly Row[]
+  readonly json: unknown
 }
 
-export const saveJson = (name: string, value: unknown): void =>
-  save(`${name}.json`, 'application/json', JSON.stringify(value, undefined, 2))
+interface DownloadsProps {
+  /** Of the file, without its ending. */
+  readonly name: string
+  /** Of the columns of the CSV. */
+  readonly titles: Row
+  /** Called when a button is pressed. */
+  read(): Download | Promise<Download>
+}
+
+/** Buttons that save what is shown. */
+export const Downloads = ({ name, titles, read }: DownloadsProps) => {
+  const error = useSignal<string | undefined>(undefined)
+  const download = async (saveAs: (download: Download) => void): Promise<void> => {
+    try {
+      saveAs(await read())
+      error.value = undefined
+    } catch (reason) {
+      error.value = (reason as Error).message
+    }
+  }
+  return (
+    <div class="buttons">
+      <button type="button" onClick={() => void download(({ rows }) => save(`${name}.csv`, 'text/csv', toCsv([titles, ...rows])))}>
+        {texts.usage.download} CSV
+      </button>
+      <button type="button" onClick={() => void download(({ json }) => save(`${name}.json`, 'application/json', toJson(json)))}>
+        {texts.usage.download} JSON
+      </button>
+      <Notice text={error.value} />
+    </div>
+  )
+}
+
+const toJson = (value: unknown): string => JSON.stringify(value, undefined, 2)
+
+const toCsv = (rows: readonly Row[]): string => rows.map(row => `${row.map(toCsvField).join(',')}\r\n`).join('')
+
+/** RFC 4180. A spreadsheet would run a text that begins like a formula: the apostrophe makes it a text. */
+const toCsvField = (value: string | number): string => {
+  const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
 
 const save = (name: string, type: string, text: string): void => {
   const url = URL.createObjectURL(new Blob([text], { type }))
   const link = Object.assign(document.createElement('a'), { href: url, download: name })
   link.click()
   URL.revokeObjectURL(url)
-}
-
-/** RFC 4180. A spreadsheet would run a text that begins like a formula: the apostrophe makes it a text. */
-const toCsvField = (value: string | number): string => {
-  const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value)
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }

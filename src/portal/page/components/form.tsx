@@ -1,7 +1,30 @@
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { RequestError } from '../request.ts'
-import { useSubmit } from '../use-submit.ts'
 import { CopyText, Notice } from './controls.tsx'
+
+/** Sends a form once, also when it is clicked again before the answer; keeps what was answered and what was wrong. */
+export const useSubmit = <Answer,>(send: (values: FormData) => Promise<Answer>) => {
+  const answer = useSignal<Answer | undefined>(undefined)
+  const error = useSignal<RequestError | undefined>(undefined)
+  const isSending = useSignal(false)
+  const submit = async (event: SubmitEvent): Promise<void> => {
+    event.preventDefault()
+    if (isSending.value) return
+    isSending.value = true
+    const form = event.currentTarget as HTMLFormElement
+    try {
+      answer.value = await send(new FormData(form))
+      error.value = undefined
+      form.reset()
+    } catch (reason) {
+      error.value = reason as RequestError // request() throws nothing else
+    } finally {
+      isSending.value = false
+    }
+  }
+  return { answer, error, isSending, submit: (event: SubmitEvent) => void submit(event) }
+}
 
 /** What is wrong with the value of a field, by its name in the API. */
 type ErrorOf = (field: string) => string | undefined
@@ -13,12 +36,14 @@ interface FormProps<Answer> {
   readonly button?: string
   send(values: FormData): Promise<Answer>
   readonly children: (errorOf: ErrorOf) => ComponentChildren
-  /** What is shown below the form once it was answered. */
+  /** That it has succeeded, in words. */
+  readonly success?: string
+  /** What is shown below the form once it was answered: a text that is shown this once stays when another attempt fails. */
   done?(answer: Answer): ComponentChildren
 }
 
 /** A form, which is sent once however often it is clicked. What is wrong with a field is said beside it, and all else above the button. */
-export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, send, children, done }: FormProps<Answer>) => {
+export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, send, children, success, done }: FormProps<Answer>) => {
   const { answer, error, isSending, submit } = useSubmit(send)
   const fields = new Set<string | undefined>()
   const failed = error.value === undefined ? undefined : fieldOf(error.value)
@@ -34,6 +59,7 @@ export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, 
       <button type="submit" disabled={isSending.value}>
         {button}
       </button>
+      {success !== undefined && answer.value !== undefined && error.value === undefined && <p role="status">{success}</p>}
       {answer.value !== undefined && done?.(answer.value)}
     </form>
   )

@@ -1,36 +1,37 @@
 import { useSignal } from '@preact/signals'
-import type { Key, NewKey } from '../api.ts'
-import { newKey } from '../new-key.ts'
+import type { KeyJson } from '../../key-json.ts'
+import type { NewKeyJson } from '../../routes/keys.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
-import { Notice } from './controls.tsx'
+import { Notice, useConfirmation } from './controls.tsx'
 
 const text = texts.keys
 
+/** What the gateway answers to an action: a new key where one was rotated. */
+export type KeyAnswer = KeyJson | NewKeyJson
+
 interface KeyActionsProps {
-  readonly apiKey: Pick<Key, 'id' | 'name' | 'hint' | 'state'>
+  readonly apiKey: Pick<KeyJson, 'id' | 'name' | 'hint' | 'state'>
   readonly mayRotate: boolean
-  onChanged(): void
+  onChanged(answer: KeyAnswer): void
 }
 
 /** Rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
 export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onChanged }: KeyActionsProps) => {
-  const isAsking = useSignal(false)
+  const revoking = useConfirmation()
   const isSending = useSignal(false)
   const error = useSignal<string | undefined>(undefined)
   const send = async (action: string): Promise<void> => {
     if (isSending.value) return
     isSending.value = true
     try {
-      const answer = await request<Key | NewKey>('POST', `/keys/${id}/${action}`, {})
+      onChanged(await request<KeyAnswer>('POST', `/keys/${id}/${action}`, {}))
       error.value = undefined
-      if ('key' in answer) newKey.value = answer
-      onChanged()
     } catch (reason) {
       error.value = (reason as Error).message // request() throws nothing else
     } finally {
       isSending.value = false
-      isAsking.value = false
+      revoking.cancel()
     }
   }
   const button = (action: string, label: string) => (
@@ -38,14 +39,14 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onCha
       {label}
     </button>
   )
-  if (isAsking.value) {
+  if (revoking.isAsking) {
     return (
       <span class="actions">
         {text.confirmRevoke}
         <button type="button" class="danger" onClick={() => void send('revoke')}>
           {text.revoke}
         </button>
-        <button type="button" class="quiet" onClick={() => (isAsking.value = false)}>
+        <button type="button" class="quiet" ref={revoking.cancelRef} onClick={revoking.cancel}>
           {texts.cancel}
         </button>
       </span>
@@ -55,7 +56,7 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onCha
     <span class="actions">
       {state === 'suspended' ? button('resume', text.resume) : button('suspend', text.suspend)}
       {mayRotate && state === 'active' && button('rotate', text.rotate)}
-      <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} onClick={() => (isAsking.value = true)}>
+      <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} ref={revoking.askRef} onClick={revoking.ask}>
         {text.revoke}
       </button>
       <Notice text={error.value} />

@@ -1,9 +1,11 @@
+import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { now } from '../clock.ts'
 import { connectionProblem } from '../request.ts'
 import { followLink, path } from '../router.ts'
 import { texts } from '../texts.ts'
+import { Notice } from './controls.tsx'
 
 interface ShellProps {
   /** Whose page it is. */
@@ -27,9 +29,15 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
     if (!isFirst.current) heading.current?.focus()
     isFirst.current = false
   }, [path.value])
+  // The address stays: what follows # is the token of a link there.
+  const skipToContent = (event: MouseEvent): void => {
+    event.preventDefault()
+    heading.current?.focus()
+  }
   return (
     <>
-      <a class="skip" href="#content">
+      {/* biome-ignore lint/a11y/useValidAnchor: a link to this page itself, which skips what is above */}
+      <a class="skip" href="#content" onClick={skipToContent}>
         {texts.skipToContent}
       </a>
       <header>
@@ -54,16 +62,39 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
         </ul>
       </nav>
       <main id="content">
-        {connectionProblem.value !== undefined && (
-          <p class="notice" role="alert">
-            {connectionProblem.value}
-          </p>
-        )}
+        <Notice text={connectionProblem.value} />
         <h1 ref={heading} tabIndex={-1}>
           {title}
         </h1>
         {children}
       </main>
     </>
+  )
+}
+
+const retryIntervalMs = 3_000
+
+interface UnavailableProps {
+  /** Why nothing could be loaded. */
+  readonly reason: string
+  load(): Promise<void>
+}
+
+/** Before anything is known: the gateway or its store is unreachable. Loads again until that succeeds. */
+export const Unavailable = ({ reason, load }: UnavailableProps) => {
+  const shown = useSignal(reason)
+  useEffect(() => {
+    const retry = () =>
+      load().catch((error: Error) => {
+        shown.value = error.message
+      })
+    const timer = setInterval(() => void retry(), retryIntervalMs)
+    return () => clearInterval(timer)
+  }, [])
+  return (
+    <main class="sign-in" id="content">
+      <h1>{texts.product}</h1>
+      <Notice text={shown.value} />
+    </main>
   )
 }

@@ -1,13 +1,16 @@
 import { useSignal } from '@preact/signals'
-import { session } from '../api.ts'
-import type { AccessToken, Identity, Person, Role, SignInOptions } from '../api.ts'
+import { useRef } from 'preact/hooks'
+import type { Role } from '../../people.ts'
+import type { IdentityJson } from '../../routes/oidc.ts'
+import type { NewTokenJson, TokenJson } from '../../routes/people.ts'
+import type { PersonJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
-import { request } from '../request.ts'
+import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
+import { session } from './developer-session.ts'
 
 const text = texts.access
 
@@ -28,21 +31,25 @@ export const Access = () => (
 /** Removes what has this path, and reads the list again; `error` says why that was refused. */
 const useRemove = (reload: () => void) => {
   const error = useSignal<string | undefined>(undefined)
-  const remove = (path: string): void =>
-    void request('DELETE', path).then(
-      () => {
-        error.value = undefined
-        reload()
-      },
-      (reason: Error) => {
-        error.value = reason.message
-      },
-    )
-  return { error, remove }
+  const removing = useRef(new Set<string>()).current
+  const remove = async (path: string): Promise<void> => {
+    // To the second click, what the first one removes would not be there.
+    if (removing.has(path)) return
+    removing.add(path)
+    try {
+      await request('DELETE', path)
+      error.value = undefined
+      reload()
+    } catch (reason) {
+      removing.delete(path)
+      error.value = (reason as Error).message // request() throws nothing else
+    }
+  }
+  return { error, remove: (path: string) => void remove(path) }
 }
 
 const People = () => {
-  const people = useRequest<readonly Person[]>('/people')
+  const people = useRequest<readonly PersonJson[]>('/people')
   const canMail = useRequest<SignInOptions>('/sign-in-options').data.value?.email === true
   const isOwner = session.value?.person.role === 'owner'
   const { error, remove } = useRemove(people.reload)
@@ -81,7 +88,13 @@ const People = () => {
   )
 }
 
-const EmailAddress = ({ person: { id, email, emailVerified }, canConfirm }: { readonly person: Person; readonly canConfirm: boolean }) => {
+const EmailAddress = ({
+  person: { id, email, emailVerified },
+  canConfirm,
+}: {
+  readonly person: PersonJson
+  readonly canConfirm: boolean
+}) => {
   const outcome = useSignal('')
   const send = () =>
     request('POST', `/people/${id}/email-confirmation`).then(
@@ -103,10 +116,10 @@ const EmailAddress = ({ person: { id, email, emailVerified }, canConfirm }: { re
 }
 
 const AddPerson = ({ onAdded }: { onAdded(): void }) => {
-  const role = useSignal<string>('developer')
+  const role = useSignal<Role>('developer')
   const send = async (values: FormData) => {
     const email = String(values.get('email') ?? '').trim()
-    const person = { name: values.get('name'), role: role.value as Role, ...(email !== '' && { email }) }
+    const person = { name: values.get('name'), role: role.value, ...(email !== '' && { email }) }
     const added = await request<{ readonly link: string }>('POST', '/people', person)
     onAdded()
     return added
@@ -126,7 +139,7 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
             label={text.role}
             options={['viewer', 'developer', 'owner']}
             value={role.value}
-            onChange={value => (role.value = value)}
+            onChange={value => (role.value = value as Role)} // one of the options
           />
         </>
       )}
@@ -136,7 +149,7 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
 
 /** Nothing for those who sign in by links. */
 const Identities = () => {
-  const identities = useRequest<readonly Identity[]>('/identities')
+  const identities = useRequest<readonly IdentityJson[]>('/identities')
   const { error, remove } = useRemove(identities.reload)
   const found = identities.data.value ?? []
   if (found.length === 0) return null
@@ -171,12 +184,12 @@ const Identities = () => {
 }
 
 const Tokens = () => {
-  const tokens = useRequest<readonly AccessToken[]>('/tokens')
+  const tokens = useRequest<readonly TokenJson[]>('/tokens')
   const removal = useRemove(tokens.reload)
   const create = async (values: FormData) => {
     const days = String(values.get('days') ?? '')
     const body = { name: String(values.get('name')).trim(), ...(days !== '' && { days: Number(days) }) }
-    const created = await request<AccessToken & { readonly token: string }>('POST', '/tokens', body)
+    const created = await request<NewTokenJson>('POST', '/tokens', body)
     tokens.reload()
     return created
   }
@@ -193,7 +206,7 @@ const Tokens = () => {
           { title: texts.keys.name, cell: token => token.name },
           { title: texts.keys.key, cell: token => <code>…{token.hint}</code> },
           { title: texts.keys.created, cell: token => formatTime(token.created) },
-          { title: text.expires, cell: token => (token.expires === null ? texts.never : formatTime(token.expires)) },
+          { title: text.expires, cell: token => formatTime(token.expires, texts.never) },
           {
             title: text.remove,
             cell: token => (

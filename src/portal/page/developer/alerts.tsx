@@ -1,20 +1,20 @@
 import { useSignal } from '@preact/signals'
-import { session } from '../api.ts'
-import type { AlertDelivery, Alerts as AlertsOfAccount, SignInOptions } from '../api.ts'
+import type { AlertsJson } from '../../alerts/manage-alerts.ts'
+import type { SignInOptions } from '../../routes/session.ts'
 import { Checkbox, Notice, TextField } from '../components/controls.tsx'
 import { Form, ShownOnce, listOf } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
-import { request } from '../request.ts'
+import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
+import { session } from './developer-session.ts'
 
 const text = texts.alerts
 
 export const Alerts = () => (session.value?.person.role === 'owner' ? <OwnerAlerts /> : <p>{text.ownersOnly}</p>)
 
 const OwnerAlerts = () => {
-  const alerts = useRequest<AlertsOfAccount>('/alerts')
+  const alerts = useRequest<AlertsJson>('/alerts')
   const options = useRequest<SignInOptions>('/sign-in-options')
   const found = alerts.data.value
   const error = alerts.error.value ?? options.error.value
@@ -26,7 +26,7 @@ const OwnerAlerts = () => {
         error === undefined && <p>{texts.loading}</p>
       ) : (
         <>
-          <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.reload} />
+          <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
           <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
           <h2>{text.sent}</h2>
           {found.deliveries.length === 0 ? <p>{text.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
@@ -37,20 +37,22 @@ const OwnerAlerts = () => {
 }
 
 interface ThresholdsProps {
-  readonly alerts: AlertsOfAccount
+  readonly alerts: AlertsJson
   readonly canMail: boolean
-  onChanged(): void
+  onChanged(changed: AlertsJson): void
 }
 
 const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
   const save = async (values: FormData) => {
     const [daily, monthly] = ['daily', 'monthly'].map(name => listOf(values.get(name)).map(Number))
-    const changed = await request('PATCH', '/alerts', { daily, monthly, ...(canMail && { email: values.get('email') !== null }) })
-    onChanged()
+    const change = { daily, monthly, ...(canMail && { email: values.get('email') !== null }) }
+    const changed = await request<AlertsJson>('PATCH', '/alerts', change)
+    // Before the form is reset: to what is stored, not to what was.
+    onChanged(changed)
     return changed
   }
   return (
-    <Form title={text.thresholds} button={text.save} send={save} done={() => <p role="status">{text.saved}</p>}>
+    <Form title={text.thresholds} button={text.save} send={save} success={text.saved}>
       {errorOf => (
         <>
           <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={errorOf('daily')} />
@@ -127,7 +129,7 @@ const CurrentWebhook = ({ url, onChanged }: { readonly url: string; onChanged():
   )
 }
 
-const Deliveries = ({ deliveries }: { readonly deliveries: readonly AlertDelivery[] }) => (
+const Deliveries = ({ deliveries }: { readonly deliveries: AlertsJson['deliveries'] }) => (
   <Table
     caption={text.sent}
     keyOf={({ date, threshold, channel, person }) => [date, threshold, channel, person].join()}
@@ -138,8 +140,8 @@ const Deliveries = ({ deliveries }: { readonly deliveries: readonly AlertDeliver
       { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
       { title: text.state, cell: ({ state }) => text.states[state] },
       { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
-      { title: text.lastAttempt, cell: ({ lastAttempt }) => (lastAttempt === null ? '–' : formatTime(lastAttempt)) },
-      { title: text.nextAttempt, cell: ({ nextAttempt }) => (nextAttempt === null ? '–' : formatTime(nextAttempt)) },
+      { title: text.lastAttempt, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
+      { title: text.nextAttempt, cell: ({ nextAttempt }) => formatTime(nextAttempt) },
     ]}
   />
 )

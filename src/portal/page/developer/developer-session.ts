@@ -1,12 +1,26 @@
 import { effect, signal } from '@preact/signals'
-import { session } from './api.ts'
-import type { Account } from './api.ts'
-import { clockOffsetMs } from './clock.ts'
-import { connectionProblem, get } from './request.ts'
-import { texts } from './texts.ts'
+import type { AccountReport } from '../../routes/account.ts'
+import type { SessionJson } from '../../routes/session.ts'
+import { clockOffsetMs } from '../clock.ts'
+import { connectionProblem, get, onSignedOut } from '../request.ts'
+import { texts } from '../texts.ts'
+
+/** Undefined: not known yet; null: nobody is signed in. */
+export const session = signal<SessionJson | null | undefined>(undefined)
 
 /** The credits now; undefined until they have arrived. */
-export const account = signal<Account | undefined>(undefined)
+export const account = signal<AccountReport | undefined>(undefined)
+
+onSignedOut(() => {
+  session.value = null
+})
+
+export const loadSession = async (): Promise<void> => {
+  const found = await get<SessionJson>('/session')
+  // Somebody else has signed in, in another tab of this browser: nothing of the person before may stay.
+  if (session.value && session.value.person.id !== found.person.id) location.reload()
+  session.value = found
+}
 
 /** An EventSource connects again by itself, except after a response that is no stream: of a gateway without its store, or of a proxy without a gateway. */
 const reconnectMs = 3_000
@@ -18,20 +32,27 @@ const connect = (): EventSource => {
   })
   events.addEventListener('error', () => {
     connectionProblem.value = texts.notConnected
-    // Has the session ended, or is the store unreachable? EventSource does not say.
-    void get('/session').catch(() => undefined)
+    // Has the session ended, is it another, or is the store unreachable? EventSource does not say.
+    void loadSession().catch(() => undefined)
   })
   events.addEventListener('account', event => {
-    const received = JSON.parse(event.data) as Account
+    const received = JSON.parse(event.data) as AccountReport
     account.value = received
     clockOffsetMs.value = Date.parse(received.now) - Date.now()
   })
   return events
 }
 
-/** While somebody is signed in, the gateway sends the credits each time that they change. */
+/** All tabs together have six connections to a host: in hidden ones, streams would leave none for requests. */
+const isVisible = signal(document.visibilityState === 'visible')
+
+document.addEventListener('visibilitychange', () => {
+  isVisible.value = document.visibilityState === 'visible'
+})
+
+/** While somebody is signed in and looks at the page, the gateway sends the credits each time that they change. */
 effect(() => {
-  if (session.value === null || session.value === undefined) return
+  if (!isVisible.value || session.value === null || session.value === undefined) return
   let events = connect()
   const timer = setInterval(() => {
     if (events.readyState === EventSource.CLOSED) events = connect()

@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals'
-import type { ErrorCount } from '../api.ts'
+import type { ErrorCount } from '../../routes/usage.ts'
 import { Notice, Select } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
+import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
 import { ranges } from './usage.tsx'
 
 const text = texts.errors
@@ -20,7 +20,7 @@ export const Errors = () => {
       </div>
       <Notice text={errors.error.value} />
       {found === undefined ? (
-        <p>{texts.loading}</p>
+        errors.error.value === undefined && <p>{texts.loading}</p>
       ) : found.length === 0 ? (
         <p>{text.none}</p>
       ) : (

@@ -1,40 +1,47 @@
-import { session } from '../api.ts'
-import type { Key, NewKey } from '../api.ts'
+import { signal } from '@preact/signals'
+import type { NewKeyJson, OwnKeyJson } from '../../routes/keys.ts'
 import { CopyText, Notice, TextField } from '../components/controls.tsx'
 import { Form, listOf } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
+import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
-import { newKey } from '../new-key.ts'
-import { request } from '../request.ts'
+import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
+import { session } from './developer-session.ts'
 
 const text = texts.keys
 
+/** The key that was just created, in memory alone: Keys shows it until it is closed, Try it offers it. */
+export const newKey = signal<NewKeyJson | undefined>(undefined)
+
 export const Keys = () => {
-  const keys = useRequest<readonly Key[]>('/keys')
+  const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const mayChange = session.value?.person.role !== 'viewer'
   const found = keys.data.value
+  const onChanged = (answer: KeyAnswer): void => {
+    if ('key' in answer) newKey.value = answer
+    keys.reload()
+  }
   return (
     <>
-      {mayChange ? <CreateKey onCreated={keys.reload} /> : <p>{text.viewerOnly}</p>}
+      {mayChange ? <CreateKey onCreated={onChanged} /> : <p>{text.viewerOnly}</p>}
       {newKey.value !== undefined && <ShowNewKey created={newKey.value} />}
       <Notice text={keys.error.value} />
       {found === undefined ? (
-        <p>{texts.loading}</p>
+        keys.error.value === undefined && <p>{texts.loading}</p>
       ) : found.length === 0 ? (
         <p>{text.none}</p>
       ) : (
-        <KeyTable keys={found} mayChange={mayChange} onChanged={keys.reload} />
+        <KeyTable keys={found} mayChange={mayChange} onChanged={onChanged} />
       )}
     </>
   )
 }
 
-const CreateKey = ({ onCreated }: { onCreated(): void }) => {
+const CreateKey = ({ onCreated }: { onCreated(created: NewKeyJson): void }) => {
   const create = async (values: FormData): Promise<void> => {
-    newKey.value = await request<NewKey>('POST', '/keys', {
+    const created = await request<NewKeyJson>('POST', '/keys', {
       name: String(values.get('name')).trim(),
       networks: listOf(values.get('networks')),
       methods: listOf(values.get('methods')),
@@ -45,7 +52,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
       ...(values.get('burst') !== '' && { burst: Number(values.get('burst')) }),
       ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
     })
-    onCreated()
+    onCreated(created)
   }
   return (
     <Form title={text.create} send={create}>
@@ -66,7 +73,7 @@ const CreateKey = ({ onCreated }: { onCreated(): void }) => {
   )
 }
 
-const ShowNewKey = ({ created }: { readonly created: NewKey }) => (
+const ShowNewKey = ({ created }: { readonly created: NewKeyJson }) => (
   <section class="card new-key" aria-label={text.newKey} role="status">
     <h2>
       {text.newKey}: {created.name}
@@ -82,16 +89,16 @@ const ShowNewKey = ({ created }: { readonly created: NewKey }) => (
 )
 
 /** What the key has used today, of how much. */
-const formatLimit = ({ dailyCredits, usedToday }: Key): string =>
+const formatLimit = ({ dailyCredits, usedToday }: OwnKeyJson): string =>
   dailyCredits === null ? texts.none : `${formatNumber(usedToday ?? 0)} / ${formatNumber(dailyCredits)}`
 
-const formatRate = ({ rate, burst }: Key): string =>
+const formatRate = ({ rate, burst }: OwnKeyJson): string =>
   rate === null ? texts.none : burst === null ? rate : `${rate}, ${text.burst} ${formatNumber(burst)}`
 
 interface KeyTableProps {
-  readonly keys: readonly Key[]
+  readonly keys: readonly OwnKeyJson[]
   readonly mayChange: boolean
-  onChanged(): void
+  onChanged(answer: KeyAnswer): void
 }
 
 const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
@@ -109,8 +116,8 @@ const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
       { title: text.limit, cell: formatLimit },
       { title: text.rate, cell: formatRate },
       { title: text.created, cell: key => formatTime(key.created) },
-      { title: text.lastUsed, cell: key => (key.lastUsed === null ? texts.never : formatTime(key.lastUsed)) },
-      { title: text.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },
+      { title: text.lastUsed, cell: key => formatTime(key.lastUsed, texts.never) },
+      { title: text.expires, cell: key => formatTime(key.expires, texts.never) },
       { title: text.state, cell: key => <code>{text.states[key.state]}</code> },
       {
         title: text.actions,

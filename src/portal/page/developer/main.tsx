@@ -1,13 +1,15 @@
 import { useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { session } from '../api.ts'
-import type { Session } from '../api.ts'
-import { Shell } from '../components/shell.tsx'
-import { Unavailable } from '../components/unavailable.tsx'
+import type { SessionJson } from '../../routes/session.ts'
+import { Shell, Unavailable } from '../components/shell.tsx'
+import { request } from '../request.ts'
+import { path } from '../router.ts'
+import { texts } from '../texts.ts'
 import { Access } from './access.tsx'
 import { Alerts } from './alerts.tsx'
 import { ConfirmEmail } from './confirm-email.tsx'
+import { loadSession, session } from './developer-session.ts'
 import { Errors } from './errors.tsx'
 import { Keys } from './keys.tsx'
 import { Networks } from './networks.tsx'
@@ -16,9 +18,6 @@ import { Plan } from './plan.tsx'
 import { SignIn } from './sign-in.tsx'
 import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
-import { get, request } from '../request.ts'
-import { path } from '../router.ts'
-import { texts } from '../texts.ts'
 
 const pages = [
   { path: '/', title: texts.pages.overview, Page: Overview },
@@ -35,31 +34,29 @@ const pages = [
 /** A session ends after half an hour without a request; a page that is looked at is in use. */
 const sessionRefreshMs = 600_000
 
-const loadSession = async (): Promise<void> => {
-  session.value = await get<Session>('/session')
-}
-
 const App = () => {
   const current = session.value
   const error = useSignal<string | undefined>(undefined)
+  // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
+  const isSigningIn = path.value === '/sign-in' && (location.hash !== '' || location.search !== '')
   useEffect(() => {
     const refresh = () =>
       loadSession().catch((reason: Error) => {
         error.value = reason.message
       })
-    void refresh()
+    // The sign-in says whose session it is: that nobody was signed in before it could be answered later.
+    if (!isSigningIn) void refresh()
     const timer = setInterval(() => document.visibilityState === 'visible' && void refresh(), sessionRefreshMs)
     return () => clearInterval(timer)
   }, [])
   if (path.value === '/confirm-email') return <ConfirmEmail />
-  // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
-  if (current === null || (path.value === '/sign-in' && (location.hash !== '' || location.search !== ''))) return <SignIn />
+  if (current === null || isSigningIn) return <SignIn />
   if (current === undefined)
     return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
   return <Portal current={current} />
 }
 
-const Portal = ({ current }: { readonly current: Session }) => {
+const Portal = ({ current }: { readonly current: SessionJson }) => {
   const { path: pagePath, title, Page } = pages.find(page => page.path === path.value) ?? pages[0]
   const signOut = () => void request('DELETE', '/session').then(() => (session.value = null))
   return (

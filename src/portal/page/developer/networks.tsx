@@ -1,21 +1,21 @@
-import type { Network } from '../api.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, Notice } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
+import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
 
 const text = texts.networks
 
 export const Networks = () => {
-  const networks = useRequest<readonly Network[]>('/networks')
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
   const found = networks.data.value
   return (
     <>
       <Notice text={networks.error.value} />
       <p>{text.replaceKey}</p>
       {found === undefined ? (
-        <p>{texts.loading}</p>
+        networks.error.value === undefined && <p>{texts.loading}</p>
       ) : (
         <Table
           caption={texts.pages.networks}
@@ -24,8 +24,8 @@ export const Networks = () => {
           columns={[
             { title: text.name, cell: row => row.name },
             { title: text.chainId, isNumber: true, cell: row => row.chainId },
-            { title: text.head, isNumber: true, cell: row => (row.head === null ? '–' : formatNumber(row.head)) },
-            { title: text.finalized, isNumber: true, cell: row => (row.finalized === null ? '–' : formatNumber(row.finalized)) },
+            { title: text.head, isNumber: true, cell: row => formatNumber(row.head) },
+            { title: text.finalized, isNumber: true, cell: row => formatNumber(row.finalized) },
             { title: text.nodes, isNumber: true, cell: row => `${row.usableNodes} / ${row.nodes}` },
             { title: text.http, cell: row => <CopyText text={`${row.http}/v3/API_KEY`} label={`${text.http} ${row.name}`} /> },
             { title: text.ws, cell: row => <CopyText text={`${row.ws}/ws/v3/API_KEY`} label={`${text.ws} ${row.name}`} /> },

@@ -1,11 +1,11 @@
-import type { Account } from '../api.ts'
+import type { AccountReport } from '../../routes/account.ts'
 import { now } from '../clock.ts'
 import { Chart } from '../components/chart.tsx'
 import { Notice } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
-import { account } from '../account-signal.ts'
 import { texts } from '../texts.ts'
+import { account } from './developer-session.ts'
 
 const text = texts.overview
 
@@ -20,14 +20,14 @@ export const Overview = () => {
   )
 }
 
-const LastDay = ({ account: { hours } }: { readonly account: Account }) =>
+const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) =>
   hours.every(({ calls }) => calls === 0) ? (
     <p>{text.noCalls}</p>
   ) : (
     <Chart title={text.last24h} times={hours.map(({ start }) => start)} points={hours.map(({ calls }) => calls)} />
   )
 
-const Cards = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: Account }) => {
+const Cards = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: AccountReport }) => {
   return (
     <div class="cards">
       <CreditsCard balance={balance} />

@@ -1,16 +1,17 @@
 import { useSignal } from '@preact/signals'
-import type { Method, Network } from '../api.ts'
-import { Select } from '../components/controls.tsx'
+import type { PortalMethod } from '../../portal-services.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
+import { Notice, Select } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
-import { account } from '../account-signal.ts'
+import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
+import { account } from './developer-session.ts'
 
 const text = texts.plan
 
 export const Plan = () => {
-  const networks = useRequest<readonly Network[]>('/networks')
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
   const chosen = useSignal<string | undefined>(undefined)
   const names = networks.data.value?.map(({ name }) => name) ?? []
   const network = chosen.value ?? names[0]
@@ -24,14 +25,15 @@ export const Plan = () => {
         </p>
       )}
       <h2>{text.prices}</h2>
+      <Notice text={networks.error.value} />
       {network === undefined ? (
-        <p>{texts.loading}</p>
+        networks.error.value === undefined && <p>{texts.loading}</p>
       ) : (
         <>
           <div class="controls">
             <Select label={text.network} options={names} value={network} onChange={value => (chosen.value = value)} />
           </div>
-          <Prices network={network} />
+          <Prices key={network} network={network} />
         </>
       )}
     </>
@@ -39,16 +41,19 @@ export const Plan = () => {
 }
 
 const Prices = ({ network }: { readonly network: string }) => {
-  const methods = useRequest<readonly Method[]>(`/networks/${network}/methods`)
+  const methods = useRequest<readonly PortalMethod[]>(`/networks/${network}/methods`)
   return (
-    <Table
-      caption={text.prices}
-      keyOf={row => row.name}
-      rows={methods.data.value ?? []}
-      columns={[
-        { title: text.method, cell: row => <code>{row.name}</code> },
-        { title: text.credits, isNumber: true, cell: row => formatNumber(row.credits) },
-      ]}
-    />
+    <>
+      <Notice text={methods.error.value} />
+      <Table
+        caption={text.prices}
+        keyOf={row => row.name}
+        rows={methods.data.value ?? []}
+        columns={[
+          { title: text.method, cell: row => <code>{row.name}</code> },
+          { title: text.credits, isNumber: true, cell: row => formatNumber(row.credits) },
+        ]}
+      />
+    </>
   )
 }

@@ -1,59 +1,80 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import { session } from '../api.ts'
-import type { Session, SignInOptions } from '../api.ts'
+import type { SessionJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, TextField } from '../components/controls.tsx'
-import { get, request } from '../request.ts'
-import { navigate } from '../router.ts'
+import { useSubmit } from '../components/form.tsx'
+import { connectionProblem, request, useRequest } from '../request.ts'
+import { navigate, reloadForAnotherLink } from '../router.ts'
 import { texts } from '../texts.ts'
-import { useSubmit } from '../use-submit.ts'
+import { session } from './developer-session.ts'
 
 const text = texts.signIn
 
+interface Attempt {
+  readonly path: string
+  readonly body: object
+}
+
 /** What signs somebody in: the token of a sign-in link, which follows #, or the query with which a provider sent the browser back. */
-const readAttempt = (): { readonly path: string; readonly body: object } | undefined => {
+const readAttempt = (): Attempt | undefined => {
   const [token, query] = [location.hash.slice(1), location.search.slice(1)]
   if (token !== '') return { path: '/session', body: { token } }
   return query === '' ? undefined : { path: '/oidc/session', body: { query } }
+}
+
+const retryIntervalMs = 3_000
+
+/** Signs in once the gateway and its store are reachable: the link has left the address, so that a reload would not try it again. */
+const signIn = async (attempt: Attempt): Promise<SessionJson> => {
+  try {
+    return await request<SessionJson>('POST', attempt.path, attempt.body)
+  } catch (reason) {
+    if (connectionProblem.value === undefined) throw reason
+    await new Promise(resolve => setTimeout(resolve, retryIntervalMs))
+    return signIn(attempt)
+  }
 }
 
 /** Where nobody is signed in. */
 export const SignIn = () => {
   const attempt = useRef(readAttempt()).current
   const error = useSignal<string | undefined>(undefined)
-  const options = useSignal<SignInOptions | undefined>(undefined)
+  const isLeaving = useSignal(false)
+  const options = useRequest<SignInOptions>('/sign-in-options').data
   useEffect(() => {
-    get<SignInOptions>('/sign-in-options').then(
-      found => (options.value = found),
-      () => undefined,
-    )
-    if (attempt === undefined) return
-    // The link must not stay in the history of the browser.
-    history.replaceState(null, '', '/sign-in')
-    request<Session>('POST', attempt.path, attempt.body).then(
-      started => {
-        session.value = started
-        navigate('/')
-      },
-      (reason: Error) => {
-        error.value = reason.message
-      },
-    )
+    if (attempt !== undefined) {
+      // The link must not stay in the history of the browser.
+      history.replaceState(null, '', '/sign-in')
+      signIn(attempt).then(
+        started => {
+          session.value = started
+          navigate('/')
+        },
+        (reason: Error) => {
+          error.value = reason.message
+        },
+      )
+    }
+    return reloadForAnotherLink()
   }, [])
-  const goToProvider = () =>
-    void request<{ url: string }>('POST', '/oidc/authorization-url').then(
-      ({ url }) => location.assign(url),
-      (reason: Error) => {
-        error.value = reason.message
-      },
-    )
+  const goToProvider = async (): Promise<void> => {
+    // A second sign-in would take the cookie of the first one away.
+    if (isLeaving.value) return
+    isLeaving.value = true
+    try {
+      location.assign((await request<{ readonly url: string }>('POST', '/oidc/authorization-url')).url)
+    } catch (reason) {
+      error.value = (reason as Error).message // request() throws nothing else
+      isLeaving.value = false
+    }
+  }
   return (
     <main class="sign-in" id="content">
       <h1>{text.title}</h1>
       {attempt !== undefined && error.value === undefined && <p>{text.working}</p>}
-      <Notice text={error.value} />
+      <Notice text={error.value ?? connectionProblem.value} />
       {typeof options.value?.provider === 'string' && (
-        <button type="button" onClick={goToProvider}>
+        <button type="button" onClick={() => void goToProvider()}>
           {text.withProvider} {options.value.provider}
         </button>
       )}

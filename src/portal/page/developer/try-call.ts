@@ -1,5 +1,4 @@
-import type { Network } from './api.ts'
-import { compactJson, indentJson, isJson, toPython } from './json-text.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 
 /** What the gateway answered to a call from the page. */
 export interface CallAnswer {
@@ -24,7 +23,7 @@ const parseParam = (text: string): string =>
 const callBody = (method: string, params: readonly string[]): string =>
   `{"jsonrpc":"2.0","id":1,"method":${JSON.stringify(method)},"params":[${params.join(',')}]}`
 
-export const sendCall = async ({ http }: Network, key: string, method: string, params: readonly string[]): Promise<CallAnswer> => {
+export const sendCall = async ({ http }: NetworkJson, key: string, method: string, params: readonly string[]): Promise<CallAnswer> => {
   const started = performance.now()
   const response = await fetch(`${http}/v3/${key}`, {
     method: 'POST',
@@ -56,7 +55,7 @@ interface CodeSample {
 }
 
 /** The call as a developer would write it, with API_KEY in place of the key. Each of `params` is a JSON text. */
-export const codeSamples = ({ http }: Network, method: string, params: readonly string[]): readonly CodeSample[] => {
+export const codeSamples = ({ http }: NetworkJson, method: string, params: readonly string[]): readonly CodeSample[] => {
   const url = `${http}/v3/API_KEY`
   const body = callBody(method, params)
   const list = `[${params.join(', ')}]`
@@ -91,3 +90,47 @@ export const codeSamples = ({ http }: Network, method: string, params: readonly 
     },
   ]
 }
+
+// JSON as text: to parse and write it would change the digits of numbers beyond 2^53.
+
+const tokenPattern = /"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s"[\]{}:,]+/g
+
+const tokensOf = (json: string): readonly string[] => json.match(tokenPattern) ?? []
+
+const isJson = (text: string): boolean => {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Without white space. The text must be JSON, here and below. */
+const compactJson = (json: string): string => tokensOf(json).join('')
+
+const indentJson = (json: string): string => {
+  let depth = 0
+  let indented = ''
+  let last = ''
+  const newLine = () => `\n${'  '.repeat(depth)}`
+  for (const token of tokensOf(json)) {
+    const isEmpty = (last === '[' && token === ']') || (last === '{' && token === '}')
+    if (token === ']' || token === '}') {
+      depth -= 1
+      if (!isEmpty) indented += newLine()
+    } else if (last === '[' || last === '{' || last === ',') indented += newLine()
+    indented += token === ':' ? ': ' : token
+    if (token === '[' || token === '{') depth += 1
+    last = token
+  }
+  return indented
+}
+
+const pythonByToken: Readonly<Record<string, string>> = { true: 'True', false: 'False', null: 'None', ':': ': ', ',': ', ' }
+
+/** The same value in Python. */
+const toPython = (json: string): string =>
+  tokensOf(json)
+    .map(token => pythonByToken[token] ?? (token.startsWith('"') ? JSON.stringify(JSON.parse(token)) : token))
+    .join('')

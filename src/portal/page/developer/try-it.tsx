@@ -1,17 +1,18 @@
 import { useSignal } from '@preact/signals'
-import type { Method, Network } from '../api.ts'
+import type { PortalMethod } from '../../portal-services.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { formatNumber } from '../format.ts'
-import { newKey } from '../new-key.ts'
-import { codeSamples, parseParams, sendCall } from '../try-call.ts'
-import type { CallAnswer } from '../try-call.ts'
+import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
+import { newKey } from './keys.tsx'
+import { codeSamples, parseParams, sendCall } from './try-call.ts'
+import type { CallAnswer } from './try-call.ts'
 
 const text = texts.tryIt
 
 export const TryIt = () => {
-  const networks = useRequest<readonly Network[]>('/networks')
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
   const chosen = useSignal<string | undefined>(undefined)
   const found = networks.data.value
   const network = found?.find(({ name }) => name === chosen.value) ?? found?.[0]
@@ -31,12 +32,13 @@ export const TryIt = () => {
   )
 }
 
-const MethodForm = ({ network }: { readonly network: Network }) => {
-  const methods = useRequest<readonly Method[]>(`/networks/${network.name}/methods`)
+const MethodForm = ({ network }: { readonly network: NetworkJson }) => {
+  const methods = useRequest<readonly PortalMethod[]>(`/networks/${network.name}/methods`)
   const chosen = useSignal('eth_blockNumber')
   const found = methods.data.value
   const method = found?.find(({ name }) => name === chosen.value) ?? found?.[0]
-  if (found === undefined || method === undefined) return <p>{texts.loading}</p>
+  if (found === undefined || method === undefined)
+    return methods.error.value === undefined ? <p>{texts.loading}</p> : <Notice text={methods.error.value} />
   return (
     <>
       <div class="controls">
@@ -52,7 +54,7 @@ const MethodForm = ({ network }: { readonly network: Network }) => {
   )
 }
 
-const CallForm = ({ network, method }: { readonly network: Network; readonly method: Method }) => {
+const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly method: PortalMethod }) => {
   const answer = useSignal<CallAnswer | undefined>(undefined)
   const error = useSignal<string | undefined>(undefined)
   const isSending = useSignal(false)

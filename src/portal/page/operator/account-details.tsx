@@ -1,17 +1,17 @@
 import { useSignal } from '@preact/signals'
-import { Notice, Select, TextField } from '../components/controls.tsx'
+import type { AccountJson, AccountWithBalance } from '../../operator/operator-accounts.ts'
+import type { KeyJson } from '../../key-json.ts'
+import type { Plans } from '../../../services/accounts/index.ts'
+import { Notice, Select, TextField, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
-import { Form, ShownOnce } from '../components/form.tsx'
+import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
-import { request } from '../request.ts'
+import { request, useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
-import { useSubmit } from '../use-submit.ts'
-import { session } from './operator-responses.ts'
-import type { AccountKey, AccountWithBalance, Plan } from './operator-responses.ts'
+import { session } from './operator-session.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
@@ -21,6 +21,11 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
   const path = `/accounts/${name}`
   const loaded = useRequest<AccountWithBalance>(path)
   const account = loaded.data.value
+  const showChange = (changed: AccountWithBalance): void => {
+    loaded.show(changed)
+    // Another plan is another balance.
+    loaded.reload()
+  }
   return (
     <>
       <p>
@@ -37,7 +42,7 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
             <CreditsCard balance={account.balance} />
             <StateCard account={account} path={path} onChanged={loaded.reload} />
           </div>
-          <ChangeAccount account={account} path={path} onChanged={loaded.reload} />
+          <ChangeAccount account={account} path={path} onChanged={showChange} />
           {session.value?.dashboard !== null && <SignInLink path={path} />}
           <Keys path={path} />
         </>
@@ -86,14 +91,14 @@ const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, 
 
 /** Asked for twice. */
 const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted(): void }) => {
-  const isAsking = useSignal(false)
+  const deletion = useConfirmation()
   const { error, isSending, submit } = useSubmit(async () => {
     await request('POST', `${path}/delete`)
     onDeleted()
   })
-  if (!isAsking.value) {
+  if (!deletion.isAsking) {
     return (
-      <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
+      <button type="button" class="danger" ref={deletion.askRef} onClick={deletion.ask}>
         {text.delete}
       </button>
     )
@@ -106,7 +111,7 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
         <button type="submit" class="danger" disabled={isSending.value}>
           {text.delete}
         </button>
-        <button type="button" class="quiet" onClick={() => (isAsking.value = false)}>
+        <button type="button" class="quiet" ref={deletion.cancelRef} onClick={deletion.cancel}>
           {texts.cancel}
         </button>
       </div>
@@ -114,27 +119,35 @@ const DeleteAccount = ({ path, onDeleted }: { readonly path: string; onDeleted()
   )
 }
 
-const ChangeAccount = ({ account, path, onChanged }: ChangeProps) => {
-  const plans = useRequest<readonly Plan[]>('/plans')
-  const plan = useSignal(account.plan)
+interface ChangeAccountProps extends Omit<ChangeProps, 'onChanged'> {
+  onChanged(changed: AccountWithBalance): void
+}
+
+const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
+  const plans = useRequest<readonly Plans[string][]>('/plans')
+  // Undefined until another is chosen.
+  const plan = useSignal<string | undefined>(undefined)
   // The plan of the account may have left gateway.yaml.
   const planNames = [...new Set([account.plan, ...(plans.data.value?.map(each => each.name) ?? [])])]
   const change = async (values: FormData) => {
-    const credits = String(values.get('credits'))
+    const [credits, label] = [Number(values.get('credits')), String(values.get('label')).trim()]
+    // What is not changed here may just be changed by others.
     const changes = {
-      ...(plan.value !== account.plan && { plan: plan.value }),
-      credits: credits === '' ? 0 : Number(credits),
-      label: String(values.get('label')).trim(),
+      ...(plan.value !== undefined && { plan: plan.value }),
+      ...(credits !== (account.credits ?? 0) && { credits }),
+      ...(label !== (account.label ?? '') && { label }),
     }
-    await request('PATCH', path, changes)
-    onChanged()
-    return changes
+    const changed = { ...account, ...(await request<AccountJson>('PATCH', path, changes)) }
+    plan.value = undefined
+    // Before the form is reset: to what is stored, not to what was.
+    onChanged(changed)
+    return changed
   }
   return (
-    <Form title={text.change} send={change} done={() => <p role="status">{text.changed}</p>}>
+    <Form title={text.change} send={change} success={text.changed}>
       {errorOf => (
         <>
-          <Select label={text.plan} options={planNames} value={plan.value} onChange={value => (plan.value = value)} />
+          <Select label={text.plan} options={planNames} value={plan.value ?? account.plan} onChange={value => (plan.value = value)} />
           <TextField
             label={text.credits}
             name="credits"
@@ -173,7 +186,7 @@ const SignInLink = ({ path }: { readonly path: string }) => {
 }
 
 const Keys = ({ path }: { readonly path: string }) => {
-  const keys = useRequest<readonly AccountKey[]>(`${path}/keys`)
+  const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
   const found = keys.data.value
   return (
     <>
@@ -191,7 +204,7 @@ const Keys = ({ path }: { readonly path: string }) => {
             { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
             { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.none : formatNumber(key.dailyCredits)) },
             { title: texts.keys.created, cell: key => formatTime(key.created) },
-            { title: texts.keys.expires, cell: key => (key.expires === null ? texts.never : formatTime(key.expires)) },
+            { title: texts.keys.expires, cell: key => formatTime(key.expires, texts.never) },
             { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
             {
               title: texts.keys.actions,

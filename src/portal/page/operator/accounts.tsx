@@ -1,24 +1,24 @@
 import { useSignal } from '@preact/signals'
+import type { Plans } from '../../../services/accounts/index.ts'
+import type { AccountJson, AccountPageJson } from '../../operator/operator-accounts.ts'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { Form } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
-import { request } from '../request.ts'
+import { request, useRequest } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
-import type { AccountPage, AccountRow, Plan } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
 
 /** Names need no escapes. */
-const pathOf = ({ name }: Pick<AccountRow, 'name'>): string => `/operator/accounts/${name}`
+const pathOf = ({ name }: Pick<AccountJson, 'name'>): string => `/operator/accounts/${name}`
 
 export const Accounts = () => {
   const search = useSignal('')
   const after = useSignal('')
-  const page = useRequest<AccountPage>(`/accounts?${new URLSearchParams({ search: search.value, after: after.value })}`)
+  const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams({ search: search.value, after: after.value })}`)
   const found = page.data.value
   const searchFor = (event: SubmitEvent) => {
     event.preventDefault()
@@ -56,7 +56,7 @@ export const Accounts = () => {
   )
 }
 
-const AccountTable = ({ accounts }: { readonly accounts: readonly AccountRow[] }) => (
+const AccountTable = ({ accounts }: { readonly accounts: readonly AccountJson[] }) => (
   <Table
     caption={operatorTexts.pages.accounts}
     keyOf={account => account.id}
@@ -79,7 +79,7 @@ const AccountTable = ({ accounts }: { readonly accounts: readonly AccountRow[] }
   />
 )
 
-const State = ({ account: { suspended, deleteAt } }: { readonly account: AccountRow }) => (
+const State = ({ account: { suspended, deleteAt } }: { readonly account: AccountJson }) => (
   <>
     {suspended === null ? text.active : text.suspended}
     {deleteAt !== null && (
@@ -91,12 +91,12 @@ const State = ({ account: { suspended, deleteAt } }: { readonly account: Account
 )
 
 const CreateAccount = () => {
-  const plans = useRequest<readonly Plan[]>('/plans')
+  const plans = useRequest<readonly Plans[string][]>('/plans')
   const plan = useSignal('')
   const planNames = plans.data.value?.map(({ name }) => name) ?? []
   const create = async (values: FormData): Promise<void> => {
     const credits = String(values.get('credits'))
-    const created = await request<AccountRow>('POST', '/accounts', {
+    const created = await request<AccountJson>('POST', '/accounts', {
       name: String(values.get('name')).trim(),
       plan: plan.value || planNames[0],
       label: String(values.get('label')).trim(),

@@ -1,18 +1,21 @@
 import { useSignal } from '@preact/signals'
+import type { Change } from '../../../services/accounts/change-log.ts'
+import type { ChangePage } from '../../queries/usage-queries.ts'
 import { now } from '../clock.ts'
 import { Field, Notice, Select } from '../components/controls.tsx'
+import { Downloads } from '../components/downloads.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { saveCsv, saveJson } from '../download.ts'
 import { formatTime } from '../format.ts'
-import { get } from '../request.ts'
+import { get, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
-import type { Change, ChangePage } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.audit
 
 const changesPerPage = 100
+
+/** What the API returns at most. */
+const maxChangesPerRead = 1_000
 
 /** Changes are kept for 400 days. */
 const maxShownMonths = 13
@@ -36,6 +39,8 @@ const formatChange = ({ before, after }: Change): string =>
     .map(formatMembers)
     .join(' → ')
 
+const titles = ['time', 'kind', 'by', 'action', 'account', 'target', 'change']
+
 const cellsOf = (change: Change) => [
   change.time,
   change.by.kind,
@@ -57,6 +62,15 @@ export const Audit = () => {
   }
   const page = useRequest<ChangePage>(pathOf(offset.value, changesPerPage))
   const found = page.data.value
+  /** All changes that are found, on all pages. */
+  const readAll = async () => {
+    const changes: Change[] = []
+    for (;;) {
+      const part = await get<ChangePage>(pathOf(changes.length, maxChangesPerRead))
+      changes.push(...part.changes)
+      if (part.changes.length === 0 || changes.length >= part.changeCount) return { json: changes, rows: changes.map(cellsOf) }
+    }
+  }
   const choose = (signal: typeof month) => (value: string) => {
     signal.value = value
     offset.value = 0
@@ -68,7 +82,7 @@ export const Audit = () => {
         <Field label={text.filter}>
           {({ id }) => <input id={id} name="filter" onInput={event => choose(filter)(event.currentTarget.value)} />}
         </Field>
-        {found !== undefined && <Downloads month={month.value} read={first => get<ChangePage>(pathOf(first, maxChangesPerRead))} />}
+        {found !== undefined && <Downloads name={`changes-${month.value}`} titles={titles} read={readAll} />}
       </div>
       <Notice text={page.error.value} />
       {found === undefined ? (
@@ -80,41 +94,6 @@ export const Audit = () => {
       )}
       <Pager offset={offset} size={changesPerPage} count={found?.changeCount ?? 0} />
     </>
-  )
-}
-
-/** What the API returns at most. */
-const maxChangesPerRead = 1_000
-
-type ReadChanges = (first: number) => Promise<ChangePage>
-
-const readAll = async (read: ReadChanges): Promise<readonly Change[]> => {
-  const changes: Change[] = []
-  for (;;) {
-    const page = await read(changes.length)
-    changes.push(...page.changes)
-    if (page.changes.length === 0 || changes.length >= page.changeCount) return changes
-  }
-}
-
-/** Of all changes that are found, on all pages. */
-const Downloads = ({ month, read }: { readonly month: string; readonly read: ReadChanges }) => {
-  const error = useSignal<string | undefined>(undefined)
-  const download = (save: (changes: readonly Change[]) => void) =>
-    void readAll(read).then(save, (reason: Error) => {
-      error.value = reason.message
-    })
-  const titles = ['time', 'kind', 'by', 'action', 'account', 'target', 'change']
-  return (
-    <div class="buttons">
-      <button type="button" onClick={() => download(changes => saveCsv(`changes-${month}`, titles, changes.map(cellsOf)))}>
-        {texts.usage.download} CSV
-      </button>
-      <button type="button" onClick={() => download(changes => saveJson(`changes-${month}`, changes))}>
-        {texts.usage.download} JSON
-      </button>
-      <Notice text={error.value} />
-    </div>
   )
 }
 

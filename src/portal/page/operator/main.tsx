@@ -2,18 +2,16 @@ import { useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { TextField } from '../components/controls.tsx'
-import { Shell } from '../components/shell.tsx'
-import { Unavailable } from '../components/unavailable.tsx'
-import { get, send } from '../request.ts'
+import { useSubmit } from '../components/form.tsx'
+import { Shell, Unavailable } from '../components/shell.tsx'
+import { send } from '../request.ts'
 import { path } from '../router.ts'
 import { texts } from '../texts.ts'
-import { useSubmit } from '../use-submit.ts'
 import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
 import { Nodes } from './nodes.tsx'
-import { session } from './operator-responses.ts'
-import type { OperatorSession } from './operator-responses.ts'
+import { loadSession, session } from './operator-session.ts'
 import { Traffic } from './traffic.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -27,10 +25,6 @@ const pages = [
 ] as const
 
 const accountPath = /^\/operator\/accounts\/([\w.@-]+)$/
-
-const loadSession = async (): Promise<void> => {
-  session.value = await get<OperatorSession>('/session')
-}
 
 const App = () => {
   const error = useSignal<string | undefined>(undefined)

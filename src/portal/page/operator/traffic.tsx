@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals'
+import type { TrafficGroup, TrafficReport } from '../../operator/operator-reports.ts'
 import { Notice, Select } from '../components/controls.tsx'
+import { Downloads } from '../components/downloads.tsx'
 import { Pager, Table } from '../components/table.tsx'
-import { saveCsv, saveJson } from '../download.ts'
 import { formatNumber } from '../format.ts'
+import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { useRequest } from '../use-request.ts'
-import type { TrafficGroup, Traffic as TrafficReport } from './operator-responses.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.traffic
@@ -35,7 +35,13 @@ export const Traffic = () => {
       <div class="controls">
         <Select label={text.by} options={dimensions} value={by.value} onChange={choose(by)} />
         <Select label={text.range} options={ranges} value={hours.value} onChange={choose(hours)} />
-        {found !== undefined && <Downloads report={found} />}
+        {found !== undefined && (
+          <Downloads
+            name={`traffic-by-${found.by}`}
+            titles={[found.by, 'calls', 'credits', 'forwarded']}
+            read={() => ({ json: found, rows: found.groups.map(group => [nameOf(group), group.calls, group.credits, group.forwarded]) })}
+          />
+        )}
       </div>
       <Notice text={report.error.value} />
       {found === undefined ? (
@@ -47,20 +53,6 @@ export const Traffic = () => {
       )}
       <Pager offset={offset} size={groupsPerPage} count={found?.groupCount ?? 0} />
     </>
-  )
-}
-
-const Downloads = ({ report }: { readonly report: TrafficReport }) => {
-  const rows = report.groups.map(group => [nameOf(group), group.calls, group.credits, group.forwarded])
-  return (
-    <div class="buttons">
-      <button type="button" onClick={() => saveCsv(`traffic-by-${report.by}`, [report.by, 'calls', 'credits', 'forwarded'], rows)}>
-        {texts.usage.download} CSV
-      </button>
-      <button type="button" onClick={() => saveJson(`traffic-by-${report.by}`, report)}>
-        {texts.usage.download} JSON
-      </button>
-    </div>
   )
 }
 

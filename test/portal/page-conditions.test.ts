@@ -1,0 +1,262 @@
+import { readFile } from 'node:fs/promises'
+import t from 'tap'
+import type { Test } from 'tap'
+import type { Page, Route } from 'playwright-core'
+import { openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+// The page on a slow network, behind a proxy, in several tabs, and with the keyboard.
+
+const openPage = (page: Page, title: string): Promise<void> => page.click(`nav >> text="${title}"`)
+
+/** Holds the first GET of this path until it is answered by the test. */
+const holdFirst = async (page: Page, path: string) => {
+  let found: Route | undefined
+  await page.route(path, async route => {
+    if (found === undefined && route.request().method() === 'GET') found = route
+    else await route.continue()
+  })
+  const held = (): Route | undefined => found
+  return {
+    held,
+    async waitForHeld(): Promise<Route> {
+      await waitUntil(() => held() !== undefined)
+      return held() as Route
+    },
+  }
+}
+
+t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x7' } })
+  const deployment = createPortalDeployment(node.url)
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    await deployment.remove()
+    await node.stop()
+  })
+  for (const name of ['alice', 'bob']) await deployment.addAccount(name)
+  const gateway = await deployment.start()
+  const portal = gateway.portal ?? ''
+  const newLink = async (account: string) => `${portal}/sign-in#${await printSignInToken(deployment, account)}`
+  const errors: string[] = []
+  const openSignedIn = async (t: Test, account = 'alice'): Promise<Page> => {
+    const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
+    t.teardown(() => context.close())
+    const page = await context.newPage()
+    page.on('pageerror', error => errors.push(error.message))
+    await page.goto(await newLink(account))
+    await page.waitForSelector('[data-testid=credits-left]')
+    return page
+  }
+
+  t.test('an answer that arrives late does not replace a newer one', async t => {
+    const page = await openSignedIn(t)
+    const { waitForHeld } = await holdFirst(page, '**/api/v1/tokens')
+    await openPage(page, 'Access')
+    const early = await waitForHeld()
+    const emptyList = await early.fetch()
+    await page.fill('form[aria-label="Create a token"] [name=name]', 'ci')
+    await page.click('button:has-text("Create a token")')
+    await page.waitForSelector('button[aria-label="Remove ci"]')
+    const arrived = page.waitForEvent('requestfinished', request => request === early.request())
+    await early.fulfill({ response: emptyList })
+    await arrived
+    await page.evaluate('new Promise(requestAnimationFrame)')
+    t.ok(await page.isVisible('button[aria-label="Remove ci"]'))
+  })
+
+  t.test('what was saved is shown as it is stored, although it cannot be read again', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Alerts')
+    await page.waitForSelector('[name=daily]')
+    await page.route('**/api/v1/alerts', route => (route.request().method() === 'GET' ? route.abort() : route.continue()))
+    await page.fill('[name=daily]', '60, 40')
+    await page.click('text="Save"')
+    await page.waitForSelector('text="Saved."')
+    t.equal(await page.inputValue('[name=daily]'), '40, 60')
+    await page.fill('[name=daily]', '101')
+    await page.click('text="Save"')
+    await page.waitForSelector('[name=daily][aria-invalid=true]')
+    t.notOk(await page.isVisible('text="Saved."'), 'what failed is not said to be saved')
+  })
+
+  t.test('figures have the title and the name of what they are, while others are read', async t => {
+    const page = await openSignedIn(t)
+    await page.evaluate(
+      `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"figures"}' })
+        .then(response => response.json()).then(({ key }) => (globalThis.key = key))`,
+    )
+    const key = String(await page.evaluate('key'))
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
+    const countMethods = `fetch('/api/v1/usage').then(response => response.json()).then(({ groups }) => groups.length)`
+    await waitUntil(async () => (await page.evaluate(countMethods)) === 1)
+    await openPage(page, 'Usage')
+    await page.waitForSelector('td:has-text("eth_gasPrice")')
+    const { waitForHeld } = await holdFirst(page, '**/api/v1/usage?*by=key*')
+    await page.selectOption('select >> nth=1', 'key')
+    await waitForHeld()
+    t.equal(await page.textContent('thead th'), 'Method')
+    const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
+    t.equal(download.suggestedFilename(), 'usage-by-method.csv')
+    t.match(await readFile(await download.path(), 'utf8'), /^method,.*\r\neth_gasPrice,/)
+  })
+
+  t.test('prices are those of the network that is chosen, or none', async t => {
+    const page = await openSignedIn(t)
+    const networks = ['one', 'two'].map(name => ({
+      name,
+      chainId: 1,
+      http: portal,
+      ws: portal,
+      head: 1,
+      finalized: 1,
+      nodes: 1,
+      usableNodes: 1,
+    }))
+    await page.route('**/api/v1/networks', route => route.fulfill({ json: networks }))
+    await page.route('**/api/v1/networks/one/methods', route => route.fulfill({ json: [{ name: 'eth_one', credits: 1, params: [] }] }))
+    await page.route('**/api/v1/networks/two/methods', route =>
+      route.fulfill({ status: 404, json: { error: { code: 'not-found', message: 'there is no such network' } } }),
+    )
+    await openPage(page, 'Plan')
+    await page.waitForSelector('td:has-text("eth_one")')
+    await page.selectOption('select', 'two')
+    await page.waitForSelector('[role=alert]:has-text("there is no such network")')
+    t.notMatch(await page.textContent('main'), 'eth_one')
+  })
+
+  t.test('a double click removes once, and is no error', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Access')
+    await page.fill('form[aria-label="Create a token"] [name=name]', 'twice')
+    await page.click('button:has-text("Create a token")')
+    const deleted: string[] = []
+    page.on('request', request => request.method() === 'DELETE' && deleted.push(request.url()))
+    await page.dblclick('button[aria-label="Remove twice"]')
+    await page.waitForSelector('button[aria-label="Remove twice"]', { state: 'detached' })
+    t.equal(deleted.length, 1)
+    t.equal(await page.locator('[role=alert]').count(), 0)
+  })
+
+  t.test('an error that a proxy writes as JSON is a lost connection', async t => {
+    const page = await openSignedIn(t)
+    await page.route('**/api/v1/people', route => route.fulfill({ status: 502, json: { message: 'Bad Gateway' } }))
+    await openPage(page, 'Access')
+    await page.waitForSelector('.notice:has-text("The gateway cannot be reached")')
+    t.notMatch(await page.textContent('main'), /undefined/)
+  })
+
+  t.test('a sign-in waits for a gateway that cannot be reached', async t => {
+    const page = await (await browser.newContext()).newPage()
+    t.teardown(() => page.context().close())
+    await page.route('**/api/v1/session', route => (route.request().method() === 'POST' ? route.abort() : route.continue()))
+    await page.goto(await newLink('alice'))
+    await page.waitForSelector('[role=alert]:has-text("The gateway cannot be reached")')
+    await page.unroute('**/api/v1/session')
+    await page.waitForSelector('[data-testid=credits-left]')
+  })
+
+  t.test('a sign-in is not undone by an answer from before it', async t => {
+    const page = await (await browser.newContext()).newPage()
+    t.teardown(() => page.context().close())
+    const { held } = await holdFirst(page, '**/api/v1/session')
+    await page.goto(await newLink('alice'))
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.equal(held(), undefined, 'nothing was asked before it')
+  })
+
+  t.test('a link is followed that is opened in place of one that was used up', async t => {
+    const page = await (await browser.newContext()).newPage()
+    t.teardown(() => page.context().close())
+    await page.goto(`${portal}/sign-in#used-up`)
+    await page.waitForSelector('[role=alert]:has-text("used up")')
+    await page.goto(await newLink('alice'))
+    await page.waitForSelector('[data-testid=credits-left]')
+    await page.goto(`${portal}/confirm-email#first`)
+    await page.waitForSelector('button:has-text("Confirm")')
+    await page.goto(`${portal}/confirm-email#second`)
+    const confirmed = page.waitForRequest('**/email-confirmations')
+    await page.waitForLoadState('load')
+    await page.click('button:has-text("Confirm")')
+    t.same((await confirmed).postDataJSON(), { token: 'second' })
+  })
+
+  t.test('a double click begins one sign-in at a provider', async t => {
+    const page = await (await browser.newContext()).newPage()
+    t.teardown(() => page.context().close())
+    await page.route('**/api/v1/sign-in-options', route => route.fulfill({ json: { email: false, signUp: false, provider: 'Example' } }))
+    let begun = 0
+    await page.route('**/api/v1/oidc/authorization-url', route => {
+      begun += 1
+      return route.fulfill({ status: 201, json: { url: `${portal}/api/v1/openapi.json` } })
+    })
+    await page.goto(portal)
+    await page.dblclick('button:has-text("Sign in with Example")')
+    await page.waitForURL('**/openapi.json')
+    t.equal(begun, 1)
+  })
+
+  t.test('when another person signs in, in another tab, nothing of the one before stays', async t => {
+    const page = await openSignedIn(t)
+    t.equal(await page.textContent('[data-testid=account]'), 'alice')
+    const other = await page.context().newPage()
+    await other.goto(await newLink('bob'))
+    await other.waitForSelector('[data-testid=account]:has-text("bob")')
+    await page.waitForSelector('[data-testid=account]:has-text("bob")')
+    await page.waitForSelector('[data-testid=credits-left]')
+  })
+
+  t.test('a hidden tab holds no connection, and has the figures again when it is shown', async t => {
+    const page = await openSignedIn(t)
+    const setVisibility = (state: string) =>
+      page.evaluate(
+        `Object.defineProperty(document, 'visibilityState', { value: '${state}', configurable: true }); document.dispatchEvent(new Event('visibilitychange'))`,
+      )
+    const isStream = (request: { url(): string }) => request.url().endsWith('/events')
+    const closed = page.waitForEvent('requestfailed', isStream)
+    await setVisibility('hidden')
+    await closed
+    const opened = page.waitForRequest(isStream)
+    await setVisibility('visible')
+    await opened
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.equal(await page.locator('[role=alert]').count(), 0)
+  })
+
+  t.test('where the browser lets no page copy, the text is selected', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Networks')
+    await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`)
+    await page.click('td button >> nth=0')
+    t.match(await page.evaluate('getSelection().toString()'), /\/v3\/API_KEY$/)
+  })
+
+  t.test('the keyboard goes on where a question was asked', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Keys')
+    await page.fill('[name=name]', 'asked')
+    await page.keyboard.press('Enter')
+    const focused = () => page.evaluate('document.activeElement.textContent')
+    await page.locator('button[aria-label="Revoke the key asked"]').press('Enter')
+    await page.waitForSelector('text="Revoke this key for good?"')
+    t.equal(await focused(), 'Cancel')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('button[aria-label="Revoke the key asked"]')
+    t.equal(await focused(), 'Revoke')
+  })
+
+  t.test('who skips to the content stays at the address, which is none of a link', async t => {
+    const page = await openSignedIn(t)
+    await page.goto(`${portal}/sign-in`)
+    await page.waitForSelector('[data-testid=credits-left]')
+    await page.locator('text="Skip to content"').press('Enter')
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'Overview')
+    t.equal(page.url(), `${portal}/sign-in`)
+  })
+
+  t.test('no script of the page has failed', async t => t.same(errors, []))
+})
