@@ -5,7 +5,7 @@ import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import { lateAfterMs } from './late-calls.ts'
 import type { NodeSelection } from './node-selection.ts'
-import { RejectedReplies, betterReply, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
+import { RejectedReplies, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
@@ -180,8 +180,6 @@ export class CallFailover implements Alternatives {
       clock,
       signal: this.#signal,
       delayMs: lateAfterMs(node.latencyOf(methodClass)),
-      isFinal: isFinalReply,
-      better: betterReply,
     })
   }
 

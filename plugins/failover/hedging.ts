@@ -1,5 +1,6 @@
 import { Cancellation, isFailure, onAbort } from '../../src/plugin/plugin.ts'
 import type { Clock, Reply, Signal, Timer } from '../../src/plugin/plugin.ts'
+import { betterReply, isFinalReply } from './retries.ts'
 
 /** A request to one node, which ends early when the signal aborts. */
 export type Attempt = (signal: Signal) => Promise<Reply>
@@ -10,10 +11,6 @@ interface HedgeOptions {
   readonly signal: Signal
   /** How long the first attempt may take before it is late. */
   readonly delayMs: number
-  /** True for a reply that ends the other attempt; otherwise the other attempt is waited for. */
-  isFinal(reply: Reply): boolean
-  /** The better of two replies of which none is final. */
-  better(one: Reply, other: Reply): Reply
 }
 
 /** Another attempt at a call that is late; undefined when there is none now. */
@@ -21,7 +18,7 @@ type OnLate = (isFirstTime: boolean) => Attempt | undefined
 
 /**
  * Runs `first`, and when it is late also the attempt that `onLate` returns. Without one, `onLate` is called again each time that
- * `first` has taken twice as long. The first final reply wins.
+ * `first` has taken twice as long. The first final reply wins, and ends the other attempt; without one, both are waited for.
  */
 export const hedge = (first: Attempt, onLate: OnLate, options: HedgeOptions): Promise<Reply> =>
   new Promise((resolve, reject) => new HedgedRequest(options, resolve, reject).start(first, onLate))
@@ -69,12 +66,11 @@ class HedgedRequest {
   }
 
   #onReply(reply: Reply): void {
-    const { isFinal, better } = this.#options
     this.#attemptsInFlight -= 1
     if (this.#isSettled) return
-    const isFinalReply = isFinal(reply)
-    this.#best = this.#best === undefined || isFinalReply ? reply : better(this.#best, reply)
-    if (isFinalReply || this.#attemptsInFlight === 0) this.#settle(this.#best)
+    const isFinal = isFinalReply(reply)
+    this.#best = this.#best === undefined || isFinal ? reply : betterReply(this.#best, reply)
+    if (isFinal || this.#attemptsInFlight === 0) this.#settle(this.#best)
   }
 
   #onBug(bug: unknown): void {

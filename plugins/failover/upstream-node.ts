@@ -112,7 +112,7 @@ export class UpstreamNode {
       if (outcome === 'success') this.#lateCallsOf(methodClass).recordAnswer(startedAt, endedAt)
       else if (attempt.isCanceled) this.#lateCallsOf(methodClass).recordCanceled(startedAt, endedAt)
       this.#duration.observe((endedAt - startedAt) / 1000)
-      if (isProbe) this.#rateLimit?.end(isProbe, outcome === 'success')
+      this.#rateLimit?.end(isProbe, outcome === 'success')
     }
   }
 

@@ -117,9 +117,11 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner {
 
   /** Closes idle connections before the node does. */
   #sweep(): void {
-    const usable = this.#idle.filter(connection => this.#isUsable(connection) || this.destroy(connection))
-    this.#idle.splice(0, this.#idle.length, ...usable)
-    this.#sweepTimer = usable.length === 0 ? undefined : this.#clock.after(sweepIntervalMs, () => this.#sweep())
+    for (const connection of this.#idle.splice(0)) {
+      if (this.#isUsable(connection)) this.#idle.push(connection)
+      else this.destroy(connection)
+    }
+    this.#sweepTimer = this.#idle.length === 0 ? undefined : this.#clock.after(sweepIntervalMs, () => this.#sweep())
   }
 
   #isUsable({ isOpen, expiresAtMs }: NodeConnection): boolean {
