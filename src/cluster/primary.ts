@@ -21,7 +21,6 @@ import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
 import { rpcPortVariable } from './worker-messages.ts'
-import type { WorkerChannel, WorkerMessage } from './worker-messages.ts'
 import { mergeMetrics } from './merge-metrics.ts'
 import { openPrimaryPortal, openPrimaryOperatorApp } from './primary-portal.ts'
 import type { PrimaryPortal } from './primary-portal.ts'
@@ -186,8 +185,6 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
   const { workers: size, limits } = config.gateway
   const { recordRefused } = new RefusedSockets({ clock: systemClock, log, metrics })
   const rateLimits = new SharedRateLimits(systemClock, size)
-  const handleMessage = (worker: WorkerChannel, message: WorkerMessage): void =>
-    message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message)
   return {
     exec: process.argv[1] ?? '',
     args: ['start', '--config', dir],
@@ -196,7 +193,9 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
       maxPending: maxCallerSockets(limits.connections),
       onRefused: reason => recordRefused('caller', reason),
     }),
-    sharedHeads: { handleMessage, removeWorker: (worker: WorkerChannel) => sharedHeads.removeWorker(worker) },
+    handleMessage: (worker, message) =>
+      message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message),
+    onExit: worker => sharedHeads.removeWorker(worker),
     configId: configId(config),
   }
 }

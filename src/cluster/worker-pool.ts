@@ -26,8 +26,10 @@ export interface WorkerPoolOptions {
   readonly configId: string
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
-  /** Gets all messages of workers, and their exits. */
-  readonly sharedHeads: { handleMessage(worker: WorkerChannel, message: WorkerMessage): void; removeWorker(worker: WorkerChannel): void }
+  /** Handles the messages that do not concern the pool itself. */
+  handleMessage(worker: WorkerChannel, message: WorkerMessage): void
+  /** The worker has exited, or could not be started: it gets no more messages. */
+  onExit(worker: WorkerChannel): void
 }
 
 /** A worker that exits sooner is restarted with a backoff, others at once. */
@@ -110,7 +112,7 @@ export class WorkerPool {
     const endSearch = this.#options.connections.findListening(worker.clusterWorker)
     this.#workers.add(worker)
     worker.onMessage(message =>
-      message.kind === 'endListening' ? this.#listeningEnd.add(worker) : this.#options.sharedHeads.handleMessage(worker, message),
+      message.kind === 'endListening' ? this.#listeningEnd.add(worker) : this.#options.handleMessage(worker, message),
     )
     void worker.exited.then(exit => {
       endSearch()
@@ -151,7 +153,7 @@ export class WorkerPool {
 
   /** True when the worker is to be replaced. */
   #removeExited(worker: WorkerProcess, { code, signal }: WorkerExit): boolean {
-    this.#options.sharedHeads.removeWorker(worker)
+    this.#options.onExit(worker)
     this.#workers.delete(worker)
     const wasReady = this.#ready.delete(worker)
     this.#listeningEnd.checkWorkers()
