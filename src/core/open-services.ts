@@ -120,11 +120,10 @@ export const openServices = async (
   closers: Closers,
 ): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'rateLimits'> & { readonly accounts: ReloadableAccounts }> => {
   const process = randomBytes(8).toString('hex')
-  const newProcessName = () => process
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
-  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, newProcessName })
+  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process })
   closers.push(() => usage.stop())
-  const ledger = openLedger(store, clock, { log, newProcessName, onOutage: measureStoreOutages(metrics) })
+  const ledger = openLedger(store, clock, { log, process, onOutage: measureStoreOutages(metrics) })
   const leases = metrics.gauge(metricDefinitions.leases, {})
   metrics.collect(() => leases.set(ledger.leaseCount))
   closers.push(() => ledger.stop())

@@ -18,9 +18,9 @@ const openAuditFixture = async (t: Test) => {
   const { id } = (await configs.json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
   const store = await openStore({ kind: 'lmdb', path: join(configs.dir, '..', 'data') }, systemClock)
   t.teardown(() => store.close())
-  const newProcessName = () => 'p1'
-  const ledger = openLedger(store, systemClock, { log: new TestLog(), newProcessName })
-  const usage = openUsage(store, systemClock, { log: new TestLog(), retentionMs: 90 * 86_400_000, newProcessName })
+  const process = 'p1'
+  const ledger = openLedger(store, systemClock, { log: new TestLog(), process })
+  const usage = openUsage(store, systemClock, { log: new TestLog(), retentionMs: 90 * 86_400_000, process })
   await usage.start()
   await ledger.start()
   const account = { id, name: 'alice', plan: { name: 'core', dailyCredits: 1_000, forwarding: false } }

@@ -81,7 +81,7 @@ class AlertScenario {
   /** A process that charges calls, reports them, and ends. */
   async spend(credits: number, outcome = 'ok', account = 'acc_1'): Promise<void> {
     const name = `p${(this.#processes += 1)}`
-    const options = { log: this.log, newProcessName: () => name }
+    const options = { log: this.log, process: name }
     const usage = openUsage(this.store, this.clock, { ...options, retentionMs: 90 * dayMs })
     const ledger = openLedger(this.store, this.clock, options)
     await usage.start()

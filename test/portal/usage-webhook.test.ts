@@ -57,7 +57,7 @@ const startProcess = async (realStore: Store, clock: TestClock) => {
     heartbeat: async process => (failWhenDead(), realStore.heartbeat(process)),
   }
   const name = `p${(processes += 1)}`
-  const options = { log: new TestLog(), newProcessName: () => name }
+  const options = { log: new TestLog(), process: name }
   const usage = openUsage(store, clock, { ...options, retentionMs: 90 * dayMs })
   const ledger = openLedger(store, clock, options)
   await usage.start()

@@ -10,7 +10,7 @@ import type { SeededRandom } from './seeded-random.ts'
 import type { ObservedDay } from './observed-day.ts'
 import type { VirtualTime } from './virtual-time.ts'
 
-type OpenLedgerFn = (store: LedgerStore, clock: Clock, options: { log: Log; newProcessName: () => string }) => LedgerService
+type OpenLedgerFn = (store: LedgerStore, clock: Clock, options: { log: Log; process: string }) => LedgerService
 
 /** One process with its own clocks. A dead process gets no responses, and none of its timers run. */
 export class SimulatedProcess {
@@ -48,7 +48,7 @@ export class SimulatedProcess {
   }
 
   start(openLedger: OpenLedgerFn, store: LedgerStore): void {
-    this.#ledger = openLedger(store, this.#clock(), { log: this.log, newProcessName: () => this.name })
+    this.#ledger = openLedger(store, this.#clock(), { log: this.log, process: this.name })
     void this.#ledger.start()
   }
 

@@ -80,11 +80,8 @@ export const rotateKey = async (store: AccountStore, clock: Clock, rotated: KeyR
 }
 
 /** Why a key is refused now; undefined while it is accepted. */
-export const keyRefusal = ({ revoked, suspended, expires }: KeyRow, now: number): 'revoked' | 'suspended' | 'expired' | undefined =>
-  revoked !== undefined
-    ? 'revoked'
-    : suspended !== undefined
-      ? 'suspended'
-      : expires !== undefined && expires <= now
-        ? 'expired'
-        : undefined
+export const keyRefusal = ({ revoked, suspended, expires }: KeyRow, now: number): 'revoked' | 'suspended' | 'expired' | undefined => {
+  if (revoked !== undefined) return 'revoked'
+  if (suspended !== undefined) return 'suspended'
+  return expires !== undefined && expires <= now ? 'expired' : undefined
+}

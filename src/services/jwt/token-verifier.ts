@@ -216,7 +216,8 @@ interface JoseError extends Partial<Error> {
   readonly reason?: unknown
 }
 
-const faultOfClaim = (claim: string, reason: string): TokenFault => {
-  if (reason !== 'check_failed') return 'claims'
-  return claim === 'iss' ? 'issuer' : claim === 'aud' ? 'audience' : claim === 'nbf' || claim === 'iat' ? 'notYetValid' : 'claims'
-}
+const faultByClaim: Readonly<Record<string, TokenFault>> = { iss: 'issuer', aud: 'audience', nbf: 'notYetValid', iat: 'notYetValid' }
+
+/** A claim that is missing, or has the wrong type, has another reason. */
+const faultOfClaim = (claim: string, reason: string): TokenFault =>
+  reason === 'check_failed' ? (faultByClaim[claim] ?? 'claims') : 'claims'

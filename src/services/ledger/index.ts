@@ -29,17 +29,17 @@ export interface LedgerService extends Ledger {
 
 interface LedgerOptions extends LedgerClientOptions {
   /** A name that is unique to this start of this process; 64 random bits unless given. */
-  readonly newProcessName?: () => string
+  readonly process?: string
 }
 
 /** The ledger of this process: leases parts of each account's day from the store, and charges them in memory. */
 export const openLedger = (
   store: LedgerStore,
   clock: Clock,
-  { newProcessName = () => randomBytes(8).toString('hex'), ...options }: LedgerOptions,
+  { process = randomBytes(8).toString('hex'), ...options }: LedgerOptions,
 ): LedgerService => {
   const { log } = options
-  const client = new LedgerClient(store, clock, newProcessName(), options)
+  const client = new LedgerClient(store, clock, process, options)
   const accountLedgers = new AccountLedgers(client)
   let stopped: Promise<void> | undefined
 

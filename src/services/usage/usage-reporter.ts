@@ -14,7 +14,7 @@ export interface UsageReporterOptions {
   /** Counts (of a group in an hour) that may wait for an unavailable store; 100,000 unless given, about 20 MB. */
   readonly maxPendingCounts?: number
   /** A name that is unique to this start of this process, and that of its ledger; 64 random bits unless given. */
-  readonly newProcessName?: () => string
+  readonly process?: string
 }
 
 /** Reports counts to the store, one report after the other. A report without a response is sent again unchanged. */
@@ -43,13 +43,13 @@ export class UsageReporter {
     store: UsageStore,
     clock: Clock,
     counters: UsageCounters,
-    { log, retentionMs, maxPendingCounts = 100_000, newProcessName = () => randomBytes(8).toString('hex') }: UsageReporterOptions,
+    { log, retentionMs, maxPendingCounts = 100_000, process = randomBytes(8).toString('hex') }: UsageReporterOptions,
   ) {
     this.#store = store
     this.#clock = clock
     this.#counters = counters
     this.#log = log
-    this.#process = newProcessName()
+    this.#process = process
     this.#retentionHours = Math.ceil(retentionMs / hourMs)
     this.#maxPendingCounts = maxPendingCounts
   }

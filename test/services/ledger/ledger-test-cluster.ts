@@ -102,7 +102,7 @@ export class TestProcess {
           if (!this.isDead) run()
         }),
     }
-    this.ledger = openLedger(ownStore, ownClock, { log: this.log, newProcessName: () => name })
+    this.ledger = openLedger(ownStore, ownClock, { log: this.log, process: name })
   }
 
   kill(): void {

@@ -46,7 +46,7 @@ class UsageScenario {
       log: this.log,
       retentionMs: 90 * dayMs,
       maxPendingCounts: 5_000,
-      newProcessName: () => 'p1',
+      process: 'p1',
     })
   }
 
