@@ -62,8 +62,15 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   // Signals must not end a gateway that is starting.
   let [reload, reopen] = [() => {}, () => {}]
   process.on('SIGHUP', () => reload()).on('SIGUSR2', () => reopen())
-  const gateway = await printStartupErrors(opening, err)
-  if (gateway === undefined) return exitCodes.failed
+  let isStopping = false
+  void stopRequested.then(() => {
+    isStopping = true
+  })
+  // A signal to all processes, as that of Ctrl-C, also ends the workers that are still starting.
+  const gateway = await printStartupErrors(opening, message => {
+    if (!isStopping) err(message)
+  })
+  if (gateway === undefined) return isStopping ? exitCodes.ok : exitCodes.failed
   reload = () => void gateway.reloader?.reload()
   reopen = () => void (async () => gateway.accessLog.reopen())().catch(() => undefined) // the process that cannot has logged it
   fileWatch?.start(reload)

@@ -9,7 +9,7 @@ import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-mess
 /** A worker exited before it was ready. It has written the reason to stderr. */
 export class WorkerExitError extends Error {}
 
-/** The operating system did not start a process for a worker. The message is for the operator. */
+/** The operating system did not start a process for a worker, or killed it before it was ready. The message is for the operator. */
 export class WorkerSpawnError extends Error {}
 
 /** How a process exited, or why it was never started. */
@@ -84,9 +84,7 @@ export class WorkerProcess implements WorkerChannel {
       this.onMessage(message => {
         if (message.kind === 'ready') resolve(message.configId)
       })
-      void this.exited.then(({ code, signal, error }) =>
-        reject(error === undefined ? new WorkerExitError(`worker exited with ${code ?? signal} before it was ready`) : spawnErrorOf(error)),
-      )
+      void this.exited.then(exit => reject(startErrorOf(exit)))
     })
   }
 
@@ -111,6 +109,13 @@ export class WorkerProcess implements WorkerChannel {
   kill(): void {
     this.clusterWorker.process.kill('SIGKILL')
   }
+}
+
+/** A process that a signal ends, as SIGKILL when the machine is out of memory, has written no reason. */
+const startErrorOf = ({ code, signal, error }: WorkerExit): Error => {
+  if (error !== undefined) return spawnErrorOf(error)
+  if (signal) return new WorkerSpawnError(`worker was killed by ${signal} before it was ready`)
+  return new WorkerExitError(`worker exited with ${code} before it was ready`)
 }
 
 /** A process that was never started has an error event, and no exit event. */

@@ -107,6 +107,25 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
   t.equal(await errors, '')
 })
 
+t.test('a worker that a signal ends before it is ready ends the start: with the reason, or with 0 after Ctrl-C', async t => {
+  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) } })
+  t.teardown(() => deployment.remove())
+  const startUntilFirstWorker = async () => {
+    const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'start', '--config', deployment.dir])
+    t.teardown(() => child.kill('SIGKILL'))
+    const ended = Promise.all([once(child, 'exit'), text(child.stderr), text(child.stdout)])
+    await waitUntil(() => childrenOf(child.pid!).length > 0)
+    return { child, ended, workers: childrenOf(child.pid!) }
+  }
+  const killed = await startUntilFirstWorker()
+  for (const pid of killed.workers) process.kill(pid, 'SIGKILL')
+  t.same(await killed.ended, [[1, null], 'tollgate: worker was killed by SIGKILL before it was ready\n', ''])
+
+  const interrupted = await startUntilFirstWorker()
+  for (const pid of [interrupted.child.pid!, ...interrupted.workers]) process.kill(pid, 'SIGINT')
+  t.same(await interrupted.ended, [[0, null], '', ''])
+})
+
 t.test('a configuration that is invalid or serves no network exits with 78 and the reason', async t => {
   const network = { ...networkFile('testnet', []), optional: true }
   const pipeline = (network as unknown as { pipeline: object[] }).pipeline.map(step =>

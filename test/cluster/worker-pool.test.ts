@@ -124,4 +124,9 @@ t.test('a worker whose process cannot be started', async t => {
       message: /^worker could not be started: spawn E2BIG$/,
     })
   })
+
+  t.test('or is killed before it is ready fails the start with a message too: it has written none', async t => {
+    cluster.once('fork', worker => worker.process.kill('SIGKILL'))
+    await t.rejects(openPool(), { constructor: WorkerSpawnError, message: /^worker was killed by SIGKILL before it was ready$/ })
+  })
 })
