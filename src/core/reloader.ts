@@ -8,6 +8,7 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Gauge, Metrics } from '../services/metrics.ts'
 import { StageStartError } from './network.ts'
 import { ReloadError } from './running-networks.ts'
+import { nextFlight } from '../util/async.ts'
 
 /** A configuration without problems. */
 export type ValidConfig = Config & { readonly gateway: GatewayConfig }
@@ -55,8 +56,6 @@ export class Reloader {
   readonly #isSuccessful: Gauge
   readonly #lastSuccess: Gauge
   #config: ValidConfig
-  #running: Promise<ReloadReport> | undefined
-  #next: Promise<ReloadReport> | undefined
   #isStopped = false
 
   constructor(options: ReloaderOptions) {
@@ -68,13 +67,7 @@ export class Reloader {
   }
 
   /** Never rejects. During a reload the next one follows it, as the files may have changed since they were read. */
-  readonly reload = (): Promise<ReloadReport> => {
-    if (this.#running === undefined) return this.#next ?? this.#start()
-    return (this.#next ??= this.#running.then(() => {
-      this.#next = undefined
-      return this.#start()
-    }))
-  }
+  readonly reload = nextFlight((): Promise<ReloadReport> => this.#run())
 
   /** What a reload now would change, or the problems of the files. Never rejects; changes and logs nothing. */
   readonly preview = async (): Promise<ReloadReport> => {
@@ -93,20 +86,13 @@ export class Reloader {
     this.#isStopped = true
   }
 
+  /** After stop(): a reload that changes nothing follows the last one. */
   async whenIdle(): Promise<void> {
-    await this.#running
-    await this.#next
-  }
-
-  #start(): Promise<ReloadReport> {
-    if (this.#isStopped) return Promise.resolve({ isApplied: false, changes: [], problems: [{ message: 'the gateway is stopping' }] })
-    this.#running = this.#run().finally(() => {
-      this.#running = undefined
-    })
-    return this.#running
+    await this.reload()
   }
 
   async #run(): Promise<ReloadReport> {
+    if (this.#isStopped) return { isApplied: false, changes: [], problems: [{ message: 'the gateway is stopping' }] }
     try {
       const config = await this.#options.readConfig('reload')
       return 'networks' in config ? await this.#apply(config) : this.#refuse(config)

@@ -17,9 +17,9 @@ export const singleFlight = <Args extends readonly unknown[], T>(run: (...args: 
 }
 
 /** As singleFlight(), but calls that come while a run is in flight share the next run: it begins after all of them. */
-export const nextFlight = (run: () => Promise<void>): (() => Promise<void>) => {
-  let [running, next]: (Promise<void> | undefined)[] = []
-  const start = (): Promise<void> => {
+export const nextFlight = <T>(run: () => Promise<T>): (() => Promise<T>) => {
+  let [running, next]: (Promise<T> | undefined)[] = []
+  const start = (): Promise<T> => {
     next = undefined
     return (running = run().finally(() => {
       running = undefined
