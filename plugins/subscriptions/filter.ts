@@ -163,4 +163,4 @@ const isOnAnotherBranch = ({ number, hash, parentHash }: LinkedBlock, other: Blo
 export const newFilterId = (peer: string): string => `0x${peer}${randomBytes(8).toString('hex')}`
 
 /** The name of the process that keeps the filter with this id; undefined for an id that no filter has. */
-export const ownerOf = (id: string): string | undefined => (/^0x[0-9a-f]{32}$/.test(id) ? id.slice(2, 18) : undefined)
+export const ownerOfFilter = (id: string): string | undefined => (/^0x[0-9a-f]{32}$/.test(id) ? id.slice(2, 18) : undefined)

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
-import { ownerOf } from './filter.ts'
+import { ownerOfFilter } from './filter.ts'
 import type { Fetch } from './missed-changes.ts'
 import type { StoredFilters, WrittenFilter } from './stored-filters.ts'
 
@@ -53,7 +53,7 @@ export class RemoteFilters {
 
   /** Undefined when the account has no such filter. */
   async request(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
-    const owner = this.#owners.get(request.id) ?? ownerOf(request.id)
+    const owner = this.#owners.get(request.id) ?? ownerOfFilter(request.id)
     return owner === undefined ? undefined : this.#requestFrom(owner, request, fetch, maxAttempts)
   }
 
@@ -124,7 +124,7 @@ export class RemoteFilters {
     const reply = await peers.request(owner, { ...request })
     if (typeof reply === 'string') return reply
     if (!isJsonObject(reply.payload) || 'isMissing' in reply.payload) return 'missing'
-    if (owner !== ownerOf(request.id)) this.#owners.set(request.id, owner)
+    if (owner !== ownerOfFilter(request.id)) this.#owners.set(request.id, owner)
     return reply.payload as FilterAnswer // from Filters of another process
   }
 }

@@ -36,7 +36,7 @@ interface FoundFilter {
   readonly owner: string
 }
 
-type StoredRecord = NonNullable<Awaited<ReturnType<Services['filterRecords']['find']>>>
+type FilterRecord = NonNullable<Awaited<ReturnType<Services['filterRecords']['find']>>>
 
 const writeIntervalMs = 1_000
 /** Filters that are written at once: those that are polled more often than that are written less often. */
@@ -111,7 +111,7 @@ export class StoredFilters {
   }
 
   /** Undefined for a filter of another network. */
-  #read({ id, account, value, expires }: StoredRecord): FoundFilter | undefined {
+  #read({ id, account, value, expires }: FilterRecord): FoundFilter | undefined {
     const { network, owner, ...filter } = isJsonObject(value) ? value : {}
     if (network !== this.#options.network.name) return undefined
     const stored = { ...filter, id, account } as unknown as StoredFilter // written by this class
