@@ -8,6 +8,8 @@ import type { Failure } from '../plugin/reply.ts'
 import type { Heads } from '../services/chain-heads/index.ts'
 import { composeEventRules } from '../services/event-rules.ts'
 import type { EventRules, MethodDescription, MethodTable, Services } from '../services/index.ts'
+import type { Log } from '../services/log.ts'
+import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
@@ -16,7 +18,7 @@ import { createStageTiming, withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences } from './singletons.ts'
-import { methodTableOf, stageServices } from './stage-services.ts'
+import { stageServices } from './stage-services.ts'
 import type { HostServices } from './stage-services.ts'
 
 /** A network that answers. */
@@ -66,16 +68,18 @@ export const buildNetwork = async (
   holdSeries(config, host, singletons)
   const heads = openNetworkHeads(config, host, singletons)
   const offers = (method: string, context?: Partial<CallContext>) => stages.every(({ stage }) => stage.offers?.(method, context) ?? true)
+  const methods = openMethodTable(config.methods, { name: config.name, chainId: config.chainId, version: host.version })
+  const describeTable = createTableDescriber(methods)
   const describeMethods: Services['describeMethods'] = context =>
     stages
-      .reduce((methods, { stage }) => stage.describeMethods?.(methods) ?? methods, describeTable(methodTableOf(config, host)))
+      .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable())
       .filter(({ name }) => offers(name, context))
   const servingEvents = (): EventRules => host.servingEvents?.(config.name) ?? eventRulesOf(stages)
   const events: EventRules = {
     refuse: (key, origin) => servingEvents().refuse(key, origin),
     charge: (payer, credits) => servingEvents().charge(payer, credits),
   }
-  const servicesOf = stageServices(config, host, { heads, singletons, offers, describeMethods, events })
+  const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, events })
   for (const [i, step] of config.steps.entries()) {
     try {
       const created = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
@@ -117,66 +121,74 @@ interface PipelineParts extends Pick<Services, 'describeMethods'> {
   readonly singletons: SingletonReferences
 }
 
-const assembleNetwork = (
-  config: NetworkConfig,
-  host: HostServices,
-  { stages, heads, singletons, describeMethods }: PipelineParts,
-): Network => {
-  const stopPart = async (part: string, stop: () => Promise<void> | undefined): Promise<void> => {
-    try {
-      await stop()
-    } catch (error) {
-      host.log.error({ network: config.name, err: error }, `${part} did not stop`)
-    }
-  }
+const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: PipelineParts): Network => {
+  const { stages, heads, describeMethods } = parts
+  const { name, hosts, methods } = config
   const inFlight = new InFlight()
   const { tracing } = host
-  const callMetrics = { network: config.name, methods: config.methods.names }
-  const measureTime = createStageTiming(config.name, host)
+  const measureTime = createStageTiming(name, host)
   const measureStage: typeof measureTime = (plugin, handle) => {
     const measured = measureTime(plugin, handle)
     return tracing?.traceStage(plugin, measured) ?? measured
   }
-  const run = withCallMetrics(composeHandlers(stages, host.log, measureStage), { ...callMetrics, inFlight, ...host })
+  const composed = composeHandlers(stages, host.log, measureStage)
+  const run = withCallMetrics(composed, { network: name, methods: methods.names, inFlight, ...host })
   return {
-    name: config.name,
-    hosts: config.hosts,
+    name,
+    hosts,
     heads,
-    run: tracing?.traceCalls(run, config.name, config.methods.names) ?? run,
+    run: tracing?.traceCalls(run, name, methods.names) ?? run,
     admit: composeAdmission(stages, inFlight),
     whenIdle: () => inFlight.whenIdle(),
     describeMethods,
     events: eventRulesOf(stages),
-    explain(call) {
-      const explained = stages.map(({ step, stage }) => ({
-        plugin: step.name,
-        ...(stage.explain?.(call) ?? { text: [step.plugin.summary.replace(/\.$/, '')] }),
-      }))
-      const end = explained.findIndex(({ ends }) => ends !== undefined)
-      return end < 0 ? explained : explained.slice(0, end + 1)
-    },
-    async start() {
-      for (const { step, stage } of stages.toReversed()) {
-        try {
-          await stage.start?.()
-        } catch (error) {
-          const reason = error instanceof PluginFault ? error.description : String(error)
-          throw new StageStartError(`network ${config.name}: ${step.name} did not start: ${reason}`, { cause: error })
-        }
-      }
-    },
-    async stop() {
-      for (const { step, stage } of stages) await stopPart(step.name, () => stage.stop?.())
-      await stopPart('a singleton', () => singletons.release())
-    },
+    explain: call => explainStages(stages, call),
+    start: () => startStages(name, stages),
+    stop: () => stopParts(name, parts, host.log),
   }
 }
 
-const describeTable = (table: MethodTable): readonly MethodDescription[] =>
-  table.names.flatMap(name => {
+const explainStages = (stages: readonly PipelineStage[], call: ExplainedCall): readonly StageExplanation[] => {
+  const explained = stages.map(({ step, stage }) => ({
+    plugin: step.name,
+    ...(stage.explain?.(call) ?? { text: [step.plugin.summary.replace(/\.$/, '')] }),
+  }))
+  const end = explained.findIndex(({ ends }) => ends !== undefined)
+  return end < 0 ? explained : explained.slice(0, end + 1)
+}
+
+const startStages = async (network: string, stages: readonly PipelineStage[]): Promise<void> => {
+  for (const { step, stage } of stages.toReversed()) {
+    try {
+      await stage.start?.()
+    } catch (error) {
+      const reason = error instanceof PluginFault ? error.description : String(error)
+      throw new StageStartError(`network ${network}: ${step.name} did not start: ${reason}`, { cause: error })
+    }
+  }
+}
+
+const stopParts = async (network: string, { stages, singletons }: PipelineParts, log: Log): Promise<void> => {
+  const stopPart = async (part: string, stop: () => Promise<void> | undefined): Promise<void> => {
+    try {
+      await stop()
+    } catch (error) {
+      log.error({ network, err: error }, `${part} did not stop`)
+    }
+  }
+  for (const { step, stage } of stages) await stopPart(step.name, () => stage.stop?.())
+  await stopPart('a singleton', () => singletons.release())
+}
+
+/** The methods of the table. Their parameters are put in words once, which takes 0.8 ms: any caller may ask for the description. */
+const createTableDescriber = (table: MethodTable): (() => readonly MethodDescription[]) => {
+  let described: readonly MethodDescription[] | undefined
+  const describe = (name: string): readonly MethodDescription[] => {
     const method = table.get(name)
     return method === undefined ? [] : [{ name, credits: method.cost, params: method.describeParams() }]
-  })
+  }
+  return () => (described ??= table.names.flatMap(describe)).map(method => ({ ...method }))
+}
 
 /** The series of the network are removed with its last pipeline. Held first, so that they are released last. */
 const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices, singletons: SingletonReferences): void => {

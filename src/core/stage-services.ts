@@ -2,8 +2,7 @@ import type { NetworkConfig, Step } from '../config/types.ts'
 import type { Json } from '../plugin/call.ts'
 import { revealSecrets } from '../plugin/secret.ts'
 import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
-import type { MethodTable, Services, UpstreamClient } from '../services/index.ts'
-import { openMethodTable } from '../services/method-table/compile-table.ts'
+import type { Services, UpstreamClient } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import { openOnlyPeer } from '../services/peers.ts'
@@ -47,7 +46,7 @@ export interface HostServices
 }
 
 /** What the stages of one pipeline share. */
-interface StageServicesOptions extends Pick<Services, 'describeMethods' | 'events' | 'offers'> {
+interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMethods' | 'events' | 'offers'> {
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
@@ -56,7 +55,7 @@ interface StageServicesOptions extends Pick<Services, 'describeMethods' | 'event
 export const stageServices = (
   config: NetworkConfig,
   host: HostServices,
-  { heads, singletons, offers, describeMethods, events }: StageServicesOptions,
+  { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
   const { upstreamClientOf, peersOf = openOnlyPeer, servingEvents: _____, tracing, ...hostServices } = given
@@ -67,7 +66,7 @@ export const stageServices = (
     upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
     peers: peersOf(name),
     network: Object.freeze({ name, chainId, blockTime }),
-    methods: methodTableOf(config, host),
+    methods,
     heads,
     offers,
     describeMethods,
@@ -95,6 +94,3 @@ const answerersBelow = (steps: readonly Step[], i: number): Json =>
   i !== sharerIndexOf(steps)
     ? null
     : steps.slice(i + 1).flatMap(({ name, file, options }) => (file === undefined ? [] : [revealSecrets([name, file.path, options])]))
-
-export const methodTableOf = ({ methods, name, chainId }: NetworkConfig, { version }: Pick<HostServices, 'version'>): MethodTable =>
-  openMethodTable(methods, { name, chainId, version })

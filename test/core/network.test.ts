@@ -106,6 +106,14 @@ t.test('calls of other methods than a direct stage names pass it by', async t =>
   t.same(entered, ['eth_mine'])
 })
 
+t.test('the parameters of methods are put in words once, however often they are described', async t => {
+  const { network } = await networkOf(last)
+  const [first, second] = [network.describeMethods(), network.describeMethods()]
+  t.ok(first.length > 10)
+  t.not(first[0], second[0], 'a plugin may change its copy')
+  t.equal(first[0]?.params, second[0]?.params)
+})
+
 t.test('a stage may be an instance of a class: each of its methods is called as its own', async t => {
   class Gatekeeper implements Stage {
     readonly done: string[] = []
