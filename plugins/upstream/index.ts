@@ -77,7 +77,8 @@ export default definePlugin({
       if (method?.stateful === true) return refuseUnknownMethod(request.method)
       const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
-      const sendRequest = withinRate(requestOnce(call, method), target, services)
+      const sendOnce = requestOnce(call, method)
+      const sendRequest = target.rate === undefined ? sendOnce : withinRate(sendOnce, target, services)
       const send = (tagged: Request): Promise<Reply> => {
         const { splittable = false, maxBlocks, maxResults = Infinity, blockParam = 0 } = method ?? {}
         if (!splittable && maxBlocks === undefined) return sendRequest(tagged, limits)

@@ -42,7 +42,7 @@ export const openDeadline = (
  * goes elsewhere at once; the others, such as chunks of eth_getLogs, wait.
  */
 export const withinRate = (sendRequest: SendLimitedRequest, target: Target, services: Services): SendLimitedRequest => {
-  const rate = target.rate === undefined ? undefined : rateOf(target, services)
+  const rate = rateOf(target, services)
   if (rate === undefined) return sendRequest
   const { clock } = services
   let isFirst = true
