@@ -163,10 +163,14 @@ export class NodeAttempt extends Cancellation {
     this.abort()
   }
 
-  /** The reply to the attempt, which has ended; that of an attempt that was given up is its failure. */
-  end(reply: Reply): Reply {
-    this.#signal.removeEventListener('abort', this.#onAbort)
+  /** What the call gets for this reply to the attempt: if the attempt was given up, its failure. */
+  replyFor(reply: Reply): Reply {
     return this.#failure !== undefined && isFailure(reply) ? this.#failure : reply
+  }
+
+  /** The attempt has ended. */
+  end(): void {
+    this.#signal.removeEventListener('abort', this.#onAbort)
   }
 }
 

@@ -99,7 +99,7 @@ export class UpstreamNode {
     let outcome: CallOutcome = 'ignored'
     try {
       const reply = this.#blameForTimeout(
-        attempt.end(await next(withContext(call, { target: this.target }, attempt))),
+        attempt.replyFor(await next(withContext(call, { target: this.target }, attempt))),
         methodClass,
         startedAt,
       )
@@ -107,6 +107,7 @@ export class UpstreamNode {
       return reply
     } finally {
       const endedAt = clock.monotonic()
+      attempt.end()
       this.#inFlight.delete(attempt)
       this.#requestsInFlight.add(-1)
       if (outcome === 'success') this.#lateCallsOf(methodClass).recordAnswer(startedAt, endedAt)

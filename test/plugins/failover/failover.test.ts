@@ -1,12 +1,12 @@
 import t from 'tap'
 import failover from '../../../plugins/failover/index.ts'
-import type { Json, Request, Target } from '../../../src/plugin/call.ts'
+import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, node, openFailover } from './failover-fixture.ts'
+import { breaker, failure, getLogs, getReceipt, node, openFailover } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
 t.test('requests the first node, and the next one when it fails', async t => {
@@ -65,6 +65,28 @@ const problemsOf = (options: object): string[] => {
   failover.check?.(options as never, (path, message) => problems.push(`${path.join('.')}: ${message}`))
   return problems
 }
+
+t.test('no listener stays on the signal of a WebSocket, however its calls end', async t => {
+  const listeners = new Set<() => void>()
+  const signal: Signal = {
+    aborted: false,
+    addEventListener: (_type, listener) => void listeners.add(listener),
+    removeEventListener: (_type, listener) => void listeners.delete(listener),
+  }
+  const responders: Record<string, Responder> = {
+    answer: () => fakeResult('a'),
+    failure: () => failure('a'),
+    bug: () => {
+      throw new Error('bug')
+    },
+  }
+  for (const [name, responder] of Object.entries(responders)) {
+    const { request } = openFailover(t, { a: responder }, { upstreams: [node('a')] })
+    for (const call of [getLogs(), getReceipt()])
+      await request({ ...call, signal }).catch((bug: unknown) => t.match(bug, { message: 'bug' }))
+    t.equal(listeners.size, 0, name)
+  }
+})
 
 t.test('duplicate names of nodes are a problem', async t => {
   t.same(problemsOf({ upstreams: [node('a'), node('a')], partner: { ...node('a') }, breaker }), [
