@@ -227,6 +227,53 @@ test('files and exports are named by terms, not by metaphors', async t => {
   t.same(misnamed, [])
 })
 
+/** The types, classes and interfaces of a file; those within a function are its own. */
+const typesIn = ({ code }: SourceFile): readonly string[] =>
+  Array.from(code.matchAll(/^(?:export )?(?:declare )?(?:abstract )?(?:type|interface|class|enum) (\w+)/gm), ([, name = '']) => name)
+
+/** `name: files` for each type that several files declare. */
+const duplicateTypes = (files: readonly SourceFile[]): readonly string[] => {
+  const declaringFiles = new Map<string, string[]>()
+  for (const source of files) {
+    for (const name of typesIn(source)) declaringFiles.set(name, [...(declaringFiles.get(name) ?? []), source.file])
+  }
+  return [...declaringFiles].flatMap(([name, found]) => (found.length === 1 ? [] : [`${name}: ${found.join(', ')}`]))
+}
+
+/**
+ * The page may import nothing of the gateway, so it declares once more what the API sends, under the same names. A type that is not sent has
+ * a name that the gateway does not use.
+ */
+const typesOfApi: readonly string[] = [
+  'AccessToken',
+  'Account',
+  'AccountPage',
+  'AccountRow',
+  'Alerts',
+  'Change',
+  'ChangePage',
+  'Key',
+  'Method',
+  'Network',
+  'Person',
+  'Plan',
+  'Role',
+  'Usage',
+  'UsageSeries',
+]
+
+test('no two types have one name', async t => {
+  const pageSources = readSourceFiles([pageFolder])
+  t.ok(
+    typesOfApi.every(name => pageSources.flatMap(typesIn).includes(name)),
+    'types are found',
+  )
+  t.same(duplicateTypes(sources), [])
+  t.same(duplicateTypes(pageSources), [])
+  const gatewayTypes = new Set(sources.flatMap(typesIn))
+  t.same([...new Set(pageSources.flatMap(typesIn))].filter(name => gatewayTypes.has(name)).sort(), typesOfApi)
+})
+
 test('the name of a numeric constant says its unit, or what it limits', async t => {
   t.same(findUnitlessConstants(sources), [])
 })

@@ -23,7 +23,7 @@ interface SearchResult {
 }
 
 /** json-bytes.wasm, as far as wasm/search-members.ts goes. */
-interface Exports {
+interface SearchExports {
   readonly position: WasmGlobal
   readonly needsJudgment: WasmGlobal
   setSearch(position: number, memberIndex: number): void
@@ -45,13 +45,13 @@ const maxTextBytes = 80
  * busy machine).
  */
 export class WasmMemberSearch {
-  readonly #exports: Exports
+  readonly #exports: SearchExports
   readonly #memory: Uint8Array
   readonly #members: Uint8Array
   readonly #memberCount: number
 
   private constructor({ memory, exports }: WasmModule, members: Uint8Array, memberCount: number) {
-    this.#exports = exports as Exports // as its source declares them
+    this.#exports = exports as SearchExports // as its source declares them
     this.#memory = new Uint8Array(memory, wasmLayout.membersOffsetBytes, wasmLayout.maxMembersBytes)
     this.#members = members
     this.#memberCount = memberCount

@@ -23,7 +23,7 @@ export interface WasmScan extends ScanPosition {
 }
 
 /** json-bytes.wasm, as far as wasm/scan-values.ts goes. */
-interface Exports {
+interface ScanExports {
   readonly state: WasmGlobal
   readonly depth: WasmGlobal
   readonly isName: WasmGlobal
@@ -45,12 +45,12 @@ export const maxWasmDepth: number = windowOffsetBytes - containersOffsetBytes
  * included, where the scanner in JavaScript takes 5 to 6.
  */
 export class WasmScanner {
-  readonly #exports: Exports
+  readonly #exports: ScanExports
   readonly #containers: Uint8Array
   readonly #window: Uint8Array
 
   constructor({ memory, exports }: WasmModule) {
-    this.#exports = exports as Exports // as its source declares them
+    this.#exports = exports as ScanExports // as its source declares them
     new Uint8Array(memory, statesOffsetBytes).set(nextStates)
     this.#containers = new Uint8Array(memory, containersOffsetBytes, maxWasmDepth)
     this.#window = new Uint8Array(memory, windowOffsetBytes, windowBytes)

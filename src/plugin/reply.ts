@@ -29,11 +29,11 @@ interface ReplyMetadata {
   /** Called once the response has been sent over a WebSocket; never when it cannot be sent. */
   readonly onSent?: (() => void) | undefined
   /** How nodes were requested for this call; absent where none was. */
-  readonly upstreamRequest?: UpstreamRequest | undefined
+  readonly upstreamRequest?: UpstreamAttempts | undefined
 }
 
 /** The requests to nodes that a call has caused, or has joined. */
-export interface UpstreamRequest {
+export interface UpstreamAttempts {
   /** The `requestId` in log lines about the nodes. */
   readonly id: string
   readonly attempts: number

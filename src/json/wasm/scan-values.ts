@@ -75,7 +75,8 @@ const commaAndQuote: u32 = 0x222c
 
 /**
  * Reads `byteLength` bytes from `offset` of the memory on, inside a container at `baseDepth`. Returns how many were read: fewer when
- * the container ends, or at a byte that is an error or begins a container deeper than `maxDepth`.
+ * the container ends, or at a byte that is an error or begins a container deeper than `maxDepth`. One function, whose state is in local
+ * variables: cut into several, which must share it as global ones, it took 5 % longer for logs, and a fifth for indented texts.
  */
 export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32): u32 {
   const end = <usize>offset + byteLength
