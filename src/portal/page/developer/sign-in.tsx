@@ -10,13 +10,13 @@ import { session } from './developer-session.ts'
 
 const text = texts.signIn
 
-interface Attempt {
+interface SignInAttempt {
   readonly path: string
   readonly body: object
 }
 
 /** What signs somebody in: the token of a sign-in link, which follows #, or the query with which a provider sent the browser back. */
-const readAttempt = (): Attempt | undefined => {
+const readAttempt = (): SignInAttempt | undefined => {
   const [token, query] = [location.hash.slice(1), location.search.slice(1)]
   if (token !== '') return { path: '/session', body: { token } }
   return query === '' ? undefined : { path: '/oidc/session', body: { query } }
@@ -25,7 +25,7 @@ const readAttempt = (): Attempt | undefined => {
 const retryIntervalMs = 3_000
 
 /** Signs in once the gateway and its store are reachable: the link has left the address, so that a reload would not try it again. */
-const signIn = async (attempt: Attempt): Promise<SessionJson> => {
+const signIn = async (attempt: SignInAttempt): Promise<SessionJson> => {
   try {
     return await request<SessionJson>('POST', attempt.path, attempt.body)
   } catch (reason) {
