@@ -1,15 +1,6 @@
 import { Cancellation } from '../plugin/call.ts'
 import type { Target } from '../plugin/call.ts'
-import {
-  CurrentChainState,
-  WorkerTags,
-  RecentBlocks,
-  TrackingStack,
-  fetchBlock,
-  headTimingFor,
-  maxRecentBlocks,
-  openUpstreamRequester,
-} from '../services/chain-heads/index.ts'
+import { CurrentChainState, WorkerTags, TrackingStack, fetchBlock, openUpstreamRequester } from '../services/chain-heads/index.ts'
 import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions } from '../services/chain-heads/index.ts'
 import { singleFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
@@ -31,11 +22,9 @@ export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, '
 
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads extends CurrentChainState implements Heads {
-  readonly pollIntervalMs: number
   readonly tags: WorkerTags
   readonly feeds: WorkerFeeds
   readonly #options: WorkerHeadsOptions
-  readonly #recentBlocks: RecentBlocks
   readonly #sharedHeight: SharedHeight
   readonly #transactions: WorkerTransactions
   readonly #syncReplies: PendingReplies<true>
@@ -50,15 +39,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   #syncedAt = -Infinity
 
   constructor(options: WorkerHeadsOptions) {
-    const recentBlocks = new RecentBlocks(maxRecentBlocks)
-    super(options.clock, recentBlocks, headTimingFor(options.blockTime))
-    this.#recentBlocks = recentBlocks
+    super(options)
     this.#options = options
     this.feeds = new WorkerFeeds(options)
     this.#sharedHeight = new SharedHeight(options)
     this.#transactions = new WorkerTransactions({ ...options, onNodeChange: () => this.startHeadVersion() })
     this.#syncReplies = new PendingReplies(options.clock)
-    this.pollIntervalMs = headTimingFor(options.blockTime).pollIntervalMs
     this.tags = new WorkerTags(
       upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
       (upstream, tag, block) => this.#reportTag(upstream, tag, block),
@@ -156,7 +142,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     this.#transactions.handleMessage(message)
     switch (message.kind) {
       case 'snapshot':
-        if (message.recentBlocks !== undefined) this.#recentBlocks.apply(message.recentBlocks)
+        if (message.recentBlocks !== undefined) this.recentBlocks.apply(message.recentBlocks)
         return this.update(message.state)
       case 'height':
         this.setReportedHeight(message.height)

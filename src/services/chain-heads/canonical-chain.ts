@@ -40,10 +40,6 @@ export class CanonicalChain {
     return this.#options.selection.bestFirst
   }
 
-  get recentBlocks(): RecentBlocks {
-    return this.#ancestry.recentBlocks
-  }
-
   /** How often finalized blocks were reverted. */
   get finalityVersion(): number {
     return this.#finalityVersion
@@ -97,7 +93,7 @@ export class CanonicalChain {
   async #isOnBestChain({ number, hash }: BlockHeader, upstream: UpstreamTracker): Promise<boolean> {
     const { best } = this.#options.selection
     if (best === undefined || best === upstream || hash === this.#finalized?.hash) return true
-    const canonicalHash = this.recentBlocks.hashAt(number) ?? (await best.fetchBlock(toHexQuantity(number)))?.hash
+    const canonicalHash = this.#options.recentBlocks.hashAt(number) ?? (await best.fetchBlock(toHexQuantity(number)))?.hash
     return canonicalHash === hash
   }
 
@@ -106,7 +102,7 @@ export class CanonicalChain {
     this.#options.log.warn({ upstream, block: this.#finalized?.number }, message)
     this.#finalityVersion += 1
     this.#finalized = undefined
-    this.#ancestry.reset()
+    this.#options.recentBlocks.reset([])
     this.#options.onFinalityReverted()
   }
 
@@ -118,7 +114,7 @@ export class CanonicalChain {
     const finalized = this.#finalized
     if (finalized === undefined) return
     // The recent blocks prove whether the finalized block is canonical. Where they do not reach, a request decides.
-    const hash = this.recentBlocks.hashAt(finalized.number)
+    const hash = this.#options.recentBlocks.hashAt(finalized.number)
     const mayBeReverted = hash === undefined ? update.kind === 'disconnected' || number < finalized.number : hash !== finalized.hash
     if (mayBeReverted) await this.#verifyFinalized(upstream, finalized)
   }
@@ -140,17 +136,17 @@ type HeadAdvance = { readonly kind: 'extended' | 'disconnected' } | { readonly k
 
 /** Connects new heads to the recent blocks. */
 class HeadAncestry {
-  readonly recentBlocks: RecentBlocks
+  readonly #recentBlocks: RecentBlocks
   readonly #headers: HeaderCache
 
   constructor(recentBlocks: RecentBlocks, headers: HeaderCache) {
-    this.recentBlocks = recentBlocks
+    this.#recentBlocks = recentBlocks
     this.#headers = headers
   }
 
   /** Makes the block the newest of the recent blocks. Missing ancestors are fetched from the upstream that reported it. */
   async advanceTo(block: BlockHeader, upstream: UpstreamTracker): Promise<HeadAdvance> {
-    const recentBlocks = this.recentBlocks
+    const recentBlocks = this.#recentBlocks
     if (recentBlocks.has(block)) return this.#replaceAbove(block.number, [])
     if (recentBlocks.highestNumber < 0 || block.number > recentBlocks.highestNumber + maxFetchedAncestors) return this.#restart([block])
     const newBlocks = await this.#fetchAncestors(block, upstream)
@@ -160,16 +156,12 @@ class HeadAncestry {
 
   /** Do the recent blocks prove that the older block is an ancestor of the newer, or the same? */
   isAncestor(older: BlockHeader, newer: BlockHeader): boolean {
-    return older.number <= newer.number && this.recentBlocks.has(older) && this.recentBlocks.has(newer)
-  }
-
-  reset(): void {
-    this.recentBlocks.reset([])
+    return older.number <= newer.number && this.#recentBlocks.has(older) && this.#recentBlocks.has(newer)
   }
 
   /** The block and its ancestors down to a child of a recent block, oldest first; fewer when the upstream returns no more. */
   async #fetchAncestors(block: BlockHeader, upstream: UpstreamTracker): Promise<readonly BlockHeader[]> {
-    const recentBlocks = this.recentBlocks
+    const recentBlocks = this.#recentBlocks
     const newBlocks = [block]
     let oldest = block
     while (newBlocks.length < maxFetchedAncestors && oldest.number > recentBlocks.lowestNumber && !recentBlocks.hasParentOf(oldest)) {
@@ -182,15 +174,15 @@ class HeadAncestry {
   }
 
   #replaceAbove(forkNumber: number, newBlocks: readonly BlockHeader[]): HeadAdvance {
-    const depth = this.recentBlocks.highestNumber - forkNumber
-    this.recentBlocks.truncateTo(forkNumber)
-    this.recentBlocks.append(newBlocks)
+    const depth = this.#recentBlocks.highestNumber - forkNumber
+    this.#recentBlocks.truncateTo(forkNumber)
+    this.#recentBlocks.append(newBlocks)
     return depth > 0 ? { kind: 'reorg', depth } : { kind: 'extended' }
   }
 
   #restart(blocks: readonly BlockHeader[]): HeadAdvance {
-    const isFirst = this.recentBlocks.highestNumber < 0
-    this.recentBlocks.reset(blocks)
+    const isFirst = this.#recentBlocks.highestNumber < 0
+    this.#recentBlocks.reset(blocks)
     return { kind: isFirst ? 'extended' : 'disconnected' }
   }
 }

@@ -11,12 +11,15 @@ import type {
   ChainState,
   ExclusionReason,
   Head,
+  HeadsOptions,
   HeadsStatus,
   UpstreamState,
   WaitLimits,
 } from './heads-types.ts'
-import type { BlockId, RecentBlocks } from './recent-blocks.ts'
+import { headTimingFor } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
+import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
+import type { BlockId } from './recent-blocks.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
 /** While calls wait for a block, upstreams that lack it are polled this often, at most. */
@@ -27,9 +30,11 @@ export const isSameHead = (one: Head | undefined, other: Head | undefined): bool
 
 /** The newest state of a network's chain that this process has, and its consequences for calls. Whatever updates it extends it. */
 export abstract class CurrentChainState {
+  readonly pollIntervalMs: number
+  protected readonly timing: HeadTiming
+  /** Kept up to date by whatever updates the state. */
+  protected readonly recentBlocks = new RecentBlocks(maxRecentBlocks)
   readonly #clock: Clock
-  readonly #recentBlocks: RecentBlocks
-  readonly #replicaSkewBlocks: number
   #state: ChainState = { finalityVersion: 0, reportedHeight: 0, upstreams: [] }
   #headVersion = 0
   #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
@@ -40,11 +45,10 @@ export abstract class CurrentChainState {
   /** Written here alone. A field, as each cached call reads it. */
   snapshot: ChainSnapshot
 
-  /** The owner of `recentBlocks` keeps them up to date. */
-  constructor(clock: Clock, recentBlocks: RecentBlocks, { replicaSkewBlocks }: Pick<HeadTiming, 'replicaSkewBlocks'>) {
+  constructor({ clock, blockTime }: Pick<HeadsOptions, 'clock' | 'blockTime'>) {
     this.#clock = clock
-    this.#recentBlocks = recentBlocks
-    this.#replicaSkewBlocks = replicaSkewBlocks
+    this.timing = headTimingFor(blockTime)
+    this.pollIntervalMs = this.timing.pollIntervalMs
     this.snapshot = this.#createSnapshot()
   }
 
@@ -188,7 +192,7 @@ export abstract class CurrentChainState {
 
   #createSnapshot(): ChainSnapshot {
     const { head, finalized: newestFinalized, finalityVersion, reportedHeight, upstreams } = this.#state
-    const [recentBlocks, replicaSkewBlocks] = [this.#recentBlocks, this.#replicaSkewBlocks]
+    const { recentBlocks, timing } = this
     const upstreamByName = new Map(upstreams.map(upstream => [upstream.name, upstream]))
     return {
       headVersion: this.#headVersion,
@@ -201,7 +205,7 @@ export abstract class CurrentChainState {
         const { finalized, head: upstreamHead } = upstreamByName.get(upstream) ?? {}
         if (finalized === undefined) return false
         // Every replica behind its URL has this block.
-        const shared = (upstreamHead?.number ?? finalized.number) - replicaSkewBlocks
+        const shared = (upstreamHead?.number ?? finalized.number) - timing.replicaSkewBlocks
         const newest = Math.min(finalized.number, shared)
         return typeof block === 'number' ? block <= newest : recentBlocks.isFinal(block, finalized, newest)
       },

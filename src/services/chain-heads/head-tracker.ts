@@ -7,9 +7,7 @@ import { ChainFeeds } from './chain-feeds.ts'
 import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import { HeadSelection, HeightGauges } from './network-head.ts'
-import { PollSchedule, headTimingFor, maxRefreshMs } from './poll-schedule.ts'
-import type { HeadTiming } from './poll-schedule.ts'
-import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
+import { PollSchedule, maxRefreshMs } from './poll-schedule.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
 import { TagTracker } from './reported-tags.ts'
@@ -34,12 +32,10 @@ import { UpstreamExclusions, upstreamStateOf } from './upstream-exclusions.ts'
 export class HeadTracker extends CurrentChainState implements Heads {
   readonly mayLag = false
   readonly tags: TagTracker
-  readonly pollIntervalMs: number
   readonly feeds: ChainFeeds
   readonly recordActivity: () => void
   transactionVersion = 0
   readonly #options: HeadsOptions
-  readonly #timing: HeadTiming
   readonly #plausibility: HeadPlausibility
   readonly #selection: HeadSelection
   readonly #exclusions: UpstreamExclusions
@@ -59,49 +55,36 @@ export class HeadTracker extends CurrentChainState implements Heads {
   )
 
   constructor(options: HeadsOptions) {
+    super(options)
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
-    const recentBlocks = new RecentBlocks(maxRecentBlocks)
-    super(clock, recentBlocks, headTimingFor(blockTime))
     this.#options = options
     this.#heightGauges = new HeightGauges(metrics)
-    this.#timing = headTimingFor(blockTime)
-    this.pollIntervalMs = this.#timing.pollIntervalMs
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
     this.#exclusions = new UpstreamExclusions(log, metrics)
     this.#chain = new CanonicalChain({
       log,
       metrics,
-      recentBlocks,
+      recentBlocks: this.recentBlocks,
       selection: this.#selection,
       onFinalityReverted: () => this.#discardAllFinalized(),
     })
     this.#reportedHeight = new ReportedHeight({
       ...options,
-      ...this.#timing,
+      ...this.timing,
       plausibility: this.#plausibility,
       heightBroadcasts,
       reporters: () => this.#selection.plausible,
     })
-    this.tags = new TagTracker({
-      blockTime,
-      broadcasts: options.tagBroadcasts ?? {},
-      upstreams: () => this.#selection.plausible,
-      reportedHeight: () => this.#reportedHeight.height,
-      finalizedOf: upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
-      onChange: state => {
-        this.startHeadVersion()
-        options.onTags?.(state)
-      },
-    })
+    this.tags = this.#createTagTracker(options)
     this.#schedule = new PollSchedule({
       clock,
       pollIntervalMs: this.pollIntervalMs,
-      poll: () => this.#pollAll(),
+      poll: () => this.#upstreams.forEach(upstream => this.#startPolling(upstream)),
       onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
     this.recordActivity = this.#schedule.recordActivity
-    this.feeds = new ChainFeeds({ ...options, ...this.#timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
+    this.feeds = new ChainFeeds({ ...options, ...this.timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
     for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 
@@ -123,7 +106,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.#tracked.all
   }
 
-  track(targets: readonly Target[], { maxLag = this.#timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
+  track(targets: readonly Target[], { maxLag = this.timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
     return this.#trackings.push({ targets, maxLag })
   }
 
@@ -168,10 +151,24 @@ export class HeadTracker extends CurrentChainState implements Heads {
     if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
   }
 
+  #createTagTracker({ blockTime, tagBroadcasts = {}, onTags }: HeadsOptions): TagTracker {
+    return new TagTracker({
+      blockTime,
+      broadcasts: tagBroadcasts,
+      upstreams: () => this.#selection.plausible,
+      reportedHeight: () => this.#reportedHeight.height,
+      finalizedOf: upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
+      onChange: state => {
+        this.startHeadVersion()
+        onTags?.(state)
+      },
+    })
+  }
+
   #createTracker(target: Target, signal: Signal): UpstreamTracker {
     return new UpstreamTracker({
       ...this.#options,
-      ...this.#timing,
+      ...this.timing,
       target,
       signal,
       random: Math.random,
@@ -182,10 +179,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
         void this.#followHead()
       },
     })
-  }
-
-  #pollAll(): void {
-    for (const upstream of this.#upstreams) this.#startPolling(upstream)
   }
 
   #startPolling(upstream: UpstreamTracker): void {
@@ -235,7 +228,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   #publish(): void {
-    const [{ head }, { finalized, finalityVersion, recentBlocks }] = [this.#selection, this.#chain]
+    const [{ head }, { finalized, finalityVersion }] = [this.#selection, this.#chain]
     this.update({
       ...(head && { head }),
       ...(finalized && { finalized }),
@@ -244,6 +237,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
       upstreams: this.#upstreams.map(upstream => upstreamStateOf(upstream, this.#selection, this.#exclusions)),
     })
     this.#heightGauges.set(this.state)
-    this.#options.onChange?.(this.state, recentBlocks)
+    this.#options.onChange?.(this.state, this.recentBlocks)
   }
 }

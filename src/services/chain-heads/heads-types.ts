@@ -101,7 +101,7 @@ export interface Heads {
   readonly mayLag: boolean
   /** Resolves with true when all is known that had been reported when this was called; with false when the primary does not answer. */
   sync(): Promise<boolean>
-  /** A call is about to be sent upstream: polling goes on for another 30 s. Costs nothing. */
+  /** A call has come in: the upstreams are polled for another 30 s. Costs nothing. */
   recordActivity(): void
   /**
    * The upstreams in the order in which to try them: first those in step, then those known to be below `block`, then those

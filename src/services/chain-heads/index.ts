@@ -19,7 +19,7 @@ export type {
 } from './block-feed.ts'
 export { CurrentChainState } from './current-chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
-export { headTimingFor, maxRefreshMs } from './poll-schedule.ts'
+export { maxRefreshMs } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { BlockId, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
