@@ -17,7 +17,7 @@ import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
 import { alertSchemas } from './alerts/manage-alerts.ts'
-import { keyProperties } from './key-json.ts'
+import { keyProperties } from './key-settings.ts'
 
 export const portalCookieName = 'tollgate'
 

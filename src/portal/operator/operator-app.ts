@@ -1,19 +1,37 @@
+import Router from '@koa/router'
+import type { RouterContext } from '@koa/router'
 import Koa from 'koa'
 import type { StoreAddress } from '../../config/types.ts'
 import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { closeOnUnreadBody, parseJsonBody } from '../../server/request-body.ts'
+import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { Store } from '../../store/store.ts'
-import { ApiError, respondWithErrors } from '../api-errors.ts'
+import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
 import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
+import { readRequest, routerPath } from '../route.ts'
 import { refuseCrossSite, securityHeaders } from '../security.ts'
 import { isHttps, sessionMiddleware } from '../sessions.ts'
 import type { SessionOptions } from '../sessions.ts'
-import { operatorApiRouter } from './operator-api.ts'
-import type { OperatorServices } from './operator-route.ts'
-import { operatorCookieName, operatorLogin } from './operator-login.ts'
+import { operatorAccountRoutes } from './operator-accounts.ts'
+import { operatorAlertRoutes } from './operator-alerts.ts'
+import { operatorKeyRoutes } from './operator-keys.ts'
+import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
+import { operatorNodeRoutes } from './operator-nodes.ts'
+import { operatorOpenApi } from './operator-openapi.ts'
+import { operatorReportRoutes } from './operator-reports.ts'
+import type { OperatorRoute, OperatorServices } from './operator-route.ts'
 import { RecentTraffic } from './recent-traffic.ts'
+
+/** Everything that the operator's API can do. */
+export const operatorRoutes: readonly OperatorRoute[] = [
+  ...operatorAccountRoutes,
+  ...operatorAlertRoutes,
+  ...operatorKeyRoutes,
+  ...operatorNodeRoutes,
+  ...operatorReportRoutes,
+]
 
 export interface OperatorAppOptions
   extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'secrets' | 'canMail' | 'version' | 'clock' | 'log'> {
@@ -66,11 +84,42 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   )
   app.use(parseJsonBody(maxBodySize))
   app.use(operatorLogin(token, { clock, log }))
-  app.use(operatorApiRouter(token, { ...options, openServices }).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
+  app.use(apiRouter(token, options, openServices).routes() as unknown as Koa.Middleware) // its context is Koa's, with the members of the router
   app.use(() => {
     throw new ApiError(404, 'not-found', 'there is no such path')
   })
   return { serve: app.callback(), close: queryProcess.close }
+}
+
+/** What the routes get, but for who asks. */
+type CommonServices = Omit<OperatorServices, 'accounts' | 'authentication'>
+
+/** The API, for those who send the token or have signed in with it. */
+const apiRouter = (token: AdminToken, options: OperatorAppOptions, openServices: () => Promise<CommonServices>): Router => {
+  const router = new Router({ prefix: '/api/v1' })
+  const document = operatorOpenApi(operatorRoutes, options)
+  router.get('/openapi.json', ctx => {
+    authenticateOperator(ctx, token)
+    ctx.body = document
+  })
+  for (const route of operatorRoutes) {
+    router[route.method](routerPath(route), async ctx => {
+      const authentication = authenticateOperator(ctx, token)
+      const services = await openServices()
+      const accounts = new RecordedAccounts(services.store, services.clock, { kind: 'operator', name: `admin ${authentication}` })
+      await runRoute(route, ctx, { ...services, accounts, authentication })
+    })
+  }
+  router.all('/{*path}', ctx => {
+    authenticateOperator(ctx, token)
+    throw notFound('path')
+  })
+  return router
+}
+
+const runRoute = async (route: OperatorRoute, ctx: RouterContext, services: OperatorServices): Promise<void> => {
+  ctx.body = await route.handle(readRequest(route, ctx) as never, services) // checked against the schemas that its types follow from
+  ctx.status = route.status ?? 200
 }
 
 /** Not `/`: a probe of a path that does not exist must not find a page there. */

@@ -1,7 +1,7 @@
 import type { KeyRow } from '../../store/store.ts'
 import { notFound } from '../api-errors.ts'
 import { schemaRef } from '../openapi.ts'
-import { keyJson } from '../key-json.ts'
+import { keyJson } from '../key-settings.ts'
 import { findAccount } from './operator-accounts.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 

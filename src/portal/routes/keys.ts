@@ -3,13 +3,12 @@ import { keyRefusal } from '../../services/accounts/api-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
-import { keyJson } from '../key-json.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
-import { days, keySettings, name, toKeyChange } from './key-settings.ts'
+import { keyJson, keySettings, newKeySettings, toKeyChange } from '../key-settings.ts'
 
 /** How far back a key's last use is looked for. */
 const lastUseHours = 168
@@ -67,13 +66,13 @@ export const keyRoutes = [
     path: '/keys',
     summary: 'Creates a key. The response is the only place where the key itself is shown.',
     role: 'developer',
-    body: { type: 'object', properties: { name, ...keySettings, days }, required: ['name'] },
+    body: { type: 'object', properties: newKeySettings, required: ['name'] },
     status: 201,
     response: { $ref: '#/components/schemas/NewKey' },
-    async handle({ person, body: { name: keyName, days: lifetimeDays, ...settings } }, services): Promise<NewKeyJson> {
+    async handle({ person, body: { days, ...settings } }, services): Promise<NewKeyJson> {
       const { clock } = services
-      const expires = lifetimeDays === undefined ? undefined : clock.now() + lifetimeDays * dayMs
-      const change = { ...toKeyChange(settings, services), name: keyName, ...(expires !== undefined && { expires }) }
+      const expires = days === undefined ? undefined : clock.now() + days * dayMs
+      const change = { ...toKeyChange(settings, services), ...(expires !== undefined && { expires }) }
       const { row, key } = await addWithinLimit(services, person, () => accountsAs(services, person).createKey(person.account, change))
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
@@ -84,10 +83,9 @@ export const keyRoutes = [
     path: '/keys/{id}',
     summary: 'Changes the name, the lists or the limits of a key.',
     role: 'developer',
-    body: { type: 'object', properties: { name, ...keySettings } },
+    body: { type: 'object', properties: keySettings },
     response: keySchema,
-    handle: ({ person, params: { id }, body: { name: keyName, ...settings } }, services) =>
-      changeOwnKey(services, person, id, { ...toKeyChange(settings, services), ...(keyName !== undefined && { name: keyName }) }),
+    handle: ({ person, params: { id }, body }, services) => changeOwnKey(services, person, id, toKeyChange(body, services)),
   }),
   defineRoute({
     method: 'post',

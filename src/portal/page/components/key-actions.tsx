@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { KeyJson } from '../../key-json.ts'
+import type { KeyJson } from '../../key-settings.ts'
 import type { NewKeyJson } from '../../routes/keys.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operator/operator-accounts.ts'
-import type { KeyJson } from '../../key-json.ts'
+import type { KeyJson } from '../../key-settings.ts'
 import type { Plans } from '../../../services/accounts/index.ts'
 import { Notice, Select, TextField, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'

@@ -1,21 +1,23 @@
-import { parseRate } from '../../config/formats.ts'
-import type { KeyChange } from '../../store/store.ts'
-import { isSubnet } from '../../util/address-set.ts'
-import { didYouMean } from '../../util/did-you-mean.ts'
-import { invalidField } from '../api-errors.ts'
-import type { PortalServices } from '../portal-services.ts'
+import { formatRate, parseRate } from '../config/formats.ts'
+import { keyRefusal } from '../services/accounts/api-key.ts'
+import type { KeyChange, KeyRow } from '../store/store.ts'
+import { isSubnet } from '../util/address-set.ts'
+import { isoTime, isoTimeOrNull } from '../util/dates.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { invalidField } from './api-errors.ts'
+import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './openapi.ts'
+import type { PortalServices } from './portal-services.ts'
 
 const maxNameChars = 64
 
-/** What people can say of a key. */
-export const name = {
+const name = {
   type: 'string',
   pattern: `^\\S(.{0,${maxNameChars - 2}}\\S)?$`,
   label: `1 to ${maxNameChars} characters, without spaces at the ends`,
   description: 'What people call the key.',
 } as const
 
-export const days = {
+const days = {
   type: 'integer',
   minimum: 1,
   maximum: 3_650,
@@ -29,13 +31,13 @@ const dailyCredits = {
   description: 'Credits that the key may use of those of its account in one day, UTC; without it, or 0: all of them.',
 } as const
 
-const listOf = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
+const allowlist = (description: string) => ({ type: 'array', items: { type: 'string' }, description }) as const
 
 const allowlists = {
-  networks: listOf('The networks that the key may call; every network without it, or when it is empty.'),
-  methods: listOf('The methods that the key may call; every method without it, or when it is empty.'),
-  origins: listOf('The web pages that may use the key, such as https://dapp.example; every page without it, or when it is empty.'),
-  ips: listOf('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
+  networks: allowlist('The networks that the key may call; every network without it, or when it is empty.'),
+  methods: allowlist('The methods that the key may call; every method without it, or when it is empty.'),
+  origins: allowlist('The web pages that may use the key, such as https://dapp.example; every page without it, or when it is empty.'),
+  ips: allowlist('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
 } as const
 
 const rate = {
@@ -54,9 +56,13 @@ const burst = {
   description: 'With `rate`: calls that may come at once; without it, as many as the rate allows in a second.',
 } as const
 
-export const keySettings = { ...allowlists, dailyCredits, rate, burst } as const
+/** What people can say of a key. */
+export const keySettings = { name, ...allowlists, dailyCredits, rate, burst } as const
+
+export const newKeySettings = { ...keySettings, days } as const
 
 interface KeySettings extends Allowlists {
+  readonly name?: string
   readonly dailyCredits?: number
   readonly rate?: string
   readonly burst?: number
@@ -84,10 +90,11 @@ const checkAllowlists = ({ networks, methods, origins, ips }: Allowlists, servic
 
 /** The change that the settings ask for. */
 export const toKeyChange = (
-  { dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
+  { name: keyName, dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
   services: PortalServices,
 ): KeyChange => ({
   ...checkAllowlists(lists, services),
+  ...(keyName !== undefined && { name: keyName }),
   ...(credits !== undefined && { dailyCredits: credits === 0 ? null : credits }),
   ...toRateChange(rateText, most),
 })
@@ -111,3 +118,39 @@ const isOrigin = (text: string): boolean => {
   const withoutWildcard = text.replace('://*.', '://x.')
   return URL.canParse(withoutWildcard) && new URL(withoutWildcard).origin === withoutWildcard
 }
+
+/** A key as developers and the operator see it. Lists without an entry restrict nothing. */
+export const keyJson = (row: KeyRow, now: number) => {
+  const { id, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null, rate, burst = null } = row
+  return {
+    ...{ id, name, hint, networks, methods, origins, ips, dailyCredits },
+    rate: rate === undefined ? null : formatRate(rate),
+    burst,
+    state: keyRefusal(row, now) ?? ('active' as const),
+    created: isoTime(row.created),
+    expires: isoTimeOrNull(row.expires),
+    suspended: isoTimeOrNull(row.suspended),
+    revoked: isoTimeOrNull(row.revoked),
+  }
+}
+
+export type KeyJson = ReturnType<typeof keyJson>
+
+/** What keyJson() returns. */
+export const keyProperties = {
+  id: text,
+  name: text,
+  hint: { type: 'string', description: 'The last characters of the key.' },
+  networks: listOf(text),
+  methods: listOf(text),
+  origins: listOf(text),
+  ips: listOf(text),
+  dailyCredits: countOrNull,
+  rate: textOrNull,
+  burst: countOrNull,
+  state: { type: 'string', enum: ['active', 'suspended', 'expired', 'revoked'] },
+  created: time,
+  expires: timeOrNull,
+  suspended: timeOrNull,
+  revoked: timeOrNull,
+} as const

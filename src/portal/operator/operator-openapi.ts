@@ -1,7 +1,7 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import { changeActions, changeAuthors } from '../../services/accounts/change-log.ts'
 import { alertSchemas } from '../alerts/manage-alerts.ts'
-import { keyProperties } from '../key-json.ts'
+import { keyProperties } from '../key-settings.ts'
 import {
   balanceSchema,
   count,
@@ -12,12 +12,38 @@ import {
   number,
   numberOrNull,
   object,
+  openApiDocument,
   schemaRef,
   text,
   textOrNull,
   time,
   timeOrNull,
 } from '../openapi.ts'
+import { isHttps, sessionCookieName } from '../sessions.ts'
+import { operatorCookieName } from './operator-login.ts'
+import type { OperatorRoute } from './operator-route.ts'
+
+interface DescribedApi {
+  /** The URL that browsers use; undefined where it is that of the admin listener. */
+  readonly url?: string | undefined
+  /** The admin listener has TLS itself. */
+  readonly isTls?: boolean
+  readonly version: string
+}
+
+/** The operator's API as an OpenAPI document. */
+export const operatorOpenApi = (routes: readonly OperatorRoute[], { url = '', isTls = false, version }: DescribedApi): JsonSchema =>
+  openApiDocument(routes, {
+    title: 'Tollgate operator',
+    version,
+    url: url.replace(/\/$/, ''),
+    description:
+      'Accounts, keys, usage, nodes and the log of changes. Send `admin.token` of gateway.yaml as `Authorization: Bearer TOKEN`, or open a ' +
+      'session: POST /login, beside /api/v1, with `{"token": "TOKEN"}`.',
+    tokenDescription: '`admin.token` of gateway.yaml.',
+    cookieName: sessionCookieName(operatorCookieName, isTls || isHttps(url)),
+    schemas: responseSchemas,
+  })
 
 const account = {
   id: text,
@@ -72,7 +98,7 @@ const optionalObject = (properties: Readonly<Record<string, JsonSchema>>, requir
 })
 
 /** What the operator's routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
-export const operatorSchemas = {
+const responseSchemas = {
   Error: errorSchema,
   Session: object({
     by: { type: 'string', enum: ['token', 'session'] },
