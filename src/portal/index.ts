@@ -7,13 +7,13 @@ import type { Listener } from '../server/index.ts'
 import type { TlsServers } from '../server/http-server.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
-import { openAlerts } from './alerts/index.ts'
+import { openAfterStart } from './background.ts'
+import type { Alerts } from './alerts/alert-rounds.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
 import type { OidcOptions } from './oidc-provider.ts'
 import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts'
-import { openUsageWebhook } from './usage-webhook-schedule.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { UsageWebhookOptions } from './usage-webhook.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
@@ -87,7 +87,8 @@ export const openPortal = async ({
       const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
+        ...{ url, limits, queries, startQueries, sendMail, secrets },
+        alerts: { post: async (...message: Parameters<Alerts['post']>) => (await alerts.whenOpen()).post(...message) },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.
@@ -101,11 +102,12 @@ export const openPortal = async ({
     },
     { tls, trustedProxies, clock, log },
   )
-  const alerts = openAlerts(clock, () => {
+  const alerts = openAfterStart(clock, async () => {
+    const { startAlerts } = await import('./alerts/alert-rounds.ts')
     const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
-    return { ...options, ...made, plans: () => options.plans }
+    return startAlerts({ ...options, ...made, plans: () => options.plans })
   })
-  const usageWebhook = startUsageWebhook(options, openQueries)
+  const usageWebhook = openUsageWebhook(options, openQueries)
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -121,15 +123,16 @@ export const openPortal = async ({
 }
 
 /** Undefined without a receiver. */
-const startUsageWebhook = (
+const openUsageWebhook = (
   { usageWebhook: receiver, usageRetentionMs: retentionMs, secrets = [], ...services }: PortalAppOptions,
   openQueries: () => Promise<QueryProcess>,
 ) =>
   receiver &&
-  openUsageWebhook(services.clock, services.log, async () => ({
-    ...{ ...services, ...receiver, secrets, retentionMs },
-    queries: (await openQueries()).queries,
-  }))
+  openAfterStart(services.clock, async () => {
+    const { startUsageWebhook } = await import('./usage-webhook.ts')
+    const { queries } = await openQueries()
+    return startUsageWebhook({ ...services, ...receiver, secrets, retentionMs, queries })
+  })
 
 const toPortalNetworks = async ({ networks, describeMethods, networkUrl, rpcUrl }: PortalAppOptions): Promise<readonly PortalNetwork[]> => {
   const methods = await describeMethods()

@@ -3,15 +3,17 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Metrics } from '../services/metrics.ts'
+import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { ledgerRetentionDays } from '../store/store.ts'
 import { backoffDelayMs } from '../util/async.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import type { Json } from '../util/json.ts'
-import { neverExpires } from '../store/record-store.ts'
-import { postWebhook } from './alerts/webhook-request.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
-import { deriveUsageKey, secretKeyOf, signatureHeaders } from './alerts/webhook-signature.ts'
+import { postSigned } from './alerts/webhook-message.ts'
+import { deriveUsageKey, secretKeyOf } from './alerts/webhook-signature.ts'
+import { startRounds } from './background.ts'
+import type { BackgroundTask } from './background.ts'
 import { readSigningKeys } from './signing-key.ts'
 import { tryLock } from './concurrent-changes.ts'
 import type { UsageRowCursor } from './queries/usage-days.ts'
@@ -70,6 +72,26 @@ const retryDelays = { minMs: 30_000, maxMs: hourMs }
 const lockTtlMs = 120_000
 
 const recordId = 'usage-webhook'
+
+const roundIntervalMs = 30_000
+
+/** Sends the usage of days that are over until it is stopped. */
+export const startUsageWebhook = (options: UsageWebhookOptions): BackgroundTask => {
+  const { clock, log } = options
+  const webhook = new UsageWebhook(options)
+  const rounds = startRounds({
+    clock,
+    run: () => webhook.run(),
+    restMs: () => roundIntervalMs,
+    reportFailure: error => log.warn({ event: 'usage-unread', err: error }, 'usage for the webhook could not be read; it is tried again'),
+  })
+  return {
+    async stop() {
+      webhook.stop()
+      await rounds.stop()
+    },
+  }
+}
 
 /** Sends the usage rows of each day that is over to a billing system: one gateway at a time, each part until it is accepted. */
 export class UsageWebhook {
@@ -170,12 +192,10 @@ export class UsageWebhook {
   async #post({ type, data }: UsageMessage) {
     const { url, version, clock } = this.#options
     const body = JSON.stringify({ type, timestamp: isoTime(clock.now()), data })
-    const message = { id: `usage_${data.day}_${data.part}`, timestamp: Math.floor(clock.now() / 1_000), body }
-    const signature = signatureHeaders(await this.#signingKeys(), message)
-    const headers = { 'content-type': 'application/json', 'user-agent': `Tollgate/${version}`, ...signature }
+    const message = { id: `usage_${data.day}_${data.part}`, body }
     // The operator has chosen the address.
-    const client = { clock, resolve: resolveHost, isAllowed: () => true }
-    return postWebhook({ url: url.reveal(), headers, body, signal: this.#stopping.signal }, client)
+    const client = { clock, version, resolve: resolveHost, isAllowed: () => true }
+    return postSigned(client, { url: url.reveal(), keys: await this.#signingKeys(), message, signal: this.#stopping.signal })
   }
 
   async #signingKeys(): Promise<readonly Buffer[]> {

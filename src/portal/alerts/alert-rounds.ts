@@ -1,7 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Store } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
-import type { Timer } from '../../services/clock.ts'
+import { startRounds } from '../background.ts'
+import type { BackgroundTask } from '../background.ts'
 import { alertBuckets, listAlertSettings, mailReceivers, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './deliverer.ts'
@@ -134,9 +135,8 @@ const newDelivery = (account: string, receiver: Receiver, { message: data, endsA
   return { id, account, ...receiver, message, state: 'pending', attempts: 0, lastStatus: undefined, ...times }
 }
 
-export interface AlertSchedule extends Pick<Deliverer, 'post'> {
-  stop(): Promise<void>
-}
+/** Tells accounts which share of their credits is used. */
+export interface Alerts extends BackgroundTask, Pick<Deliverer, 'post'> {}
 
 /**
  * Rounds take a tenth of one CPU at most, unless one takes longer than 7 s. With 10,000 accounts on LMDB a round takes 0.3 s of CPU. The
@@ -145,37 +145,19 @@ export interface AlertSchedule extends Pick<Deliverer, 'post'> {
 const restFactor = 9
 const maxRestMs = 60_000
 
-/** Rounds from now on, one after the other, until it is stopped. */
-export const startAlertSchedule = (options: AlertOptions): AlertSchedule => {
+export const startAlerts = (options: AlertOptions): Alerts => {
   const { clock, log } = options
-  const rounds = new AlertRounds(options)
-  let isStopped = false
-  let timer: Timer
-  let running: Promise<void> | undefined
-  let hasFailed = false
-
-  const run = async (): Promise<void> => {
-    const startedAt = clock.monotonic()
-    try {
-      await rounds.run()
-      hasFailed = false
-    } catch (error) {
-      if (!hasFailed) log.warn({ event: 'alerts-unchecked', err: error }, 'alerts could not be checked; they are tried again')
-      hasFailed = true
-    }
-    running = undefined
-    if (!isStopped) schedule(Math.min(maxRestMs, Math.max(roundIntervalMs, restFactor * (clock.monotonic() - startedAt))))
-  }
-  const schedule = (delayMs: number): void => {
-    timer = clock.after(delayMs, () => void (running = run()))
-  }
-  schedule(0)
+  const alertRounds = new AlertRounds(options)
+  const rounds = startRounds({
+    clock,
+    run: () => alertRounds.run(),
+    restMs: roundMs => Math.min(maxRestMs, Math.max(roundIntervalMs, restFactor * roundMs)),
+    reportFailure: error => log.warn({ event: 'alerts-unchecked', err: error }, 'alerts could not be checked; they are tried again'),
+  })
   return {
-    post: (...message) => rounds.deliverer.post(...message),
+    post: (...message) => alertRounds.deliverer.post(...message),
     async stop() {
-      isStopped = true
-      timer.cancel()
-      await Promise.all([rounds.stop(), running])
+      await Promise.all([alertRounds.stop(), rounds.stop()])
     },
   }
 }

@@ -9,7 +9,7 @@ import type { Webhook } from './alert-settings.ts'
 import { resolveHost } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 import { postWebhook } from './webhook-request.ts'
-import type { DeliveryOutcome } from './webhook-request.ts'
+import type { DeliveryOutcome, WebhookClientOptions } from './webhook-request.ts'
 import { deriveKey, signatureHeaders } from './webhook-signature.ts'
 
 export interface WebhookSender {
@@ -35,24 +35,37 @@ interface WebhookTarget {
   isAllowed(address: string): boolean
 }
 
-/** Signs a message, and sends it to a webhook once. */
+interface SignedRequest {
+  readonly url: string
+  /** Each makes a signature. */
+  readonly keys: readonly Buffer[]
+  readonly message: WebhookMessage
+  readonly signal: AbortSignal
+}
+
+/** Signs a message, and sends it once. Never rejects. */
+export const postSigned = (
+  { version, ...client }: WebhookClientOptions & Pick<WebhookSender, 'version'>,
+  { url, keys, message, signal }: SignedRequest,
+): Promise<DeliveryOutcome> => {
+  const timestamp = Math.floor(client.clock.now() / 1_000)
+  const headers = {
+    'content-type': 'application/json',
+    'user-agent': `Tollgate/${version}`,
+    ...signatureHeaders(keys, { timestamp, ...message }),
+  }
+  return postWebhook({ url, headers, body: message.body, signal }, client)
+}
+
+/** Sends a message to the webhook of an account, once. Rejects where the store fails. */
 export const sendWebhookMessage = async (
   { store, clock, secrets, version, resolve = resolveHost }: WebhookSender,
   { account, webhook, isAllowed }: WebhookTarget,
   message: WebhookMessage,
   signal: AbortSignal,
 ): Promise<DeliveryOutcome> => {
-  const keys = await readSigningKeys(store, secrets, 'webhooks')
-  const timestamp = Math.floor(clock.now() / 1_000)
-  const headers = {
-    'content-type': 'application/json',
-    'user-agent': `Tollgate/${version}`,
-    ...signatureHeaders(
-      keys.map(key => deriveKey(key, account, webhook)),
-      { timestamp, ...message },
-    ),
-  }
-  return postWebhook({ url: webhook.url, headers, body: message.body, signal }, { clock, isAllowed, resolve })
+  const keys = (await readSigningKeys(store, secrets, 'webhooks')).map(key => deriveKey(key, account, webhook))
+  return postSigned({ clock, version, isAllowed, resolve }, { url: webhook.url, keys, message, signal })
 }
 
 /** A message of the type `test`. */

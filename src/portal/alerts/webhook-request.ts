@@ -13,7 +13,7 @@ interface WebhookRequest {
   readonly signal: AbortSignal
 }
 
-interface WebhookClientOptions {
+export interface WebhookClientOptions {
   readonly clock: Clock
   isAllowed(address: string): boolean
   readonly resolve: ResolveHost

@@ -1,0 +1,61 @@
+import t from 'tap'
+import { openAfterStart, startRounds } from '../../src/portal/background.ts'
+import { TestClock } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+t.test('a task is opened after the start, and again where that failed', async t => {
+  const clock = new TestClock()
+  const events: string[] = []
+  const background = openAfterStart(clock, async () => {
+    events.push('open')
+    if (events.length === 1) throw new Error('EMFILE')
+    return { stop: async () => void events.push('stop') }
+  })
+  t.same(events, [])
+  clock.advance(1_000)
+  await waitUntil(() => clock.advance(1_000) ?? events.length === 2)
+  await background.stop()
+  t.same(events, ['open', 'open', 'stop'])
+})
+
+t.test('a task that is needed before is opened once; one that is stopped before never', async t => {
+  const clock = new TestClock()
+  let opened = 0
+  const open = async () => ({ number: (opened += 1), stop: async () => undefined })
+  const needed = openAfterStart(clock, open)
+  t.equal((await needed.whenOpen()).number, 1)
+  clock.advance(1_000)
+  t.equal((await needed.whenOpen()).number, 1)
+  await needed.stop()
+  const stopped = openAfterStart(clock, open)
+  await stopped.stop()
+  clock.advance(1_000)
+  t.equal(opened, 1)
+})
+
+t.test('rounds run one after the other; the first of several failures is reported, and none of a stop', async t => {
+  const clock = new TestClock()
+  const reported: unknown[] = []
+  let [begun, fails] = [0, true]
+  const rounds = startRounds({
+    clock,
+    async run() {
+      begun += 1
+      if (fails) throw new Error(`round ${begun}`)
+    },
+    restMs: () => 100,
+    reportFailure: error => reported.push(error),
+  })
+  const runRound = async (number: number) => waitUntil(() => clock.advance(100) ?? begun === number)
+  await runRound(1)
+  await runRound(2)
+  fails = false
+  await runRound(3)
+  fails = true
+  await runRound(4)
+  await waitUntil(() => reported.length === 2)
+  t.match(reported, [{ message: 'round 1' }, { message: 'round 4' }])
+  await rounds.stop()
+  clock.advance(1_000)
+  t.equal(begun, 4)
+})
