@@ -18,6 +18,8 @@ type HandlerBase = Omit<MessageHandler, 'run'>
 /** What a reload replaces. */
 type Pipeline = Pick<Network, 'admit' | 'run'>
 
+type ServedNetwork = Pipeline & Pick<Network, 'name' | 'hosts'>
+
 /**
  * The networks of the RPC listener. A reload replaces the pipeline behind an endpoint: each call, of an open WebSocket too, runs down the
  * pipeline that its network has when the call begins.
@@ -27,7 +29,7 @@ export class NetworkEndpoints {
   #byName: ReadonlyMap<string, ReplaceableEndpoint> = new Map()
   readonly #byHost = new Map<string, ReplaceableEndpoint>()
 
-  constructor(networks: readonly Network[], handlerBase: HandlerBase) {
+  constructor(networks: readonly ServedNetwork[], handlerBase: HandlerBase) {
     this.#handlerBase = handlerBase
     this.replace(networks)
   }
@@ -38,7 +40,7 @@ export class NetworkEndpoints {
   }
 
   /** The networks from now on. What still comes to a removed one is refused. */
-  replace(networks: readonly Network[]): void {
+  replace(networks: readonly ServedNetwork[]): void {
     const previous = this.#byName
     this.#byName = new Map(networks.map(network => [network.name, this.#endpointOf(network)]))
     this.#byHost.clear()
@@ -46,7 +48,7 @@ export class NetworkEndpoints {
     for (const [name, endpoint] of previous) if (!this.#byName.has(name)) endpoint.remove()
   }
 
-  #endpointOf(network: Network): ReplaceableEndpoint {
+  #endpointOf(network: ServedNetwork): ReplaceableEndpoint {
     const endpoint = this.#byName.get(network.name)
     if (endpoint === undefined) return new ReplaceableEndpoint(network, this.#handlerBase)
     endpoint.use(network)
@@ -60,7 +62,7 @@ class ReplaceableEndpoint implements NetworkEndpoint {
   admit: Network['admit']
   isRemoved = false
 
-  constructor({ name, admit, run }: Network, handlerBase: HandlerBase) {
+  constructor({ name, admit, run }: ServedNetwork, handlerBase: HandlerBase) {
     this.name = name
     this.admit = admit
     this.messageHandler = { ...handlerBase, run }
