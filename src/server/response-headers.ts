@@ -40,7 +40,7 @@ export const formatResponseHeaders = (response: RpcResponse, options: ResponseOp
 }
 
 /** The headers of a response as writeHead() takes them. */
-export const rawHeadersOf = (response: RpcResponse, options: ResponseOptions): RawHeaders =>
+export const rawHeadersOf = (response: RpcResponse, options: ResponseOptions): string[] =>
   formatResponseHeaders(response, options)
     .split('\r\n')
     .slice(0, -1)

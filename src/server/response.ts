@@ -82,7 +82,7 @@ const sendHttpResponse = (
       date: services.httpDate(),
       body: text,
     })
-  if (!isSent) endResponse(res.writeHead(status, [...rawHeadersOf(response, options)]), text)
+  if (!isSent) endResponse(res.writeHead(status, rawHeadersOf(response, options)), text)
   recordResponse(services, origin, response)
 }
 

@@ -8,7 +8,7 @@ import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budg
 import { callerConnectionOf, closeResponseWithSocket } from './caller-connection.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
 import { readBody } from './request-body.ts'
-import { checkRequestHead, hasTooManyHeaders, nextRequestId, requestIdOf, routeRequest } from './rpc-request.ts'
+import { checkRequestHead, hasTooManyHeaders, requestIdOf, routeRequest } from './rpc-request.ts'
 import type { RequestOrigin, RoutedRequest } from './rpc-request.ts'
 import { UpgradeResponse, logAborted, sendPreflight, sendResponse } from './response.ts'
 import { refundCharges } from './rpc-services.ts'
@@ -86,7 +86,7 @@ const waitForTurn =
     const owner = services.readClientAddress(req)
     if (!reserveForPipelining(services, owner, req, res)) {
       connection.stop()
-      return sendResponse(services, res, { requestId: nextRequestId() }, failureResponse(overloaded()))
+      return refuseUnrouted(services, req, res, overloaded())
     }
     const turn = services.scheduler.enter(owner, 1)
     if (turn === undefined) return next()
@@ -106,15 +106,17 @@ const reserveForPipelining = ({ memoryBudget }: RpcServices, owner: string, { so
   return true
 }
 
+/** The refusal of a request of which the network is not known. */
+const refuseUnrouted = (services: RpcServices, req: IncomingMessage, res: ServerResponse, refusal: Failure): void =>
+  sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(refusal))
+
 /** CORS. Before the key is looked at, as browsers send no credentials with a preflight. */
 const respondToPreflight =
   (services: RpcServices): RpcMiddleware =>
   ({ req, res }, next) => {
     if (req.method !== 'OPTIONS') return next()
     const refusal = checkRequestHead(req)
-    return refusal === undefined
-      ? sendPreflight(req, res)
-      : sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(refusal))
+    return refusal === undefined ? sendPreflight(req, res) : refuseUnrouted(services, req, res, refusal)
   }
 
 /** The request target: host and path name the network and the API key. */
@@ -124,7 +126,7 @@ const routeToNetwork =
     const transport = res instanceof UpgradeResponse ? 'websocket' : 'http'
     // The target of CONNECT is a host and a port, without a path.
     const routed = req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services, transport, req)
-    if ('error' in routed) return sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(routed))
+    if ('error' in routed) return refuseUnrouted(services, req, res, routed)
     routed.origin.receivedAtMs = services.headers.serverTiming || services.accessLog.isOn ? services.clock.monotonic() : undefined
     state.routed = routed
     return next()

@@ -27,7 +27,7 @@ export const sendLongResponse = (
   setSendTimeout(services, res, origin.requestId)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = services.activeRequests.isDraining
-  res.writeHead(status, [...rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed })])
+  res.writeHead(status, rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed }))
   if (body === undefined) res.end()
   else if (isCompressed) {
     const { byteLength } = body

@@ -235,6 +235,22 @@ t.test('the request id is that of the caller where it is well-formed', async t =
   t.match(await nextResponse(caller), /^HTTP\/1.1 404 [^]*X-Request-Id: r-1\r\n/, 'of a request without a network')
 })
 
+t.test('the request id is that of the caller where a request behind another one finds no room, too', async t => {
+  let answer = () => {}
+  const whenAnswered = new Promise<void>(resolve => {
+    answer = resolve
+  })
+  const { caller, call, startedCalls } = await openServer(t, { resultBytes: 100, memoryBudget: new MemoryBudget(60_000), whenAnswered })
+  call()
+  await waitUntil(() => startedCalls() === 1)
+  caller.write('GET /nothing HTTP/1.1\r\nHost: a\r\nX-Request-Id: behind\r\n\r\n'.repeat(9))
+  await wait(20)
+  answer()
+  let text = ''
+  for await (const piece of caller) text += piece
+  t.match(text, /^HTTP\/1.1 200 [^]*HTTP\/1.1 503 [^]*X-Request-Id: behind\r\n/)
+})
+
 t.test('each call is a line of the access log, found by the id of its request', async t => {
   const { accessLog, lines } = openTestAccessLog(new TestClock())
   const { caller, call } = await openServer(t, { accessLog, resultBytes: 100 })
