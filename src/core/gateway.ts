@@ -14,7 +14,7 @@ import type { RateLimits } from '../services/rate-limits.ts'
 import { reloadGatewayConfig } from './config-changes.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
-import { openBase, openOwnHeadsSource, openPeers, openRateLimits, openServices } from './open-services.ts'
+import { closeAll, openBase, openOwnHeadsSource, openPeers, openRateLimits, openServices } from './open-services.ts'
 import type { BaseServices, Closers } from './open-services.ts'
 import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
@@ -68,11 +68,7 @@ export const openGateway = async (
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
-  const close = async () => {
-    for (const closer of closers.splice(0).reverse()) {
-      await closer().catch((error: unknown) => log.error({ err: error }, 'a component did not close'))
-    }
-  }
+  const close = () => closeAll(closers, log)
   try {
     const tracing = await openTracing(log)
     if (tracing !== undefined) closers.push(() => tracing.flush(clock))

@@ -7,6 +7,8 @@ import { openAdminCertificate, openTlsCertificate } from '../server/tls-certific
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { closeAll } from './open-services.ts'
+import type { Closers } from './open-services.ts'
 import type { RunningNetworks } from './running-networks.ts'
 
 interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store' | 'version'> {
@@ -24,17 +26,20 @@ export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {
   reload(config: Pick<GatewayConfig, 'headers' | 'drain' | 'plans'>, networks: PortalReload['networks']): void
 }
 
-/** Opens all listeners; each is added to `closers`. */
+/** Opens all listeners, which `closers` close: first that of calls, once they have finished. */
 export const openListeners = async (
   config: GatewayConfig,
   networkConfigs: readonly NetworkConfig[],
   context: ListenerContext,
-  closers: (() => Promise<void>)[],
+  closers: Closers,
 ): Promise<Listeners> => {
   const { running, store, clock, log, version } = context
   const tls = openTlsCertificate(config.listen, config.listen.portal === undefined ? ['rpc'] : ['rpc', 'portal'], context)
   if (tls !== undefined) closers.push(async () => tls.stop())
   const tlsOf = (listener: 'rpc' | 'portal') => (config.listen.tls?.listeners.includes(listener) === true ? tls : undefined)
+  // While calls finish, operators and the dashboard are answered.
+  const afterCalls: Closers = []
+  closers.push(() => closeAll(afterCalls, log))
   const rpc = await openRpcListener({ ...context, config, networks: running.current, tls: tlsOf('rpc') })
   closers.push(() => rpc.stop())
   const { admin: adminAddress, portal: portalAddress } = config.listen
@@ -54,17 +59,16 @@ export const openListeners = async (
   })
   const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
   const adminTls = openAdminCertificate(config.admin, context)
-  if (adminTls !== undefined) closers.push(async () => adminTls.stop())
+  if (adminTls !== undefined) afterCalls.push(async () => adminTls.stop())
   const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions, adminTls))
-  // Closed after the calls in flight have finished, so that they answer until then.
-  if (admin !== undefined) closers.splice(-1, 0, operatorApp.close, () => admin.stop())
+  if (admin !== undefined) afterCalls.push(operatorApp.close, () => admin.stop())
   portal =
     portalAddress &&
     (await openPortal({
       ...portalOptionsOf(config, networkConfigs, context),
       ...{ address: portalAddress, tls: tlsOf('portal'), rpcUrl: rpc.url, headsStatus },
     }))
-  if (portal !== undefined) closers.splice(-1, 0, portal.stop)
+  if (portal !== undefined) afterCalls.push(portal.stop)
   return {
     urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
     enterLameDuck: rpc.enterLameDuck,

@@ -11,7 +11,7 @@ import type { Clock } from '../services/clock.ts'
 import { ReloadableJwt } from '../services/jwt/index.ts'
 import type { StoreOutage } from '../services/ledger/ledger-client.ts'
 import { openLedger } from '../services/ledger/index.ts'
-import type { RootLog } from '../services/log.ts'
+import type { Log, RootLog } from '../services/log.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
@@ -35,6 +35,12 @@ import { version } from './version.ts'
 
 /** What closes a gateway: what was opened last is closed first. */
 export type Closers = (() => Promise<void>)[]
+
+export const closeAll = async (closers: Closers, log: Log): Promise<void> => {
+  for (const closer of closers.splice(0).reverse()) {
+    await closer().catch((error: unknown) => log.error({ err: error }, 'a component did not close'))
+  }
+}
 
 /** The heads of a gateway without workers, which polls its upstreams itself. */
 export const openOwnHeadsSource = async ({ store }: GatewayConfig, clock: Clock, closers: Closers): Promise<HeadsSource> => {

@@ -1,11 +1,13 @@
 import { once } from 'node:events'
-import { Agent, createServer, request } from 'node:http'
+import { Agent as HttpAgent, createServer, request } from 'node:http'
 import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { Test } from 'tap'
+import { Agent, fetch } from 'undici'
 import { loadValidConfig } from '../../src/cli/gateway-process.ts'
 import { openGateway } from '../../src/core/gateway.ts'
 import { plugins } from '../../plugins/index.ts'
@@ -16,6 +18,9 @@ import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { call, post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
+
+const certificate = fileURLToPath(new URL('../../../test/support/certificates/valid.pem', import.meta.url))
 
 const graceMs = 123_456
 const drain = { grace: `${graceMs}ms` }
@@ -32,7 +37,7 @@ const openOwnGateway = async (t: Test, settings: object = {}, clock: Clock = sys
   const { key } = await deployment.addKey('alice')
   const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
   if (config === undefined) throw new Error('the configuration has problems')
-  return { gateway: await openGateway(config, clock, new TestLog()), key }
+  return { gateway: await openGateway(config, clock, new TestLog()), key, node }
 }
 
 t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered with Connection: close', async t => {
@@ -50,7 +55,7 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
   const url = `${rpc}/v3/${key}`
   const readyStatus = async () => (await post(`${admin}/readyz`, '', { method: 'GET' })).status
   t.equal(await readyStatus(), 200)
-  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const agent = new HttpAgent({ keepAlive: true, maxSockets: 1 })
   const connectionHeader = async () => {
     const sent = request(url, { agent, method: 'POST', headers: { 'content-type': 'application/json' } })
     sent.end('{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}')
@@ -68,6 +73,32 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
   endGrace?.()
   await stopped
   await t.rejects(call(url, 'eth_chainId'), { code: 'ECONNREFUSED' })
+})
+
+t.test('while calls in flight finish, operators are answered, also where their listener has TLS', async t => {
+  for (const admin of [{}, { tls: { cert: certificate, key: certificate } }]) {
+    const { gateway, key, node } = await openOwnGateway(t, { admin })
+    let answer: (() => void) | undefined
+    const answered = new Promise<void>(resolve => {
+      answer = resolve
+    })
+    node.setResponse('eth_gasPrice', async () => {
+      await answered
+      return { result: '0x1' }
+    })
+    const url = `${gateway.urls.rpc}/v3/${key}`
+    const inFlight = call(url, 'eth_gasPrice')
+    await node.waitForRequests('eth_gasPrice', 1)
+    const stopped = gateway.stop(0)
+    await waitUntil(async () => (await call(url, 'eth_chainId').catch(() => undefined)) === undefined)
+    const operator = new Agent({ connect: { rejectUnauthorized: false }, pipelining: 0 })
+    const { status } = await fetch(`${gateway.urls.admin}/readyz`, { dispatcher: operator })
+    t.equal(status, 503)
+    await operator.destroy()
+    answer?.()
+    t.match(await inFlight, { result: '0x1' })
+    await stopped
+  }
 })
 
 t.test('connections that are open already when listening ends are served', async t => {
