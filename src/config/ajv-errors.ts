@@ -63,6 +63,7 @@ const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string)
     hintOfOwner(location, key) ??
     hintOfOtherOwner(location, key) ??
     hintOfOtherFile(location, inside, key) ??
+    hintOfThousands(key) ??
     describeKeys(known)
   return location.source.problemAtKey([...location.namePath, ...inside, key], message, hint)
 }
@@ -85,6 +86,10 @@ const hintOfOtherFile = ({ otherFile }: OptionsLocation, inside: Path, key: stri
   inside.length === 0 && otherFile && Object.hasOwn(otherFile.schema.properties ?? {}, key)
     ? `\`${key}\` belongs in ${otherFile.name}`
     : undefined
+
+/** In braces, the comma of 3,000,000 ends a value. */
+const hintOfThousands = (key: string): string | undefined =>
+  /^\d{3}$/.test(key) ? 'write an integer without separators of thousands, such as 3000000' : undefined
 
 /** A key that stands in the wrong map of these options. */
 const hintOfOwner = ({ schema, owner }: OptionsLocation, key: string): string | undefined => {
@@ -149,7 +154,7 @@ const suggestText = (value: unknown, { enum: values, format, examples: [example]
 /** An integer in hexadecimal, with separators of thousands, or with a suffix for thousands or millions. */
 const suggestInteger = (text: string, { minimum = -Infinity, maximum = Infinity }: NumberSchema): string | undefined => {
   const [, digits = text, suffix = ''] = /^([\d_,.' ]+?) *([kmgb])$/i.exec(text) ?? []
-  const isGrouped = /^\d{1,3}([_,' ]\d{3})+$/.test(digits)
+  const isGrouped = /^\d{1,3}(([_,' ]\d{3})+|(\.\d{3}){2,})$/.test(digits)
   const factor = integerSuffixes[suffix.toLowerCase()] ?? 1
   const product = Number(isGrouped ? digits.replace(/\D/g, '') : digits) * factor
   const number = Math.round(product)

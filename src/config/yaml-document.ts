@@ -37,7 +37,7 @@ export const parseYamlDocument = (text: string): YamlDocument => {
     problems:
       bareReturn >= 0
         ? [unsupportedLineEnd(bareReturn)]
-        : [...problemsOfYamlErrors(errors, text, lines), ...(isOld ? [unsupportedVersion] : [])],
+        : [...problemsOfYamlErrors(document, text, lines), ...(isOld ? [unsupportedVersion] : [])],
     isUnreliable: bareReturn >= 0 || isOld || errors.some(error => error.code !== 'DUPLICATE_KEY'),
     resolveAlias: aliasResolver(document),
     secretRanges: () => findSecretRanges(document, text),
@@ -71,8 +71,12 @@ export const toPlainValue = (yaml: YamlDocument, transformText: TransformText): 
     return Object.fromEntries(entries.map(pair => [keyOf(pair), read(pair.value, [...path, keyOf(pair)], ancestors)]))
   }
 
-  const readScalar = (node: Scalar, path: Path): unknown =>
-    typeof node.value === 'string' ? transformText(node.value, node.type === 'PLAIN', path) : node.value
+  const readScalar = (node: Scalar.Parsed, path: Path): unknown => {
+    const thousands = /^[1-9]\d{0,2}(?=\.000$)/.exec(node.source)?.[0]
+    if (typeof node.value === 'number' && thousands !== undefined)
+      return report(node, `${node.source} is the number ${thousands}`, `write ${thousands}000, or ${thousands}`)
+    return typeof node.value === 'string' ? transformText(node.value, node.type === 'PLAIN', path) : node.value
+  }
 
   const readAlias = (alias: Alias.Parsed, path: Path, ancestors: readonly ParsedNode[]): unknown => {
     const node = yaml.resolveAlias(alias)

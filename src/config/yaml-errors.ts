@@ -1,4 +1,5 @@
-import type { LineCounter, YAMLError } from 'yaml'
+import { visit } from 'yaml'
+import type { Document, LineCounter, YAMLError } from 'yaml'
 
 /** A problem of the YAML itself, at an offset of the text. */
 export interface YamlProblem {
@@ -8,11 +9,12 @@ export interface YamlProblem {
 }
 
 /** What the parser has found, as problems for readers who do not know the grammar: one for each mistake. */
-export const problemsOfYamlErrors = (errors: readonly YAMLError[], text: string, lines: LineCounter): readonly YamlProblem[] => {
+export const problemsOfYamlErrors = (document: Document.Parsed, text: string, lines: LineCounter): readonly YamlProblem[] => {
+  const errors = [...document.errors, ...document.warnings]
   const [first] = errors
-  const cause = first && findCause(text, lines.linePos(first.pos[0]).line)
+  const cause = first && (findCause(text, lines.linePos(first.pos[0]).line) ?? findIndentedStart(first, text, lines))
   if (cause !== undefined) return [cause]
-  return withoutEchoes(firstPerLine(errors, lines).map(error => toYamlProblem(error, text, lines)))
+  return withoutEchoes(firstPerLine(errors, lines).map(error => toYamlProblem(error, text, lines, document)))
 }
 
 interface ParsedProblem extends YamlProblem {
@@ -28,10 +30,13 @@ const firstPerLine = (errors: readonly YAMLError[], lines: LineCounter): readonl
   })
 }
 
-/** Where a tab indents, a quote or bracket is not closed, or the cause is known, the errors after it only follow from it. */
+/**
+ * Where a tab indents, a quote or bracket is not closed, nothing can follow, or the cause is known, the errors after it only follow
+ * from it: the parser has lost the structure.
+ */
 const withoutEchoes = (problems: readonly ParsedProblem[]): readonly YamlProblem[] => {
   const isCause = ({ code, hint }: ParsedProblem) =>
-    code === 'TAB_AS_INDENT' || code === 'MISSING_CHAR' || (hint !== undefined && code !== 'TAG_RESOLVE_FAILED')
+    ['TAB_AS_INDENT', 'MISSING_CHAR', 'UNEXPECTED_TOKEN'].includes(code) || (hint !== undefined && code !== 'TAG_RESOLVE_FAILED')
   const first = problems.findIndex(isCause)
   const kept = first < 0 ? problems : problems.filter(({ code }, index) => index <= first || code === 'TAB_AS_INDENT')
   return kept.map(({ code, ...problem }) => problem)
@@ -47,6 +52,18 @@ const findCause = (text: string, errorLine: number): YamlProblem | undefined => 
     lineStart += line.length + 1
   }
   return undefined
+}
+
+/** The first line is indented and a later one is not: the parser reports the later one, and all below it. */
+const findIndentedStart = ({ code, pos: [offset] }: YAMLError, text: string, lines: LineCounter): YamlProblem | undefined => {
+  const [before, indent] = /^(?:\s*(?:#.*)?\n)*( +)(?=[^\s#])/.exec(text) ?? []
+  const { line, col } = lines.linePos(offset)
+  if (code !== 'UNEXPECTED_TOKEN' || before === undefined || indent === undefined || col > indent.length) return undefined
+  return {
+    offset: before.length,
+    message: `this line is indented, but line ${line} is not indented as much`,
+    hint: 'remove the spaces before it, or write the key to which it belongs above it',
+  }
 }
 
 /** What is wrong with the first characters of a line. */
@@ -65,14 +82,31 @@ const lookAlikeHint = (meant: string): string => `it looks like ${meant}, and ma
 /** The first character of a text, as Unicode names it: U+2013. */
 export const formatCodePoint = (text: string): string => `U+${(text.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`
 
-const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter): ParsedProblem => {
+const toYamlProblem = (error: YAMLError, text: string, lines: LineCounter, document: Document.Parsed): ParsedProblem => {
   const offset = error.pos[0]
+  const openQuote = findOpenQuote(error, text, lines, document)
+  if (openQuote !== undefined) return openQuote
   const deeperLine = findDeeperLine(error, text, lines)
   if (deeperLine !== undefined) return { code: 'BAD_INDENT', offset: deeperLine, message: yamlErrorMessages.BAD_INDENT ?? '' }
   const lineStart = offset - (lines.linePos(offset).col - 1)
   const lineEnd = text.indexOf('\n', offset)
   const hint = hintFor(error.code, text.slice(lineStart, offset + 1), text.slice(lineStart, lineEnd < 0 ? undefined : lineEnd))
-  return { code: error.code, offset, message: describeYamlError(error), ...(hint !== undefined && { hint }) }
+  return { code: error.code, offset, message: describeYamlError(error, text), ...(hint !== undefined && { hint }) }
+}
+
+/** A string that goes on over further lines, until the next quote or the end of the file: the parser reports that end. */
+const findOpenQuote = (error: YAMLError, text: string, lines: LineCounter, document: Document.Parsed): ParsedProblem | undefined => {
+  const [, quote] = missingQuote.exec(error.message) ?? []
+  if (quote === undefined) return undefined
+  let start: number | undefined
+  visit(document, {
+    Scalar(_key, { range }) {
+      if (range?.[1] === error.pos[0]) start = range[0]
+    },
+  })
+  if (start === undefined || lines.linePos(start).line === lines.linePos(error.pos[0]).line) return undefined
+  const mark = text.charAt(start)
+  return { code: error.code, offset: start, message: `this ${mark} has no closing ${mark}` }
 }
 
 /** A key below a text, indented more than the text's own key. The parser takes both for one value, and reports where that begins. */
@@ -92,12 +126,19 @@ const hintFor = (code: YAMLError['code'], textBefore: string, line: string): str
 }
 
 /** Rare errors keep the parser's message. */
-const describeYamlError = ({ code, message }: YAMLError): string => {
-  const [, bracket, quote] = /^Flow .* end with a (.)$|^Missing closing (.)quote$/.exec(message) ?? []
+const describeYamlError = ({ code, message, pos: [offset] }: YAMLError, text: string): string => {
+  const [, bracket] = /^Flow .* end with a (.)$/.exec(message) ?? []
   if (bracket !== undefined) return `a closing ${bracket} is missing, or a line before it is not indented`
+  const [, quote] = missingQuote.exec(message) ?? []
   if (quote !== undefined) return `a closing ${quote} is missing`
+  const closing = code === 'UNEXPECTED_TOKEN' ? closingBrackets[text.charAt(offset)] : undefined
+  if (closing !== undefined) return `this ${text.charAt(offset)} has no opening ${closing}`
   return yamlErrorMessages[code] ?? `${message.charAt(0).toLowerCase()}${message.slice(1)}`
 }
+
+const missingQuote = /^Missing closing (.)quote$/
+
+const closingBrackets: Readonly<Record<string, string>> = { '}': '{', ']': '[' }
 
 export const tooDeep = 'maps and lists are nested too deeply'
 

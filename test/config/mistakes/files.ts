@@ -10,6 +10,28 @@ export const fileMistakes: readonly Mistake[] = [
   },
   { mistake: 'a quote that is not closed', network: [['/own" }', '/own }']], answers: ['networks/arb.yaml:16:54: a closing " is missing'] },
   {
+    mistake: 'a quote that is not closed, above lines without another quote',
+    network: [['params: {}', "params: { offer: ['debug_*] }"]],
+    answers: ["networks/arb.yaml:12:23: this ' has no closing '"],
+  },
+  {
+    mistake: 'a brace that is closed twice',
+    network: [['maxBytes: 64MiB }', 'maxBytes: 64MiB }}']],
+    answers: ['networks/arb.yaml:13:31: this } has no opening {'],
+  },
+  {
+    mistake: 'a brace that is not opened',
+    network: [['envelope: {}', 'envelope: }']],
+    answers: ['networks/arb.yaml:8:15: this } has no opening {'],
+  },
+  {
+    mistake: 'a first line that is indented',
+    network: [['network: arb', '# Arbitrum\n network: arb']],
+    answers: [
+      'networks/arb.yaml:2:2: this line is indented, but line 3 is not indented as much -> remove the spaces before it, or write the key to which it belongs above it',
+    ],
+  },
+  {
     mistake: 'a brace that is not closed',
     network: [['/own" }', '/own"']],
     answers: ['networks/arb.yaml:17:9: a closing } is missing, or a line before it is not indented'],

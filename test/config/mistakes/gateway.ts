@@ -107,6 +107,21 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:8:25: plans.core.dailyCredits must be an integer from 1 to 2^53-1, not "3_000_000" -> write 3000000'],
   },
   {
+    mistake: 'dots as separators of thousands',
+    gateway: [['3000000', '3.000.000']],
+    answers: ['gateway.yaml:8:25: plans.core.dailyCredits must be an integer from 1 to 2^53-1, not "3.000.000" -> write 3000000'],
+  },
+  {
+    mistake: 'a dot as a separator of thousands: YAML reads it as 300',
+    gateway: [['3000000', '300.000']],
+    answers: ['gateway.yaml:8:25: 300.000 is the number 300 -> write 300000, or 300'],
+  },
+  {
+    mistake: 'a comma as a separator of thousands',
+    gateway: [['3000000', '300,000']],
+    answers: ['gateway.yaml:8:29: unknown key `000` of plans.core -> write an integer without separators of thousands, such as 3000000'],
+  },
+  {
     mistake: 'a typo in a plan',
     gateway: [['dailyCredits', 'dailyCredit']],
     answers: ['gateway.yaml:8:11: unknown key `dailyCredit` of plans.core -> did you mean `dailyCredits`?'],
