@@ -56,7 +56,7 @@ const findCause = (text: string, errorLine: number): YamlProblem | undefined => 
 
 /** The first line is indented and a later one is not: the parser reports the later one, and all below it. */
 const findIndentedStart = ({ code, pos: [offset] }: YAMLError, text: string, lines: LineCounter): YamlProblem | undefined => {
-  const [before, indent] = /^(?:\s*(?:#.*)?\n)*( +)(?=[^\s#])/.exec(text) ?? []
+  const [before, indent] = /^(?:[ \t\r]*(?:#.*)?\n)*( +)(?=[^\s#])/.exec(text) ?? []
   const { line, col } = lines.linePos(offset)
   if (code !== 'UNEXPECTED_TOKEN' || before === undefined || indent === undefined || col > indent.length) return undefined
   return {
