@@ -7,9 +7,10 @@ import { parseAddress, parseStoreAddress } from './addresses.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { isKebabCase, parseDuration, parseSize } from './formats.ts'
+import { isKebabCase, parseDuration } from './formats.ts'
 import { gatewaySchema } from './gateway-schema.ts'
 import { jwtProblems, withAlgorithms } from './jwt-options.ts'
+import { positiveSizes } from './limits-options.ts'
 import { listenRules } from './listen-options.ts'
 import type { GatewayRule } from './listen-options.ts'
 import { networkSchema, readHosts } from './network-config.ts'
@@ -167,13 +168,6 @@ const planLimits: GatewayRule = source => {
     ),
   )
 }
-
-const positiveSizes: GatewayRule = source =>
-  [['memory'], ...['body', 'frame', 'batchReply', 'inFlight'].map(limit => ['limits', limit])].flatMap(path => {
-    const text = source.textAt(path)
-    if (text === undefined || parseSize(text) !== 0) return []
-    return [source.problemAt(path, `${path.join('.')} must be greater than 0, not ${source.describeValueAt(path)}`)]
-  })
 
 const minUsageRetention: GatewayRule = source => {
   const path = ['usage', 'retention']

@@ -1,4 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import { parseSize } from './formats.ts'
+import type { GatewayRule } from './listen-options.ts'
 
 /** `limits` of gateway.yaml. */
 export const limitsSchema = {
@@ -61,3 +63,11 @@ export const limitsSchema = {
   },
   default: {},
 } as const satisfies ObjectSchema
+
+/** Of `limits`, and of `memory`. */
+export const positiveSizes: GatewayRule = source =>
+  [['memory'], ...['body', 'frame', 'batchReply', 'inFlight'].map(limit => ['limits', limit])].flatMap(path => {
+    const text = source.textAt(path)
+    if (text === undefined || parseSize(text) !== 0) return []
+    return [source.problemAt(path, `${path.join('.')} must be greater than 0, not ${source.describeValueAt(path)}`)]
+  })
