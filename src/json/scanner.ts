@@ -37,6 +37,8 @@ export class Scanner {
   hasNonAscii = false
   /** JSON.parse may change what the text says: parseExactly() does not. True for some texts that JSON.parse would not change. */
   needsExactParse = false
+  /** The items of the top level found so far. */
+  readonly items: readonly IndexedItem[]
   readonly #limits: ScanLimits
   readonly #minWasmBytes: number
   readonly #index: TopLevelIndex
@@ -58,16 +60,12 @@ export class Scanner {
     this.#limits = limits
     this.#minWasmBytes = limits.maxValues === Infinity && limits.maxDepth <= maxWasmDepth ? minWasmBytes : Infinity
     this.#index = new TopLevelIndex(limits.maxElements, limits.maxMembers ?? defaultMaxMembers)
+    this.items = this.#index.items
   }
 
   /** The top-level value is an array, and the items are its elements. */
   get isArray(): boolean {
     return this.#index.isArray
-  }
-
-  /** The items found so far. */
-  get items(): readonly IndexedItem[] {
-    return this.#index.items
   }
 
   /** The member of the last item whose value has begun and not ended. */

@@ -28,6 +28,8 @@ export class TopLevelIndex {
   /** The depth of the members of items: 1, or 2 in a top-level array. */
   memberDepth = 1
   readonly #items: OpenItem[] = []
+  /** The items found so far. */
+  readonly items: readonly IndexedItem[] = this.#items
   readonly #maxItems: number
   readonly #maxMembers: number
   #nameStart = 0
@@ -38,11 +40,6 @@ export class TopLevelIndex {
   constructor(maxItems: number, maxMembers: number) {
     this.#maxItems = maxItems
     this.#maxMembers = maxMembers
-  }
-
-  /** The items found so far. */
-  get items(): readonly IndexedItem[] {
-    return this.#items
   }
 
   /** The member whose value has begun and not ended, of the last item; its `end` is 0. */

@@ -4,7 +4,7 @@ import { getWasmModule, wasmLayout } from './wasm-module.ts'
 import type { WasmGlobal, WasmModule } from './wasm-module.ts'
 
 /** Where a scan is: before the next byte of a text. */
-export interface ScanPosition {
+interface ScanPosition {
   readonly state: State
   readonly depth: number
   readonly isName: boolean
@@ -13,7 +13,7 @@ export interface ScanPosition {
 }
 
 /** What a scan found. */
-export interface WasmScan extends ScanPosition {
+interface WasmScan extends ScanPosition {
   /** Bytes read. Fewer than there are when the value ends, or before a byte that the scanner in JavaScript must judge. */
   readonly byteLength: number
   /** How many values began directly in the container at `baseDepth`. */
@@ -44,7 +44,7 @@ export const maxWasmDepth: number = windowOffsetBytes - containersOffsetBytes
  * Scans the inside of JSON values with instructions for 16 bytes at a time: 10,000 logs (6.7 MB) take 1.8 ms, copying them
  * included, where the scanner in JavaScript takes 5 to 6.
  */
-export class WasmScanner {
+class WasmScanner {
   readonly #exports: ScanExports
   readonly #containers: Uint8Array
   readonly #window: Uint8Array

@@ -67,7 +67,7 @@ const tooManyParams = (method: string, most: number, found: number): string =>
     : `${method} takes at most ${most} parameter${most === 1 ? '' : 's'}, got ${found}`
 
 /** A rule, compiled. */
-export interface CompiledRule {
+interface CompiledRule {
   /** The first issue of the value. */
   validate(value: Json): Issue | undefined
   /** Only for a valid value. */
