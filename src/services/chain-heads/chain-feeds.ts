@@ -75,7 +75,7 @@ const polling = (source: FeedSource, { clock, tracker }: Pick<FeedSourceOptions,
 }
 
 /** Nodes synchronize for minutes. */
-const pollIntervalMs = 5_000
+const syncingPollIntervalMs = 5_000
 
 interface SyncingSourceOptions {
   readonly clock: Clock
@@ -95,7 +95,7 @@ export class SyncingSource implements FeedSource {
   }
 
   async start(): Promise<boolean> {
-    const timer = this.#options.clock.every(pollIntervalMs, () => void this.sync())
+    const timer = this.#options.clock.every(syncingPollIntervalMs, () => void this.sync())
     this.#timer = timer
     await this.sync()
     return this.#timer === timer && this.#isSyncing !== undefined

@@ -1,9 +1,8 @@
 import { isFailure } from '../../plugin/reply.ts'
-import type { Reply } from '../../plugin/reply.ts'
 import { toHexQuantity } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 import { parseBlockReply } from './upstream-requests.ts'
-import type { BlockHeader } from './upstream-requests.ts'
+import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
 /** A block that an upstream reports: its number and, where known, its timestamp in ms since 1970. */
 export interface HeadReport {
@@ -146,9 +145,8 @@ interface AncestorCheckOptions {
   readonly clock: Clock
   /** ms between requests. */
   readonly intervalMs: number
+  readonly request: UpstreamRequester
   isAgePlausible(newer: HeadReport, older: HeadReport): boolean
-  /** Requests a block by its number, in hex. */
-  requestBlock(number: string): Promise<Reply>
 }
 
 /** The ancestor that is requested lies this many blocks below the newest block. */
@@ -171,11 +169,11 @@ export class AncestorCheck {
 
   /** Requests an ancestor of the block when a check is due. A failure leaves the result as it is. */
   async check({ number, timestampMs }: BlockHeader): Promise<void> {
-    const { clock, intervalMs, isAgePlausible, requestBlock } = this.#options
+    const { clock, intervalMs, request, isAgePlausible } = this.#options
     if (clock.monotonic() < this.#dueAt) return
     this.#dueAt = clock.monotonic() + intervalMs
     const ancestorNumber = Math.max(0, number - ancestorDepthBlocks)
-    const reply = await requestBlock(toHexQuantity(ancestorNumber))
+    const reply = await request('eth_getBlockByNumber', toHexQuantity(ancestorNumber), false)
     if (isFailure(reply) && reply.fault !== 'caller') return void (this.#dueAt = 0)
     const older = parseBlockReply(reply)
     const isConsistent = older?.number === ancestorNumber && isAgePlausible({ number, timestampMs }, older)

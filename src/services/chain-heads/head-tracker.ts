@@ -1,4 +1,4 @@
-import type { Target, Signal } from '../../plugin/call.ts'
+import type { Target } from '../../plugin/call.ts'
 import { withTimeoutOr } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { CanonicalChain } from './canonical-chain.ts'
@@ -45,7 +45,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #heightGauges: HeightGauges
   #maxLagBlocks = 0
   #lastCatchUpAt = -Infinity
-  readonly #tracked = new TrackedUpstreams((target, signal) => this.#createTracker(target, signal))
+  readonly #tracked = new TrackedUpstreams(target => this.#createTracker(target))
   readonly #trackings = new TrackingStack<Tracking>(
     tracking => this.#follow(tracking),
     () => {
@@ -165,12 +165,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
   }
 
-  #createTracker(target: Target, signal: Signal): UpstreamTracker {
+  #createTracker(target: Target): UpstreamTracker {
     return new UpstreamTracker({
       ...this.#options,
       ...this.timing,
       target,
-      signal,
       random: Math.random,
       reportedHeight: () => this.#reportedHeight.height,
       isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),

@@ -1,4 +1,5 @@
-import type { Target, Signal } from '../../plugin/call.ts'
+import { Cancellation } from '../../plugin/call.ts'
+import type { Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
@@ -29,7 +30,6 @@ interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   readonly upstreamClient: UpstreamClient
   readonly log: Log
   readonly metrics: Metrics<'network'>
-  readonly signal: Signal
   /** ms between polls of the finalized block, and between checks of the chain ID. */
   readonly slowPollIntervalMs: number
   /** ms without a head after which the subscription is stale. */
@@ -57,12 +57,14 @@ export class UpstreamTracker {
   readonly #head: UpstreamHead
   readonly #finalized: FinalizedBlock
   readonly #subscription: NewHeadsSubscription | undefined
+  /** Ends its requests. */
+  readonly #cancellation = new Cancellation()
   #isPolling = false
   #lastRewind = { at: -Infinity }
 
   constructor(options: UpstreamTrackerOptions) {
-    const { target, chainId, upstreamClient, clock, log, metrics, signal } = options
-    const { slowPollIntervalMs: intervalMs, isAgePlausible, onChange } = options
+    const { target, chainId, upstreamClient, clock, log, metrics, slowPollIntervalMs: intervalMs, isAgePlausible, onChange } = options
+    const signal = this.#cancellation
     this.#options = options
     this.name = target.name
     this.ws = target.ws
@@ -75,14 +77,8 @@ export class UpstreamTracker {
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
     this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, onUncheckable, intervalMs, request })
     this.#head = new UpstreamHead(options)
-    const headNumber = () => this.#head.head?.number ?? -1
-    this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber })
-    this.#ancestorCheck = new AncestorCheck({
-      clock,
-      intervalMs,
-      isAgePlausible,
-      requestBlock: number => this.request('eth_getBlockByNumber', number, false),
-    })
+    this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber: () => this.#head.head?.number ?? -1 })
+    this.#ancestorCheck = new AncestorCheck({ clock, intervalMs, request: this.request, isAgePlausible })
     this.#subscription = target.ws && this.#createSubscription(target.ws)
   }
 
@@ -162,6 +158,12 @@ export class UpstreamTracker {
 
   closeSubscription(): void {
     this.#subscription?.close()
+  }
+
+  /** It is tracked no longer. */
+  stop(): void {
+    this.#cancellation.abort()
+    this.closeSubscription()
   }
 
   /**
