@@ -150,15 +150,19 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
-/** What the operator uses on the admin listener, loaded with its first request. */
+/** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
 export const openOperatorApp = (options: OperatorAppOptions) => {
   let opening: Promise<OperatorApp> | undefined
   const open = async (token: AdminToken): Promise<OperatorApp> => {
     const { createOperatorApp } = await import('./operator/operator-app.ts')
     return createOperatorApp(options, token)
   }
+  const forget = (error: unknown): never => {
+    opening = undefined
+    throw error
+  }
   return {
-    serve: async (token: AdminToken): Promise<ServeRequest> => (await (opening ??= open(token))).serve,
-    close: async (): Promise<void> => (await opening)?.close(),
+    serve: async (token: AdminToken): Promise<ServeRequest> => (await (opening ??= open(token).catch(forget))).serve,
+    close: async (): Promise<void> => (await opening?.catch(() => undefined))?.close(),
   }
 }

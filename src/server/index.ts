@@ -11,7 +11,7 @@ import type { SocketLimits } from '../services/socket-limits.ts'
 import { createMessageParser } from '../json-rpc/parse-message.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
-import { sleep } from '../util/async.ts'
+import { openOnce, sleep } from '../util/async.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { AdminOptions } from './admin.ts'
 import { createClientAddressReader, createConnectionAddressReader } from './client-address.ts'
@@ -166,14 +166,13 @@ export const openAppListener = async (
 
 /** Loads a listener with its first request. Where that fails, as without a file descriptor, the next request tries again. */
 const lazyListener = (load: () => Promise<RequestListener>, log: Log): RequestListener => {
-  let loading: Promise<RequestListener> | undefined
+  const loadOnce = openOnce(load)
   const respondUnavailable = (res: ServerResponse, error: unknown): void => {
-    loading = undefined
     log.error({ err: error }, 'request failed: the application of the listener could not be loaded')
     res.writeHead(503).end()
   }
   return (req, res) =>
-    void (loading ??= load()).then(
+    void loadOnce().then(
       serve => serve(req, res),
       (error: unknown) => respondUnavailable(res, error),
     )

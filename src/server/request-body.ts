@@ -5,6 +5,7 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { handlingBytes, overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
+import { openOnce } from '../util/async.ts'
 import { callerConnectionOf } from './caller-connection.ts'
 import type { RpcServices } from './rpc-services.ts'
 
@@ -198,10 +199,6 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
 
 /** Reads the JSON bodies of the admin listener and the dashboard. koa-bodyparser takes 40 ms of CPU to load, which is spent with the first request that may have a body. */
 export const parseJsonBody = (maxSize: string): Koa.Middleware => {
-  let parser: Promise<Koa.Middleware> | undefined
-  return async (ctx, next) => {
-    if (ctx.method === 'GET' || ctx.method === 'HEAD') return next()
-    parser ??= import('koa-bodyparser').then(({ default: bodyParser }) => bodyParser({ enableTypes: ['json'], jsonLimit: maxSize }))
-    return (await parser)(ctx, next)
-  }
+  const loadParser = openOnce(async () => (await import('koa-bodyparser')).default({ enableTypes: ['json'], jsonLimit: maxSize }))
+  return async (ctx, next) => (ctx.method === 'GET' || ctx.method === 'HEAD' ? next() : (await loadParser())(ctx, next))
 }

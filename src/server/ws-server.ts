@@ -3,7 +3,7 @@ import type { Failure } from '../plugin/reply.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
-import { sleep } from '../util/async.ts'
+import { openOnce, sleep } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { NetworkEndpoint } from './network-endpoints.ts'
@@ -34,7 +34,6 @@ export class WsServer {
   readonly #connections = new Set<WsConnection>()
   readonly #keyChecks: KeyChecks
   #timers: readonly Timer[] = []
-  #handshake: Promise<AcceptUpgrade> | undefined
   #isDraining = false
 
   constructor(services: RpcServices, clock: Clock) {
@@ -53,7 +52,8 @@ export class WsServer {
       this.#clock.every(pingIntervalMs, () => this.#connections.forEach(connection => connection.ping())),
       this.#clock.every(keyCheckIntervalMs, () => this.#keyChecks.run()),
     ]
-    setImmediate(() => void this.#loadHandshake())
+    // Where it cannot be loaded, the first upgrade tries again.
+    setImmediate(() => void this.#loadHandshake().catch(() => undefined))
   }
 
   /** Accepts the upgrade, or responds with the refusal of its key or its handshake. */
@@ -117,9 +117,9 @@ export class WsServer {
   }
 
   /** Not before the gateway listens: ws takes 10 of the 200 ms of a start. An upgrade that comes earlier waits for it. */
-  #loadHandshake(): Promise<AcceptUpgrade> {
-    return (this.#handshake ??= import('./ws-handshake.ts').then(({ createUpgradeHandler }) => createUpgradeHandler(this.#services)))
-  }
+  readonly #loadHandshake = openOnce(
+    async (): Promise<AcceptUpgrade> => (await import('./ws-handshake.ts')).createUpgradeHandler(this.#services),
+  )
 }
 
 /** The refusal of a key; undefined for a valid key. */

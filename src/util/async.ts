@@ -16,6 +16,16 @@ export const singleFlight = <Args extends readonly unknown[], T>(run: (...args: 
     }))
 }
 
+/** The first call opens it, and later calls share that; the next call after a failure tries again. */
+export const openOnce = <T>(open: () => Promise<T>): (() => Promise<T>) => {
+  let opening: Promise<T> | undefined
+  return () =>
+    (opening ??= open().catch((error: unknown) => {
+      opening = undefined
+      throw error
+    }))
+}
+
 /** As singleFlight(), but calls that come while a run is in flight share the next run: it begins after all of them. */
 export const nextFlight = <T>(run: () => Promise<T>): (() => Promise<T>) => {
   let [running, next]: (Promise<T> | undefined)[] = []

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Backoff, createSemaphore, singleFlight, thenMaybe, TimeoutError, withTimeout } from '../../src/util/async.ts'
+import { Backoff, createSemaphore, openOnce, singleFlight, thenMaybe, TimeoutError, withTimeout } from '../../src/util/async.ts'
 import { TestClock } from '../support/fakes.ts'
 import { drainEventLoop } from '../services/ledger/ledger-test-cluster.ts'
 
@@ -102,6 +102,20 @@ t.test('a semaphore runs so many at once, in order of arrival, and goes on after
   finish[3]?.()
   await runs[3]
   t.same(started, [0, 1, 2, 3])
+})
+
+t.test('what opens is opened once, and again after a failure', async t => {
+  const failures = [new Error('too many open files')]
+  let opens = 0
+  const open = openOnce(async () => {
+    const failure = failures.pop()
+    if (failure !== undefined) throw failure
+    return (opens += 1)
+  })
+  const first = [open(), open()]
+  for (const opening of first) await t.rejects(opening, { message: 'too many open files' })
+  t.same(await Promise.all([open(), open()]), [1, 1])
+  t.equal(await open(), 1)
 })
 
 t.test('calls during a flight share it, and the next call starts a new one', async t => {
