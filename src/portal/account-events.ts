@@ -2,6 +2,7 @@ import type Koa from 'koa'
 import { LRUCache } from 'lru-cache'
 import { openEventStream } from '../server/event-stream.ts'
 import type { EventStream } from '../server/event-stream.ts'
+import { ApiError } from './api-errors.ts'
 import type { Person } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 import { readAccountReport } from './routes/account.ts'
@@ -12,6 +13,9 @@ const updateIntervalMs = 1_000
 /** Streams of one account share figures of this age: a page is open in many tabs. */
 const sharedReportTtlMs = 500
 const maxSharedReports = 1_000
+
+/** Each reads the store every second, where calls are served. The page has a stream only while it is looked at. */
+const maxStreamsPerPerson = 20
 
 /** Proxies close connections that are silent for a minute. */
 const keepAliveIntervalMs = 20_000
@@ -36,17 +40,32 @@ export class AccountStreams {
   /** By account. */
   readonly #shared = new LRUCache<string, SharedEvent>({ max: maxSharedReports })
 
+  /** Streams by person, from their requests on. */
+  readonly #open = new Map<string, number>()
+
   constructor(services: StreamServices) {
     this.#services = services
   }
 
   /**
    * Reads the first figures; an error is the response. The stream ends when `authenticate` rejects: the session or the token has ended, or
-   * the store is unreachable.
+   * the store is unreachable. Rejects with ApiError where the person has as many streams as they may.
    */
-  async open(ctx: Koa.Context, { account }: Person, authenticate: () => Promise<Person>): Promise<void> {
+  async open(ctx: Koa.Context, { id, account }: Person, authenticate: () => Promise<Person>): Promise<void> {
+    if (ctx.res.destroyed) return
+    if ((this.#open.get(id) ?? 0) >= maxStreamsPerPerson)
+      throw new ApiError(429, 'too-many', `you have ${maxStreamsPerPerson} open streams of events: close one first`)
+    this.#count(id, 1)
+    // Of an error too.
+    ctx.res.once('close', () => this.#count(id, -1))
     const first = await this.#read(account)
     openEventStream(ctx, stream => this.#stream(stream, first, authenticate))
+  }
+
+  #count(person: string, change: 1 | -1): void {
+    const open = (this.#open.get(person) ?? 0) + change
+    if (open > 0) this.#open.set(person, open)
+    else this.#open.delete(person)
   }
 
   #stream(stream: EventStream, first: AccountEvent, authenticate: () => Promise<Person>): void {

@@ -104,6 +104,18 @@ t.test('portal', async t => {
     t.same(aborted, [], 'a page that is closed is nothing to report')
   })
 
+  t.test('a person has twenty streams of events at most', async t => {
+    const pages = Array.from({ length: 22 }, () => new AbortController())
+    const open = async ({ signal }: AbortController) =>
+      (await fetch(`${portalUrl}/api/v1/events`, { headers: { cookie: alice.cookies() }, signal })).status
+    const statuses = await Promise.all(pages.map(open))
+    t.same([statuses.filter(status => status === 200).length, statuses.filter(status => status === 429).length], [20, 2])
+    pages.forEach(page => page.abort())
+    const another = new AbortController()
+    await waitUntil(async () => (await open(another)) === 200)
+    another.abort()
+  })
+
   t.test('a stream that is open has the plans of a reload', async t => {
     const { body } = await fetch(`${portalUrl}/api/v1/events`, {
       headers: { cookie: alice.cookies() },
