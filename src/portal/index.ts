@@ -8,7 +8,6 @@ import type { TlsServers } from '../server/http-server.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
 import { openAfterStart } from './background.ts'
-import type { Alerts } from './alerts/alert-rounds.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
@@ -87,8 +86,7 @@ export const openPortal = async ({
       const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ url, limits, queries, startQueries, sendMail, secrets },
-        alerts: { post: async (...message: Parameters<Alerts['post']>) => (await alerts.whenOpen()).post(...message) },
+        ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.
@@ -103,9 +101,8 @@ export const openPortal = async ({
     { tls, trustedProxies, clock, log },
   )
   const alerts = openAfterStart(clock, async () => {
-    const { startAlerts } = await import('./alerts/alert-rounds.ts')
     const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
-    return startAlerts({ ...options, ...made, plans: () => options.plans })
+    return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
   })
   const usageWebhook = openUsageWebhook(options, openQueries)
   return {

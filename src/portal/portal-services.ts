@@ -57,7 +57,7 @@ export interface PortalServices {
   readonly signUp?: SignUpOptions
   /** Where people sign in; undefined where they use links alone. */
   readonly oidc: OidcProvider | undefined
-  readonly alerts: Pick<Alerts, 'post'>
+  readonly alerts: { whenOpen(): Promise<Pick<Alerts, 'post'>> }
   /** Sign webhooks: the first of them is that of new ones. */
   readonly secrets: readonly Secret[]
   readonly clock: Clock

@@ -1,6 +1,6 @@
 import type { KeyRow } from '../../store/store.ts'
 import { notFound } from '../api-errors.ts'
-import { schemaRef } from '../openapi.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import { keyJson } from '../key-settings.ts'
 import { findAccount } from './operator-accounts.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -18,7 +18,7 @@ export const operatorKeyRoutes = [
     method: 'get',
     path: '/accounts/{id}/keys',
     summary: 'The keys of an account, revoked ones too.',
-    response: { type: 'array', items: schemaRef('Key') },
+    response: listOf(schemaRef('Key')),
     async handle({ params }, services) {
       const { id } = await findAccount(services, params['id'])
       return (await services.store.keys(id)).map(row => toJson(row, services.clock.now()))

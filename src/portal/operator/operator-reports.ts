@@ -4,7 +4,7 @@ import { invalidField } from '../api-errors.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
 import type { Dimension } from '../queries/hour-summaries.ts'
 import type { UsageTotal } from '../queries/usage-queries.ts'
-import { schemaRef } from '../openapi.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { OperatorServices } from './operator-route.ts'
 
@@ -79,7 +79,7 @@ export const operatorReportRoutes = [
     method: 'get',
     path: '/plans',
     summary: 'The plans of gateway.yaml.',
-    response: { type: 'array', items: schemaRef('Plan') },
+    response: listOf(schemaRef('Plan')),
     handle: (_request, { plans }) => Object.values(plans),
   }),
   defineOperatorRoute({

@@ -2,6 +2,7 @@ import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
 import { effectivePlan } from '../../services/accounts/index.ts'
 import { hourMs, hoursPerDay, isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { schemaRef } from '../openapi.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
@@ -80,7 +81,7 @@ export const accountRoutes = [
     path: '/account',
     summary: 'The account, its plan, the credits of today, the rate of use, and when the credits will be used up at this rate.',
     role: 'viewer',
-    response: { $ref: '#/components/schemas/Account' },
+    response: schemaRef('Account'),
     handle: ({ person }, services) => readAccountReport(services, person.account),
   }),
 ]

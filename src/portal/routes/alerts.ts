@@ -2,12 +2,13 @@ import { readAlertSettings } from '../alerts/alert-settings.ts'
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
 import { newTestMessage } from '../alerts/webhook-message.ts'
 import { ApiError } from '../api-errors.ts'
+import { schemaRef } from '../openapi.ts'
 import type { Person } from '../people.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 
-const alertsSchema = { $ref: '#/components/schemas/Alerts' }
+const alertsSchema = schemaRef('Alerts')
 
 const as = (services: PortalServices, person: Person) => ({
   ...services,
@@ -45,7 +46,7 @@ export const alertRoutes = [
     role: 'owner',
     body: { type: 'object', properties: webhookProperties, required: ['url'] },
     status: 201,
-    response: { $ref: '#/components/schemas/NewWebhook' },
+    response: schemaRef('NewWebhook'),
     async handle({ person, body: { url } }, services) {
       const secret = await setWebhook(as(services, person), person.account, url)
       return { url, secret: secret.reveal() }
@@ -63,14 +64,15 @@ export const alertRoutes = [
     path: '/alerts/test',
     summary: 'Sends a message of the type `test` to the webhook, and says how that ended.',
     role: 'owner',
-    response: { $ref: '#/components/schemas/WebhookTest' },
+    response: schemaRef('WebhookTest'),
     async handle({ person }, services) {
       const { store, limits, alerts, clock } = services
       const { webhook } = await readAlertSettings(store, person.account)
       if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
       limits.webhookTests.check(person.account)
       limits.webhookTests.record(person.account)
-      return alerts.post(person.account, webhook, newTestMessage(clock, await accountOf(services, person.account)))
+      const message = newTestMessage(clock, await accountOf(services, person.account))
+      return (await alerts.whenOpen()).post(person.account, webhook, message)
     },
   }),
 ]

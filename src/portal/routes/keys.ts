@@ -4,6 +4,7 @@ import type { KeyChange, KeyRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { oneAtATime } from '../concurrent-changes.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -46,7 +47,7 @@ const findOwnKey = async ({ store }: PortalServices, { account }: Person, id = '
   return row
 }
 
-const keySchema = { $ref: '#/components/schemas/Key' }
+const keySchema = schemaRef('Key')
 
 export const keyRoutes = [
   defineRoute({
@@ -54,7 +55,7 @@ export const keyRoutes = [
     path: '/keys',
     summary: 'The keys of the account, revoked ones included. A key itself is never shown again.',
     role: 'viewer',
-    response: { type: 'array', items: keySchema },
+    response: listOf(keySchema),
     async handle({ person }, services) {
       const lastUses = await readLastUses(services, person.account)
       const rows = await services.store.keys(person.account)
@@ -68,7 +69,7 @@ export const keyRoutes = [
     role: 'developer',
     body: { type: 'object', properties: newKeySettings, required: ['name'] },
     status: 201,
-    response: { $ref: '#/components/schemas/NewKey' },
+    response: schemaRef('NewKey'),
     async handle({ person, body: { days, ...settings } }, services): Promise<NewKeyJson> {
       const { clock } = services
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
@@ -105,7 +106,7 @@ export const keyRoutes = [
       },
     },
     status: 201,
-    response: { $ref: '#/components/schemas/NewKey' },
+    response: schemaRef('NewKey'),
     async handle({ person, params: { id }, body: { overlapHours } }, services): Promise<NewKeyJson> {
       const { clock } = services
       const rotated = await findOwnKey(services, person, id)

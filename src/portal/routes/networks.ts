@@ -1,4 +1,5 @@
 import { notFound } from '../api-errors.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import type { PortalNetwork } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
 
@@ -17,7 +18,7 @@ export const networkRoutes = [
     path: '/networks',
     summary: 'The networks, their URLs, their newest block, and how many of their nodes can be used.',
     role: 'viewer',
-    response: { type: 'array', items: { $ref: '#/components/schemas/Network' } },
+    response: listOf(schemaRef('Network')),
     handle(_request, { networks, headsStatus }): readonly NetworkJson[] {
       const statuses = new Map(headsStatus().map(status => [status.name, status]))
       return networks.map(({ name, chainId, http, ws }) => {
@@ -32,7 +33,7 @@ export const networkRoutes = [
     path: '/networks/{name}/methods',
     summary: 'The methods of a network: the credits of one call, and the parameters.',
     role: 'viewer',
-    response: { type: 'array', items: { $ref: '#/components/schemas/Method' } },
+    response: listOf(schemaRef('Method')),
     handle({ params: { name } }, { networks }) {
       const network = networks.find(each => each.name === name)
       if (network === undefined) throw notFound('network')

@@ -3,6 +3,7 @@ import { isoTime } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { findLinkedIdentity, personOfIdentity } from '../oidc-identities.ts'
 import type { OidcProvider } from '../oidc-provider.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import { hashToken, unlinkIdentity } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
@@ -86,7 +87,7 @@ export const oidcRoutes = [
     path: '/identities',
     summary: 'The identities of OpenID Connect providers by which you sign in: one at most.',
     role: 'viewer',
-    response: { type: 'array', items: { $ref: '#/components/schemas/Identity' } },
+    response: listOf(schemaRef('Identity')),
     async handle({ person }, { store }): Promise<readonly IdentityJson[]> {
       const identity = await findLinkedIdentity(store, person.id)
       return identity === undefined ? [] : [{ id: identity.hash, issuer: identity.issuer, linked: isoTime(identity.linked) }]

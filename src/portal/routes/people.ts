@@ -2,6 +2,7 @@ import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import {
   setEmail,
   addNewPerson,
@@ -22,7 +23,7 @@ import { oneAtATime } from '../concurrent-changes.ts'
 import { signOutEverywhere } from '../sessions.ts'
 import { personJson } from './session.ts'
 
-const personSchema = { $ref: '#/components/schemas/Person' }
+const personSchema = schemaRef('Person')
 
 const maxPeople = 100
 /** Of one person. */
@@ -59,7 +60,7 @@ export const peopleRoutes = [
     path: '/people',
     summary: 'The people who sign in for the account.',
     role: 'viewer',
-    response: { type: 'array', items: personSchema },
+    response: listOf(personSchema),
     handle: async ({ person }, { store }) => (await listPeople(store, person.account)).map(personJson),
   }),
   defineRoute({
@@ -155,7 +156,7 @@ export const peopleRoutes = [
     path: '/tokens',
     summary: 'Your personal access tokens.',
     role: 'viewer',
-    response: { type: 'array', items: { $ref: '#/components/schemas/AccessToken' } },
+    response: listOf(schemaRef('AccessToken')),
     handle: async ({ person }, { store }) => (await listAccessTokens(store, person)).map(tokenJson),
   }),
   defineRoute({
@@ -172,7 +173,7 @@ export const peopleRoutes = [
       required: ['name'],
     },
     status: 201,
-    response: { $ref: '#/components/schemas/NewAccessToken' },
+    response: schemaRef('NewAccessToken'),
     async handle({ person, body: { name, days } }, services): Promise<NewTokenJson> {
       const { store, clock } = services
       const expires = days === undefined ? undefined : clock.now() + days * dayMs

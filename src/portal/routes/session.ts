@@ -1,5 +1,6 @@
 import { ApiError } from '../api-errors.ts'
 import { confirmEmail, createSignInToken, signInLinkTtlMs, signInUrl, useSignInToken } from '../one-time-links.ts'
+import { schemaRef } from '../openapi.ts'
 import { emailPattern, findPersonByEmail } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'
@@ -20,7 +21,7 @@ export const personJson = ({ id, name, role, email, isEmailVerified = false }: P
 
 export type PersonJson = ReturnType<typeof personJson>
 
-export const sessionSchema = { $ref: '#/components/schemas/Session' }
+export const sessionSchema = schemaRef('Session')
 
 export const sessionJson = async (services: PortalServices, person: Person) => ({
   person: personJson(person),

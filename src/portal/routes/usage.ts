@@ -1,6 +1,7 @@
 import { refusals } from '../../plugin/error-table.ts'
 import type { RefusalKind } from '../../plugin/error-table.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
+import { listOf, schemaRef } from '../openapi.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
 import type { Dimension } from '../queries/hour-summaries.ts'
@@ -77,7 +78,7 @@ export const usageRoutes = [
         by: { type: 'string', enum: dimensions, default: 'method', description: 'What calls are counted by.' },
       },
     },
-    response: { $ref: '#/components/schemas/Usage' },
+    response: schemaRef('Usage'),
     handle: ({ person, query }, services) => reportUsage(services, person.account, query),
   }),
   defineRoute({
@@ -86,7 +87,7 @@ export const usageRoutes = [
     summary: 'Failed calls by outcome, each with what to do about it.',
     role: 'viewer',
     query: { type: 'object', properties: rangeQuery },
-    response: { type: 'array', items: { $ref: '#/components/schemas/ErrorCount' } },
+    response: listOf(schemaRef('ErrorCount')),
     handle: async ({ person: { account }, query: { range } }, { queries, clock }) =>
       reportErrors(await queries.outcomes({ account, ...hoursOf(range, clock.now()) })),
   }),
