@@ -1,14 +1,14 @@
 import {
   assertKnownMethods,
   copyReply,
+  createNameMatcher,
   definePlugin,
   directStage,
   refuseUnknownMethod,
-  createNameMatcher,
 } from '../../src/plugin/plugin.ts'
-import type { Services, ExplainedCall, Explanation, Method } from '../../src/plugin/plugin.ts'
-import { createCapableUpstreams } from './capable-upstreams.ts'
+import type { ExplainedCall, Explanation, Method, Services } from '../../src/plugin/plugin.ts'
 import { CallFailover } from './call-failover.ts'
+import { createCapableUpstreams } from './capable-upstreams.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { createNodeSelector, forwarding, openNodes, singleAttempt } from './node-selection.ts'
@@ -119,16 +119,13 @@ const explainSelection = (
   }
 }
 
-const explainState = (upstreams: FailoverOptions['upstreams'], method: Method | undefined): readonly string[] =>
-  method?.readsState !== true
-    ? []
-    : upstreams.flatMap(({ name, archive, history }) =>
-        archive
-          ? [`${name} comes first for state older than 128 blocks`]
-          : history === undefined
-            ? []
-            : [`${name} is not requested for state older than ${history} blocks`],
-      )
+const explainState = (upstreams: FailoverOptions['upstreams'], method: Method | undefined): readonly string[] => {
+  if (method?.readsState !== true) return []
+  return upstreams.flatMap(({ name, archive, history }) => {
+    if (archive) return [`${name} comes first for state older than 128 blocks`]
+    return history === undefined ? [] : [`${name} is not requested for state older than ${history} blocks`]
+  })
+}
 
 const explainOrder = (upstreams: FailoverOptions['upstreams']): string => {
   const names = upstreams.map(({ name }) => name)

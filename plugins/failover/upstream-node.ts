@@ -10,7 +10,7 @@ import {
   withContext,
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTracker } from '../../src/plugin/plugin.ts'
-import type { DirectNext, Reply, Request, Services, Target, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
+import type { DirectNext, Reply, Request, Services, Target, Timer, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { LateCalls, NodeAttempt, hungSince, isKnown, late, lateAfterMs } from './late-calls.ts'
@@ -26,29 +26,29 @@ export type NextBelow = DirectNext<'request' | 'target'>
 export class UpstreamNode {
   readonly name: string
   readonly target: Target
+  /** Which calls the node gets first. */
+  readonly traffic: NodeTraffic
+  /** Ends requests that are not part of a call. */
+  protected readonly cancellation = new Cancellation()
   readonly #options: FailoverOptions['breaker']
   readonly #services: Services
   readonly #failures: Counter
   readonly #duration: Histogram
   readonly #rateLimited: Gauge
   readonly #requestsInFlight: Gauge
-  #rateLimitTimer: ReturnType<Services['clock']['after']> | undefined
-  /** Undefined while the node has limited nothing. */
-  #rateLimit: RateLimitBackoff | undefined
-  readonly #rate: UpstreamRate | undefined
-  /** Undefined while no other node has answered what this one failed. */
-  #deprioritizer: Deprioritizer | undefined
   readonly #activity: UpstreamActivity
+  readonly #breakers: NodeBreakers
+  readonly #rate: UpstreamRate | undefined
   /** By class of method. */
   readonly #lateCalls = new Map<string, LateCalls>()
   readonly #inFlight = new Set<NodeAttempt>()
   /** The nodes that the last call could have gone to. */
   #peers: readonly UpstreamNode[] = []
-  /** Which calls the node gets first. */
-  readonly traffic: NodeTraffic
-  readonly #breakers: NodeBreakers
-  /** Ends requests that are not part of a call. */
-  protected readonly cancellation = new Cancellation()
+  /** Undefined while the node has limited nothing. */
+  #rateLimit: RateLimitBackoff | undefined
+  #rateLimitTimer: Timer | undefined
+  /** Undefined while no other node has answered what this one failed. */
+  #deprioritizer: Deprioritizer | undefined
 
   constructor(target: Target, options: FailoverOptions['breaker'], services: Services) {
     const { name } = target

@@ -5,7 +5,7 @@ import type { Failure } from '../../plugin/reply.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Waiter } from './concurrency-limit.ts'
 
-/** The limits of one request to a node. */
+/** How one request is sent to a node, and its limits. */
 export interface RequestOptions {
   /** Longest time until the whole response is there, in ms. The time in the queue of the target's `concurrency` counts too. */
   readonly timeoutMs: number
