@@ -33,7 +33,7 @@ export const openListeners = async (
   context: ListenerContext,
   closers: Closers,
 ): Promise<Listeners> => {
-  const { running, store, clock, log, version } = context
+  const { running, log } = context
   const tls = openTlsCertificate(config.listen, config.listen.portal === undefined ? ['rpc'] : ['rpc', 'portal'], context)
   if (tls !== undefined) closers.push(async () => tls.stop())
   const tlsOf = (listener: 'rpc' | 'portal') => (config.listen.tls?.listeners.includes(listener) === true ? tls : undefined)
@@ -42,26 +42,16 @@ export const openListeners = async (
   closers.push(() => closeAll(afterCalls, log))
   const rpc = await openRpcListener({ ...context, config, networks: running.current, tls: tlsOf('rpc') })
   closers.push(() => rpc.stop())
-  const { admin: adminAddress, portal: portalAddress } = config.listen
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
   let { plans } = config
   let portal: PortalListener | undefined
-  const adminBase = adminOptionsOf(config, context, headsStatus)
-  const operatorApp = openOperatorApp({
-    openStore: async () => store,
+  const adminUrl = await openOperatorListener(config, context, {
+    headsStatus,
     plans: () => plans,
-    networks: adminBase.networks,
-    metrics: adminBase.metrics,
-    dashboardUrl: () => config.portal.url ?? portal?.url,
-    secrets: config.portal.secrets,
-    canMail: config.portal.smtp !== undefined,
-    ...{ storeAddress: config.store, url: config.admin.url, isTls: config.admin.tls !== undefined, version, clock, log },
+    portalUrl: () => portal?.url,
+    closers: afterCalls,
   })
-  const adminOptions = { ...adminBase, operatorApp: operatorApp.serve }
-  const adminTls = openAdminCertificate(config.admin, context)
-  if (adminTls !== undefined) afterCalls.push(async () => adminTls.stop())
-  const admin = adminAddress && (await openAdminListener(adminAddress, adminOptions, adminTls))
-  if (admin !== undefined) afterCalls.push(operatorApp.close, () => admin.stop())
+  const portalAddress = config.listen.portal
   portal =
     portalAddress &&
     (await openPortal({
@@ -70,7 +60,7 @@ export const openListeners = async (
     }))
   if (portal !== undefined) afterCalls.push(portal.stop)
   return {
-    urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
+    urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(adminUrl !== undefined && { admin: adminUrl }) },
     enterLameDuck: rpc.enterLameDuck,
     reload({ headers, drain, plans: nextPlans }, networks) {
       plans = nextPlans
@@ -78,6 +68,46 @@ export const openListeners = async (
       portal?.reload({ networks, plans })
     },
   }
+}
+
+interface OperatorOptions {
+  readonly headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>
+  readonly plans: () => GatewayConfig['plans']
+  readonly portalUrl: () => string | undefined
+  readonly closers: Closers
+}
+
+/** Opens the admin listener, with the page and the API of operators. Returns its URL; undefined where none is configured. */
+const openOperatorListener = async (
+  config: GatewayConfig,
+  context: ListenerContext,
+  { headsStatus, plans, portalUrl, closers }: OperatorOptions,
+): Promise<string | undefined> => {
+  const { store, clock, log, version } = context
+  const address = config.listen.admin
+  if (address === undefined) return undefined
+  const options = adminOptionsOf(config, context, headsStatus)
+  const operatorApp = openOperatorApp({
+    openStore: async () => store,
+    plans,
+    networks: options.networks,
+    metrics: options.metrics,
+    dashboardUrl: () => config.portal.url ?? portalUrl(),
+    secrets: config.portal.secrets,
+    canMail: config.portal.smtp !== undefined,
+    storeAddress: config.store,
+    url: config.admin.url,
+    isTls: config.admin.tls !== undefined,
+    version,
+    clock,
+    log,
+  })
+  closers.push(operatorApp.close)
+  const tls = openAdminCertificate(config.admin, context)
+  if (tls !== undefined) closers.push(async () => tls.stop())
+  const admin = await openAdminListener(address, { ...options, operatorApp: operatorApp.serve }, tls)
+  closers.push(() => admin.stop())
+  return admin.url
 }
 
 const portalOptionsOf = (
