@@ -34,27 +34,26 @@ export interface ResponseMemory {
 export class MemoryBudget {
   readonly maxBytes: number
   /** Changed by reserve() and release() alone. */
-  freeBytes: number
+  reservedBytes = 0
   readonly #shares = new Map<string, MemoryShare>()
 
   constructor(maxBytes: number) {
     this.maxBytes = maxBytes
-    this.freeBytes = maxBytes
   }
 
-  get reservedBytes(): number {
-    return this.maxBytes - this.freeBytes
+  get freeBytes(): number {
+    return this.maxBytes - this.reservedBytes
   }
 
   /** False when the bytes do not fit; then none are reserved. */
   reserve(bytes: number): boolean {
     if (bytes > this.freeBytes) return false
-    this.freeBytes -= bytes
+    this.reservedBytes += bytes
     return true
   }
 
   release(bytes: number): void {
-    this.freeBytes += bytes
+    this.reservedBytes -= bytes
   }
 
   /** The share of an account, of a network, or of whoever else bytes are held for. To be asked for anew once it holds nothing. */

@@ -48,7 +48,7 @@ export class RemoteRateLimits implements RateLimits {
   readonly #buckets = new LRUCache<string, LocalBucket>({ maxSize: maxBuckets, sizeCalculation: () => 1 })
   /** Requests in flight, by bucket. */
   readonly #refills = new Map<string, Promise<boolean>>()
-  #isOwnerAway = false
+  #isOwnerUnresponsive = false
   /** On the monotonic clock. */
   #retryAt = -Infinity
 
@@ -66,7 +66,7 @@ export class RemoteRateLimits implements RateLimits {
   }
 
   stateOf(bucket: string, rate: Rate): BucketState {
-    if (this.#isOwnerAway) return this.#fallback.stateOf(bucket, rate)
+    if (this.#isOwnerUnresponsive) return this.#fallback.stateOf(bucket, rate)
     const { tokens, remaining, resetsInMs } = this.#bucketOf(bucket)
     return { remaining: Math.min(rate.burst, remaining + Math.floor(tokens)), resetsInMs }
   }
@@ -100,8 +100,8 @@ export class RemoteRateLimits implements RateLimits {
       if (tokens >= local.refusedTokens && now < local.refusedUntil) return local.refusedUntil - now
       // Calls that come meanwhile wait for the same tokens.
       const refill = getOrCreate(this.#refills, bucket, () => this.#refill(request).finally(() => this.#refills.delete(bucket)))
-      this.#isOwnerAway = !(await refill)
-      if (this.#isOwnerAway) return 'unanswered'
+      this.#isOwnerUnresponsive = !(await refill)
+      if (this.#isOwnerUnresponsive) return 'unanswered'
     }
   }
 

@@ -10,6 +10,13 @@ t.test('bytes are reserved up to the limit, and free again once they are release
   t.same([budget.reservedBytes, budget.freeBytes], [600, 400])
 })
 
+t.test('a budget without a limit counts what is reserved', async t => {
+  const budget = new MemoryBudget(Infinity)
+  t.ok(budget.reserve(1_000))
+  budget.release(400)
+  t.equal(budget.reservedBytes, 600)
+})
+
 t.test('an owner takes more only while it holds less than is free, so that others always find room', async t => {
   const budget = new MemoryBudget(1_024)
   const fill = (owner: string): number => {

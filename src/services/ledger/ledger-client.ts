@@ -6,6 +6,7 @@ import type { Log } from '../log.ts'
 import { retryDelayMs } from './lease.ts'
 import type { Lease } from './lease.ts'
 import { DayBoundary } from './day-boundary.ts'
+import type { StoreOutage } from './store-outage.ts'
 
 /** The part of a LeaseRequest that its lease does not know. */
 interface LeaseTarget {
@@ -13,9 +14,6 @@ interface LeaseTarget {
   readonly desiredCredits: number
   readonly limit: number
 }
-
-/** Why the store cannot be used. */
-export type StoreOutage = 'unreachable' | 'removed'
 
 export interface LedgerClientOptions {
   readonly log: Log

@@ -1,3 +1,6 @@
+/** Why the store cannot be used. */
+export type StoreOutage = 'unreachable' | 'removed'
+
 /**
  * How far an account may overdraw while the store is unavailable. The overdraft is charged when the store is available
  * again.
