@@ -72,20 +72,25 @@ interface CaseRun {
   readonly path: Path
 }
 
-/** A step that fails ends its case: what follows would follow from it. */
 const runCase = async (each: Case, run: CaseRun): Promise<readonly Problem[]> => {
   const { source, config, context, path } = run
   try {
     const gateway = await openNetworkHarness(config, worldOf(each, run), context.limits)
-    for (const [i, step] of each.steps.entries()) {
-      const problems = await runStep(gateway, step, { ...run, path: [...path, 'steps', i], name: each.name, caller: each })
-      if (problems.length > 0) return problems
-    }
+    const problems = await runSteps(gateway, each, run)
     await gateway.stop()
-    return []
+    return problems
   } catch (error) {
     return [source.problemAtKey(path, `${each.name}: ${error instanceof Error ? error.message : String(error)}`)]
   }
+}
+
+/** A step that fails ends its case: what follows would follow from it. */
+const runSteps = async (gateway: Harness, each: Case, run: CaseRun): Promise<readonly Problem[]> => {
+  for (const [i, step] of each.steps.entries()) {
+    const problems = await runStep(gateway, step, { ...run, path: [...run.path, 'steps', i], name: each.name, caller: each })
+    if (problems.length > 0) return problems
+  }
+  return []
 }
 
 const worldOf = ({ upstream, upstreams }: Case, { file, context }: CaseRun): WorldOptions => {

@@ -65,6 +65,31 @@ cases:
   t.same(out, ['net  0 cases passed, 2 failed'])
 })
 
+t.test('the plugins of a case are stopped, also of one that fails', async t => {
+  const stops: unknown[] = []
+  Object.assign(globalThis, { stops })
+  t.teardown(() => Reflect.deleteProperty(globalThis, 'stops'))
+  const dir = t.testdir({
+    methods: {},
+    networks: {
+      'stopped.js': `export default { name: 'stopped', apiVersion: 1, summary: 'Records that it is stopped.', options: { type: 'object', properties: {} },
+        create: () => ({ handle: (call, next) => next(call), stop: async () => void globalThis.stops.push('stopped') }) }`,
+      'net.test.yaml': `cases:
+  - { name: passes, upstream: { eth_gasPrice: { result: "0x1" } }, steps: [{ send: eth_gasPrice, expect: { result: "0x1" } }] }
+  - { name: fails, upstream: { eth_gasPrice: { result: "0x1" } }, steps: [{ send: eth_gasPrice, expect: { result: "0x2" } }] }
+`,
+    },
+    'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 160 } }\n',
+  })
+  cpSync('configs/methods', join(dir, 'methods'), { recursive: true })
+  const { pipeline, ...network } = networkFile('net', ['http://a.test'])
+  const steps = [{ use: './stopped.js' }, ...(pipeline as readonly object[])] // networkFile() makes a list
+  writeFileSync(join(dir, 'networks/net.yaml'), JSON.stringify({ ...network, pipeline: steps }))
+  const { out } = await runCommand(command, ['--config', dir])
+  t.same(out, ['net  1 case passed, 1 failed'])
+  t.same(stops, ['stopped', 'stopped'])
+})
+
 t.test('time, keys, plans and upstreams are those of the case', async t => {
   const cases = `env: { URL: "http://b.test" }
 cases:
