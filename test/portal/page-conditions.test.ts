@@ -249,6 +249,14 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.equal(await focused(), 'Revoke')
   })
 
+  t.test('the way back leads to the page before, however often a link was clicked', async t => {
+    const page = await openSignedIn(t)
+    for (const title of ['Keys', 'Plan', 'Plan', 'Plan']) await openPage(page, title)
+    await page.goBack()
+    await page.waitForSelector('h1:has-text("Keys")')
+    t.equal(page.url(), `${portal}/keys`)
+  })
+
   t.test('who skips to the content stays at the address, which is none of a link', async t => {
     const page = await openSignedIn(t)
     await page.goto(`${portal}/sign-in`)

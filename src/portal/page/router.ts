@@ -8,7 +8,8 @@ addEventListener('popstate', () => {
 })
 
 export const navigate = (to: string): void => {
-  history.pushState(null, '', to)
+  // As browsers do, a link to the page that is shown is no step for the way back.
+  if (to !== location.pathname) history.pushState(null, '', to)
   path.value = to
 }
 

@@ -72,18 +72,18 @@ export const Checkbox = ({ label, name, isChecked }: CheckboxProps) => {
   )
 }
 
-interface SelectProps {
+interface SelectProps<Value extends string> {
   readonly label: string
-  readonly options: readonly (string | { readonly value: string; readonly label: string })[]
-  readonly value: string
-  readonly name?: string
-  onChange(value: string): void
+  readonly options: readonly (Value | { readonly value: Value; readonly label: string })[]
+  readonly value: Value
+  onChange(value: Value): void
 }
 
-export const Select = ({ label, options, value, name, onChange }: SelectProps) => (
+export const Select = <Value extends string>({ label, options, value, onChange }: SelectProps<Value>) => (
   <Field label={label}>
     {({ id }) => (
-      <select id={id} name={name} value={value} onChange={event => onChange(event.currentTarget.value)}>
+      // Its value is that of one of the options.
+      <select id={id} value={value} onChange={event => onChange(event.currentTarget.value as Value)}>
         {options.map(option => {
           const { value: optionValue, label: optionLabel } = typeof option === 'string' ? { value: option, label: option } : option
           return (
@@ -97,7 +97,7 @@ export const Select = ({ label, options, value, name, onChange }: SelectProps) =
   </Field>
 )
 
-/** A text to copy: an URL, or code. */
+/** A text to copy: a URL, or code. */
 export const CopyText = ({ text, label }: { readonly text: string; readonly label: string }) => {
   const isCopied = useSignal(false)
   const code = useRef<HTMLElement>(null)

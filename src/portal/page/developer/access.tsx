@@ -139,7 +139,7 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
             label={text.role}
             options={['viewer', 'developer', 'owner']}
             value={role.value}
-            onChange={value => (role.value = value as Role)} // one of the options
+            onChange={value => (role.value = value)}
           />
         </>
       )}

@@ -18,7 +18,7 @@ onSignedOut(() => {
 export const loadSession = async (): Promise<void> => {
   const found = await get<SessionJson>('/session')
   // Somebody else has signed in, in another tab of this browser: nothing of the person before may stay.
-  if (session.value && session.value.person.id !== found.person.id) location.reload()
+  if (session.value && session.value.person.id !== found.person.id) return location.reload()
   session.value = found
 }
 

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operator/operator-accounts.ts'
 import type { KeyJson } from '../../key-settings.ts'
-import type { Plans } from '../../../services/accounts/index.ts'
+import type { Plan } from '../../../plugin/call.ts'
 import { Notice, Select, TextField, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
@@ -124,7 +124,7 @@ interface ChangeAccountProps extends Omit<ChangeProps, 'onChanged'> {
 }
 
 const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
-  const plans = useRequest<readonly Plans[string][]>('/plans')
+  const plans = useRequest<readonly Plan[]>('/plans')
   // Undefined until another is chosen.
   const plan = useSignal<string | undefined>(undefined)
   // The plan of the account may have left gateway.yaml.

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { Plans } from '../../../services/accounts/index.ts'
+import type { Plan } from '../../../plugin/call.ts'
 import type { AccountJson, AccountPageJson } from '../../operator/operator-accounts.ts'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { Form } from '../components/form.tsx'
@@ -91,7 +91,7 @@ const State = ({ account: { suspended, deleteAt } }: { readonly account: Account
 )
 
 const CreateAccount = () => {
-  const plans = useRequest<readonly Plans[string][]>('/plans')
+  const plans = useRequest<readonly Plan[]>('/plans')
   const plan = useSignal('')
   const planNames = plans.data.value?.map(({ name }) => name) ?? []
   const create = async (values: FormData): Promise<void> => {
