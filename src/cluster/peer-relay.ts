@@ -1,7 +1,7 @@
 import { newPeerName } from '../services/peers.ts'
 import type { PeerHandler, PeerReply, Peers } from '../services/peers.ts'
 import type { Json } from '../util/json.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { PendingReplies } from './channel.ts'
 import type { NetworkChannel, NetworkMessage, WorkerMessage, WorkerChannel } from './worker-messages.ts'
 
 /** A request that has been passed on. */

@@ -1,7 +1,7 @@
 import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { PendingReplies } from './channel.ts'
 import type { NetworkChannel, NetworkMessage, PublishedUpdates, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** A feed of the primary needs up to 2 s for its start. */

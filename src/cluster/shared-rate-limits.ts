@@ -1,7 +1,7 @@
 import type { Clock } from '../services/clock.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
 import { RemoteRateLimits } from '../services/remote-rate-limits.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { PendingReplies } from './channel.ts'
 import { primaryTimeoutMs } from './worker-messages.ts'
 import type { PrimaryMessage, TakeTokens, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 

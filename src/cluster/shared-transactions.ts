@@ -1,7 +1,7 @@
 import { maxRefreshMs } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { Acknowledgments } from './acknowledgments.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { PendingReplies } from './channel.ts'
 import { primaryTimeoutMs } from './worker-messages.ts'
 import type { NetworkChannel, NetworkMessage, TransactionCounts, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 

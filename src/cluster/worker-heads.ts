@@ -4,7 +4,7 @@ import { CurrentChainState, WorkerTags, TrackingStack, fetchBlock, openUpstreamR
 import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions } from '../services/chain-heads/index.ts'
 import { singleFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { PendingReplies } from './channel.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
 import { WorkerTransactions } from './shared-transactions.ts'
 import { SharedHeight } from './worker-height-broadcast.ts'

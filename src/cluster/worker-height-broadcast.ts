@@ -4,7 +4,7 @@ import { withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { Acknowledgments } from './acknowledgments.ts'
-import { PendingReplies } from './pending-replies.ts'
+import { PendingReplies } from './channel.ts'
 import { primaryTimeoutMs } from './worker-messages.ts'
 import type { NetworkChannel, NetworkMessage, PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
