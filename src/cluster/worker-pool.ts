@@ -39,6 +39,9 @@ const maxRestartDelayMs = 5000
 /** Before the next attempt, when a replacement did not become ready. */
 const retryDelayMs = 1000
 
+/** Connections wait for the last worker to start for so long: those of all callers who reconnect at once would stay with the first. */
+const maxHoldMs = 5000
+
 /** A worker whose metrics take longer is left out. */
 const metricsTimeoutMs = 1000
 
@@ -49,11 +52,16 @@ const metricsTimeoutMs = 1000
 export const openWorkerPool = async (options: WorkerPoolOptions, clock: Clock, log: Log): Promise<WorkerPool> => {
   cluster.setupPrimary({ exec: options.exec, args: [...options.args] })
   const pool = new WorkerPool(options, clock, log)
+  const { connections } = options
+  connections.hold()
   try {
     await pool.add()
-    await Promise.all(Array.from({ length: options.size - 1 }, () => pool.add()))
+    const timer = clock.after(maxHoldMs, () => connections.release())
+    await Promise.all(Array.from({ length: options.size - 1 }, () => pool.add())).finally(() => timer.cancel())
+    connections.release()
     return pool
   } catch (error) {
+    connections.release()
     await pool.stop()
     throw error
   }

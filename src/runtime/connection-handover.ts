@@ -81,6 +81,8 @@ export class AcceptedConnections {
   #listening: ListeningHandle | undefined
   readonly #pending = new Set<ConnectionHandle>()
   #acceptedCount = 0
+  /** What hands over the connections that wait for `release()`; undefined where they need not wait. */
+  #held: (() => void)[] | undefined
   #whenNonePending = (): void => undefined
 
   constructor(options: AcceptedConnectionsOptions) {
@@ -100,8 +102,20 @@ export class AcceptedConnections {
     return () => void hook.disable()
   }
 
+  /** From now on, new connections wait for `release()`. */
+  hold(): void {
+    this.#held ??= []
+  }
+
+  release(): void {
+    const held = this.#held ?? []
+    this.#held = undefined
+    for (const handOver of held) handOver()
+  }
+
   /** Accepts what the system has in its queue, ends listening, and resolves once the workers have all connections. */
   async endListening(): Promise<void> {
+    this.release()
     const handle = this.#listening
     if (handle === undefined) return
     await whenQueueEmpty(() => this.#acceptedCount)
@@ -116,12 +130,16 @@ export class AcceptedConnections {
     this.#listening = handle
     handle.onconnection = (status, connection) => {
       this.#acceptedCount += 1
+      const handOver = () => void Reflect.apply(onconnection, handle, [status, connection])
       if (connection === undefined) this.#options.onRefused(getSystemErrorName(status))
       else if (this.#pending.size >= this.#options.maxPending) {
         connection.close()
         return this.#options.onRefused('limits.connections')
-      } else this.#add(connection)
-      Reflect.apply(onconnection, handle, [status, connection])
+      } else {
+        this.#add(connection)
+        if (this.#held !== undefined) return void this.#held.push(handOver)
+      }
+      handOver()
     }
   }
 

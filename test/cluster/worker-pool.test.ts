@@ -1,4 +1,6 @@
 import cluster from 'node:cluster'
+import type { Worker } from 'node:cluster'
+import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
@@ -73,6 +75,45 @@ t.test('a worker that does not read', async t => {
     t.ok(worker.isDead())
     t.match(log.lines, [{ level: 'error', message: 'worker did not exit in time; killing it' }])
   })
+})
+
+t.test('connections are held until all workers are ready, or the later ones take 5 s', async t => {
+  const open = (size: number, clock: TestClock) => {
+    const events: string[] = []
+    const connections = new AcceptedConnections({ maxPending: 1, onRefused: () => undefined })
+    connections.hold = () => void events.push('hold')
+    connections.release = () => void events.push(`release to ${readyCount}`)
+    let readyCount = 0
+    const options = {
+      ...{ exec, args: [], env: { NODE_OPTIONS: '' }, size, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000 },
+      ...{ connections, handleMessage: () => undefined, onExit: () => undefined },
+    }
+    const opening = openWorkerPool(options, clock, new TestLog())
+    const onReady = (_worker: Worker, { kind }: WorkerMessage) => void (kind === 'ready' && (readyCount += 1))
+    cluster.on('message', onReady)
+    return { events, opening, end: () => cluster.off('message', onReady) }
+  }
+  const clock = new TestClock()
+  const together = open(3, clock)
+  const pool = await together.opening
+  together.end()
+  t.same(together.events, ['hold', 'release to 3'])
+
+  const slow = open(2, clock)
+  const [first] = (await once(cluster, 'fork')) as [Worker]
+  const [second] = (await once(cluster, 'fork')) as [Worker] // the first is ready
+  second.process.kill('SIGSTOP')
+  clock.advance(4999)
+  t.same(slow.events, ['hold'])
+  clock.advance(1)
+  t.same(slow.events, ['hold', 'release to 1'])
+  second.process.kill('SIGCONT')
+  const slowPool = await slow.opening
+  slow.end()
+  t.ok(first.isConnected())
+  const stopped = Promise.all([pool.stop(), slowPool.stop()])
+  clock.advance(15_000)
+  await stopped
 })
 
 t.test('a worker whose process cannot be started', async t => {

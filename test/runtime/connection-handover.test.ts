@@ -77,6 +77,29 @@ t.test('in this version of Node, accepted connections wait within a limit, and l
   t.equal((await Promise.all(responses)).filter(response => response === pid).length, 3)
 })
 
+t.test('in this version of Node, connections that were held are handed out in turn to the workers of that moment', async t => {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
+  const connections = new AcceptedConnections({ maxPending: 10, onRefused: reason => t.fail(reason) })
+  const start = async () => {
+    const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
+    t.teardown(() => worker.process.kill('SIGKILL'))
+    const endSearch = connections.findListening(worker)
+    const [port] = (await once(worker, 'message')) as [number]
+    endSearch()
+    return { pid: String(worker.process.pid), port }
+  }
+  connections.hold()
+  const first = await start()
+  const sockets = Array.from({ length: 4 }, () => connect(first.port, '127.0.0.1'))
+  const responses = Promise.all(sockets.map(socket => text(socket)))
+  await Promise.all(sockets.map(socket => once(socket, 'connect')))
+  const second = await start()
+  connections.release()
+  const received = await responses
+  t.same(new Set(received), new Set([first.pid, second.pid]))
+  t.match(await text(connect(first.port, '127.0.0.1')), /^\d+$/, 'later ones do not wait')
+})
+
 /** The part of a worker that is used, and the messages that it would be sent. */
 const fakeWorker = () => {
   const sent: unknown[] = []
