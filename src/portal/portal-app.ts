@@ -1,6 +1,7 @@
 import Router from '@koa/router'
 import Koa from 'koa'
 import type { RouterContext } from '@koa/router'
+import { bearerTokenOf } from '../server/bearer-token.ts'
 import { createClientAddressReader } from '../server/client-address.ts'
 import type { ReadClientAddress } from '../server/client-address.ts'
 import { respondWithEventStream } from '../server/event-stream.ts'
@@ -140,8 +141,8 @@ const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServ
 
 /** Who asks, by token or by session, as the store has it now. Rejects with ApiError, for a person who was removed too. */
 const personOf = async (ctx: Koa.Context, services: PortalServices): Promise<Person> => {
-  const [scheme, token = ''] = ctx.get('Authorization').split(' ')
-  if (scheme === 'Bearer') return tokenOwnerOf(token, callerNetworkOf(ctx), services)
+  const token = bearerTokenOf(ctx.req)
+  if (token !== undefined) return tokenOwnerOf(token, callerNetworkOf(ctx), services)
   const session = sessionOf(ctx)
   return (session && (await findPerson(services.store, session.person))) ?? throwNotSignedIn()
 }

@@ -1,4 +1,5 @@
 import type Koa from 'koa'
+import { bearerTokenOf } from '../server/bearer-token.ts'
 import { ApiError } from './api-errors.ts'
 
 /**
@@ -43,7 +44,7 @@ export const requireHost = (url: string, listenHost: string): Koa.Middleware => 
 
 /** Refuses requests that change something and come from pages of other sites. Browsers send no tokens unasked, but the password of a proxy. */
 export const refuseCrossSite: Koa.Middleware = (ctx, next) => {
-  if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || ctx.get('Authorization').startsWith('Bearer ')) return next()
+  if (['GET', 'HEAD', 'OPTIONS'].includes(ctx.method) || bearerTokenOf(ctx.req) !== undefined) return next()
   const site = ctx.get('Sec-Fetch-Site')
   const origin = ctx.get('Origin')
   const isSameSite = site === 'same-origin' || (site === '' && origin !== '' && hostOf(origin) === ctx.host)

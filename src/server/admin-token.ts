@@ -6,6 +6,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { networkOf } from '../util/address-set.ts'
 import { AttemptLimit } from '../util/attempt-limit.ts'
+import { bearerTokenOf } from './bearer-token.ts'
 import type { ReadClientAddress } from './client-address.ts'
 
 interface AdminTokenOptions {
@@ -45,11 +46,10 @@ export class AdminToken {
     return { isValid }
   }
 
-  /** As check(), of the Authorization header; undefined without one. */
+  /** As check(), of the token in the Authorization header; undefined without one. */
   checkAuthorization(request: IncomingMessage): TokenCheck | undefined {
-    const { authorization } = request.headers
-    if (authorization === undefined) return undefined
-    return this.check(request, /^Bearer (.*)$/.exec(authorization)?.[1] ?? '')
+    const token = bearerTokenOf(request)
+    return token === undefined ? undefined : this.check(request, token)
   }
 
   /** A key that nobody can derive without the token. */
