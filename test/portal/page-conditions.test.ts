@@ -185,6 +185,20 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.same((await confirmed).postDataJSON(), { token: 'second' })
   })
 
+  t.test('a link that is used up leaves the session that lives, and says so', async t => {
+    const page = await openSignedIn(t)
+    await page.goto(`${portal}/sign-in#used-up`)
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.match(await page.textContent('[role=alert]'), 'used up')
+    await page.goto(await newLink('bob'))
+    await page.waitForSelector('[data-testid=account]:has-text("bob")')
+    t.equal(await page.locator('[role=alert]').count(), 0)
+    await page.goto(`${portal}/sign-in?error=access_denied`)
+    await page.waitForSelector('[role=alert]')
+    await openPage(page, 'Keys')
+    await page.waitForSelector('[role=alert]', { state: 'detached' })
+  })
+
   t.test('a double click begins one sign-in at a provider', async t => {
     const page = await (await browser.newContext()).newPage()
     t.teardown(() => page.context().close())
@@ -225,6 +239,22 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await opened
     await page.waitForSelector('[data-testid=credits-left]')
     t.equal(await page.locator('[role=alert]').count(), 0)
+  })
+
+  t.test('without a stream of events the page has figures all the same, and asks for one every three seconds', async t => {
+    const page = await openSignedIn(t)
+    let asked = 0
+    await page.route('**/api/v1/events', route => {
+      asked += 1
+      return route.fulfill({ status: 429, json: { error: { code: 'too-many', message: 'you have 20 open streams of events' } } })
+    })
+    await page.reload()
+    await page.waitForSelector('[data-testid=credits-left]')
+    await page.waitForTimeout(2_000)
+    t.equal(asked, 1)
+    t.equal(await page.locator('[role=alert]').count(), 0)
+    await page.unroute('**/api/v1/events')
+    await page.waitForResponse(response => response.url().endsWith('/events') && response.ok())
   })
 
   t.test('where the browser lets no page copy, the text is selected', async t => {

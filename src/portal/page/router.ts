@@ -13,13 +13,6 @@ export const navigate = (to: string): void => {
   path.value = to
 }
 
-/** For a page that a link with a token after # leads to: browsers load nothing when another such link is opened in its place. */
-export const reloadForAnotherLink = (): (() => void) => {
-  const reload = () => location.reload()
-  addEventListener('hashchange', reload)
-  return () => removeEventListener('hashchange', reload)
-}
-
 /** For links within the portal; a click with a modifier opens another tab, as browsers do. */
 export const followLink = (event: MouseEvent): void => {
   if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return

@@ -1,8 +1,7 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { Notice } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { request } from '../request.ts'
-import { reloadForAnotherLink } from '../router.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.confirmEmail
@@ -13,7 +12,6 @@ export const ConfirmEmail = () => {
   const { answer, error, isSending, submit } = useSubmit(() =>
     request<{ readonly email: string }>('POST', '/email-confirmations', { token }),
   )
-  useEffect(() => reloadForAnotherLink(), [])
   return (
     <main class="sign-in" id="content">
       <h1>{text.title}</h1>

@@ -1,4 +1,4 @@
-import { effect, signal } from '@preact/signals'
+import { computed, effect, signal } from '@preact/signals'
 import type { AccountReport } from '../../routes/account.ts'
 import type { SessionJson } from '../../routes/session.ts'
 import { clockOffsetMs } from '../clock.ts'
@@ -7,6 +7,9 @@ import { texts } from '../texts.ts'
 
 /** Undefined: not known yet; null: nobody is signed in. */
 export const session = signal<SessionJson | null | undefined>(undefined)
+
+/** Why a sign-in was refused while another session lives on. */
+export const refusedSignIn = signal<string | undefined>(undefined)
 
 /** The credits now; undefined until they have arrived. */
 export const account = signal<AccountReport | undefined>(undefined)
@@ -25,21 +28,26 @@ export const loadSession = async (): Promise<void> => {
 /** An EventSource connects again by itself, except after a response that is no stream: of a gateway without its store, or of a proxy without a gateway. */
 const reconnectMs = 3_000
 
+const show = (report: AccountReport): void => {
+  account.value = report
+  clockOffsetMs.value = Date.parse(report.now) - Date.now()
+}
+
 const connect = (): EventSource => {
   const events = new EventSource('/api/v1/events')
   events.addEventListener('open', () => {
     connectionProblem.value = undefined
   })
   events.addEventListener('error', () => {
-    connectionProblem.value = texts.notConnected
+    const hasResponse = events.readyState === EventSource.CLOSED
+    if (!hasResponse) connectionProblem.value = texts.notConnected
     // Has the session ended, is it another, or is the store unreachable? EventSource does not say.
-    void loadSession().catch(() => undefined)
+    const checked = loadSession()
+    // Or there are too many streams, or a proxy lets none through.
+    const shown = hasResponse ? checked.then(() => get<AccountReport>('/account')).then(show) : checked
+    void shown.catch(() => undefined)
   })
-  events.addEventListener('account', event => {
-    const received = JSON.parse(event.data) as AccountReport
-    account.value = received
-    clockOffsetMs.value = Date.parse(received.now) - Date.now()
-  })
+  events.addEventListener('account', event => show(JSON.parse(event.data) as AccountReport))
   return events
 }
 
@@ -50,9 +58,12 @@ document.addEventListener('visibilitychange', () => {
   isVisible.value = document.visibilityState === 'visible'
 })
 
+/** Not the session itself, which is loaded again and again: each time, the stream would begin anew. */
+const isSignedIn = computed(() => session.value !== null && session.value !== undefined)
+
 /** While somebody is signed in and looks at the page, the gateway sends the credits each time that they change. */
 effect(() => {
-  if (!isVisible.value || session.value === null || session.value === undefined) return
+  if (!isVisible.value || !isSignedIn.value) return
   let events = connect()
   const timer = setInterval(() => {
     if (events.readyState === EventSource.CLOSED) events = connect()

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
+import { Notice } from '../components/controls.tsx'
 import { Shell, Unavailable } from '../components/shell.tsx'
 import { request } from '../request.ts'
 import { path } from '../router.ts'
@@ -9,7 +10,7 @@ import { texts } from '../texts.ts'
 import { Access } from './access.tsx'
 import { Alerts } from './alerts.tsx'
 import { ConfirmEmail } from './confirm-email.tsx'
-import { loadSession, session } from './developer-session.ts'
+import { loadSession, refusedSignIn, session } from './developer-session.ts'
 import { Errors } from './errors.tsx'
 import { Keys } from './keys.tsx'
 import { Networks } from './networks.tsx'
@@ -31,6 +32,9 @@ const pages = [
   { path: '/access', title: texts.pages.access, Page: Access },
 ] as const
 
+/** Of sign-in links, and of the way back from a provider. */
+const signInPath = '/sign-in'
+
 /** A session ends after half an hour without a request; a page that is looked at is in use. */
 const sessionRefreshMs = 600_000
 
@@ -38,7 +42,7 @@ const App = () => {
   const current = session.value
   const error = useSignal<string | undefined>(undefined)
   // A sign-in link wins over a session: it may be another account's. So does the way back from a provider.
-  const isSigningIn = path.value === '/sign-in' && (location.hash !== '' || location.search !== '')
+  const isSigningIn = path.value === signInPath && (location.hash !== '' || location.search !== '')
   useEffect(() => {
     const refresh = () =>
       loadSession().catch((reason: Error) => {
@@ -61,10 +65,14 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
   const signOut = () => void request('DELETE', '/session').then(() => (session.value = null))
   return (
     <Shell owner={current.account.name} pages={pages} current={pagePath} title={title} onSignOut={signOut}>
+      {path.value === signInPath && <Notice text={refusedSignIn.value} />}
       <Page />
     </Shell>
   )
 }
+
+// Links have their token after #: browsers load nothing when one is opened in place of another, or of what it led to.
+addEventListener('hashchange', () => location.reload())
 
 const root = document.getElementById('app')
 if (root !== null) render(<App />, root)

@@ -4,9 +4,9 @@ import type { SessionJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
-import { navigate, reloadForAnotherLink } from '../router.ts'
+import { navigate } from '../router.ts'
 import { texts } from '../texts.ts'
-import { session } from './developer-session.ts'
+import { loadSession, refusedSignIn, session } from './developer-session.ts'
 
 const text = texts.signIn
 
@@ -42,20 +42,20 @@ export const SignIn = () => {
   const isLeaving = useSignal(false)
   const options = useRequest<SignInOptions>('/sign-in-options').data
   useEffect(() => {
-    if (attempt !== undefined) {
-      // The link must not stay in the history of the browser.
-      history.replaceState(null, '', '/sign-in')
-      signIn(attempt).then(
-        started => {
-          session.value = started
-          navigate('/')
-        },
-        (reason: Error) => {
-          error.value = reason.message
-        },
-      )
-    }
-    return reloadForAnotherLink()
+    if (attempt === undefined) return
+    // The link must not stay in the history of the browser.
+    history.replaceState(null, '', '/sign-in')
+    signIn(attempt).then(
+      started => {
+        session.value = started
+        navigate('/')
+      },
+      (reason: Error) => {
+        error.value = refusedSignIn.value = reason.message
+        // Who was signed in before is it still.
+        void loadSession().catch(() => undefined)
+      },
+    )
   }, [])
   const goToProvider = async (): Promise<void> => {
     // A second sign-in would take the cookie of the first one away.
