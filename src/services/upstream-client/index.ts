@@ -79,39 +79,13 @@ export const openUpstreamClient = (
   const states = new WeakMap<Target, TargetState>()
   const redactor = new SecretRedactor()
   const newState = (target: Target): TargetState => newTargetState(target, { httpClient, redactor, clock })
-  const decompressionLimits = newDecompressionLimits(clock)
-  const requestIds = createRequestIds()
-  const shared = { clock, readTurns: new ReadTurns(), decompressionLimits, redactor, sockets }
-  /** Without a promise of its own: few requests have to wait in the queue. */
-  const sendNow = (
-    context: ExchangeContext,
-    { target, request, options, deadline, state, concurrency, owner }: PendingRequest,
-  ): Promise<Reply> => {
-    const { maxBytes, idempotent = false, traceparent, observer } = options
-    // A partner gets nothing of the caller but the call.
-    const endpoint =
-      traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeaders(state.endpoint, ['traceparent', traceparent])
-    const onSettled = () => {
-      deadline.stop()
-      concurrency?.release(owner)
-    }
-    const { transport } = state
-    return sendRequest(context, {
-      id: requestIds(),
-      request,
-      target,
-      transport,
-      endpoint,
-      maxBytes,
-      idempotent,
-      observer,
-      deadline,
-      onSettled,
-    })
-  }
-  const sendWhenAdmitted = async (context: ExchangeContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
-    pending.deadline.startDeadline()
-    return (await admission) ? sendNow(context, pending) : refuseRequest(pending)
+  const shared = {
+    clock,
+    readTurns: new ReadTurns(),
+    decompressionLimits: newDecompressionLimits(clock),
+    redactor,
+    sockets,
+    requestIds: createRequestIds(),
   }
   const withMemory = (memory: ResponseMemory, ownerOf: OwnerOf = () => ''): UpstreamClient => {
     const context = { ...shared, memory }
@@ -180,6 +154,31 @@ interface PendingRequest {
   readonly concurrency: ConcurrencyLimit | undefined
   /** The account that it counts for there. */
   readonly owner: string
+}
+
+interface SendContext extends ExchangeContext {
+  readonly requestIds: () => number
+}
+
+/** Without a promise of its own: few requests have to wait in the queue. */
+const sendNow = (context: SendContext, pending: PendingRequest): Promise<Reply> => {
+  const { target, request, options, deadline, state, concurrency, owner } = pending
+  const { maxBytes, idempotent = false, traceparent, observer } = options
+  // A partner gets nothing of the caller but the call.
+  const endpoint =
+    traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeaders(state.endpoint, ['traceparent', traceparent])
+  const onSettled = () => {
+    deadline.stop()
+    concurrency?.release(owner)
+  }
+  const id = context.requestIds()
+  const { transport } = state
+  return sendRequest(context, { id, request, target, transport, endpoint, maxBytes, idempotent, observer, deadline, onSettled })
+}
+
+const sendWhenAdmitted = async (context: SendContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
+  pending.deadline.startDeadline()
+  return (await admission) ? sendNow(context, pending) : refuseRequest(pending)
 }
 
 const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {
