@@ -153,8 +153,8 @@ export class LeaseRenewal {
     // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
     if (this.#isSettled && this.#user.waiting.length === 0 && idleMs >= evictAfterMs) {
       this.isStopped = true
-      // Refunds have no effect from now on: with its next charge the account gets another lease.
-      this.#replaceLease(this.lease.day)
+      // Refunds have no effect from now on: with its next charge the account gets another lease. The balance stays that of its last calls.
+      this.lease = new Lease(this.lease.day)
       this.#user.onIdle()
     }
     if (idleMs >= idleTimeoutMs ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()

@@ -101,6 +101,7 @@ t.test('refunds', async t => {
     const result = await ledger.charge(account, 80)
     await cluster.advance(610_000, 1_000)
     t.equal(result.kind === 'charged' && result.refund(), false)
+    t.match(result, { quota: { limit: 1_000, remaining: 920 } }, 'the quota of a call that took so long')
     await ledger.charge(account, 80)
     await cluster.advance(4_000)
     t.match(cluster.network.dayTotals('acc_1'), { leased: 160, used: 160, held: 0 })
