@@ -92,24 +92,19 @@ export default definePlugin({
     return directStage({
       handle,
       offers: name => methods.get(name) !== undefined,
-      describeMethods: createDescriber(methods),
+      describeMethods: described => describeOffered(methods, described),
       explain: ({ method }) => explainMethod(methods.get(method), strict),
     })
   },
 })
 
-/** The methods that the network offers, with the rules of their parameters, which are put in words once. */
-const createDescriber = (methods: MethodTable): ((described: readonly MethodDescription[]) => readonly MethodDescription[]) => {
-  let own: readonly MethodDescription[] | undefined
-  const describe = (name: string): readonly MethodDescription[] => {
-    const method = methods.get(name)
-    return method === undefined ? [] : [{ name, credits: methods.defaultCost, params: method.describeParams() }]
-  }
-  return described => {
-    const credits = new Map(described.map(method => [method.name, method.credits]))
-    own ??= methods.names.flatMap(describe)
-    return own.map(method => ({ ...method, credits: credits.get(method.name) ?? method.credits }))
-  }
+/** The methods that the network offers, with the rules of their parameters. */
+const describeOffered = (methods: MethodTable, described: readonly MethodDescription[]): readonly MethodDescription[] => {
+  const credits = new Map(described.map(method => [method.name, method.credits]))
+  return methods.names.flatMap(name => {
+    const params = methods.get(name)?.describeParams()
+    return params === undefined ? [] : [{ name, credits: credits.get(name) ?? methods.defaultCost, params }]
+  })
 }
 
 const explainMethod = (method: Method | undefined, strict: boolean): Explanation => {

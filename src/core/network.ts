@@ -69,10 +69,9 @@ export const buildNetwork = async (
   const heads = openNetworkHeads(config, host, singletons)
   const offers = (method: string, context?: Partial<CallContext>) => stages.every(({ stage }) => stage.offers?.(method, context) ?? true)
   const methods = openMethodTable(config.methods, { name: config.name, chainId: config.chainId, version: host.version })
-  const describeTable = createTableDescriber(methods)
   const describeMethods: Services['describeMethods'] = context =>
     stages
-      .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable())
+      .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable(methods))
       .filter(({ name }) => offers(name, context))
   const servingEvents = (): EventRules => host.servingEvents?.(config.name) ?? eventRulesOf(stages)
   const events: EventRules = {
@@ -180,15 +179,11 @@ const stopParts = async (network: string, { stages, singletons }: PipelineParts,
   await stopPart('a singleton', () => singletons.release())
 }
 
-/** The methods of the table. Their parameters are put in words once, which takes 0.8 ms: any caller may ask for the description. */
-const createTableDescriber = (table: MethodTable): (() => readonly MethodDescription[]) => {
-  let described: readonly MethodDescription[] | undefined
-  const describe = (name: string): readonly MethodDescription[] => {
+const describeTable = (table: MethodTable): readonly MethodDescription[] =>
+  table.names.flatMap(name => {
     const method = table.get(name)
     return method === undefined ? [] : [{ name, credits: method.cost, params: method.describeParams() }]
-  }
-  return () => (described ??= table.names.flatMap(describe)).map(method => ({ ...method }))
-}
+  })
 
 /** The series of the network are removed with its last pipeline. Held first, so that they are released last. */
 const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices, singletons: SingletonReferences): void => {

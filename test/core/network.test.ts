@@ -111,7 +111,9 @@ t.test('the parameters of methods are put in words once, however often they are 
   const [first, second] = [network.describeMethods(), network.describeMethods()]
   t.ok(first.length > 10)
   t.not(first[0], second[0], 'a plugin may change its copy')
-  t.equal(first[0]?.params, second[0]?.params)
+  const params = first.find(({ name }) => name === 'eth_call')?.params
+  t.equal(params, second.find(({ name }) => name === 'eth_call')?.params)
+  t.throws(() => Object.assign(params?.[0] ?? {}, { title: 'mine' }), TypeError, 'what all callers share cannot be changed')
 })
 
 t.test('a stage may be an instance of a class: each of its methods is called as its own', async t => {
