@@ -23,7 +23,6 @@ import {
   createStage,
 } from '../../support/fakes.ts'
 
-/** The part of a method table that the plugin reads. */
 const deferred = <T>() => {
   let settle!: (value: T) => void
   const promise = new Promise<T>(resolve => {

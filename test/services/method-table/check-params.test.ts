@@ -87,22 +87,23 @@ test('check() never throws, whatever the parameters', async () => {
   )
 })
 
-/** Milliseconds, the best of five: other processes may use the machine. */
-const time = (name: string, params: readonly Json[]): number =>
+/** Milliseconds of CPU, the best of five: to other processes, which may use the machine, this process loses only time. */
+const cpuMs = (name: string, params: readonly Json[]): number =>
   Math.min(
     ...Array.from({ length: 5 }, () => {
-      const begun = process.hrtime.bigint()
+      const begun = process.cpuUsage()
       shippedMethods.get(name)?.check(params, false)
-      return Number(process.hrtime.bigint() - begun) / 1e6
+      const { user, system } = process.cpuUsage(begun)
+      return (user + system) / 1_000
     }),
   )
 
-test('a filter with 5,000 addresses is checked in less than 10 ms', async t => {
+test('a filter with 5,000 addresses is checked in less than 10 ms of CPU', async t => {
   const address = Array.from({ length: 5000 }, (_, i) => `0x${i.toString(16).padStart(40, 'aB')}`)
-  t.ok(time('eth_getLogs', [{ address }]) < 10)
+  t.ok(cpuMs('eth_getLogs', [{ address }]) < 10)
 })
 
-test('1 MB of any parameters is checked in less than 250 ms', async t => {
+test('1 MB of any parameters is checked in less than 250 ms of CPU', async t => {
   const long = '0'.repeat(1e6)
   const many = Object.fromEntries(Array.from({ length: 80_000 }, (_, i) => [`k${i}`, 1]))
   const deep = JSON.parse('['.repeat(5000) + ']'.repeat(5000)) as Json // JSON.parse gives Json
@@ -125,7 +126,7 @@ test('1 MB of any parameters is checked in less than 250 ms', async t => {
     ['eth_blockNumber', Array<number>(500_000).fill(1)],
   ]
   // The most measured on an idle machine is 13 ms, for 80,000 members; anything quadratic would take minutes.
-  for (const [name, params] of rows) t.ok(time(name, params) < 250, name)
+  for (const [name, params] of rows) t.ok(cpuMs(name, params) < 250, name)
 })
 
 const freeze = <T>(value: T): T => {
