@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
 
 /** What runs beside the portal's app, until it is stopped. */
 export interface BackgroundTask {
@@ -8,11 +9,20 @@ export interface BackgroundTask {
 /** The start has a budget of its own. */
 const loadDelayMs = 1_000
 
+interface DeferredTask<Task extends BackgroundTask> {
+  /** In words, for the log. */
+  readonly name: string
+  readonly clock: Clock
+  readonly log: Log
+  open(): Promise<Task>
+}
+
 /** Opens a task after the start, or when it is first needed; again, where its code cannot be loaded, as without a file descriptor. */
-export const openAfterStart = <Task extends BackgroundTask>(clock: Clock, open: () => Promise<Task>) => {
+export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, open }: DeferredTask<Task>) => {
   let opening: Promise<Task> | undefined
   let timer: Timer | undefined
   let isStopped = false
+  let hasFailed = false
   const openOnce = async (): Promise<Task> => {
     try {
       const task = await open()
@@ -20,6 +30,8 @@ export const openAfterStart = <Task extends BackgroundTask>(clock: Clock, open: 
       return task
     } catch (error) {
       opening = undefined
+      if (!hasFailed) log.warn({ event: 'background-failed', err: error }, `${name} could not be started: this is tried again`)
+      hasFailed = true
       throw error
     }
   }

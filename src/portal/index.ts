@@ -100,9 +100,12 @@ export const openPortal = async ({
     },
     { tls, trustedProxies, clock, log },
   )
-  const alerts = openAfterStart(clock, async () => {
-    const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
-    return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
+  const alerts = openAfterStart({
+    ...{ name: 'alerts', clock, log },
+    async open() {
+      const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
+      return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
+    },
   })
   const usageWebhook = openUsageWebhook(options, openQueries)
   return {
@@ -125,10 +128,13 @@ const openUsageWebhook = (
   openQueries: () => Promise<QueryProcess>,
 ) =>
   receiver &&
-  openAfterStart(services.clock, async () => {
-    const { startUsageWebhook } = await import('./usage-webhook.ts')
-    const { queries } = await openQueries()
-    return startUsageWebhook({ ...services, ...receiver, secrets, retentionMs, queries })
+  openAfterStart({
+    ...{ name: 'webhook of usage', clock: services.clock, log: services.log },
+    async open() {
+      const { startUsageWebhook } = await import('./usage-webhook.ts')
+      const { queries } = await openQueries()
+      return startUsageWebhook({ ...services, ...receiver, secrets, retentionMs, queries })
+    },
   })
 
 const toPortalNetworks = async ({ networks, describeMethods, networkUrl, rpcUrl }: PortalAppOptions): Promise<readonly PortalNetwork[]> => {
