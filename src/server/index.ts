@@ -1,5 +1,4 @@
-import type { RequestListener, Server, ServerResponse } from 'node:http'
-import { setImmediate } from 'node:timers/promises'
+import type { RequestListener, ServerResponse } from 'node:http'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../core/network.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
@@ -11,10 +10,11 @@ import type { SocketLimits } from '../services/socket-limits.ts'
 import { createMessageParser } from '../json-rpc/parse-message.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
-import { openOnce, sleep } from '../util/async.ts'
+import { openOnce } from '../util/async.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { AdminOptions } from './admin.ts'
 import { createClientAddressReader, createConnectionAddressReader } from './client-address.ts'
+import { drain } from './drain.ts'
 import { FairScheduler } from './fair-scheduler.ts'
 import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, OpenConnections, listen, urlOf } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
@@ -22,7 +22,7 @@ import { NetworkEndpoints } from './network-endpoints.ts'
 import type { EndpointByHost } from './network-endpoints.ts'
 import { createResponseCounter } from './response.ts'
 import { openHttpDate } from './response-headers.ts'
-import { acceptPending, paceConnections } from './connection-pacing.ts'
+import { paceConnections } from './connection-pacing.ts'
 import { ProxyProtocol } from './proxy-protocol.ts'
 import { ReadPacing } from './read-pacing.ts'
 import { ResponseCompressor } from './response-compressor.ts'
@@ -176,46 +176,6 @@ const lazyListener = (load: () => Promise<RequestListener>, log: Log): RequestLi
       serve => serve(req, res),
       (error: unknown) => respondUnavailable(res, error),
     )
-}
-
-/** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
-const drain = async (
-  { activeRequests, scheduler, log }: RpcServices,
-  { server, connections, wsServer, endListening, clock, timeoutMs }: DrainOptions,
-): Promise<void> => {
-  activeRequests.isDraining = true
-  scheduler.readAll()
-  const serveAccepted = await acceptPending(server, clock, endListening)
-  const closed = closeServer(server)
-  serveAccepted()
-  wsServer.drain()
-  const finish = async (): Promise<boolean> => {
-    // What the latest connections have sent is read first, each in its turn. A timer of the clock would not keep the process alive.
-    await setImmediate()
-    for (let isWaiting = true; isWaiting; ) {
-      isWaiting = scheduler.waitingCount > 0
-      for (let turns = 0; turns < 2; turns++) await setImmediate()
-      await activeRequests.whenIdle()
-    }
-    return false
-  }
-  const isTimedOut = await Promise.race([finish(), sleep(clock, timeoutMs).then(() => true)])
-  if (isTimedOut) log.warn({}, 'some calls were still running at the drain deadline')
-  wsServer.close()
-  server.closeIdleConnections()
-  await Promise.race([closed, sleep(clock, isTimedOut ? 0 : 1000)])
-  wsServer.terminate()
-  connections.destroyAll()
-  await closed
-}
-
-interface DrainOptions {
-  readonly server: Server
-  readonly connections: OpenConnections
-  readonly wsServer: WsServer
-  readonly endListening: RpcListenerOptions['endListening']
-  readonly clock: Clock
-  readonly timeoutMs: number
 }
 
 interface MeasuredSockets {
