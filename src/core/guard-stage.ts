@@ -6,8 +6,8 @@ import { isFailure } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'
 import { isReply } from './call-metrics.ts'
 import { EndOfPipelineError } from './pipeline.ts'
-import { PendingCalls } from './pending-calls.ts'
-import type { PendingCall } from './pending-calls.ts'
+import { PluginCalls } from './plugin-calls.ts'
+import type { PluginCall } from './plugin-calls.ts'
 import type { AnyStage } from './pipeline.ts'
 import { freezeRequest, freezeChangedRequest, detachReply } from './plugin-boundary.ts'
 import type { Step } from '../config/types.ts'
@@ -25,20 +25,20 @@ type ExternalStep = Pick<Step, 'name' | 'plugin'> & Required<Pick<Step, 'file'>>
 export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: GuardServices): AnyStage => {
   const bugs = new StageBugs(step)
   const warn = warnOnce(log, step.name)
-  const pending = new PendingCalls(step, { log, clock })
+  const pluginCalls = new PluginCalls(step, { log, clock })
   const limitNext = (next: DirectNext): DirectNext => (step.plugin.repeats ? next : answerOnce(next, warn))
   return directStage<never, never>({
     async handle(call, next) {
-      const pendingCall = pending.add(call)
+      const pluginCall = pluginCalls.add(call)
       const request = freezeRequest(call)
       try {
-        const reply = assertReply(await stage.handle(call, bugs.guardNext(limitNext(next), request, pendingCall)))
-        return pendingCall.originalOf(reply) ?? pendingCall.replace(detachReply(reply))
+        const reply = assertReply(await stage.handle(call, bugs.guardNext(limitNext(next), request, pluginCall)))
+        return pluginCall.originalOf(reply) ?? pluginCall.replace(detachReply(reply))
       } catch (bug) {
-        pendingCall.refund('internal')
+        pluginCall.refund('internal')
         throw bugs.toFault(bug)
       } finally {
-        pending.delete(pendingCall)
+        pluginCalls.delete(pluginCall)
       }
     },
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
@@ -47,11 +47,11 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
     ...(stage.events && { events: guardEvents(bugs, stage.events) }),
     ...(stage.explain && { explain: call => bugs.guard(() => stage.explain?.(call) ?? { text: [] }) }),
     async start() {
-      pending.watch()
+      pluginCalls.watch()
       await bugs.guard(() => stage.start?.())
     },
     async stop() {
-      pending.unwatch()
+      pluginCalls.unwatch()
       await bugs.guard(() => stage.stop?.())
     },
   })
@@ -91,26 +91,26 @@ class StageBugs {
     }
   }
 
-  guardNext(next: DirectNext, given: Request | Json, pendingCall: PendingCall): Next {
+  guardNext(next: DirectNext, given: Request | Json, pluginCall: PluginCall): Next {
     return call => {
       assertCall(call)
       freezeChangedRequest(call, given)
-      const reply = this.#runBelow(next, call, pendingCall)
+      const reply = this.#runBelow(next, call, pluginCall)
       // A plugin need not await what it does not want to know.
       reply.catch(ignore)
       return reply
     }
   }
 
-  async #runBelow(next: DirectNext, call: Call, pendingCall: PendingCall): Promise<Reply> {
-    pendingCall.enterNext()
+  async #runBelow(next: DirectNext, call: Call, pluginCall: PluginCall): Promise<Reply> {
+    pluginCall.enterNext()
     try {
-      return pendingCall.protect(await next(call))
+      return pluginCall.protect(await next(call))
     } catch (bug) {
       this.#recordFromBelow(bug)
       throw bug
     } finally {
-      pendingCall.leaveNext()
+      pluginCall.leaveNext()
     }
   }
 

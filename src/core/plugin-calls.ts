@@ -13,10 +13,10 @@ const sweepIntervalMs = 10_000
 const maxSweeps = 3
 
 /** A call that a plugin has, and whether it waits for the plugins below. A link of a list: to add it to a Set and delete it takes 0.15 us. */
-export class PendingCall {
+export class PluginCall {
   readonly requestId: string
-  previous: PendingCall = this
-  following: PendingCall = this
+  previous: PluginCall = this
+  following: PluginCall = this
   /** Sweeps that found the call with the plugin itself. */
   sweeps = 0
   #inNext = 0
@@ -71,11 +71,11 @@ export class PendingCall {
 }
 
 /** The calls that an external plugin has. Names the plugin in the log when it never answers a call: nothing else would tell who has it. */
-export class PendingCalls {
+export class PluginCalls {
   readonly #step: Pick<Step, 'name' | 'file'>
   readonly #services: Pick<Services, 'log' | 'clock'>
   /** In front of the newest call, and behind the oldest. */
-  readonly #end = new PendingCall('')
+  readonly #end = new PluginCall('')
   #timer: Timer | undefined
 
   constructor(step: Pick<Step, 'name' | 'file'>, services: Pick<Services, 'log' | 'clock'>) {
@@ -83,8 +83,8 @@ export class PendingCalls {
     this.#services = services
   }
 
-  add({ origin }: Call): PendingCall {
-    const call = new PendingCall(origin.requestId)
+  add({ origin }: Call): PluginCall {
+    const call = new PluginCall(origin.requestId)
     call.previous = this.#end
     call.following = this.#end.following
     this.#end.following.previous = call
@@ -92,7 +92,7 @@ export class PendingCalls {
     return call
   }
 
-  delete({ previous, following }: PendingCall): void {
+  delete({ previous, following }: PluginCall): void {
     previous.following = following
     following.previous = previous
   }
