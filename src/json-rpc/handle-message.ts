@@ -12,7 +12,7 @@ import { methodNameOf } from '../util/json.ts'
 import { BatchOrigin, runBatch } from './run-batch.ts'
 import type { BatchLimits, BatchMemory, BatchScheduler } from './run-batch.ts'
 import type { ParseMessage, RefusedBatch } from './parse-message.ts'
-import type { IncomingRequest } from './parse-request.ts'
+import type { IncomingRequest } from './request-members.ts'
 import { releaseBody, serializeBatch, serializeResponse } from './serialize-response.ts'
 import type { ResponseBody } from './serialize-response.ts'
 

@@ -9,8 +9,8 @@ import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { JsonObject } from '../util/json.ts'
 import { deepFreeze } from '../util/memoize.ts'
-import { invalidRequest, parseRequest, readEnvelope } from './parse-request.ts'
-import type { IncomingRequest } from './parse-request.ts'
+import { invalidRequest, parseRequest, readEnvelope } from './request-members.ts'
+import type { IncomingRequest } from './request-members.ts'
 
 interface ParseLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
