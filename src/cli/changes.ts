@@ -1,5 +1,5 @@
-import { monthOf, readChanges } from '../services/accounts/change-log.ts'
-import type { Change } from '../services/accounts/change-log.ts'
+import { monthOf, readChanges } from '../services/accounts/change-history.ts'
+import type { Change } from '../services/accounts/change-history.ts'
 import { systemClock } from '../services/clock.ts'
 import { parseMonth } from '../services/usage-export.ts'
 import { readArguments, storeOptions } from './args.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { changeMonths } from '../services/accounts/change-log.ts'
+import { changeMonths } from '../services/accounts/change-history.ts'
 import { dayMs, hoursPerDay } from '../util/dates.ts'
 import type { RecordKind } from './record-store.ts'
 import { StoreError } from './store.ts'

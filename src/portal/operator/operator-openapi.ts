@@ -1,5 +1,5 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import { changeActions, changeAuthors } from '../../services/accounts/change-log.ts'
+import { changeActions, changeAuthors } from '../../services/accounts/change-history.ts'
 import { alertSchemas } from '../alerts/manage-alerts.ts'
 import { keyProperties } from '../key-settings.ts'
 import {

@@ -1,4 +1,4 @@
-import { monthOf } from '../../services/accounts/change-log.ts'
+import { monthOf } from '../../services/accounts/change-history.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { dimensions } from '../queries/hour-summaries.ts'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
-import { readChanges } from '../../services/accounts/change-log.ts'
-import type { Change } from '../../services/accounts/change-log.ts'
+import { readChanges } from '../../services/accounts/change-history.ts'
+import type { Change } from '../../services/accounts/change-history.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { readLedgerDay, readUsagePage } from './usage-days.ts'

@@ -3,7 +3,7 @@ import type { AccountRow } from '../../store/store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
-import { recordChange } from './change-log.ts'
+import { recordChange } from './change-history.ts'
 import type { RecordedAccounts, RecordedStore } from './recorded-accounts.ts'
 
 /** How long a deletion can be undone. */

@@ -1,8 +1,8 @@
 import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
 import type { Clock } from '../clock.ts'
-import { recordChange } from './change-log.ts'
-import type { ChangeAction, ChangeAuthor, NewChange } from './change-log.ts'
+import { recordChange } from './change-history.ts'
+import type { ChangeAction, ChangeAuthor, NewChange } from './change-history.ts'
 import { createKey, rotateKey } from './api-key.ts'
 import type { CreatedKey } from './api-key.ts'
 

@@ -9,7 +9,7 @@ import {
   removeDeletedAccounts,
   resumeChange,
 } from '../../../src/services/accounts/account-deletion.ts'
-import { monthOf, readChanges } from '../../../src/services/accounts/change-log.ts'
+import { monthOf, readChanges } from '../../../src/services/accounts/change-history.ts'
 import { RecordedAccounts } from '../../../src/services/accounts/recorded-accounts.ts'
 import { accountRecordKinds } from '../../../src/store/record-store.ts'
 import { hourMs } from '../../../src/util/dates.ts'

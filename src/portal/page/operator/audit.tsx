@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { Change } from '../../../services/accounts/change-log.ts'
+import type { Change } from '../../../services/accounts/change-history.ts'
 import type { ChangePage } from '../../queries/usage-queries.ts'
 import { now } from '../clock.ts'
 import { Field, Notice, Select } from '../components/controls.tsx'
