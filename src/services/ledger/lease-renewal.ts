@@ -22,7 +22,7 @@ export interface LeaseUser {
 /** Keeps the lease of one account at the size that its calls need: requests and returns credits, and reports their use. */
 export class LeaseRenewal {
   readonly balance = new CachedBalance()
-  /** Of the current day; replaced by checkDay(). */
+  /** Of the current day; another one from midnight on, and once it is stopped. */
   lease: Lease
   isStopped = false
   readonly #account: string

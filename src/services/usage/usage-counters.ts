@@ -5,7 +5,7 @@ import { hourMs, hoursPerDay } from '../../util/dates.ts'
 
 /** A call that is added to the counts of its group. */
 export interface CountedCall extends UsageGroup {
-  /** The day that was charged, in days since 1970, UTC; undefined when none was. */
+  /** The day that was charged, in days since 1970, UTC; undefined when none was, and -1 for a free call before the ledger knows the day. */
   readonly day: number | undefined
   /** Less than 0 takes calls back. */
   readonly calls: number
@@ -36,7 +36,8 @@ export class UsageCounters {
 
   /** Adds to the counter of the call's group: 0.1 microseconds. A charged call counts for the day that was charged. */
   readonly count = (call: CountedCall): void => {
-    this.#addToHour(call.day === undefined ? this.#hour : clampHourToDay(call.day, this.#hour), call)
+    const { day = -1 } = call
+    this.#addToHour(day < 0 ? this.#hour : clampHourToDay(day, this.#hour), call)
   }
 
   get size(): number {

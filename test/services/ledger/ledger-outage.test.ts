@@ -42,6 +42,14 @@ t.test('requests that are queued when an outage begins fail with the requests in
   t.equal(cluster.network.requests.length, 500)
 })
 
+t.test('before the store has told the day, calls are charged that are free, for no day', async t => {
+  const cluster = new TestCluster()
+  cluster.network.isDown = true
+  const { ledger } = await cluster.start()
+  t.match(ledger.charge(accountWith(1_000), 0), { kind: 'charged', day: -1 })
+  t.match(await ledger.charge(accountWith(1_000), 1), { kind: 'storeUnavailable' })
+})
+
 t.test('an outage is logged once for each of its reasons, and its end is reported', async t => {
   const [clock, log, outages] = [new TestClock(), new TestLog(), [] as unknown[]]
   const store = new InMemoryLedgerStore(clock)

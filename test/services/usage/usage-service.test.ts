@@ -96,12 +96,15 @@ t.test('calls are in the store a second later, summed by group', async t => {
   for (let i = 0; i < 5; i += 1) scenario.usage.count(counted())
   scenario.usage.count(counted({ method: 'eth_getLogs', credits: 255, forwarded: true }))
   scenario.usage.count(counted({ outcome: 'spent', credits: 0, day: undefined }))
+  // Free, and before the ledger has heard from its store.
+  scenario.usage.count(counted({ method: 'eth_chainId', credits: 0, day: -1 }))
   t.same(scenario.rows(), [])
   await scenario.advance(1_000)
   t.match(scenario.rows(), [
     { hour, method: 'eth_call', outcome: 'ok', forwarded: false, calls: 5, credits: 400 },
     { hour, method: 'eth_getLogs', outcome: 'ok', forwarded: true, calls: 1, credits: 255 },
     { hour, method: 'eth_call', outcome: 'spent', forwarded: false, calls: 1, credits: 0 },
+    { hour, method: 'eth_chainId', calls: 1, credits: 0 },
   ])
   const { length } = scenario.reports
   await scenario.advance(10_000)
