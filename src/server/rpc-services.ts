@@ -34,11 +34,11 @@ export interface RpcServices {
   readonly compressor: ResponseCompressor
   /** The value of the Date header. */
   httpDate(): string
-  readonly clock: Pick<Clock, 'monotonic'>
+  readonly clock: Pick<Clock, 'monotonic' | 'every'>
   readonly accessLog: AccessLog
   /** Counts an HTTP response by its status. */
   countResponse(status: number): void
-  /** A caller that reads less than 16 KiB/s of its responses for so long is disconnected, in ms of the system's clock: 30 s over HTTP, 5 s on a WebSocket, unless given. */
+  /** A caller that reads less than 16 KiB/s of its responses for so long is disconnected, in ms: 30 s over HTTP, 5 s on a WebSocket, unless given. */
   readonly sendTimeoutMs?: number
 }
 

@@ -1,6 +1,4 @@
 import type { ServerResponse } from 'node:http'
-import { systemClock } from '../services/clock.ts'
-import type { Clock } from '../services/clock.ts'
 import { overloaded } from '../services/memory-budget.ts'
 import type { CallerMemory } from '../services/memory-budget.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
@@ -56,10 +54,9 @@ const reserveForResponse = (services: Pick<RpcServices, 'log'>, response: RpcRes
  * that reads now and then a few bytes would hold them for hours. A response that waits behind others of its connection is not timed.
  */
 export const setSendTimeout = (
-  { log, sendTimeoutMs = 30_000 }: Pick<RpcServices, 'log' | 'sendTimeoutMs'>,
+  { clock, log, sendTimeoutMs = 30_000 }: Pick<RpcServices, 'clock' | 'log' | 'sendTimeoutMs'>,
   res: ServerResponse,
   requestId: string,
-  clock: Pick<Clock, 'every'> = systemClock,
 ): void => {
   const timer = watchReadSpeed({
     clock,

@@ -31,10 +31,10 @@ const gatewayStops = 'the gateway is stopping'
 const refuseCall = () => Promise.resolve(overloaded())
 
 /** The services that a connection uses. */
-interface WsConnectionOptions extends Pick<RpcServices, 'activeRequests' | 'scheduler' | 'log' | 'accessLog' | 'memoryBudget' | 'hintGc'> {
-  /** In ms of the system's clock, as it is about a socket. */
-  readonly sendTimeoutMs?: number
-}
+type WsConnectionServices = Pick<
+  RpcServices,
+  'activeRequests' | 'scheduler' | 'clock' | 'log' | 'accessLog' | 'memoryBudget' | 'hintGc' | 'sendTimeoutMs'
+>
 
 /** One open WebSocket: receives messages, and sends responses as text frames, also to binary messages. */
 export class WsConnection {
@@ -60,7 +60,7 @@ export class WsConnection {
     socket: WebSocket,
     stream: Socket,
     routedRequest: RoutedRequest,
-    { activeRequests, scheduler, log, accessLog, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionOptions,
+    { activeRequests, scheduler, clock, log, accessLog, memoryBudget, hintGc, sendTimeoutMs = 5_000 }: WsConnectionServices,
   ) {
     this.#socket = socket
     this.#pongs = new PongSender(socket)
@@ -72,6 +72,7 @@ export class WsConnection {
       memory: this.#memory,
       activeRequests,
       hintGc,
+      clock,
       sendTimeoutMs,
       onRead: () => this.#onRead(),
       onSlowReader: () => this.#terminateSlowReader(),

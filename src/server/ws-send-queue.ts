@@ -3,13 +3,13 @@ import type { WebSocket } from 'ws'
 import { bodyToLatin1, releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
-import { systemClock } from '../services/clock.ts'
 import type { Timer } from '../services/clock.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
 import type { Frame } from './ws-frames.ts'
 import { WsResponseMemory } from './ws-memory.ts'
 import type { WsResponseMemoryOptions } from './ws-memory.ts'
+import type { RpcServices } from './rpc-services.ts'
 
 /** A response up to this length is one frame, written as one text. */
 const maxSingleFrameBytes = 16_384
@@ -30,8 +30,8 @@ const maxQueuedResponses = 200
 const framesPerTurn = 8
 
 /** The services that a send queue uses. */
-interface WsSendQueueOptions extends WsResponseMemoryOptions {
-  /** How long a caller with too many queued bytes may read less than the least speed, in ms of the system's clock. */
+interface WsSendQueueOptions extends WsResponseMemoryOptions, Pick<RpcServices, 'clock'> {
+  /** How long a caller with too many queued bytes may read less than the least speed. */
   readonly sendTimeoutMs: number
   /** Called when the caller has read, and fewer bytes are queued. */
   onRead(): void
@@ -194,8 +194,8 @@ export class WsSendQueue {
   }
 
   #watchReadSpeed(): Timer {
-    const { sendTimeoutMs, onSlowReader } = this.#options
-    return watchReadSpeed({ clock: systemClock, sendTimeoutMs, sentBytes: () => sentBytesOf(this.#stream), onSlow: onSlowReader })
+    const { clock, sendTimeoutMs, onSlowReader } = this.#options
+    return watchReadSpeed({ clock, sendTimeoutMs, sentBytes: () => sentBytesOf(this.#stream), onSlow: onSlowReader })
   }
 
   #reserve(body: ResponseBody): boolean {

@@ -4,11 +4,11 @@ import { createServer } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import { connect } from 'node:net'
-import { setTimeout as wait } from 'node:timers/promises'
+import { setImmediate as turn, setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import type { Test } from 'tap'
 import { openGcHints } from '../../src/runtime/gc-hints.ts'
-import { openSingleWrite } from '../../src/runtime/http-internals.ts'
+import { openSingleWrite, sentBytesOf } from '../../src/runtime/http-internals.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { keepAliveTimeoutMs } from '../../src/server/http-server.ts'
 import { ReadPacing } from '../../src/server/read-pacing.ts'
@@ -25,6 +25,7 @@ import type { ResultMemory } from '../../src/json/result-memory.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
 import { createLongResult } from '../support/long-result.ts'
+import { passTimeBySpeed } from '../support/pass-time.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The Koa application, in front of a network whose responses are long.
@@ -63,8 +64,7 @@ const openServer = async (
     whenAnswered,
   }: ServerOptions,
 ) => {
-  const clock = new TestClock()
-  const scheduler = new HeldScheduler()
+  const [clock, scheduler] = [new TestClock(), new HeldScheduler()]
   const [log, activeRequests, refunds] = [new TestLog(), new ActiveRequests(), [] as string[]]
   const charge = { refund: (outcome: string) => void refunds.push(outcome) }
   const limits = {
@@ -123,6 +123,8 @@ const openServer = async (
   )
   await once(server, 'listening')
   test.teardown(() => void server.close())
+  let socket: Socket | undefined
+  server.on('connection', opened => (socket = opened))
   const openCaller = (): Socket => {
     const opened = connect((server.address() as AddressInfo).port, '127.0.0.1')
     test.teardown(() => void opened.destroy())
@@ -130,56 +132,65 @@ const openServer = async (
   }
   const caller = openCaller()
   const call = (body?: string, more?: string) => caller.write(callText(more, body))
-  return { openCaller, log, activeRequests, memoryBudget, scheduler, caller, call, refunds, startedCalls: () => startedCalls }
+  /** On the latest connection. */
+  const sentBytes = () => (socket === undefined ? 0 : sentBytesOf(socket))
+  return {
+    openCaller,
+    clock,
+    log,
+    activeRequests,
+    memoryBudget,
+    scheduler,
+    caller,
+    call,
+    sentBytes,
+    refunds,
+    startedCalls: () => startedCalls,
+  }
 }
 
 t.test('a caller who reads nothing of a long response is disconnected, and the memory reserved for it is released', async t => {
-  const { log, activeRequests, memoryBudget, caller, call } = await openServer(t, { sendTimeoutMs: 50 })
+  const sendTimeoutMs = 1_000
+  const { clock, log, activeRequests, memoryBudget, caller, call, sentBytes } = await openServer(t, { sendTimeoutMs })
   caller.pause()
   call()
-  while (log.lines.length === 0) await new Promise(setImmediate)
+  await waitUntil(() => clock.timerCount === 1)
+  const begunAt = clock.monotonic()
+  let [lastSent, lastSentAt] = [0, begunAt]
+  for (; log.lines.length === 0; await turn()) {
+    if (sentBytes() > lastSent) [lastSent, lastSentAt] = [sentBytes(), clock.monotonic()]
+    clock.advance(sendTimeoutMs / 10)
+  }
   t.match(log.lines, [{ level: 'info', fields: { event: 'slow-client' } }])
+  t.ok(clock.monotonic() - begunAt >= sendTimeoutMs, 'not before the send timeout')
+  t.ok(clock.monotonic() - lastSentAt <= sendTimeoutMs, 'no longer than the send timeout after the system has taken the last bytes')
   await activeRequests.whenIdle()
   t.ok(memoryBudget.reserve(512 * mib), 'all of it is free')
 })
 
-t.test('a caller who reads nothing is connected for no longer than the send timeout', async t => {
-  const sendTimeoutMs = 1_000
-  const { log, activeRequests, caller, call } = await openServer(t, { sendTimeoutMs })
-  caller.pause()
-  const begun = performance.now()
-  call()
-  while (log.lines.length === 0) await new Promise(resolve => setTimeout(resolve, 10))
-  await activeRequests.whenIdle()
-  const elapsedMs = performance.now() - begun
-  t.ok(elapsedMs > 0.8 * sendTimeoutMs && elapsedMs < 3 * sendTimeoutMs, `${elapsedMs} ms`)
-})
-
 t.test('a slow reader gets the whole response, and the connection takes the next call', async t => {
-  const { log, caller, call } = await openServer(t, { sendTimeoutMs: 400 })
+  const sendTimeoutMs = 1_000
+  const { clock, log, caller, call, sentBytes } = await openServer(t, { sendTimeoutMs })
   const total = defaultResultBytes + '{"jsonrpc":"2.0","id":1,"result":}'.length
-  const read = (rest: number): Promise<number> =>
+  const read = (onRead: () => void): Promise<number> =>
     new Promise(resolve => {
       let [seen, expected] = [0, Infinity]
       // One listener for all chunks: several may come at once.
       const take = (chunk: Buffer): void => {
         if (seen === 0) expected = chunk.indexOf('\r\n\r\n') + 4 + total
         seen += chunk.length
-        if (seen >= expected) {
-          caller.off('data', take)
-          return resolve(seen - expected)
-        }
-        if (rest === 0) return
-        caller.pause()
-        setTimeout(() => caller.resume(), rest)
+        onRead()
+        if (seen < expected) return
+        caller.off('data', take)
+        resolve(seen - expected)
       }
       caller.on('data', take)
       call()
     })
-  const begun = performance.now()
-  t.equal(await read(3), 0)
-  t.ok(performance.now() - begun > 400, 'it took longer than the send timeout')
-  t.equal(await read(0), 0)
+  const begunAt = clock.monotonic()
+  t.equal(await read(passTimeBySpeed(clock, sendTimeoutMs, sentBytes)), 0)
+  t.ok(clock.monotonic() - begunAt > sendTimeoutMs, 'it took longer than the send timeout')
+  t.equal(await read(() => undefined), 0)
   t.same(log.lines, [])
 })
 
@@ -610,7 +621,7 @@ t.test('a caller that reads a few bytes now and then is disconnected, one that r
     let isClosed = false
     res.once('close', () => (isClosed = true))
     const clock = new TestClock()
-    setSendTimeout({ log, sendTimeoutMs: 200 }, res as unknown as ServerResponse, 'r-1', clock) // all that it uses
+    setSendTimeout({ clock, log, sendTimeoutMs: 200 }, res as unknown as ServerResponse, 'r-1') // all that it uses
     clock.advance(600)
     t.equal(isClosed, isDisconnected)
     t.equal(log.lines.length, isDisconnected ? 1 : 0)

@@ -12,26 +12,38 @@ import { serializeResponse } from '../../src/json-rpc/serialize-response.ts'
 import type { ResultMemory } from '../../src/json/result-memory.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { ArrivingMessage } from '../../src/server/ws-memory.ts'
+import { sentBytesOf } from '../../src/runtime/http-internals.ts'
 import { WsConnection } from '../../src/server/ws-connection.ts'
 import { ActiveRequests } from '../../src/server/rpc-request.ts'
 import type { RoutedRequest } from '../../src/server/rpc-request.ts'
+import type { AccessLog } from '../../src/services/access-log.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import type { Clock } from '../../src/services/clock.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
 import { createLongResult } from '../support/long-result.ts'
+import { passTimeBySpeed } from '../support/pass-time.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // One real WebSocket, and a caller that reads as much as a test sets.
 
 const mib = 1 << 20
 
+interface OpenOptions {
+  readonly memoryBudget?: MemoryBudget
+  /** Of each call. */
+  readonly result?: string
+  readonly accessLog?: AccessLog
+  /** Counts the send timeout. */
+  readonly clock?: Clock
+}
+
 const open = async (
   test: Test,
   sendTimeoutMs: number,
-  memoryBudget = new MemoryBudget(512 * mib),
-  result = '0x1',
-  accessLog = fakeAccessLog,
+  { memoryBudget = new MemoryBudget(512 * mib), result = '0x1', accessLog = fakeAccessLog, clock = systemClock }: OpenOptions = {},
 ) => {
   const server = http.createServer().listen(0, '127.0.0.1')
   const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false, autoPong: false })
@@ -70,6 +82,7 @@ const open = async (
   const connection = new WsConnection(socket, stream, routedRequest, {
     activeRequests: new ActiveRequests(),
     scheduler,
+    clock,
     log,
     accessLog,
     memoryBudget,
@@ -123,7 +136,7 @@ const nextLengths = async (caller: WebSocket, count: number): Promise<readonly n
 
 t.test('each call over a WebSocket is a line of the access log, without a status', async t => {
   const { accessLog, lines } = openTestAccessLog(new TestClock())
-  const { caller } = await open(t, 1_000, undefined, '0x1', accessLog)
+  const { caller } = await open(t, 1_000, { accessLog })
   caller.resume()
   caller.send('{"jsonrpc":"2.0","id":1,"method":"eth_call"}')
   await once(caller, 'message')
@@ -438,15 +451,19 @@ t.test('a response that does not fit closes the WebSocket when something waits f
 })
 
 t.test('a slow reader gets the longest response, though it takes longer than the send timeout', async t => {
-  const sendTimeoutMs = 400
-  const { deliver, caller, memoryBudget } = await open(t, sendTimeoutMs)
-  deliver(32 * mib)
-  const begun = performance.now()
+  const [sendTimeoutMs, clock] = [1_000, new TestClock()]
+  const { deliver, caller, memoryBudget, stream } = await open(t, sendTimeoutMs, { clock })
   const whole = once(caller, 'message')
-  readSlowly(caller, 2 * mib, 60)
+  deliver(32 * mib)
+  const begunAt = clock.monotonic()
+  tcpSocketOf(caller).on(
+    'data',
+    passTimeBySpeed(clock, sendTimeoutMs, () => sentBytesOf(stream)),
+  )
+  caller.resume()
   const [message] = (await whole) as [Buffer]
   t.equal(message.length, 32 * mib)
-  t.ok(performance.now() - begun > 2 * sendTimeoutMs)
+  t.ok(clock.monotonic() - begunAt > 2 * sendTimeoutMs)
   t.equal(memoryBudget.reservedBytes, 0)
 })
 
@@ -483,10 +500,10 @@ t.test(
   'the queued bytes of all callers are bounded; a call above the bound gets an error, a batch close 1013, and neither is charged',
   async t => {
     const memoryBudget = new MemoryBudget(10 * mib)
-    const [one, other] = [await open(t, 60_000, memoryBudget), await open(t, 60_000, memoryBudget)]
+    const [one, other] = [await open(t, 60_000, { memoryBudget }), await open(t, 60_000, { memoryBudget })]
     one.deliver(9 * mib)
     const refunds: string[] = []
-    const broken = await open(t, 60_000, memoryBudget)
+    const broken = await open(t, 60_000, { memoryBudget })
     broken.deliver(2 * mib, {
       ...fakeResult('0x1'),
       charge: {
@@ -609,7 +626,7 @@ t.test('messages that arrive', async t => {
 
   t.test('and are never completed hold no more than fits, and release it with the connection', async t => {
     const memoryBudget = new MemoryBudget(mib)
-    const callers = await Promise.all(Array.from({ length: 8 }, () => open(t, 60_000, memoryBudget)))
+    const callers = await Promise.all(Array.from({ length: 8 }, () => open(t, 60_000, { memoryBudget })))
     const closed = callers.map(({ caller }) => once(caller, 'close'))
     for (const { caller } of callers) caller.resume()
     for (const { caller } of callers) caller.send(Buffer.alloc(200_000), { fin: false })
@@ -643,7 +660,7 @@ t.test('messages that arrive', async t => {
   })
 
   t.test('get an error with the id of each call when there is no room to handle them; long ones close the connection', async t => {
-    const { caller, memoryBudget } = await open(t, 60_000, new MemoryBudget(30_000))
+    const { caller, memoryBudget } = await open(t, 60_000, { memoryBudget: new MemoryBudget(30_000) })
     caller.resume()
     t.ok(memoryBudget.reserve(25_000))
     caller.send('{"jsonrpc":"2.0","id":18446744073709551616,"method":"eth_call"}')
@@ -656,7 +673,10 @@ t.test('messages that arrive', async t => {
   })
 
   t.test('of a caller who never reads are read no further once no more fits', async t => {
-    const { caller, memoryBudget, stream } = await open(t, 60_000, new MemoryBudget(mib), `0x${'a'.repeat(10_000)}`)
+    const { caller, memoryBudget, stream } = await open(t, 60_000, {
+      memoryBudget: new MemoryBudget(mib),
+      result: `0x${'a'.repeat(10_000)}`,
+    })
     const message = '{"jsonrpc":"2.0","id":1,"method":"eth_call"}'
     const flood = setInterval(() => {
       for (let i = 0; i < 100 && tcpSocketOf(caller).writableLength < mib; i += 1) caller.send(message)
@@ -675,7 +695,7 @@ t.test('messages that arrive', async t => {
 t.test('while the account of a caller has used its share of the time', async t => {
   const message = '{"jsonrpc":"2.0","id":1,"method":"eth_call"}'
   const openHeld = async (test: Test, memoryBudget = new MemoryBudget(512 * mib)) => {
-    const opened = await open(test, 60_000, memoryBudget)
+    const opened = await open(test, 60_000, { memoryBudget })
     opened.caller.resume()
     opened.scheduler.hold()
     return opened
