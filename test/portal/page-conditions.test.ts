@@ -257,6 +257,23 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForResponse(response => response.url().endsWith('/events') && response.ok())
   })
 
+  t.test('figures that were read without a stream do not replace those of a stream that has begun since', async t => {
+    const page = await openSignedIn(t)
+    const left = await page.textContent('[data-testid=credits-left]')
+    await page.route('**/api/v1/events', route => route.fulfill({ status: 429, json: { error: { code: 'too-many', message: 'x' } } }))
+    const { waitForHeld } = await holdFirst(page, '**/api/v1/account')
+    await page.reload()
+    const late = await waitForHeld()
+    const report = await (await late.fetch()).json()
+    await page.unroute('**/api/v1/events')
+    await page.waitForSelector('[data-testid=credits-left]')
+    const arrived = page.waitForEvent('requestfinished', request => request === late.request())
+    await late.fulfill({ json: { ...report, balance: { ...report.balance, left: 1, held: 0 } } })
+    await arrived
+    await page.evaluate('new Promise(requestAnimationFrame)')
+    t.equal(await page.textContent('[data-testid=credits-left]'), left)
+  })
+
   t.test('where the browser lets no page copy, the text is selected', async t => {
     const page = await openSignedIn(t)
     await openPage(page, 'Networks')

@@ -33,6 +33,14 @@ const show = (report: AccountReport): void => {
   clockOffsetMs.value = Date.parse(report.now) - Date.now()
 }
 
+/** Without a stream: there are too many, or a proxy lets none through. */
+const readAccount = async (): Promise<void> => {
+  const shown = account.value
+  const report = await get<AccountReport>('/account')
+  // A stream that has begun since has newer figures.
+  if (account.value === shown) show(report)
+}
+
 const connect = (): EventSource => {
   const events = new EventSource('/api/v1/events')
   events.addEventListener('open', () => {
@@ -43,9 +51,7 @@ const connect = (): EventSource => {
     if (!hasResponse) connectionProblem.value = texts.notConnected
     // Has the session ended, is it another, or is the store unreachable? EventSource does not say.
     const checked = loadSession()
-    // Or there are too many streams, or a proxy lets none through.
-    const shown = hasResponse ? checked.then(() => get<AccountReport>('/account')).then(show) : checked
-    void shown.catch(() => undefined)
+    void (hasResponse ? checked.then(readAccount) : checked).catch(() => undefined)
   })
   events.addEventListener('account', event => show(JSON.parse(event.data) as AccountReport))
   return events
