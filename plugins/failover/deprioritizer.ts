@@ -1,6 +1,6 @@
 import { blockSelectorOf, getOrCreate, isFailure } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin/plugin.ts'
-import { fullStateBlocks, oldestBlockAge } from './capable-upstreams.ts'
+import { fullStateBlocks, oldestBlockAge } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** The requests of a method that are counted together: all of them, or those of one age. */

@@ -8,7 +8,7 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { ExplainedCall, Explanation, Method, Services } from '../../src/plugin/plugin.ts'
 import { CallFailover } from './call-failover.ts'
-import { createCapableUpstreams } from './capable-upstreams.ts'
+import { createUpstreamCapabilities } from './upstream-capabilities.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { createNodeSelector, forwarding, openNodes, singleAttempt } from './node-selection.ts'
@@ -47,9 +47,9 @@ export default definePlugin({
   create(options, services) {
     const { upstreams, partner, hedge, maxLag } = options
     checkMethods(options, services)
-    const capableUpstreams = createCapableUpstreams(upstreams, services)
+    const upstreamCapabilities = createUpstreamCapabilities(upstreams, services)
     const nodes = openNodes(options, services)
-    const selectNodes = createNodeSelector(nodes, capableUpstreams, services)
+    const selectNodes = createNodeSelector(nodes, upstreamCapabilities, services)
     let stopTracking = () => {}
     return directStage({
       async start() {
@@ -63,7 +63,7 @@ export default definePlugin({
         const { heads, clock } = services
         if (heads.mayLag) await heads.sync()
         heads.recordActivity()
-        if (capableUpstreams?.offers(call.context.request.method) === false) return refuseUnknownMethod(call.context.request.method)
+        if (upstreamCapabilities?.offers(call.context.request.method) === false) return refuseUnknownMethod(call.context.request.method)
         const failover = new CallFailover(call, next, selectNodes(call))
         const reply = await failover.run()
         const upstreamRequest = {
@@ -73,7 +73,7 @@ export default definePlugin({
         }
         return copyReply(reply, { upstreamRequest })
       },
-      ...(capableUpstreams && { offers: capableUpstreams.offers }),
+      ...(upstreamCapabilities && { offers: upstreamCapabilities.offers }),
       explain(call) {
         const { methods } = services
         const method = methods.get(call.method)

@@ -1,6 +1,6 @@
 import { blockSelectorOf, metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
 import type { ChainCheck, Clock, Heads, Method, Request, Services, Target } from '../../src/plugin/plugin.ts'
-import type { CapableUpstreams } from './capable-upstreams.ts'
+import type { UpstreamCapabilities } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { allClasses } from './node-breakers.ts'
 import { PartnerNode } from './partner-node.ts'
@@ -69,7 +69,7 @@ type FailoverNodes = ReturnType<typeof openNodes>
 /** Which nodes a call may go to, in order, and how it may be repeated. */
 export const createNodeSelector = (
   nodes: FailoverNodes,
-  capableUpstreams: CapableUpstreams | undefined,
+  upstreamCapabilities: UpstreamCapabilities | undefined,
   { heads, clock, methods }: Services,
 ) => {
   const { all, activeNodes, partnerNode, selectionOrder } = nodes
@@ -77,14 +77,14 @@ export const createNodeSelector = (
   return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
     const method = methods.get(request.method)
     const methodClass = method?.class ?? 'other'
-    const capableNodes = capableUpstreams?.select(all, request, method) ?? all
+    const capableNodes = upstreamCapabilities?.select(all, request, method) ?? all
     const requiredBlock = requiredBlockOf(request, method)
     const mayAnswer = (node: UpstreamNode) => node.isUsable(methodClass) && capableNodes.includes(node)
     const ordered = heads.orderUpstreams(
       orderByShare(selectionOrder(mayAnswer), activeNodes, methodClass, mayAnswer),
       requiredBlock?.number ?? heads.snapshot.reportedHeight,
     )
-    const candidates = capableUpstreams?.select(ordered, request, method) ?? ordered
+    const candidates = upstreamCapabilities?.select(ordered, request, method) ?? ordered
     const partner = variant === forwarding ? partnerNode : undefined
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
     const isHedgeable = hasAlternatives && mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)

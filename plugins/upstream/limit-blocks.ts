@@ -1,7 +1,7 @@
 import { isJsonObject, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Heads, Json, Reply, Results, Target } from '../../src/plugin/plugin.ts'
-import { openDeadline } from './query-limits.ts'
-import type { NodeQuery } from './query-limits.ts'
+import { openDeadline } from './node-query.ts'
+import type { NodeQuery } from './node-query.ts'
 import { isFailedRead, parseBlockNumber, readBlock } from './split-logs/split-filter.ts'
 import type { BlockRange, FilterParam } from './split-logs/split-filter.ts'
 

@@ -13,7 +13,7 @@ interface Named {
 type Fitness = 'able' | 'perhapsAble' | 'lacksState' | 'lacksMethod'
 
 /** Which upstreams can answer a call, by what the options say of them. */
-export interface CapableUpstreams {
+export interface UpstreamCapabilities {
   /** False for a method that no upstream answers. */
   offers(method: string): boolean
   /**
@@ -24,10 +24,10 @@ export interface CapableUpstreams {
 }
 
 /** Undefined when no upstream states what it can do: then all are asked alike. */
-export const createCapableUpstreams = (
+export const createUpstreamCapabilities = (
   upstreams: readonly Capabilities[],
   { methods, heads }: { readonly methods: MethodTable; readonly heads: Pick<Heads, 'snapshot'> },
-): CapableUpstreams | undefined => {
+): UpstreamCapabilities | undefined => {
   if (upstreams.every(({ methods, archive, history }) => methods === undefined && archive !== true && history === undefined))
     return undefined
   const byName = new Map(upstreams.map(upstream => [upstream.name, { ...upstream, answers: methodsOf(upstream, methods) }]))

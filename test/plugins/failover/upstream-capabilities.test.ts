@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import { createCapableUpstreams } from '../../../plugins/failover/capable-upstreams.ts'
+import { createUpstreamCapabilities } from '../../../plugins/failover/upstream-capabilities.ts'
 import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
@@ -24,7 +24,7 @@ const selectFrom =
     }[]
   ) =>
   (method: string, params: readonly Json[]): string => {
-    const capable = createCapableUpstreams(
+    const capable = createUpstreamCapabilities(
       upstreams.map(({ archive = false, ...upstream }) => ({ archive, ...upstream })),
       { methods: shippedMethods, heads },
     )
@@ -35,7 +35,7 @@ const selectFrom =
 const address = hex(20)
 
 t.test('upstreams that state nothing are asked alike', async t => {
-  t.equal(createCapableUpstreams([{ name: 'a', archive: false }], { methods: shippedMethods, heads }), undefined)
+  t.equal(createUpstreamCapabilities([{ name: 'a', archive: false }], { methods: shippedMethods, heads }), undefined)
 })
 
 t.test('a call goes to the upstreams that answer its method', async t => {
