@@ -23,7 +23,7 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
   let timer: Timer | undefined
   let isStopped = false
   let hasFailed = false
-  const openOnce = async (): Promise<Task> => {
+  const tryOpen = async (): Promise<Task> => {
     try {
       const task = await open()
       if (isStopped) await task.stop()
@@ -35,7 +35,7 @@ export const openAfterStart = <Task extends BackgroundTask>({ name, clock, log, 
       throw error
     }
   }
-  const whenOpen = (): Promise<Task> => (opening ??= openOnce())
+  const whenOpen = (): Promise<Task> => (opening ??= tryOpen())
   const openLater = (): void => {
     if (!isStopped) timer = clock.after(loadDelayMs, () => void whenOpen().catch(openLater))
   }

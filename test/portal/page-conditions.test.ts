@@ -224,6 +224,25 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector('[data-testid=credits-left]')
   })
 
+  t.test('who signs in, in another tab, after somebody has signed out sees nothing of them', async t => {
+    const page = await openSignedIn(t)
+    await page.clock.install()
+    await page.reload()
+    await openPage(page, 'Keys')
+    await page.fill('[name=name]', 'of-alice')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[data-testid=new-key]')
+    await page.click('text="Sign out"')
+    await page.waitForSelector('h1:has-text("Sign in")')
+    const other = await page.context().newPage()
+    await other.goto(await newLink('bob'))
+    await other.waitForSelector('[data-testid=account]:has-text("bob")')
+    await page.clock.fastForward(600_000)
+    await page.waitForSelector('[data-testid=account]:has-text("bob")')
+    await page.waitForSelector('h1:has-text("Keys")')
+    t.equal(await page.locator('[data-testid=new-key]').count(), 0)
+  })
+
   t.test('a hidden tab holds no connection, and has the figures again when it is shown', async t => {
     const page = await openSignedIn(t)
     const setVisibility = (state: string) =>

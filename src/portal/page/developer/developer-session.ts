@@ -18,10 +18,17 @@ onSignedOut(() => {
   session.value = null
 })
 
+/** The id of the person of whom the page may hold something, after a sign-out too. */
+let lastPerson: string | undefined
+
+effect(() => {
+  lastPerson = session.value?.person.id ?? lastPerson
+})
+
 export const loadSession = async (): Promise<void> => {
   const found = await get<SessionJson>('/session')
   // Somebody else has signed in, in another tab of this browser: nothing of the person before may stay.
-  if (session.value && session.value.person.id !== found.person.id) return location.reload()
+  if (lastPerson !== undefined && lastPerson !== found.person.id) return location.reload()
   session.value = found
 }
 
