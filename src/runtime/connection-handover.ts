@@ -81,8 +81,10 @@ export class AcceptedConnections {
   #listening: ListeningHandle | undefined
   readonly #pending = new Set<ConnectionHandle>()
   #acceptedCount = 0
-  /** What hands over the connections that wait for `release()`; undefined where they need not wait. */
-  #held: (() => void)[] | undefined
+  /** The connections that wait for `release()`; undefined where they need not wait. */
+  #held: ConnectionHandle[] | undefined
+  /** Hands a connection to a worker, as Node does it; undefined while none listens. */
+  #handOver: ((connection: ConnectionHandle) => void) | undefined
   #whenNonePending = (): void => undefined
 
   constructor(options: AcceptedConnectionsOptions) {
@@ -107,10 +109,14 @@ export class AcceptedConnections {
     this.#held ??= []
   }
 
+  /** Where all workers that listened have died meanwhile, the connections are closed. */
   release(): void {
     const held = this.#held ?? []
     this.#held = undefined
-    for (const handOver of held) handOver()
+    for (const connection of held) {
+      if (this.#handOver === undefined) connection.close()
+      else this.#handOver(connection)
+    }
   }
 
   /** Accepts what the system has in its queue, ends listening, and resolves once the workers have all connections. */
@@ -120,7 +126,6 @@ export class AcceptedConnections {
     if (handle === undefined) return
     await whenQueueEmpty(() => this.#acceptedCount)
     handle.close()
-    this.#listening = undefined
     if (this.#pending.size > 0) await new Promise<void>(resolve => void (this.#whenNonePending = resolve))
   }
 
@@ -128,18 +133,31 @@ export class AcceptedConnections {
     const { onconnection } = handle
     if (handle === this.#listening || typeof onconnection !== 'function') return
     this.#listening = handle
+    this.#forgetWhenClosed(handle)
+    const accept = (status: number, connection?: ConnectionHandle) => void Reflect.apply(onconnection, handle, [status, connection])
+    this.#handOver = connection => accept(0, connection)
     handle.onconnection = (status, connection) => {
       this.#acceptedCount += 1
-      const handOver = () => void Reflect.apply(onconnection, handle, [status, connection])
-      if (connection === undefined) this.#options.onRefused(getSystemErrorName(status))
-      else if (this.#pending.size >= this.#options.maxPending) {
+      if (connection === undefined) {
+        this.#options.onRefused(getSystemErrorName(status))
+        return accept(status)
+      }
+      if (this.#pending.size >= this.#options.maxPending) {
         connection.close()
         return this.#options.onRefused('limits.connections')
-      } else {
-        this.#add(connection)
-        if (this.#held !== undefined) return void this.#held.push(handOver)
       }
-      handOver()
+      this.#add(connection)
+      if (this.#held === undefined) accept(status, connection)
+      else this.#held.push(connection)
+    }
+  }
+
+  /** Node closes the socket with the last worker that listens, and listens anew with the next. */
+  #forgetWhenClosed(handle: ListeningHandle): void {
+    const { close } = handle
+    handle.close = () => {
+      if (this.#listening === handle) this.#listening = this.#handOver = undefined
+      Reflect.apply(close, handle, [])
     }
   }
 

@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import type { Test } from 'tap'
 import { AcceptedConnections, reassignConnections } from '../../src/runtime/connection-handover.ts'
 
 t.test('this version of Node names its messages so that connections of a dead worker go to another', async t => {
@@ -77,27 +78,60 @@ t.test('in this version of Node, accepted connections wait within a limit, and l
   t.equal((await Promise.all(responses)).filter(response => response === pid).length, 3)
 })
 
+/** Starts a worker whose listening socket is found: its port may be known before. */
+const startFound = async (t: Test, connections: AcceptedConnections) => {
+  const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
+  reassignConnections(worker, () => [])
+  t.teardown(() => worker.process.kill('SIGKILL'))
+  const endSearch = connections.findListening(worker)
+  const [[port]] = (await Promise.all([once(worker, 'message'), once(worker, 'listening')])) as [[number], unknown]
+  endSearch()
+  return { worker, pid: String(worker.process.pid), port }
+}
+
 t.test('in this version of Node, connections that were held are handed out in turn to the workers of that moment', async t => {
   cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
   const connections = new AcceptedConnections({ maxPending: 10, onRefused: reason => t.fail(reason) })
-  const start = async () => {
-    const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
-    t.teardown(() => worker.process.kill('SIGKILL'))
-    const endSearch = connections.findListening(worker)
-    const [port] = (await once(worker, 'message')) as [number]
-    endSearch()
-    return { pid: String(worker.process.pid), port }
-  }
   connections.hold()
-  const first = await start()
+  const first = await startFound(t, connections)
   const sockets = Array.from({ length: 4 }, () => connect(first.port, '127.0.0.1'))
   const responses = Promise.all(sockets.map(socket => text(socket)))
   await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  const second = await start()
+  const second = await startFound(t, connections)
   connections.release()
   const received = await responses
   t.same(new Set(received), new Set([first.pid, second.pid]))
   t.match(await text(connect(first.port, '127.0.0.1')), /^\d+$/, 'later ones do not wait')
+})
+
+t.test('connections that were held are not lost when the worker of that time has died', async t => {
+  cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
+  const connections = new AcceptedConnections({ maxPending: 10, onRefused: reason => t.fail(reason) })
+  const kill = async (worker: Worker) => {
+    const exited = once(worker, 'exit')
+    worker.process.kill('SIGKILL')
+    await exited
+  }
+  const open = async (port: number) => {
+    const socket = connect(port, '127.0.0.1')
+    const response = text(socket).catch(() => 'reset')
+    await once(socket, 'connect')
+    for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate) // the primary accepts it
+    return { response }
+  }
+  connections.hold()
+  const dead = await startFound(t, connections)
+  const early = await open(dead.port)
+  await kill(dead.worker)
+  const alive = await startFound(t, connections)
+  connections.release()
+  t.equal(await early.response, alive.pid, 'the next worker gets them')
+
+  connections.hold()
+  const late = await open(alive.port)
+  await kill(alive.worker)
+  connections.release()
+  t.match(await late.response, /^(reset)?$/, 'without a worker, they are closed')
 })
 
 /** The part of a worker that is used, and the messages that it would be sent. */
