@@ -35,8 +35,8 @@ const options = {
 
 export interface TopOptions {
   readonly clock: Pick<Clock, 'monotonic'>
-  /** Keeps the process alive, unlike a timer of the clock. */
-  wait(ms: number): Promise<unknown>
+  /** Keeps the process alive, unlike a timer of the clock. Resolves at once when the signal is aborted. */
+  wait(ms: number, signal?: AbortSignal): Promise<unknown>
   /** The size of the terminal; undefined where standard output is none. */
   size(): { readonly rows: number; readonly columns: number } | undefined
 }
@@ -63,7 +63,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
         return await runUntilSignal(['SIGINT', 'SIGTERM'], stopRequested =>
           watch(first, {
             scrape,
-            nextReading: () => Promise.race([wait(intervalMs), stopRequested]),
+            nextReading: signal => wait(intervalMs, signal),
             intervalMs,
             showsPlugins: values.plugins,
             stopRequested,
@@ -84,7 +84,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
 
 export const topCommand = createTopCommand({
   clock: systemClock,
-  wait,
+  wait: (ms, signal) => wait(ms, undefined, { signal }).catch(() => undefined),
   size: () => (process.stdout.isTTY ? process.stdout : undefined),
 })
 
@@ -112,8 +112,8 @@ const scrapeMetrics = async ({ url, fetch }: AdminListener, clock: Pick<Clock, '
 
 interface WatchOptions extends Pick<TopOptions, 'size'> {
   readonly scrape: () => Promise<Scrape>
-  /** Resolves when the next reading is due, or the command is to end. */
-  readonly nextReading: () => Promise<unknown>
+  /** Resolves when the next reading is due, or the signal is aborted. */
+  readonly nextReading: (signal: AbortSignal) => Promise<unknown>
   readonly intervalMs: number
   readonly showsPlugins: boolean
   readonly stopRequested: Promise<unknown>
@@ -129,10 +129,9 @@ const clearRestOfScreen = '\x1b[J'
 /** Redraws the screen until a signal ends it. A reading that fails is shown, and the next one may succeed. */
 const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
   const { scrape, nextReading, intervalMs, showsPlugins, stopRequested, terminal, size } = options
-  let isStopped = false
-  void stopRequested.then(() => {
-    isStopped = true
-  })
+  // Not a race with `stopRequested` at each reading: that promise would keep a reaction of every reading.
+  const stopping = new AbortController()
+  void stopRequested.then(() => stopping.abort())
   // What does not fit would scroll the rest out of place.
   const draw = (lines: readonly string[]): void => {
     const { rows, columns } = size() ?? { rows: lines.length + 1, columns: Infinity }
@@ -142,8 +141,8 @@ const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
   terminal.out(enterAlternateScreen)
   draw(['reading the metrics …'])
   for (let before = first; ; ) {
-    await nextReading()
-    if (isStopped) break
+    await nextReading(stopping.signal)
+    if (stopping.signal.aborted) break
     try {
       const now = await scrape()
       draw([...formatOverview(overviewOf(new Interval(before, now)), showsPlugins), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])

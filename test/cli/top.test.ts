@@ -4,6 +4,7 @@ import { createServer } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { promiseHooks } from 'node:v8'
 import t from 'tap'
 import type { Test } from 'tap'
 import { createTopCommand } from '../../src/cli/top.ts'
@@ -11,9 +12,14 @@ import { openAdminFetch } from '../../src/cli/gateway-status.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { formatMetrics, createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
 import { TestClock } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 /** A gateway's metrics, on a listener; and `tollgate top` with an interval of 10 s of its own clock. */
-const open = async (test: Test, terminalSize?: { readonly rows: number; readonly columns: number }) => {
+const open = async (
+  test: Test,
+  terminalSize?: { readonly rows: number; readonly columns: number },
+  { isEndless = false }: { readonly isEndless?: boolean } = {},
+) => {
   const registry = createMetricsRegistry()
   const metrics = withLabels(registry, { network: 'net' })
   const server = createServer((_, res) => void res.end(formatMetrics(registry.families()))).listen(0, '127.0.0.1')
@@ -23,7 +29,10 @@ const open = async (test: Test, terminalSize?: { readonly rows: number; readonly
   const clock = new TestClock()
   /** Runs between two readings, one after the other. */
   const events: (() => void)[] = []
-  const wait = async () => {
+  /** The intervals that last until the command ends. */
+  const waiting: unknown[] = []
+  const wait = async (_ms: number, signal?: AbortSignal) => {
+    if (isEndless && signal) await new Promise(resolve => waiting.push(signal.addEventListener('abort', resolve)))
     clock.advance(10_000)
     events.shift()?.()
   }
@@ -32,7 +41,7 @@ const open = async (test: Test, terminalSize?: { readonly rows: number; readonly
   const terminal = { out: (line: string) => void lines.push(line), err: (line: string) => void errors.push(line), env: {} }
   const run = (...args: readonly string[]) =>
     createTopCommand({ clock, wait, size: () => terminalSize }).run(['--url', url, ...args], terminal)
-  return { registry, metrics, server, events, lines, errors, run }
+  return { registry, metrics, server, events, waiting, lines, errors, run }
 }
 
 const openMetrics = (metrics: ReturnType<typeof withLabels<'network'>>) => ({
@@ -163,6 +172,28 @@ t.test('on a terminal redraws the screen until a signal, also while the gateway 
   t.match(lines.at(-1), '\x1b[?1049l', 'the terminal is as it was')
   const drawn = lines.map(line => line.replaceAll(/\x1b\[[\d?]*[a-zA-Z]/g, '').split('\n'))
   for (const frame of drawn) t.ok(frame.length <= 3 && frame.every(line => line.length <= 30), 'it fits')
+})
+
+t.test('on a terminal leaves nothing behind of a reading', async t => {
+  const { events, run } = await open(t, { rows: 4, columns: 30 })
+  const reactions = new Map<Promise<unknown>, number>()
+  const stopHook = promiseHooks.onInit((_promise: Promise<unknown>, parent: Promise<unknown>) => {
+    if (parent !== undefined) reactions.set(parent, (reactions.get(parent) ?? 0) + 1)
+  })
+  for (let i = 0; i < 20; i++) events.push(() => undefined)
+  events.push(() => void process.emit('SIGINT'))
+  t.equal(await run(), 0)
+  stopHook()
+  const most = Math.max(...reactions.values())
+  t.ok(most > 0 && most < 10, `no promise has a reaction of each reading: ${most}`)
+})
+
+t.test('on a terminal ends at once, however long the interval is', async t => {
+  const { waiting, run } = await open(t, { rows: 4, columns: 30 }, { isEndless: true })
+  const ended = run()
+  await waitUntil(() => waiting.length === 1)
+  process.emit('SIGINT')
+  t.equal(await ended, 0)
 })
 
 t.test('says which listener does not answer', async t => {
