@@ -44,8 +44,11 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
     this.#publishSharedHeight(height)
   }
 
-  subscribe(listener: HeightListener): void {
+  subscribe(listener: HeightListener): () => void {
     this.#onHeight = listener
+    return () => {
+      if (this.#onHeight === listener) this.#onHeight = height => height
+    }
   }
 
   addWorker(worker: WorkerChannel): void {

@@ -45,12 +45,16 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #heightGauges: HeightGauges
   #maxLagBlocks = 0
   #lastCatchUpAt = -Infinity
+  /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
+  #unsubscribe: (() => void) | undefined
   readonly #tracked = new TrackedUpstreams(target => this.#createTracker(target))
   readonly #trackings = new TrackingStack<Tracking>(
     tracking => this.#follow(tracking),
     () => {
       this.#tracked.replace([])
       this.#schedule.stop()
+      this.#unsubscribe?.()
+      this.#unsubscribe = undefined
     },
   )
 
@@ -85,7 +89,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
     this.recordActivity = this.#schedule.recordActivity
     this.feeds = new ChainFeeds({ ...options, ...this.timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
-    for (const broadcast of heightBroadcasts) broadcast.subscribe((height, upstream) => this.#handleBroadcastHeight(height, upstream))
   }
 
   recordTransaction(changesNode = false): void {
@@ -142,6 +145,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   #follow({ targets, maxLag }: Tracking): void {
+    this.#unsubscribe ??= this.#subscribe()
     const added = this.#tracked.replace(targets)
     this.#maxLagBlocks = maxLag
     this.#plausibility.setMaxLag(maxLag)
@@ -149,6 +153,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     for (const upstream of added) void upstream.chain.verifyNow()
     this.#schedule.start()
     if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
+  }
+
+  #subscribe(): () => void {
+    const unsubscribes = [this.#reportedHeight.subscribe(this.#handleBroadcastHeight.bind(this)), this.tags.subscribe()]
+    return () => unsubscribes.forEach(unsubscribe => unsubscribe())
   }
 
   #createTagTracker({ blockTime, tagBroadcasts = {}, onTags }: HeadsOptions): TagTracker {

@@ -15,8 +15,8 @@ export interface HeightBroadcast {
   raise(height: number): Promise<void> | undefined
   /** The height has gone back: callers may be given lower heights again. */
   lower(height: number): void
-  /** The listener receives, from now on, the heights that other processes report. */
-  subscribe(listener: HeightListener): void
+  /** The listener receives the heights that other processes report, until the returned function is called. */
+  subscribe(listener: HeightListener): () => void
 }
 
 /**
@@ -24,6 +24,12 @@ export interface HeightBroadcast {
  * that callers may be given.
  */
 export type HeightListener = (height: number, upstream?: string) => MaybePromise<number>
+
+/** Returns how to end the subscriptions. */
+export const subscribeToAll = (broadcasts: readonly HeightBroadcast[], listener: HeightListener): (() => void) => {
+  const unsubscribes = broadcasts.map(broadcast => broadcast.subscribe(listener))
+  return () => unsubscribes.forEach(unsubscribe => unsubscribe())
+}
 
 /** The vote of one upstream, or of another gateway, on the height. */
 interface HeightVote {
@@ -82,6 +88,11 @@ export class ReportedHeight {
   get sharedHeight(): MaybePromise<number> {
     const height = this.#height
     return thenMaybe(this.#pendingBroadcast, () => height)
+  }
+
+  /** The listener receives what other processes report, until the returned function is called. */
+  subscribe(listener: HeightListener): () => void {
+    return subscribeToAll(this.#options.heightBroadcasts, listener)
   }
 
   /** Is a height above the reported one implausible? `reporter` is the upstream that answered it to a caller. */

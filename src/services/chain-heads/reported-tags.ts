@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../../util/async.ts'
+import { subscribeToAll } from './reported-height.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
 /** The tags whose blocks never go back. */
@@ -95,9 +96,14 @@ export class TagTracker extends KnownTags implements ReportedTags {
     super(options.finalizedOf)
     this.#options = options
     this.#maxLagBlocks = Math.max(minFinalityLagBlocks, maxFinalityLagMs / options.blockTime)
-    for (const tag of finalityTags) {
-      for (const broadcast of options.broadcasts[tag] ?? []) broadcast.subscribe(height => this.#recordPeer(tag, height))
-    }
+  }
+
+  /** Records what gateways on other machines report, until the returned function is called. */
+  subscribe(): () => void {
+    const unsubscribes = finalityTags.map(tag =>
+      subscribeToAll(this.#options.broadcasts[tag] ?? [], height => this.#recordPeer(tag, height)),
+    )
+    return () => unsubscribes.forEach(unsubscribe => unsubscribe())
   }
 
   report(upstream: string, tag: FinalityTag, block: number): void {

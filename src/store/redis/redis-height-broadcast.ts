@@ -21,7 +21,8 @@ export interface HeightBroadcasts {
  * were missed are read.
  */
 export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): HeightBroadcasts => {
-  const networks = new Map<string, RedisHeightBroadcast>()
+  /** Only these receive heights, and are published again after a reconnect. Two of one network while a reload replaces its tracker. */
+  const subscribed = new Set<RedisHeightBroadcast>()
   let connections: { readonly publisher: RedisConnection; readonly subscriber: RedisConnection } | undefined
 
   /** Redis delivers a gateway's own messages to it too, perhaps when the height has gone back since. */
@@ -29,18 +30,20 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
 
   const handleMessage = (message: string): void => {
     const [, height, sender, network = ''] = /^(\d{1,16}) (\w+) (.+)$/.exec(message) ?? []
-    if (sender !== senderId) networks.get(network)?.handlePeerHeight(Number(height))
+    if (sender === senderId) return
+    for (const broadcast of subscribed) if (broadcast.network === network) broadcast.handlePeerHeight(Number(height))
   }
+  const resync = (): void => subscribed.forEach(broadcast => broadcast.resync())
   const connect = () => {
     const publisher: RedisConnection = new RedisConnection(address, clock, {
       retryInitialConnect: true,
-      onReady: () => networks.forEach(network => network.resync()),
+      onReady: resync,
     })
     const subscriber: RedisConnection = new RedisConnection(address, clock, {
       retryInitialConnect: true,
       onReady: () => {
         // Subscribed with each connection, because the first subscription may have been interrupted.
-        void subscriber.subscribe(heightsChannel, handleMessage).then(() => networks.forEach(network => network.resync()))
+        void subscriber.subscribe(heightsChannel, handleMessage).then(resync)
       },
     })
     // open() rejects only after close().
@@ -50,10 +53,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
   return {
     heightBroadcastsOf(name, chainId) {
       connections ??= connect()
-      const network = `${name}:${chainId}`
-      const broadcast = new RedisHeightBroadcast(network, senderId, connections.publisher)
-      networks.set(network, broadcast)
-      return [broadcast]
+      return [new RedisHeightBroadcast(`${name}:${chainId}`, { senderId, publisher: connections.publisher, subscribed })]
     },
     async close() {
       await Promise.all([connections?.publisher.close(), connections?.subscriber.close()])
@@ -61,10 +61,15 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
   }
 }
 
+interface BroadcastContext {
+  readonly senderId: string
+  readonly publisher: RedisConnection
+  readonly subscribed: Set<RedisHeightBroadcast>
+}
+
 class RedisHeightBroadcast implements HeightBroadcast {
-  readonly #network: string
-  readonly #senderId: string
-  readonly #publisher: RedisConnection
+  readonly network: string
+  readonly #context: BroadcastContext
   #listener: HeightListener = height => height
   /** The height that this gateway reports. */
   #height = 0
@@ -74,10 +79,9 @@ class RedisHeightBroadcast implements HeightBroadcast {
   #isPending = false
   #isPublishing = false
 
-  constructor(network: string, senderId: string, publisher: RedisConnection) {
-    this.#network = network
-    this.#senderId = senderId
-    this.#publisher = publisher
+  constructor(network: string, context: BroadcastContext) {
+    this.network = network
+    this.#context = context
   }
 
   raise(height: number): undefined {
@@ -87,11 +91,15 @@ class RedisHeightBroadcast implements HeightBroadcast {
 
   lower(height: number): void {
     this.#height = this.#storedHeight = height
-    void this.#publisher.runScript(lowerHeight, [redisKeys.height(this.#network)], [height]).catch(() => undefined)
+    void this.#context.publisher.runScript(lowerHeight, [redisKeys.height(this.network)], [height]).catch(() => undefined)
   }
 
-  subscribe(listener: HeightListener): void {
+  subscribe(listener: HeightListener): () => void {
     this.#listener = listener
+    this.#context.subscribed.add(this)
+    return () => {
+      if (this.#listener === listener) this.#context.subscribed.delete(this)
+    }
   }
 
   /** Another gateway reports this height. A script's reply on one connection may be older than a message on the other. */
@@ -121,12 +129,13 @@ class RedisHeightBroadcast implements HeightBroadcast {
 
   async #publishPending(): Promise<void> {
     this.#isPublishing = true
+    const { senderId, publisher } = this.#context
     while (this.#isPending) {
       this.#isPending = false
       const sent = this.#height
-      const args = [sent, heightTtlMs, heightsChannel, `${this.#senderId} ${this.#network}`]
+      const args = [sent, heightTtlMs, heightsChannel, `${senderId} ${this.network}`]
       // A failure needs no retry: resync() comes with the next connection.
-      await this.#publisher.runScript(raiseHeight, [redisKeys.height(this.#network)], args).then(
+      await publisher.runScript(raiseHeight, [redisKeys.height(this.network)], args).then(
         height => this.#handleStoredHeight(Number(height), sent),
         () => undefined,
       )

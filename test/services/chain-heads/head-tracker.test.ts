@@ -174,4 +174,28 @@ t.test('upstreams that two pipelines track, as while one takes over from the oth
       ['a', 'b'],
     )
   })
+
+  t.test('have it subscribed to what other processes report while a pipeline tracks them, and no longer', async t => {
+    const subscribed: string[] = []
+    const broadcastOf = (name: string) => ({
+      raise: () => undefined,
+      lower: () => undefined,
+      subscribe: () => {
+        subscribed.push(name)
+        return () => void subscribed.splice(subscribed.indexOf(name), 1)
+      },
+    })
+    const names = ['height', 'safe', 'finalized']
+    const [height, safe, finalized] = names.map(broadcastOf).map(broadcast => [broadcast])
+    const broadcasts = { heightBroadcasts: height, tagBroadcasts: { safe, finalized } }
+    const { heads, stop } = openModelHeads(['a', 'b'], undefined, {}, {}, broadcasts as Parameters<typeof openModelHeads>[4])
+    const stopLater = heads.track([targetOf('b')])
+    t.same(subscribed, names, 'once each')
+    stop()
+    t.same(subscribed, names)
+    stopLater()
+    t.same(subscribed, [])
+    heads.track([targetOf('a')])
+    t.same(subscribed, names)
+  })
 })

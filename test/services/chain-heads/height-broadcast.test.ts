@@ -50,6 +50,22 @@ const testBroadcastContract = (transport: string, skip: string | false, open: (t
       )
     })
 
+    t.test('are received until the subscription ends', async t => {
+      const { here, raiseThere } = await open(t)
+      const received: number[] = []
+      const receive = (height: number) => received.push(height)
+      const unsubscribe = here.subscribe(receive)
+      raiseThere(100)
+      await waitUntil(() => received.includes(100))
+      unsubscribe()
+      const receivedLater: number[] = []
+      here.subscribe(height => receivedLater.push(height))
+      unsubscribe()
+      raiseThere(101)
+      await waitUntil(() => receivedLater.includes(101))
+      t.notOk(received.includes(101))
+    })
+
     t.test('may be skipped when they come fast, except for the last', async t => {
       const { here, receivedThere } = await open(t)
       for (let height = 1; height <= 500; height++) void here.raise(height)
@@ -90,6 +106,7 @@ testBroadcastContract('Redis', skipWithoutRedis, async t => {
   const [here, there] = [openBroadcasts(t), openBroadcasts(t)].map(broadcasts =>
     onlyBroadcast(broadcasts.heightBroadcastsOf(network, 1)),
   ) as [HeightBroadcast, HeightBroadcast]
+  here.subscribe(height => height)
   const receivedThere: number[] = []
   there.subscribe(height => {
     receivedThere.push(height)
@@ -103,7 +120,9 @@ const deliverPending = async (from: HeightBroadcasts, to: HeightBroadcasts): Pro
   const network = `barrier-${(networkCount += 1)}`
   let received = 0
   onlyBroadcast(to.heightBroadcastsOf(network, 1)).subscribe(height => (received = height))
-  void onlyBroadcast(from.heightBroadcastsOf(network, 1)).raise(1)
+  const sender = onlyBroadcast(from.heightBroadcastsOf(network, 1))
+  sender.subscribe(height => height)
+  void sender.raise(1)
   await waitUntil(() => received === 1)
 }
 
@@ -160,6 +179,25 @@ t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
     t.match(b.heads.status, { head: 98 }, 'the head is that of its own upstreams')
     await b.advance(3000)
     t.equal(b.heads.reportHeight('a', 98), 101, 'though all of its own upstreams are lower')
+  })
+
+  t.test('have a tracker that a reload replaces or stops receive no more heights', async t => {
+    const broadcasts = openBroadcasts(t)
+    const [a, b] = [1, 2].map(() => onlyBroadcast(broadcasts.heightBroadcastsOf('replaced', 1))) as [HeightBroadcast, HeightBroadcast]
+    const received: string[] = []
+    const unsubscribeA = a.subscribe(height => received.push(`a ${height}`))
+    b.subscribe(height => received.push(`b ${height}`))
+    const peer = openBroadcasts(t)
+    const [sender] = peer.heightBroadcastsOf('replaced', 1)
+    sender?.subscribe(height => height)
+    void sender?.raise(10)
+    // Both receive heights while one replaces the other.
+    await waitUntil(() => received.includes('a 10') && received.includes('b 10'))
+    unsubscribeA()
+    void sender?.raise(11)
+    await waitUntil(() => received.includes('b 11'))
+    await deliverPending(peer, broadcasts)
+    t.notOk(received.includes('a 11'))
   })
 
   t.test('have the height of others when they start', async t => {

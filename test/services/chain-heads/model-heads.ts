@@ -2,6 +2,7 @@ import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
+import type { HeadsOptions } from '../../../src/services/chain-heads/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
@@ -18,6 +19,7 @@ export const openModelHeads = (
   maxLag?: number,
   chainIds: Readonly<Record<string, Json | undefined>> = {},
   webSocketUrls: Readonly<Record<string, string>> = {},
+  broadcasts: Pick<HeadsOptions, 'heightBroadcasts' | 'tagBroadcasts'> = {},
 ) => {
   const chain = new ModelChain(seededRandom(7))
   for (let i = 0; i < 50; i++) chain.mine()
@@ -48,7 +50,7 @@ export const openModelHeads = (
       return fakeResult(value, Array.isArray(value) ? { count: value.length } : {})
     },
   }
-  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics })
+  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics, ...broadcasts })
   const targets = names.map(name => {
     const url = webSocketUrls[name]
     return { ...targetOf(name), ...(url !== undefined && { ws: new Secret(url) }) }

@@ -12,6 +12,9 @@ const openTags = (names: readonly string[] = ['a', 'b'], polled: Readonly<Record
     lower: (height: number) => void heights.lowered.push(height),
     subscribe: (given: (height: number) => unknown) => {
       listener = given
+      return () => {
+        listener = () => undefined
+      }
     },
   }
   const tags = new TagTracker({
@@ -22,7 +25,8 @@ const openTags = (names: readonly string[] = ['a', 'b'], polled: Readonly<Record
     finalizedOf: name => polled[name],
     onChange: state => changes.push(state),
   })
-  return { tags, changes, heights, receive: (height: number) => listener(height) }
+  const unsubscribe = tags.subscribe()
+  return { tags, changes, heights, receive: (height: number) => listener(height), unsubscribe }
 }
 
 t.test('what callers were told of a tag', async t => {
