@@ -70,20 +70,16 @@ export const openPortal = async ({
 }: PortalOptions): Promise<PortalListener> => {
   let options = initialOptions
   let limits: PortalLimits | undefined
-  let queryProcess: QueryProcess | undefined
   const { clock, log, smtp, oidc, secrets = [] } = options
   const sendMail = smtp && openMailer(smtp, log)
   const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
-  const openQueries = async (): Promise<QueryProcess> => {
-    const { openQueryProcess } = await import('./queries/query-process.ts')
-    return (queryProcess ??= openQueryProcess(storeAddress, clock))
-  }
+  const queryProcess = openOnFirstQuery(storeAddress, clock)
   const listener = await openAppListener(
     address,
     async listenerUrl => {
       const { createPortalApp, openOidcProvider, openPortalLimits } = await import('./portal-app.ts')
       limits ??= openPortalLimits(clock)
-      const { queries, start: startQueries } = await openQueries()
+      const { queries, start: startQueries } = await queryProcess.open()
       const url = browserUrl(listenerUrl)
       const made = {
         ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
@@ -107,7 +103,7 @@ export const openPortal = async ({
       return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
     },
   })
-  const usageWebhook = openUsageWebhook(options, openQueries)
+  const usageWebhook = openUsageWebhook(options, queryProcess)
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -117,6 +113,24 @@ export const openPortal = async ({
     async stop() {
       await Promise.all([alerts.stop(), usageWebhook?.stop()])
       await listener.stop()
+      await queryProcess.close()
+    },
+  }
+}
+
+interface LazyQueryProcess {
+  open(): Promise<QueryProcess>
+  close(): Promise<void>
+}
+
+const openOnFirstQuery = (storeAddress: StoreAddress, clock: PortalOptions['clock']): LazyQueryProcess => {
+  let queryProcess: QueryProcess | undefined
+  return {
+    async open() {
+      const { openQueryProcess } = await import('./queries/query-process.ts')
+      return (queryProcess ??= openQueryProcess(storeAddress, clock))
+    },
+    async close() {
       await queryProcess?.close()
     },
   }
@@ -125,14 +139,14 @@ export const openPortal = async ({
 /** Undefined without a receiver. */
 const openUsageWebhook = (
   { usageWebhook: receiver, usageRetentionMs: retentionMs, secrets = [], ...services }: PortalAppOptions,
-  openQueries: () => Promise<QueryProcess>,
+  queryProcess: LazyQueryProcess,
 ) =>
   receiver &&
   openAfterStart({
     ...{ name: 'webhook of usage', clock: services.clock, log: services.log },
     async open() {
       const { startUsageWebhook } = await import('./usage-webhook.ts')
-      const { queries } = await openQueries()
+      const { queries } = await queryProcess.open()
       return startUsageWebhook({ ...services, ...receiver, secrets, retentionMs, queries })
     },
   })
