@@ -57,6 +57,12 @@ const minCorrectCalls = 100
 
 const samplesPerSecond = 50
 
+/**
+ * glibc gives larger blocks that are freed back to the system at once. Otherwise it soon holds 16 MiB, as brotli takes, in each thread that has
+ * ever decompressed: how many of them the warm-up had depends on how busy the machine is.
+ */
+const returnFreedMemory = { MALLOC_MMAP_THRESHOLD_: '131072' }
+
 /** pino's level for errors. */
 const errorLevel = 50
 
@@ -166,12 +172,13 @@ const runGateway = async (
   concurrency: number,
   warmUps: readonly FaultTrial[],
 ): Promise<void> => {
+  const isResidentJudged = name === 'heavy'
   const deployment = createDeployment({
     // Small caches, and a small heap where the resident set is judged: what may be cached or is garbage does not count as growth.
     gateway: { log: 'warn', memory: '8MiB' },
-    nodeOptions: [...memoryReportOptions, ...(name === 'heavy' ? ['--max-semi-space-size=2', '--max-old-space-size=64'] : [])],
+    nodeOptions: [...memoryReportOptions, ...(isResidentJudged ? ['--max-semi-space-size=2', '--max-old-space-size=64'] : [])],
     networks: Object.fromEntries([...trials, ...warmUps].map(trial => [trial.network, networkFileOf(trial)])),
-    env: { NODE_EXTRA_CA_CERTS: caCertificatePath },
+    env: { NODE_EXTRA_CA_CERTS: caCertificatePath, ...(isResidentJudged && returnFreedMemory) },
   })
   const keys = await Promise.all(
     ['alice', 'bob'].map(async name => {
