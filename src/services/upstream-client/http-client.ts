@@ -19,7 +19,7 @@ import { createUndiciConnections } from './undici-connection.ts'
 
 /** HTTP connections to all nodes: kept alive, and replaced before they get old. */
 export interface HttpClient {
-  /** The same transport for endpoints of one origin. */
+  /** Endpoints of one origin share a transport; those of WebSockets where the URL and the credentials are the same. */
   transportTo(endpoint: Endpoint): UpstreamTransport
   close(): Promise<void>
 }
