@@ -108,8 +108,11 @@ export const openNetworkHarness = async (
     log,
     metric: (name, labels = {}) => sumOfSeries(metrics, name, labels),
     async stop() {
-      await driver.settle(network.stop(), () => 'a plugin did not stop')
-      await driver.settle(stop(), () => 'a service did not stop')
+      try {
+        await driver.settle(network.stop(), () => 'a plugin did not stop')
+      } finally {
+        await driver.settle(stop(), () => 'a service did not stop')
+      }
     },
   }
 }

@@ -74,13 +74,17 @@ interface CaseRun {
 
 const runCase = async (each: Case, run: CaseRun): Promise<readonly Problem[]> => {
   const { source, config, context, path } = run
+  const toProblems = (error: unknown): readonly Problem[] => [
+    source.problemAtKey(path, `${each.name}: ${error instanceof Error ? error.message : String(error)}`),
+  ]
   try {
     const gateway = await openNetworkHarness(config, worldOf(each, run), context.limits)
-    const problems = await runSteps(gateway, each, run)
-    await gateway.stop()
-    return problems
+    const problems = await runSteps(gateway, each, run).catch(toProblems)
+    // A stop that hangs fails after a bounded time; after a call that is stuck, that would be the same problem again.
+    const stopProblems = await gateway.stop().then(() => [], toProblems)
+    return problems.length > 0 ? problems : stopProblems
   } catch (error) {
-    return [source.problemAtKey(path, `${each.name}: ${error instanceof Error ? error.message : String(error)}`)]
+    return toProblems(error)
   }
 }
 

@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { plugins } from '../../plugins/index.ts'
 import { createTestCommand } from '../../src/cli/test.ts'
+import { definePlugin } from '../../src/plugin/plugin.ts'
 import { networkNames } from '../../src/config/load.ts'
 import { networkFile } from '../support/deployment.ts'
 import { runCommand } from '../cli/run-command.ts'
@@ -142,4 +143,33 @@ t.test('a network without cases is named, and one network can be chosen', async 
     err: ['there is no network oter; did you mean `other`?'],
   })
   t.match(await runCommand(command, ['--config', join(dir, 'nowhere')]), { code: 64 })
+})
+
+t.test('the plugins of a case are stopped, also when a call of the case is never answered', async t => {
+  const stopped: string[] = []
+  const silent = definePlugin({
+    name: 'silent',
+    summary: 'Answers no call of eth_call.',
+    options: { type: 'object', properties: {} },
+    reads: ['request'],
+    create: () => ({
+      handle: (call, next) => (call.context.request.method === 'eth_call' ? new Promise(() => undefined) : next(call)),
+      stop: async () => void stopped.push('silent'),
+    }),
+  })
+  const dir = t.testdir({ networks: {} })
+  cpSync('configs/methods', join(dir, 'methods'), { recursive: true })
+  writeFileSync(join(dir, 'gateway.yaml'), 'store: lmdb:data\nplans: { core: { dailyCredits: 1000 } }\n')
+  const network = networkFile('net', ['http://a.test']) as { readonly pipeline: readonly object[] }
+  const [envelope, ...others] = network.pipeline
+  writeFileSync(join(dir, 'networks/net.yaml'), JSON.stringify({ ...network, pipeline: [envelope, { silent: {} }, ...others] }))
+  const cases = `cases:
+  - { name: answered, steps: [{ send: eth_chainId, expect: { result: "0x7a69" } }] }
+  - { name: stuck, steps: [{ send: eth_call, params: [{}, latest] }] }
+`
+  writeFileSync(join(dir, 'networks/net.test.yaml'), cases)
+  const { code, err } = await runCommand(createTestCommand([...plugins, silent]), ['--config', dir])
+  t.equal(code, 1)
+  t.match(err.join('\n'), /stuck: a call was never answered/)
+  t.same(stopped, ['silent', 'silent'])
 })
