@@ -2,7 +2,7 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
-import type { Chain } from './chains.ts'
+import type { Chain } from '../config/chains.ts'
 import { CommandError } from './store-context.ts'
 import { createFolder } from '../util/files.ts'
 

@@ -1,6 +1,8 @@
 import { Secret } from '../plugin/secret.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
+import { wellKnownChains } from './chains.ts'
+import { parseDuration } from './formats.ts'
 import type { Problem } from './problem.ts'
 import type { StepDraft } from './steps.ts'
 import type { YamlFile } from './yaml-file.ts'
@@ -8,6 +10,7 @@ import type { GatewayConfig, NetworkConfig } from './types.ts'
 
 /** What is valid in the pipeline of a network, but probably not meant. */
 export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => [
+  ...unusualBlockTime(source),
   ...missingSteps(source, steps, plugins),
   ...stepsWithoutHeads(steps),
   ...steps.flatMap(draft => draft.warnings),
@@ -22,6 +25,20 @@ const undescribedOptions = ({ name, step, problemAtStep }: StepDraft): readonly 
   return undescribed.map(([option]) =>
     problemAtStep(`the option \`${option}\` of ${name} has no description`, 'editors show the descriptions of options'),
   )
+}
+
+/** A block time that differs from that of a well-known chain by more than this factor has probably the wrong unit. */
+const maxBlockTimeFactor = 10
+
+const unusualBlockTime = (source: YamlFile): readonly Problem[] => {
+  const chainId = Number(source.textAt(['chainId']) ?? source.valueAt(['chainId']))
+  const known = wellKnownChains.find(chain => chain.chainId === chainId)
+  const blockTime = parseDuration(source.textAt(['blockTime']) ?? '')
+  if (known === undefined || !blockTime) return []
+  const factor = blockTime / (parseDuration(known.blockTime) ?? blockTime)
+  if (factor <= maxBlockTimeFactor && factor >= 1 / maxBlockTimeFactor) return []
+  const message = `blockTime is ${source.describeValueAt(['blockTime'])}, but ${known.name} (chain id ${chainId}) usually has ${known.blockTime}`
+  return [source.problemAt(['blockTime'], message, `write \`blockTime: ${known.blockTime}\``)]
 }
 
 const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
