@@ -73,7 +73,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
   const services = createServices(options, endpoints.byHost, new FairScheduler(clock), proxyProtocol)
   const wsServer = new WsServer(services, clock)
-  const server = createRpcServer(services, createRpcApp(services, wsServer).callback(), tls)
+  const server = createRpcServer(services, createRpcApp(services, wsServer).listener(), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
   const port = await listen(server, rpc, reusePort)
   const connections = new OpenConnections(server, sockets)

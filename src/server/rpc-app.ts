@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import Koa from 'koa'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
@@ -28,12 +28,13 @@ type RpcContext = Koa.ParameterizedContext<RpcState, object>
 
 /**
  * The application of the RPC listener: every HTTP request runs down this middleware, upgrades, CONNECT and requests with an expectation included.
+ * A pipelined request does so when it is its turn.
  * Two things do not. What Node's parser refuses is no request: http-server.ts responds to it. And from an accepted upgrade on, a connection is a
  * WebSocket: ws-connection.ts handles its messages.
  */
 export const createRpcApp = (services: RpcServices, wsServer: Pick<WsServer, 'open'>): RpcApp => {
   const app = new RpcApp(services)
-  app.use(waitForTurn(services))
+  app.use(refuseWithoutRoom(services))
   app.use(respondToPreflight(services))
   app.use(routeToNetwork(services))
   app.use(respondToUpgrade(wsServer))
@@ -53,6 +54,18 @@ class RpcApp extends Koa<RpcState, object> {
   constructor(services: RpcServices) {
     super()
     this.#services = services
+  }
+
+  /** A request that waits for its turn does so in front of Koa, whose context and promises would take memory meanwhile. */
+  listener(): RequestListener {
+    const handle = this.callback()
+    return (req, res) => {
+      const turn = waitForTurn(this.#services, req, res)
+      if (turn === undefined) return void handle(req, res)
+      void turn.then(() => {
+        if (!req.socket.destroyed) void handle(req, res)
+      })
+    }
   }
 
   /** Called by Koa for each request, with all middleware as one function. */
@@ -76,23 +89,31 @@ class RpcApp extends Koa<RpcState, object> {
  * connection closes. While requests of a connection wait, it is read no further. A connection with too many headers in a request is read no
  * further at all: it closes with the refusal.
  */
-const waitForTurn =
-  (services: RpcServices): RpcMiddleware =>
-  ({ req, res }, next) => {
-    const isPipelined = res.socket === null && !(res instanceof UpgradeResponse)
-    if (hasTooManyHeaders(req)) callerConnectionOf(req.socket).stop()
-    if (!isPipelined) return next()
-    const connection = callerConnectionOf(req.socket)
-    const owner = services.readClientAddress(req)
-    if (!reserveForPipelining(services, owner, req, res)) {
-      connection.stop()
-      return refuseUnrouted(services, req, res, overloaded())
-    }
-    const turn = services.scheduler.enter(owner, 1)
-    if (turn === undefined) return next()
-    connection.pauseUntil(turn)
-    return turn.then(() => (req.socket.destroyed ? undefined : next()))
+const waitForTurn = (services: RpcServices, req: IncomingMessage, res: ServerResponse): Promise<void> | undefined => {
+  const isPipelined = res.socket === null && !(res instanceof UpgradeResponse)
+  if (hasTooManyHeaders(req)) callerConnectionOf(req.socket).stop()
+  if (!isPipelined) return undefined
+  const connection = callerConnectionOf(req.socket)
+  const owner = services.readClientAddress(req)
+  if (!reserveForPipelining(services, owner, req, res)) {
+    withoutRoom.add(res)
+    connection.stop()
+    return undefined
   }
+  const turn = services.scheduler.enter(owner, 1)
+  if (turn !== undefined) connection.pauseUntil(turn)
+  return turn
+}
+
+/** Responses to pipelined requests that the memory budget has no room for. */
+const withoutRoom = new WeakSet<ServerResponse>()
+
+const refuseWithoutRoom =
+  (services: RpcServices): RpcMiddleware =>
+  ({ req, res }, next) =>
+    res.socket === null && withoutRoom.has(res)
+      ? sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(overloaded()))
+      : next()
 
 /** What Node holds of a request, and of its response until those before it have been sent. Measured: 5 KB. */
 const pipelinedRequestBytes = 8_192

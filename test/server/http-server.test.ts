@@ -88,7 +88,7 @@ app.middleware.unshift(({ req }, next) => {
   entered.push(`${req.method} ${req.url}`)
   return next()
 })
-const server = createRpcServer(services, app.callback()).listen(0, '127.0.0.1')
+const server = createRpcServer(services, app.listener()).listen(0, '127.0.0.1')
 paceConnections(server, { scheduler, trustedProxies: ['127.0.0.2'], isTls: false })
 await once(server, 'listening')
 wsServer.start()
@@ -599,7 +599,7 @@ t.test('calls that arrive on hundreds of connections of an account at once', asy
     readPacing: new ReadPacing(fair, createConnectionAddressReader(['127.0.0.2'])),
     memoryBudget: new MemoryBudget(1 << 26),
   }
-  const listener = createRpcServer(ownServices, createRpcApp(ownServices, wsServer).callback()).listen(0, '127.0.0.1')
+  const listener = createRpcServer(ownServices, createRpcApp(ownServices, wsServer).listener()).listen(0, '127.0.0.1')
   await once(listener, 'listening')
   t.teardown(() => listener.close())
   let [readInTurn, maxReadInTurn] = [0, 0]

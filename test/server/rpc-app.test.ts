@@ -117,7 +117,7 @@ const openServer = async (
     countResponse: () => undefined,
     sendTimeoutMs,
   }
-  const server = createServer(createRpcApp(services, { open: () => Promise.reject(new Error('no upgrades')) }).callback()).listen(
+  const server = createServer(createRpcApp(services, { open: () => Promise.reject(new Error('no upgrades')) }).listener()).listen(
     0,
     '127.0.0.1',
   )

@@ -87,7 +87,7 @@ const openServer = async (test: Test) => {
     countResponse: () => undefined,
   }
   const wsServer = new WsServer(services, clock)
-  const server = createRpcServer(services, createRpcApp(services, wsServer).callback()).listen(0, '127.0.0.1')
+  const server = createRpcServer(services, createRpcApp(services, wsServer).listener()).listen(0, '127.0.0.1')
   await once(server, 'listening')
   wsServer.start()
   test.teardown(() => {
