@@ -112,9 +112,7 @@ export class WsConnection {
     if (this.#socket.readyState !== this.#socket.OPEN) return void releaseBody(body)
     if (body !== undefined && !this.#enqueue(body)) this.#sendOverloaded(id, replies)
     else for (const reply of replies) reply.onSent?.()
-    if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) {
-      this.close(1008, 'the API key is no longer valid')
-    }
+    if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) this.close(1008, 'the API key is no longer valid')
   }
 
   /** Sends a message that is no response; see Push.send(). A caller for which no more messages fit is disconnected: it would miss one. */
