@@ -14,7 +14,7 @@ import type { LogControls } from './log-routes.ts'
 import { networkStatusOf, storeStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
 import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
-import { parseHost } from './rpc-request.ts'
+import { parseHost } from './request-routing.ts'
 
 /** What a reload has come to. */
 export interface AdminReloadReport {

@@ -13,7 +13,7 @@ import type { CurrentResponse } from '../runtime/http-internals.ts'
 import { callerConnectionOf } from './caller-connection.ts'
 import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
 import type { RawResponseServices } from './response.ts'
-import { nextRequestId } from './rpc-request.ts'
+import { nextRequestId } from './request-routing.ts'
 
 /** The address is taken, or not this machine's. The message is for the operator. */
 export class ListenError extends Error {}

@@ -18,8 +18,8 @@ import { drain } from './drain.ts'
 import { FairScheduler } from './fair-scheduler.ts'
 import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, OpenConnections, listen, urlOf } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
-import { NetworkEndpoints } from './network-endpoints.ts'
-import type { EndpointByHost } from './network-endpoints.ts'
+import { ReloadableEndpoints } from './reloadable-endpoints.ts'
+import type { EndpointByHost } from './reloadable-endpoints.ts'
 import { createResponseCounter } from './response.ts'
 import { openHttpDate } from './response-headers.ts'
 import { paceConnections } from './connection-pacing.ts'
@@ -27,7 +27,7 @@ import { ProxyProtocol } from './proxy-protocol.ts'
 import { ReadPacing } from './read-pacing.ts'
 import { ResponseCompressor } from './response-compressor.ts'
 import { createRpcApp } from './rpc-app.ts'
-import { ActiveRequests } from './rpc-request.ts'
+import { ActiveRequests } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { WsServer } from './ws-server.ts'
 
@@ -68,7 +68,7 @@ export interface RpcListener extends Listener {
 export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcListener> => {
   const { config, networks, sockets, clock, log, metrics, accessLog, endListening, tls } = options
   const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
-  const endpoints = new NetworkEndpoints(networks, handlerBase)
+  const endpoints = new ReloadableEndpoints(networks, handlerBase)
   const { rpc, reusePort, trustedProxies } = config.listen
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
   const services = createServices(options, endpoints.byHost, new FairScheduler(clock), proxyProtocol)

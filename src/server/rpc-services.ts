@@ -6,12 +6,12 @@ import type { AccessLog } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
+import { InFlight } from '../util/async.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
-import type { EndpointByHost } from './network-endpoints.ts'
+import type { EndpointByHost } from './reloadable-endpoints.ts'
 import type { ReadPacing } from './read-pacing.ts'
 import type { ResponseCompressor } from './response-compressor.ts'
-import type { ActiveRequests } from './rpc-request.ts'
 
 /** What all requests and all WebSockets of the RPC listener share. */
 export interface RpcServices {
@@ -40,6 +40,12 @@ export interface RpcServices {
   countResponse(status: number): void
   /** A caller that reads less than 16 KiB/s of its responses for so long is disconnected, in ms: 30 s over HTTP, 5 s on a WebSocket, unless given. */
   readonly sendTimeoutMs?: number
+}
+
+/** Messages being answered, and long responses being read; stopping waits until there are none. */
+export class ActiveRequests extends InFlight {
+  /** No new work: HTTP responses carry `Connection: close`. */
+  isDraining = false
 }
 
 /** Refunds calls whose response cannot be delivered; `outcome` is what the caller gets instead. Never throws. */

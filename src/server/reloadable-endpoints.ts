@@ -24,10 +24,10 @@ type ServedNetwork = Pipeline & Pick<Network, 'name' | 'hosts'>
  * The networks of the RPC listener. A reload replaces the pipeline behind an endpoint: each call, of an open WebSocket too, runs down the
  * pipeline that its network has when the call begins.
  */
-export class NetworkEndpoints {
+export class ReloadableEndpoints {
   readonly #handlerBase: HandlerBase
-  #byName: ReadonlyMap<string, ReplaceableEndpoint> = new Map()
-  readonly #byHost = new Map<string, ReplaceableEndpoint>()
+  #byName: ReadonlyMap<string, ReloadableEndpoint> = new Map()
+  readonly #byHost = new Map<string, ReloadableEndpoint>()
 
   constructor(networks: readonly ServedNetwork[], handlerBase: HandlerBase) {
     this.#handlerBase = handlerBase
@@ -48,15 +48,15 @@ export class NetworkEndpoints {
     for (const [name, endpoint] of previous) if (!this.#byName.has(name)) endpoint.remove()
   }
 
-  #endpointOf(network: ServedNetwork): ReplaceableEndpoint {
+  #endpointOf(network: ServedNetwork): ReloadableEndpoint {
     const endpoint = this.#byName.get(network.name)
-    if (endpoint === undefined) return new ReplaceableEndpoint(network, this.#handlerBase)
+    if (endpoint === undefined) return new ReloadableEndpoint(network, this.#handlerBase)
     endpoint.use(network)
     return endpoint
   }
 }
 
-class ReplaceableEndpoint implements NetworkEndpoint {
+class ReloadableEndpoint implements NetworkEndpoint {
   readonly name: string
   readonly messageHandler: HandlerBase & { run: MessageHandler['run'] }
   admit: Network['admit']

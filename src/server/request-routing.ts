@@ -7,9 +7,8 @@ import { Secret } from '../plugin/secret.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
-import { InFlight } from '../util/async.ts'
 import type { ReadClientAddress } from './client-address.ts'
-import type { EndpointByHost, NetworkEndpoint } from './network-endpoints.ts'
+import type { EndpointByHost, NetworkEndpoint } from './reloadable-endpoints.ts'
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'
@@ -218,10 +217,4 @@ const requestIdPattern = /^[\w.:/+=@-]{1,128}$/
 export const requestIdOf = ({ headers }: IncomingMessage): string => {
   const id = headers['x-request-id']
   return typeof id === 'string' && requestIdPattern.test(id) ? id : nextRequestId()
-}
-
-/** Messages being answered, and long responses being read; stopping waits until there are none. */
-export class ActiveRequests extends InFlight {
-  /** No new work: HTTP responses carry `Connection: close`. */
-  isDraining = false
 }

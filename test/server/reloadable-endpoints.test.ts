@@ -3,7 +3,7 @@ import type { Call, Origin } from '../../src/plugin/call.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
-import { NetworkEndpoints } from '../../src/server/network-endpoints.ts'
+import { ReloadableEndpoints } from '../../src/server/reloadable-endpoints.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult } from '../support/fakes.ts'
 
 // Networks whose results are the number of the reload that brought their pipeline.
@@ -22,7 +22,7 @@ const [call, origin] = [{} as Call, {} as Origin] // nothing of them is read
 const resultOf = async (reply: Reply | Promise<Reply>) => String(((await reply) as { readonly result?: unknown }).result)
 
 t.test('an endpoint that was found before a reload runs the pipeline of after it', async t => {
-  const endpoints = new NetworkEndpoints([networkOf('one', ['a', 'b'], 0)], handlerBase)
+  const endpoints = new ReloadableEndpoints([networkOf('one', ['a', 'b'], 0)], handlerBase)
   const { byHost } = endpoints
   const endpoint = byHost.get('a')!
   t.equal(byHost.get('b'), endpoint, 'both hosts name one network')
@@ -37,7 +37,7 @@ t.test('an endpoint that was found before a reload runs the pipeline of after it
 })
 
 t.test('what still comes to a network that a reload has removed is refused', async t => {
-  const endpoints = new NetworkEndpoints([networkOf('one', ['a'], 0), networkOf('two', ['b'], 0)], handlerBase)
+  const endpoints = new ReloadableEndpoints([networkOf('one', ['a'], 0), networkOf('two', ['b'], 0)], handlerBase)
   const endpoint = endpoints.byHost.get('a')!
   endpoints.replace([networkOf('two', ['a'], 0)])
   t.equal(endpoint.isRemoved, true)
