@@ -3,7 +3,7 @@ import type { CachePolicy, Call, Counter, DirectHandler, DirectNext, Json, Metho
 import { CallsInFlight } from './calls-in-flight.ts'
 import type { MemoryCache } from './memory-cache.ts'
 import type { SecondLevelCache } from './second-level-cache.ts'
-import type { CacheQuery } from './validity.ts'
+import type { CacheQuery } from './finality-and-ttl.ts'
 
 interface CacheLevels {
   readonly methodCaches: ReadonlyMap<string, MethodCache>

@@ -2,8 +2,8 @@ import { LRUCache } from 'lru-cache'
 import { ChunkedBytes, copyReply, isFailure, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
 import type { ChainSnapshot, RawJson, Reply, ResultMemory, Services } from '../../src/plugin/plugin.ts'
 import type { SecondLevelCache } from './second-level-cache.ts'
-import { ReplyValidity, isCacheable } from './validity.ts'
-import type { CacheMiss, Validity } from './validity.ts'
+import { ReplyValidity, isCacheable } from './finality-and-ttl.ts'
+import type { CacheMiss, Validity } from './finality-and-ttl.ts'
 
 interface MemoryCacheOptions {
   readonly maxBytes: number

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { ChainSnapshot, Json, Reply, Result, Secret, Services, SharedCache, SharedCacheEntry } from '../../src/plugin/plugin.ts'
-import { mayBeFinal } from './validity.ts'
-import type { CacheQuery } from './validity.ts'
+import { mayBeFinal } from './finality-and-ttl.ts'
+import type { CacheQuery } from './finality-and-ttl.ts'
 
 interface SecondLevelCacheOptions {
   readonly redis: Secret
