@@ -7,13 +7,12 @@ import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { Head } from './heads-types.ts'
 import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
-import { FinalizedBlock } from './finalized-block.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { rewindSkewMs } from './poll-schedule.ts'
 import { UpstreamChain } from './chain-id-check.ts'
-import { UpstreamHead } from './upstream-head.ts'
+import { FinalizedBlock, UpstreamHead } from './upstream-blocks.ts'
+import type { UpstreamHeadOptions } from './upstream-blocks.ts'
 import { UpstreamHealth } from './upstream-health.ts'
-import type { UpstreamHeadOptions } from './upstream-head.ts'
 import {
   fetchBlock,
   mayBeReplaced,
