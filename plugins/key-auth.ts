@@ -72,9 +72,12 @@ const serveLater = async (lookup: Promise<KeyLookup>, call: Call, next: NextWith
 
 const refusalByLookup: Readonly<Record<Exclude<KeyLookup['kind'], 'granted'>, Failure>> = {
   missing: refuse('key', {
-    message: 'the API key is missing: the path is /v3/<API_KEY>, or a header has it: Authorization: Bearer <API_KEY>',
+    message:
+      'the API key is missing: put it in the path, /v3/<API_KEY> or /ws/v3/<API_KEY>, or in a header, Authorization: Bearer <API_KEY>; a query is not read',
   }),
-  malformed: refuse('key', { message: 'the API key is malformed: characters are wrong or missing' }),
+  malformed: refuse('key', {
+    message: 'the API key is malformed: characters are wrong or missing; a key is tg_ and 38 letters and digits',
+  }),
   unknown: refuse('key', { message: 'the API key is unknown' }),
   revoked: refuse('key', { message: 'the API key has been revoked' }),
   suspended: refuse('key', { message: 'the API key is suspended' }),

@@ -9,6 +9,7 @@ import type { Failure } from '../plugin/reply.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { EndpointByHost, NetworkEndpoint } from './reloadable-endpoints.ts'
+import { getRequired, refuseUnknownHost, refuseUnknownPath, upgradeNotServed, upgradeRequired } from './routing-refusals.ts'
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'
@@ -32,8 +33,9 @@ export const routeRequest = (
 ): RoutedRequest | Failure => {
   const malformed = checkRequestHead(request)
   if (malformed !== undefined) return malformed
-  const endpoint = endpointByHost.get(parseHost(request))
-  if (endpoint === undefined) return unknownHost
+  const host = parseHost(request)
+  const endpoint = endpointByHost.get(host)
+  if (endpoint === undefined) return refuseUnknownHost(host)
   const path = parseRequestPath(request.url ?? '')
   if ('error' in path) return path
   if (path.transport !== transport)
@@ -43,14 +45,6 @@ export const routeRequest = (
   return { endpoint, origin: new RequestOrigin(request, { transport, network: endpoint.name, key, ip: readClientAddress(request) }) }
 }
 
-const unknownHost = refuse('notFound', { message: 'not found: no network is served on this host; where one is, the path is /v3/<API_KEY>' })
-const upgradeRequired = refuse('upgradeRequired', { message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>' })
-const getRequired = refuse('httpMethod', {
-  message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>',
-  allow: 'GET, OPTIONS',
-})
-const upgradeNotServed = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
-
 interface RequestPath {
   readonly transport: Transport
   /** Absent when the path ends before it. */
@@ -58,7 +52,6 @@ interface RequestPath {
 }
 
 const rpcPathPattern = /^\/(ws\/)?v3(?:\/([^/]*))?$/
-const versionPattern = /^\/(?:ws\/)?(v\d{1,6})(?:\/|$)/
 
 /** A request target in absolute form, as a proxy may send it: its host counts, not the Host header (RFC 9112, 3.2.2). */
 const absoluteFormPattern = /^https?:\/\/([^/?#]*)(.*)$/i
@@ -70,13 +63,7 @@ const parseRequestPath = (url: string): RequestPath | Failure => {
   const path = query < 0 ? target : target.slice(0, query)
   const match = rpcPathPattern.exec(path)
   if (match !== null) return { transport: match[1] === undefined ? 'http' : 'websocket', apiKey: parseApiKey(match[2]) }
-  const version = versionPattern.exec(path)?.[1]
-  return refuse('notFound', {
-    message:
-      version === undefined || version === 'v3'
-        ? 'not found: the version served is v3: POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
-        : `the version ${version} is not served; the version served is v3: /v3/<API_KEY>`,
-  })
+  return refuseUnknownPath(path)
 }
 
 const parseApiKey = (text: string | undefined): Secret | undefined =>

@@ -11,6 +11,7 @@ import { readBody } from './request-body.ts'
 import { checkRequestHead, hasTooManyHeaders, requestIdOf, routeRequest } from './request-routing.ts'
 import type { RequestOrigin, RoutedRequest } from './request-routing.ts'
 import { UpgradeResponse, logAborted, sendPreflight, sendResponse } from './response.ts'
+import { methodNotAllowed } from './routing-refusals.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsServer } from './ws-server.ts'
@@ -152,8 +153,6 @@ const routeToNetwork =
     state.routed = routed
     return next()
   }
-
-const methodNotAllowed = refuse('httpMethod')
 
 /** Accepts or refuses an upgrade. */
 const respondToUpgrade =

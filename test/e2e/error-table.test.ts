@@ -322,9 +322,11 @@ t.test('when no upstream can answer it is 503 -32002 with Retry-After, not charg
 t.test(
   'an unlisted host and an unknown path or version get 404 with a JSON body that says v3; an absent or doubled Host header gets 400',
   async t => {
-    assertError(t, await postCall('{', { host: 'other.test' }), 404, -32090, /host/)
+    assertError(t, await postCall('{', { host: 'other.test' }), 404, -32090, /host other\.test/)
     for (const path of ['/', '/v3/a/b', `/v3/${key}/`, '/rpc', `//v3/${key}`, `/V3/${key}`, `/ws/v3/${key}/x`]) {
-      assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /v3/)
+      const answer = await post(`${gateway.rpc}${path}`, '{')
+      assertError(t, answer, 404, -32090, /v3/)
+      t.notMatch(answer.text, key)
     }
     for (const path of [`/v2/${key}`, `/v4/${key}`, `/ws/v1/${key}`]) {
       assertError(t, await post(`${gateway.rpc}${path}`, '{'), 404, -32090, /version v\d is not served.*v3/)
@@ -359,6 +361,14 @@ t.test('another content type gets 415; JSON with parameters and json-rpc are fin
     t.equal((await postCall(good, { headers: { 'content-type': type } })).json().result, '0x7a69')
   }
   assertError(t, await postCall(good, { headers: { 'content-encoding': 'gzip' } }), 415, -32600, /compressed/)
+})
+
+t.test('a key in the query is no key, and the answer says so', async t => {
+  for (const path of [`/v3?key=${key}`, `/v3/?apiKey=${key}`]) {
+    const answer = await post(`${gateway.rpc}${path}`, '{')
+    assertError(t, answer, 401, -32090, /missing: put it in the path, \/v3\/<API_KEY>.*a query is not read/)
+    t.notMatch(answer.text, key)
+  }
 })
 
 t.test('another HTTP method gets 405 and which one to use', async t => {
