@@ -3,7 +3,7 @@ import { HeadTracker } from './head-tracker.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
 export type { ChainCheck, ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './heads-types.ts'
-export { SharedFeed, feedKinds } from './block-feed.ts'
+export { SharedFeed, feedKinds } from './feeds/block-feed.ts'
 export type {
   ChainUpdate,
   EventsUpdate,
@@ -16,7 +16,7 @@ export type {
   FeedSource,
   FeedSubscription,
   FeedUpdate,
-} from './block-feed.ts'
+} from './feeds/block-feed.ts'
 export { CurrentChainState } from './current-chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
 export { maxRefreshMs } from './poll-schedule.ts'

@@ -1,11 +1,11 @@
-import type { Json, Target } from '../../plugin/call.ts'
-import { isFailure } from '../../plugin/reply.ts'
-import type { Secret } from '../../plugin/secret.ts'
-import { withTimeoutOr } from '../../util/async.ts'
-import type { Clock, Timer } from '../clock.ts'
-import { NodeSubscription } from './node-subscription.ts'
-import { membersOf, parseResult } from './upstream-requests.ts'
-import type { UpstreamRequester } from './upstream-requests.ts'
+import type { Json, Target } from '../../../plugin/call.ts'
+import { isFailure } from '../../../plugin/reply.ts'
+import type { Secret } from '../../../plugin/secret.ts'
+import { withTimeoutOr } from '../../../util/async.ts'
+import type { Clock, Timer } from '../../clock.ts'
+import { NodeSubscription } from '../node-subscription.ts'
+import { membersOf, parseResult } from '../upstream-requests.ts'
+import type { UpstreamRequester } from '../upstream-requests.ts'
 
 /** An upstream with a pool of transactions. */
 export interface PoolUpstream {

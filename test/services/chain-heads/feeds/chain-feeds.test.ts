@@ -1,13 +1,13 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import type { ChainUpdate, FeedListener } from '../../../src/services/chain-heads/index.ts'
-import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
-import type { ModelBlock, ModelNode } from '../../support/model-chain.ts'
-import { startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
-import type { FakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
-import { waitUntil } from '../../support/wait-until.ts'
-import { isJsonObject, toHexQuantity } from '../../../src/util/json.ts'
-import { openModelHeads } from './model-heads.ts'
+import type { ChainUpdate, FeedListener } from '../../../../src/services/chain-heads/index.ts'
+import { ancestorAt, seededRandom } from '../../../support/model-chain.ts'
+import type { ModelBlock, ModelNode } from '../../../support/model-chain.ts'
+import { startFakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
+import type { FakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
+import { waitUntil } from '../../../support/wait-until.ts'
+import { isJsonObject, toHexQuantity } from '../../../../src/util/json.ts'
+import { openModelHeads } from '../model-heads.ts'
 
 /** What a subscriber makes of the updates; fails the test when one of them does not follow from those before. */
 class Replay implements FeedListener {

@@ -1,4 +1,4 @@
-import type { BlockId } from './recent-blocks.ts'
+import type { BlockId } from '../recent-blocks.ts'
 
 /** A block and its place on the chain. */
 export interface LinkedBlock extends BlockId {

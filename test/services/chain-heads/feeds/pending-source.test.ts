@@ -1,14 +1,14 @@
 import t from 'tap'
 import type { Test } from 'tap'
-import type { Json } from '../../../src/plugin/call.ts'
-import { refuse } from '../../../src/plugin/reply.ts'
-import { Secret } from '../../../src/plugin/secret.ts'
-import { PendingSource } from '../../../src/services/chain-heads/pending-source.ts'
-import type { PoolUpstream } from '../../../src/services/chain-heads/pending-readers.ts'
-import { SyncingSource } from '../../../src/services/chain-heads/chain-feeds.ts'
-import { TestClock, fakeResult } from '../../support/fakes.ts'
-import { hashOf, startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
-import { waitUntil } from '../../support/wait-until.ts'
+import type { Json } from '../../../../src/plugin/call.ts'
+import { refuse } from '../../../../src/plugin/reply.ts'
+import { Secret } from '../../../../src/plugin/secret.ts'
+import { PendingSource } from '../../../../src/services/chain-heads/feeds/pending-source.ts'
+import type { PoolUpstream } from '../../../../src/services/chain-heads/feeds/pending-readers.ts'
+import { SyncingSource } from '../../../../src/services/chain-heads/feeds/chain-feeds.ts'
+import { TestClock, fakeResult } from '../../../support/fakes.ts'
+import { hashOf, startFakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
+import { waitUntil } from '../../../support/wait-until.ts'
 
 const transactionOf = (number: number) => ({ hash: hashOf(number), value: '0x1' })
 
