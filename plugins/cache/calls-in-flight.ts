@@ -20,11 +20,11 @@ export class CallsInFlight {
   }
 
   begin(key: string, call: Call<'request'>, variant: string, next: DirectNext<'request'>): SharedCall {
-    const sharedCall = new SharedCall({ versions: this.#versions, span: this.#services.currentSpan() }, call, variant, next)
-    this.#calls.set(key, sharedCall)
-    sharedCall.onEnd(() => {
+    const onEnd = () => {
       if (this.#calls.get(key) === sharedCall) this.#calls.delete(key)
-    })
+    }
+    const sharedCall = new SharedCall({ versions: this.#versions, span: this.#services.currentSpan(), onEnd }, call, variant, next)
+    this.#calls.set(key, sharedCall)
     return sharedCall
   }
 
@@ -34,6 +34,13 @@ export class CallsInFlight {
   }
 }
 
+interface SharedCallOptions {
+  readonly versions: KnownVersions
+  readonly span: SpanReference | undefined
+  /** Called each time that a caller gets the reply. */
+  onEnd(): void
+}
+
 /** One upstream call whose reply several callers wait for. It is canceled when the last of them leaves. */
 class SharedCall {
   /** Of the call that it began for. */
@@ -41,6 +48,7 @@ class SharedCall {
   /** In which it runs, to which the spans of the callers that join link. */
   readonly span: SpanReference | undefined
   readonly #versions: KnownVersions
+  readonly #onEnd: () => void
   readonly #reply: Promise<Reply>
   readonly #cancellation = new Cancellation()
   #waitingCallers = 0
@@ -48,7 +56,7 @@ class SharedCall {
   #isDelivered = false
 
   constructor(
-    { versions, span }: { readonly versions: KnownVersions; readonly span: SpanReference | undefined },
+    { versions, span, onEnd }: SharedCallOptions,
     { message, origin, context }: Call<'request'>,
     variant: string,
     next: DirectNext<'request'>,
@@ -56,11 +64,8 @@ class SharedCall {
     this.requestId = origin.requestId
     this.span = span
     this.#versions = versions
+    this.#onEnd = onEnd
     this.#reply = Promise.resolve(next({ message, origin, signal: this.#cancellation, context, variant }))
-  }
-
-  onEnd(listener: () => void): void {
-    this.#reply.then(listener, listener)
   }
 
   /** False when the call was canceled, or began before the current head was known or the last transaction was accepted. */
@@ -81,6 +86,7 @@ class SharedCall {
       this.#isDelivered = true
       return reply
     } finally {
+      this.#onEnd()
       stopListening()
     }
   }

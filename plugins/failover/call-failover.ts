@@ -1,4 +1,4 @@
-import { isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Reply, Signal } from '../../src/plugin/plugin.ts'
 import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
@@ -10,13 +10,13 @@ import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upst
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
 export class CallFailover implements Alternatives {
-  /** On the monotonic clock. */
-  readonly startedAt: number
-  /** Requests to nodes. */
-  attemptCount = 0
   readonly #call: FailoverCall
   readonly #next: NextBelow
   readonly #selection: NodeSelection
+  /** On the monotonic clock. */
+  readonly #startedAt: number
+  /** Requests to nodes. */
+  #attemptCount = 0
   readonly #triedNodes = new Set<UpstreamNode>()
   readonly #rejected = new RejectedReplies()
   #isRetryBudgetExhausted = false
@@ -27,23 +27,22 @@ export class CallFailover implements Alternatives {
     this.#call = call
     this.#next = next
     this.#selection = selection
-    this.startedAt = selection.clock.monotonic()
-    selection.nodes.retryBudget.recordCall(this.startedAt)
-    selection.nodes.hedgeBudget.recordCall(this.startedAt)
+    this.#startedAt = selection.clock.monotonic()
+    selection.nodes.retryBudget.recordCall(this.#startedAt)
+    selection.nodes.hedgeBudget.recordCall(this.#startedAt)
   }
 
-  /** The partner is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may be retried. */
+  /** The reply says how nodes were requested. */
   async run(): Promise<Reply> {
-    while (!this.#isRetryBudgetExhausted) {
+    let reply: Reply | undefined
+    while (reply === undefined && !this.#isRetryBudgetExhausted) {
       const node = this.#pickNode() ?? (await this.#waitForNode())
-      const reply = node && (await this.#attempt(node))
-      if (reply !== undefined) return reply
       if (node === undefined) break
+      reply = this.#rejected.hasFailed ? await this.#retry(node) : this.#finalOf(await this.#request(node), node)
     }
-    const { partner, methodClass, nodes } = this.#selection
-    if (!this.#rejected.isOutage || partner?.isUsable(methodClass) !== true) return this.#lastReply
-    nodes.retries.partner.add()
-    return (await this.#forward(partner)) ?? this.#lastReply
+    reply ??= (await this.#forward()) ?? this.#lastReply
+    const durationMs = this.#selection.clock.monotonic() - this.#startedAt
+    return copyReply(reply, { upstreamRequest: { id: this.#call.origin.requestId, attempts: this.#attemptCount, durationMs } })
   }
 
   #pickNode(): UpstreamNode | undefined {
@@ -97,12 +96,7 @@ export class CallFailover implements Alternatives {
     return this.#pickNode()
   }
 
-  /** The final reply of the call; undefined when another node may be tried. */
-  #attempt(node: UpstreamNode): Promise<Reply | undefined> {
-    return this.#rejected.hasFailed ? this.#retry(node) : this.#request(node).then(reply => this.#finalOf(reply, node))
-  }
-
-  /** An attempt after a failed one. Without time the best reply so far is final. */
+  /** An attempt after a failed one: the final reply, undefined when another node may be tried. Without time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
     const { nodes, methodClass, mayRetry } = this.#selection
     const { retryBudget, retries } = nodes
@@ -129,8 +123,14 @@ export class CallFailover implements Alternatives {
     }
   }
 
-  /** Takes nothing of the retry budget, which bounds what failing calls add to the load of own nodes. */
-  async #forward(partner: UpstreamNode): Promise<Reply | undefined> {
+  /**
+   * The reply of the partner, which is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may
+   * be retried. Takes nothing of the retry budget, which bounds what failing calls add to the load of own nodes.
+   */
+  async #forward(): Promise<Reply | undefined> {
+    const { partner, methodClass, nodes } = this.#selection
+    if (!this.#rejected.isOutage || partner?.isUsable(methodClass) !== true) return undefined
+    nodes.retries.partner.add()
     if (!this.#rejected.hasFailed) return this.#finalOf(await this.#request(partner), partner)
     if (!this.#selection.mayRetry) return undefined
     const reply = await this.#requestWithinMaxTime(partner)
@@ -168,7 +168,7 @@ export class CallFailover implements Alternatives {
   #requestWithinMaxTime(node: UpstreamNode): Promise<Reply | undefined> {
     const { method, clock } = this.#selection
     if (method?.maxTime === undefined) return this.#request(node)
-    const remainingMs = method.maxTime - (clock.monotonic() - this.startedAt)
+    const remainingMs = method.maxTime - (clock.monotonic() - this.#startedAt)
     return attemptWithin(remainingMs, this.#attemptOn(node), clock, this.#signal)
   }
 
@@ -208,7 +208,7 @@ export class CallFailover implements Alternatives {
   }
 
   #send(node: UpstreamNode, call: FailoverCall): Promise<Reply> {
-    this.attemptCount += 1
+    this.#attemptCount += 1
     return node.request(call, this.#selection.methodClass, this.#next, this)
   }
 

@@ -1,12 +1,5 @@
-import {
-  assertKnownMethods,
-  copyReply,
-  createNameMatcher,
-  definePlugin,
-  directStage,
-  refuseUnknownMethod,
-} from '../../src/plugin/plugin.ts'
-import type { ExplainedCall, Explanation, Method, Services } from '../../src/plugin/plugin.ts'
+import { assertKnownMethods, createNameMatcher, definePlugin, directStage, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
+import type { DirectHandler, ExplainedCall, Explanation, Method, Services } from '../../src/plugin/plugin.ts'
 import { CallFailover } from './call-failover.ts'
 import { createUpstreamCapabilities } from './upstream-capabilities.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
@@ -50,29 +43,24 @@ export default definePlugin({
     const upstreamCapabilities = createUpstreamCapabilities(upstreams, services)
     const nodes = openNodes(options, services)
     const selectNodes = createNodeSelector(nodes, upstreamCapabilities, services)
+    const { heads } = services
+    const request: DirectHandler<'request', 'target'> = (call, next) => {
+      const { method } = call.context.request
+      heads.recordActivity()
+      return upstreamCapabilities?.offers(method) === false
+        ? refuseUnknownMethod(method)
+        : new CallFailover(call, next, selectNodes(call)).run()
+    }
     let stopTracking = () => {}
     return directStage({
       async start() {
         nodes.slowNodes.start()
-        stopTracking = services.heads.track(
+        stopTracking = heads.track(
           nodes.all.map(({ target }) => target),
           { maxLag },
         )
       },
-      async handle(call, next) {
-        const { heads, clock } = services
-        if (heads.mayLag) await heads.sync()
-        heads.recordActivity()
-        if (upstreamCapabilities?.offers(call.context.request.method) === false) return refuseUnknownMethod(call.context.request.method)
-        const failover = new CallFailover(call, next, selectNodes(call))
-        const reply = await failover.run()
-        const upstreamRequest = {
-          id: call.origin.requestId,
-          attempts: failover.attemptCount,
-          durationMs: clock.monotonic() - failover.startedAt,
-        }
-        return copyReply(reply, { upstreamRequest })
-      },
+      handle: (call, next) => (heads.mayLag ? heads.sync().then(() => request(call, next)) : request(call, next)),
       ...(upstreamCapabilities && { offers: upstreamCapabilities.offers }),
       explain(call) {
         const { methods } = services

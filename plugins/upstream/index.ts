@@ -2,6 +2,7 @@ import {
   activityOf,
   copyReply,
   definePlugin,
+  directStage,
   isFailure,
   parseJsonHexQuantity,
   refuseUnknownMethod,
@@ -10,7 +11,7 @@ import {
   toBuffer,
   toHexQuantity,
 } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Explanation, Handler, Heads, MaybePromise } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, DirectHandler, Explanation, Heads, MaybePromise } from '../../src/plugin/plugin.ts'
 import type { Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs, wrongResult } from './check-result.ts'
 import { requestBlocks } from './limit-blocks.ts'
@@ -71,7 +72,7 @@ export default definePlugin({
     const sendTagged = createTagSender(services)
     const paramLimited = new Set<string>()
     const requestOnce = createRequester(probeAfter, services)
-    const handle: Handler<'request' | 'target'> = async call => {
+    const handle: DirectHandler<'request' | 'target'> = call => {
       const { request, target } = call.context
       const method = methods.get(request.method)
       if (method?.stateful === true) return refuseUnknownMethod(request.method)
@@ -87,10 +88,11 @@ export default definePlugin({
           ? requestLogs({ ...query, maxResults }, { clock, results, heads, maxChunks }, paramLimited)
           : requestBlocks({ ...query, filterParam: blockParam, maxBlocks }, { clock, results, heads })
       }
-      const reply = await sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
-      return reportResult(reply, call.context, method, services)
+      const reply = sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
+      const isReported = method?.rewinds === true || method?.reports !== undefined
+      return isReported ? reply.then(result => reportResult(result, call.context, method, services)) : reply
     }
-    return { handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) }
+    return directStage({ handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) })
   },
 })
 
@@ -118,9 +120,11 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
       if (!isFailure(reply) || reply.kind === 'node') activity.recordResponse()
       if (isFailure(reply)) return normalizeError(reply, request, methods)
       if (requested === undefined) return reply
-      const checked = await (requested.result === 'blockNumber'
-        ? withReportedHeight(reply, target.name, heads)
-        : checkResult(reply, { method: requested, request, logs }, results))
+      const checking =
+        requested.result === 'blockNumber'
+          ? withReportedHeight(reply, target.name, heads)
+          : checkResult(reply, { method: requested, request, logs }, results)
+      const checked = checking instanceof Promise ? await checking : checking
       if (isFailure(checked)) resultMemoryOf(reply)?.release()
       if (isFailure(checked) && checked.kind === 'unavailable')
         log.warn({ upstream: target.name, method: request.method, cause: checked.cause }, 'upstream returned a wrong result')
@@ -145,13 +149,12 @@ const explainLimits = (
 const reportResult = (
   reply: Reply,
   { request, target }: Pick<CallContext, 'request' | 'target'>,
-  method: Method | undefined,
+  method: Method,
   { heads, results }: Pick<Services, 'heads' | 'results'>,
 ): MaybePromise<Reply> => {
   if (isFailure(reply)) return reply
   // `false`: the node knows no such snapshot.
-  if (method?.rewinds === true) return isJsonFalse(reply) ? reply : thenMaybe(heads.recordRewind(), () => reply)
-  if (method?.reports === undefined) return reply
+  if (method.rewinds === true) return isJsonFalse(reply) ? reply : thenMaybe(heads.recordRewind(), () => reply)
   const block = reportedBlockOf(reply, request, method, results)
   return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
 }
