@@ -6,10 +6,6 @@ import { configId, reloadGatewayConfig } from '../core/config-changes.ts'
 import { version } from '../core/version.ts'
 import { Reloader } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig } from '../core/reloader.ts'
-import { openAdminListener } from '../server/index.ts'
-import type { AdminOptions } from '../server/index.ts'
-import { schemeOf, urlOf } from '../server/http-server.ts'
-import { openAdminCertificate } from '../server/tls-certificate.ts'
 import { AcceptedConnections } from '../runtime/connection-handover.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -21,9 +17,8 @@ import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openHeightBroadcasts } from '../store/open-store.ts'
 import { rpcPortVariable } from './worker-messages.ts'
-import { mergeMetrics } from './merge-metrics.ts'
-import { openPrimaryPortal, openPrimaryOperatorApp } from './primary-portal.ts'
-import type { PrimaryPortal } from './primary-portal.ts'
+import { openPrimaryListeners } from './primary-listeners.ts'
+import type { PrimaryConfig } from './primary-listeners.ts'
 import { SharedHeads } from './shared-heads.ts'
 import type { SharedHeadsOptions } from './shared-heads.ts'
 import { SharedAccessLog, sharedLogLevel } from './shared-logs.ts'
@@ -38,13 +33,6 @@ export interface PrimaryOptions {
   readonly readConfig: ReadConfig
 }
 
-/** gateway.yaml and the networks in force, which a reload replaces. */
-interface PrimaryConfig {
-  gateway: GatewayConfig
-  networks: ValidConfig['networks']
-  portal: PrimaryPortal | undefined
-}
-
 /**
  * Opens several workers that share one port. The primary itself serves the admin listener and the portal, and tracks the heads. Rejects with
  * ListenError, WorkerSpawnError or WorkerExitError.
@@ -53,7 +41,7 @@ export const openPrimary = async (
   config: ValidConfig,
   { dir, log, readConfig }: PrimaryOptions,
 ): Promise<Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>> => {
-  const current: PrimaryConfig = { gateway: config.gateway, networks: config.networks, portal: undefined }
+  const current: PrimaryConfig = { gateway: config.gateway, networks: config.networks, listeners: undefined }
   const stopTimeoutMs = () => current.gateway.drain.timeout + stopMarginMs
   /** Called in this order: what answers operators is closed after the workers. */
   const closers: ((graceMs?: number) => Promise<unknown>)[] = []
@@ -78,16 +66,17 @@ export const openPrimary = async (
     const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
     let isDraining = false
     const isReady = () => !isDraining && pool.readyCount > 0
-    const urls = await openListeners(config, current, {
+    const listeners = await openPrimaryListeners(config, current, {
       ...{ isReady, rpc, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log },
-      closers,
     })
+    closers.push(listeners.stop)
+    current.listeners = listeners
     const stop = async (graceMs = current.gateway.drain.grace) => {
       isDraining = true
       reloader.stop()
       await close(graceMs)
     }
-    return { urls, accessLog, reloader, stop }
+    return { urls: listeners.urls, accessLog, reloader, stop }
   } catch (error) {
     await close()
     throw error
@@ -113,63 +102,10 @@ const reloadWorkers =
         accessLog.reload(next.gateway.accessLog)
         current.gateway = reloadGatewayConfig(current.gateway, next.gateway)
         current.networks = next.networks
-        current.portal?.reload(current)
+        current.listeners?.reload()
       },
     }
   }
-
-interface PrimaryListenerContext extends ReloadTargets {
-  readonly isReady: AdminOptions['isReady']
-  readonly rpc: Address
-  readonly sharedHeads: SharedHeads
-  readonly metrics: MetricsRegistry
-  readonly reloader: Reloader
-  readonly log: RootLog
-  readonly closers: (() => Promise<unknown>)[]
-}
-
-/** The admin listener and the portal; each is added to `closers`. */
-const openListeners = async (config: ValidConfig, current: PrimaryConfig, context: PrimaryListenerContext): Promise<Gateway['urls']> => {
-  const { rpc, sharedHeads, metrics, log, closers } = context
-  const { listen, portal: portalConfig, admin: adminConfig } = config.gateway
-  const headsStatus = () => current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
-  const options = adminOptionsOf(adminConfig, listen, context, headsStatus)
-  const operatorApp = openPrimaryOperatorApp(config.gateway, {
-    plans: () => current.gateway.plans,
-    networks: options.networks,
-    metrics: options.metrics,
-    dashboardUrl: () => current.gateway.portal.url ?? current.portal?.url,
-    secrets: portalConfig.secrets,
-    canMail: portalConfig.smtp !== undefined,
-    ...{ version, clock: systemClock, log },
-  })
-  const tls = openAdminCertificate(adminConfig, { clock: systemClock, log, metrics })
-  if (tls !== undefined) closers.push(async () => tls.stop())
-  const admin = listen.admin && (await openAdminListener(listen.admin, { ...options, operatorApp: operatorApp.serve }, tls))
-  if (admin !== undefined) closers.push(() => admin.stop())
-  closers.push(() => operatorApp.close())
-  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(listen, 'rpc'))
-  const portal = await openPrimaryPortal(config, { rpcUrl, headsStatus, log, metrics })
-  if (portal !== undefined) closers.push(() => portal.stop())
-  current.portal = portal
-  return { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) }
-}
-
-const adminOptionsOf = (
-  { token, hosts }: GatewayConfig['admin'],
-  { trustedProxies }: GatewayConfig['listen'],
-  { isReady, sharedHeads, pool, metrics, accessLog, logLevel, reloader, log }: PrimaryListenerContext,
-  headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
-): Omit<AdminOptions, 'operatorApp'> => ({
-  isReady,
-  async networks() {
-    await sharedHeads.refresh()
-    return headsStatus()
-  },
-  metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
-  clock: systemClock,
-  ...{ logLevel, accessLog, reloader, token, hosts, trustedProxies, log },
-})
 
 interface PoolContext {
   readonly dir: string

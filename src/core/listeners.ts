@@ -1,17 +1,18 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
 import { openOperatorApp, openPortal } from '../portal/index.ts'
-import type { PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
+import type { OperatorAppOptions, PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
-import type { AdminOptions, RpcListener, RpcListenerOptions } from '../server/index.ts'
+import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
-import type { MetricsRegistry } from '../services/metrics.ts'
+import type { Metrics, MetricsRegistry } from '../services/metrics.ts'
 import { closeAll } from './open-services.ts'
 import type { Closers } from './open-services.ts'
 import type { RunningNetworks } from './running-networks.ts'
+import { version } from './version.ts'
 
-interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store' | 'version'> {
+interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks' | 'tls'>, Pick<PortalOptions, 'store'> {
   readonly running: RunningNetworks
   readonly headsSource: HeadsSource
   readonly metrics: MetricsRegistry
@@ -33,7 +34,7 @@ export const openListeners = async (
   context: ListenerContext,
   closers: Closers,
 ): Promise<Listeners> => {
-  const { running, log } = context
+  const { running, headsSource, store, accessLog, isReady, reloader, clock, log, metrics } = context
   const tls = openTlsCertificate(config.listen, config.listen.portal === undefined ? ['rpc'] : ['rpc', 'portal'], context)
   if (tls !== undefined) closers.push(async () => tls.stop())
   const tlsOf = (listener: 'rpc' | 'portal') => (config.listen.tls?.listeners.includes(listener) === true ? tls : undefined)
@@ -45,22 +46,28 @@ export const openListeners = async (
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
   let { plans } = config
   let portal: PortalListener | undefined
-  const adminUrl = await openOperatorListener(config, context, {
-    headsStatus,
+  const operator = await openOperatorListener(config, {
+    ...{ isReady, reloader, accessLog, clock, log },
+    async networks() {
+      await headsSource.refresh()
+      return headsStatus()
+    },
+    metrics: metrics.families,
+    ownMetrics: metrics,
+    logLevel: log,
+    openStore: async () => store,
     plans: () => plans,
     portalUrl: () => portal?.url,
-    closers: afterCalls,
   })
-  const portalAddress = config.listen.portal
-  portal =
-    portalAddress &&
-    (await openPortal({
-      ...portalOptionsOf(config, networkConfigs, context),
-      ...{ address: portalAddress, tls: tlsOf('portal'), rpcUrl: rpc.url, headsStatus },
-    }))
+  if (operator !== undefined) afterCalls.push(operator.stop)
+  const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
+  portal = await openPortalListener(config, {
+    ...{ networks: networkConfigs, store, tls: tlsOf('portal'), rpcUrl: rpc.url },
+    ...{ headsStatus, describeMethods, clock, log, metrics },
+  })
   if (portal !== undefined) afterCalls.push(portal.stop)
   return {
-    urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(adminUrl !== undefined && { admin: adminUrl }) },
+    urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(operator && { admin: operator.url }) },
     enterLameDuck: rpc.enterLameDuck,
     reload({ headers, drain, plans: nextPlans }, networks) {
       plans = nextPlans
@@ -70,75 +77,55 @@ export const openListeners = async (
   }
 }
 
-interface OperatorOptions {
-  readonly headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>
-  readonly plans: () => GatewayConfig['plans']
-  readonly portalUrl: () => string | undefined
-  readonly closers: Closers
+interface OperatorListenerOptions
+  extends Omit<AdminOptions, 'operatorApp' | 'token' | 'hosts' | 'trustedProxies'>,
+    Pick<OperatorAppOptions, 'openStore' | 'plans'> {
+  readonly log: RootLog
+  /** Of this process; `metrics` are those of all processes of the gateway. */
+  readonly ownMetrics: Metrics
+  /** The URL of the listener of the dashboard; undefined without one. */
+  portalUrl(): string | undefined
 }
 
-/** Opens the admin listener, with the page and the API of operators. Returns its URL; undefined where none is configured. */
-const openOperatorListener = async (
-  config: GatewayConfig,
-  context: ListenerContext,
-  { headsStatus, plans, portalUrl, closers }: OperatorOptions,
-): Promise<string | undefined> => {
-  const { store, clock, log, version } = context
-  const address = config.listen.admin
+/** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
+export const openOperatorListener = async (
+  { admin, listen: { admin: address, trustedProxies }, portal, store: storeAddress }: GatewayConfig,
+  { ownMetrics, openStore, plans, portalUrl, ...options }: OperatorListenerOptions,
+): Promise<Listener | undefined> => {
   if (address === undefined) return undefined
-  const options = adminOptionsOf(config, context, headsStatus)
+  const { networks, metrics, clock, log } = options
+  const { token, hosts, url, tls } = admin
   const operatorApp = openOperatorApp({
-    openStore: async () => store,
-    plans,
-    networks: options.networks,
-    metrics: options.metrics,
-    dashboardUrl: () => config.portal.url ?? portalUrl(),
-    secrets: config.portal.secrets,
-    canMail: config.portal.smtp !== undefined,
-    storeAddress: config.store,
-    url: config.admin.url,
-    isTls: config.admin.tls !== undefined,
-    version,
-    clock,
-    log,
+    ...{ openStore, storeAddress, plans, networks, metrics, version, clock, log, url },
+    dashboardUrl: () => portal.url ?? portalUrl(),
+    secrets: portal.secrets,
+    canMail: portal.smtp !== undefined,
+    isTls: tls !== undefined,
   })
-  closers.push(operatorApp.close)
-  const tls = openAdminCertificate(config.admin, context)
-  if (tls !== undefined) closers.push(async () => tls.stop())
-  const admin = await openAdminListener(address, { ...options, operatorApp: operatorApp.serve }, tls)
-  closers.push(() => admin.stop())
-  return admin.url
+  const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
+  const appOptions = { ...options, token, hosts, trustedProxies, operatorApp: operatorApp.serve }
+  const listener = await openAdminListener(address, appOptions, certificate).catch((error: unknown) => {
+    certificate?.stop()
+    throw error
+  })
+  return {
+    url: listener.url,
+    async stop() {
+      await listener.stop()
+      certificate?.stop()
+      await operatorApp.close()
+    },
+  }
 }
 
-const portalOptionsOf = (
-  { portal, listen, plans, store: storeAddress, usage }: GatewayConfig,
-  networks: readonly NetworkConfig[],
-  { running, store, clock, log, metrics, version }: ListenerContext,
-): Omit<PortalOptions, 'address' | 'tls' | 'rpcUrl' | 'headsStatus'> => ({
-  ...portal,
-  trustedProxies: listen.trustedProxies,
-  usageRetentionMs: usage.retention,
-  describeMethods: async () => new Map(running.current.map(network => [network.name, network.describeMethods()])),
-  ...{ storeAddress, store, networks, plans, clock, log, metrics, version },
-})
+type PortalListenerOptions = Pick<
+  PortalOptions,
+  'networks' | 'store' | 'tls' | 'rpcUrl' | 'headsStatus' | 'describeMethods' | 'clock' | 'log' | 'metrics'
+>
 
-const adminOptionsOf = (
-  { admin: { token, hosts }, listen: { trustedProxies } }: GatewayConfig,
-  { isReady, reloader, headsSource, metrics, accessLog, clock, log }: ListenerContext,
-  headsStatus: () => Awaited<ReturnType<AdminOptions['networks']>>,
-): Omit<AdminOptions, 'operatorApp'> => ({
-  isReady,
-  async networks() {
-    await headsSource.refresh()
-    return headsStatus()
-  },
-  metrics: metrics.families,
-  logLevel: log,
-  accessLog,
-  reloader,
-  token,
-  hosts,
-  trustedProxies,
-  clock,
-  log,
-})
+/** Opens the dashboard for developers; undefined where none is configured. Rejects with ListenError. */
+export const openPortalListener = async (
+  { listen: { portal: address, trustedProxies }, portal, plans, store: storeAddress, usage: { retention } }: GatewayConfig,
+  options: PortalListenerOptions,
+): Promise<PortalListener | undefined> =>
+  address && openPortal({ ...portal, ...options, address, trustedProxies, plans, storeAddress, usageRetentionMs: retention, version })

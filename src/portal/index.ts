@@ -7,12 +7,13 @@ import type { Listener } from '../server/index.ts'
 import type { TlsServers } from '../server/http-server.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
+import { openOnce } from '../util/async.ts'
 import { openAfterStart } from './background.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
 import type { OidcOptions } from './oidc-provider.ts'
-import type { OperatorApp, OperatorAppOptions } from './operator/operator-app.ts'
+import type { OperatorAppOptions } from './operator/operator-app.ts'
 import type { QueryProcess } from './queries/query-process.ts'
 import type { UsageWebhookOptions } from './usage-webhook.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
@@ -50,6 +51,8 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   describeMethods(): Promise<ReadonlyMap<string, readonly MethodDescription[]>>
 }
 
+export type { OperatorAppOptions } from './operator/operator-app.ts'
+
 /** What a reload may change. */
 export type PortalReload = Pick<PortalOptions, 'networks' | 'plans'>
 
@@ -73,13 +76,13 @@ export const openPortal = async ({
   const { clock, log, smtp, oidc, secrets = [] } = options
   const sendMail = smtp && openMailer(smtp, log)
   const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
-  const queryProcess = openOnFirstQuery(storeAddress, clock)
+  const openQueries = openOnce(async () => (await import('./queries/query-process.ts')).openQueryProcess(storeAddress, clock))
   const listener = await openAppListener(
     address,
     async listenerUrl => {
       const { createPortalApp, openOidcProvider, openPortalLimits } = await import('./portal-app.ts')
       limits ??= openPortalLimits(clock)
-      const { queries, start: startQueries } = await queryProcess.open()
+      const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
         ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
@@ -103,7 +106,7 @@ export const openPortal = async ({
       return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
     },
   })
-  const usageWebhook = openUsageWebhook(options, queryProcess)
+  const usageWebhook = openUsageWebhook(options, openQueries)
   return {
     ...listener,
     reload({ networks, plans }) {
@@ -113,25 +116,7 @@ export const openPortal = async ({
     async stop() {
       await Promise.all([alerts.stop(), usageWebhook?.stop()])
       await listener.stop()
-      await queryProcess.close()
-    },
-  }
-}
-
-interface LazyQueryProcess {
-  open(): Promise<QueryProcess>
-  close(): Promise<void>
-}
-
-const openOnFirstQuery = (storeAddress: StoreAddress, clock: PortalOptions['clock']): LazyQueryProcess => {
-  let queryProcess: QueryProcess | undefined
-  return {
-    async open() {
-      const { openQueryProcess } = await import('./queries/query-process.ts')
-      return (queryProcess ??= openQueryProcess(storeAddress, clock))
-    },
-    async close() {
-      await queryProcess?.close()
+      await (await openQueries.opened())?.close()
     },
   }
 }
@@ -139,14 +124,14 @@ const openOnFirstQuery = (storeAddress: StoreAddress, clock: PortalOptions['cloc
 /** Undefined without a receiver. */
 const openUsageWebhook = (
   { usageWebhook: receiver, usageRetentionMs: retentionMs, secrets = [], ...services }: PortalAppOptions,
-  queryProcess: LazyQueryProcess,
+  openQueries: () => Promise<QueryProcess>,
 ) =>
   receiver &&
   openAfterStart({
     ...{ name: 'webhook of usage', clock: services.clock, log: services.log },
     async open() {
       const { startUsageWebhook } = await import('./usage-webhook.ts')
-      const { queries } = await queryProcess.open()
+      const { queries } = await openQueries()
       return startUsageWebhook({ ...services, ...receiver, secrets, retentionMs, queries })
     },
   })
@@ -169,17 +154,9 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
 
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
 export const openOperatorApp = (options: OperatorAppOptions) => {
-  let opening: Promise<OperatorApp> | undefined
-  const open = async (token: AdminToken): Promise<OperatorApp> => {
-    const { createOperatorApp } = await import('./operator/operator-app.ts')
-    return createOperatorApp(options, token)
-  }
-  const forget = (error: unknown): never => {
-    opening = undefined
-    throw error
-  }
+  const open = openOnce(async (token: AdminToken) => (await import('./operator/operator-app.ts')).createOperatorApp(options, token))
   return {
-    serve: async (token: AdminToken): Promise<ServeRequest> => (await (opening ??= open(token).catch(forget))).serve,
-    close: async (): Promise<void> => (await opening?.catch(() => undefined))?.close(),
+    serve: async (token: AdminToken): Promise<ServeRequest> => (await open(token)).serve,
+    close: async (): Promise<void> => (await open.opened())?.close(),
   }
 }

@@ -16,14 +16,22 @@ export const singleFlight = <Args extends readonly unknown[], T>(run: (...args: 
     }))
 }
 
+/** See openOnce(). */
+interface OpenOnce<Args extends readonly unknown[], T> {
+  (...args: Args): Promise<T>
+  /** What has been opened, or is being opened; undefined without a call, and where it could not be opened. */
+  opened(): Promise<T | undefined>
+}
+
 /** The first call opens it, and later calls share that; the next call after a failure tries again. */
-export const openOnce = <T>(open: () => Promise<T>): (() => Promise<T>) => {
+export const openOnce = <Args extends readonly unknown[], T>(open: (...args: Args) => Promise<T>): OpenOnce<Args, T> => {
   let opening: Promise<T> | undefined
-  return () =>
-    (opening ??= open().catch((error: unknown) => {
+  const openOrShare = (...args: Args): Promise<T> =>
+    (opening ??= open(...args).catch((error: unknown) => {
       opening = undefined
       throw error
     }))
+  return Object.assign(openOrShare, { opened: async () => opening?.catch(() => undefined) })
 }
 
 /** As singleFlight(), but calls that come while a run is in flight share the next run: it begins after all of them. */

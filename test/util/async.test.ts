@@ -118,6 +118,24 @@ t.test('what opens is opened once, and again after a failure', async t => {
   t.equal(await open(), 1)
 })
 
+t.test('what was opened is known without opening it', async t => {
+  const opens: (() => void)[] = []
+  const open = openOnce(
+    (name: string) =>
+      new Promise<string>((resolve, reject) => opens.push(() => (name === '' ? reject(new Error('unnamed')) : resolve(name)))),
+  )
+  t.equal(await open.opened(), undefined)
+  const failing = t.rejects(open(''), { message: 'unnamed' })
+  const opened = open.opened()
+  opens[0]?.()
+  await failing
+  t.equal(await opened, undefined, 'what fails is nothing to close')
+  void open('store')
+  const opening = open.opened()
+  opens[1]?.()
+  t.equal(await opening, 'store', 'what is being opened is waited for')
+})
+
 t.test('calls during a flight share it, and the next call starts a new one', async t => {
   let runs = 0
   const shared = singleFlight(async () => (runs += 1))

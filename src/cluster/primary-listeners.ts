@@ -1,0 +1,103 @@
+import type { Address, GatewayConfig } from '../config/types.ts'
+import { describeNetworks } from '../core/dry-run.ts'
+import type { Gateway, ValidConfig } from '../core/gateway.ts'
+import { openOperatorListener, openPortalListener } from '../core/listeners.ts'
+import { closeAll } from '../core/open-services.ts'
+import type { Closers } from '../core/open-services.ts'
+import type { PortalListener, PortalOptions } from '../portal/index.ts'
+import type { AdminOptions } from '../server/index.ts'
+import { schemeOf, urlOf } from '../server/http-server.ts'
+import { openTlsCertificate } from '../server/tls-certificate.ts'
+import { systemClock } from '../services/clock.ts'
+import type { RootLog } from '../services/log.ts'
+import type { MetricsRegistry } from '../services/metrics.ts'
+import { openStore } from '../store/open-store.ts'
+import { openOnce } from '../util/async.ts'
+import { mergeMetrics } from './merge-metrics.ts'
+import type { SharedHeads } from './shared-heads.ts'
+import type { WorkerPool } from './worker-pool.ts'
+
+/** gateway.yaml and the networks in force, which a reload replaces. */
+export interface PrimaryConfig {
+  gateway: GatewayConfig
+  networks: ValidConfig['networks']
+  listeners: Pick<PrimaryListeners, 'reload'> | undefined
+}
+
+interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessLog' | 'logLevel' | 'reloader'> {
+  /** The address on which workers accept calls. */
+  readonly rpc: Address
+  readonly sharedHeads: SharedHeads
+  readonly pool: Pick<WorkerPool, 'metrics'>
+  readonly metrics: MetricsRegistry
+  readonly log: RootLog
+}
+
+export interface PrimaryListeners extends Pick<Gateway, 'urls'> {
+  /** `current` has been replaced. */
+  reload(): void
+  stop(): Promise<void>
+}
+
+/**
+ * Opens what the primary of a gateway with workers serves itself: the admin listener and the dashboard. Rejects with ListenError or
+ * StoreError, nothing left open.
+ */
+export const openPrimaryListeners = async (
+  { gateway }: ValidConfig,
+  current: PrimaryConfig,
+  { rpc, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
+): Promise<PrimaryListeners> => {
+  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen, 'rpc'))
+  const headsStatus = () => current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
+  const closers: Closers = []
+  const stop = () => closeAll(closers, log)
+  try {
+    const openOperatorStore = openOnce(() => openStore(gateway.store, systemClock))
+    closers.push(async () => (await openOperatorStore.opened())?.close())
+    let portal: PortalListener | undefined
+    const admin = await openOperatorListener(gateway, {
+      ...context,
+      async networks() {
+        await sharedHeads.refresh()
+        return headsStatus()
+      },
+      metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+      ownMetrics: metrics,
+      openStore: openOperatorStore,
+      plans: () => current.gateway.plans,
+      portalUrl: () => portal?.url,
+      ...{ clock: systemClock, log },
+    })
+    if (admin !== undefined) closers.push(admin.stop)
+    portal = await openPrimaryPortal(current, { rpcUrl, headsStatus, log, metrics }, closers)
+    return {
+      urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
+      reload: () => portal?.reload({ networks: current.networks, plans: current.gateway.plans }),
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** With a connection to the store of its own, as calls are served by other processes. */
+const openPrimaryPortal = async (
+  current: PrimaryConfig,
+  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log' | 'metrics'>,
+  closers: Closers,
+): Promise<PortalListener | undefined> => {
+  const { listen, store: storeAddress } = current.gateway
+  if (listen.portal === undefined) return undefined
+  const clock = systemClock
+  const tls = openTlsCertificate(listen, ['portal'], { ...options, clock })
+  closers.push(async () => tls?.stop())
+  const store = await openStore(storeAddress, clock)
+  closers.push(() => store.close())
+  const describeMethods = () => describeNetworks(current)
+  const { gateway, networks } = current
+  const portal = await openPortalListener(gateway, { ...options, networks, store, tls, clock, describeMethods })
+  if (portal !== undefined) closers.push(portal.stop)
+  return portal
+}
