@@ -22,8 +22,8 @@ interface CallMetricsOptions {
 }
 
 /**
- * Counts each call by method and outcome, and measures its duration. Credits, calls in flight and the exemplar of the duration add
- * nothing to the CPU of a cached call that can be measured: 27 to 37 us with them and without.
+ * Counts each call by method and outcome, and measures its duration. Credits and the exemplar of the duration add nothing to the CPU of a cached
+ * call that can be measured: 27 to 37 us with them and without. A call that is answered at once is never in flight: nothing else runs meanwhile.
  */
 export const withCallMetrics = (run: DirectNext, { network, methods, metrics, clock, inFlight }: CallMetricsOptions): DirectNext => {
   const callDuration = metrics.histogram(metricDefinitions.callDuration, { network })
@@ -37,8 +37,6 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
     return getOrCreate(countersOfMethod, outcome, () => metrics.counter(metricDefinitions.calls, { network, method, outcome }))
   }
   const recordEnd = (call: Call, startedAtMs: number, outcome: string): void => {
-    inFlight.end()
-    callsInFlight.add(-1)
     counterOf(methodNameOf(call.message) ?? 'other', outcome).add()
     callDuration.observe((clock.monotonic() - startedAtMs) / 1000, call.origin.requestId)
   }
@@ -53,16 +51,19 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
     throw bug
   }
   const recordLater = async (pendingReply: Promise<Reply>, call: Call, startedAtMs: number): Promise<Reply> => {
+    inFlight.begin()
+    callsInFlight.add(1)
     try {
       return recordReply(await pendingReply, call, startedAtMs)
     } catch (bug) {
       return recordBug(bug, call, startedAtMs)
+    } finally {
+      callsInFlight.add(-1)
+      inFlight.end()
     }
   }
   return call => {
     const startedAtMs = clock.monotonic()
-    inFlight.begin()
-    callsInFlight.add(1)
     try {
       const reply = run(call)
       return reply instanceof Promise ? recordLater(reply, call, startedAtMs) : recordReply(reply, call, startedAtMs)
