@@ -68,7 +68,8 @@ class AccountLedger implements CreditQuota, LeaseUser {
     if (!Number.isSafeInteger(cost) || cost < 0) throw new RangeError(`a cost must be an integer of 0 or more, not ${cost}`)
     const now = this.#clock.monotonic()
     const { lease } = this.#renewal
-    const isFastPath = this.waiting.length === 0 && limit === this.limit && lease.day === this.#dayBoundary.today(now)
+    const { day, midnightAt } = this.#dayBoundary
+    const isFastPath = this.waiting.length === 0 && limit === this.limit && lease.day === day && now < midnightAt
     return isFastPath && lease.available >= cost ? this.#chargeLease(cost, now) : this.#chargeOrWait(limit, { cost, grace }, now)
   }
 
@@ -87,8 +88,10 @@ class AccountLedger implements CreditQuota, LeaseUser {
     return Math.min(Math.max(0, this.#balance.remaining + this.#renewal.lease.available), this.limit)
   }
 
+  /** A whole day while the end of the day is not known. */
   get resetsInMs(): number {
-    return this.#dayBoundary.dayEndsInMs(this.#clock.monotonic())
+    const { midnightAt } = this.#dayBoundary
+    return midnightAt === Infinity ? dayMs : midnightAt - this.#clock.monotonic()
   }
 
   /** Settles the calls that wait, in order, up to the first that needs another request. */

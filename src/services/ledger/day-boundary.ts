@@ -7,9 +7,11 @@ import type { Log } from '../log.ts'
  * never goes back.
  */
 export class DayBoundary {
+  /** Days since 1970, UTC, as far as today() knows; -1 until the store has responded. Changed by this class alone, and read by each charge. */
+  day = -1
+  /** When that day ends; Infinity while it is not known. */
+  midnightAt = Infinity
   readonly #log: Log
-  #day = -1
-  #midnightAt = Infinity
   #dayKnownAt = -Infinity
   #isClockBehind = false
 
@@ -17,18 +19,13 @@ export class DayBoundary {
     this.#log = log
   }
 
-  /** Days since 1970, UTC; -1 until the store has responded. */
+  /** Begins the next day when it is due. */
   today(now: number): number {
-    if (now >= this.#midnightAt) {
-      this.#day += 1
-      this.#midnightAt = Infinity
+    if (now >= this.midnightAt) {
+      this.day += 1
+      this.midnightAt = Infinity
     }
-    return this.#day
-  }
-
-  /** Milliseconds until the next day; a whole day while that is unknown. */
-  dayEndsInMs(now: number): number {
-    return this.#midnightAt === Infinity ? dayMs : this.#midnightAt - now
+    return this.day
   }
 
   /**
@@ -36,15 +33,15 @@ export class DayBoundary {
    * than late. A store reads its clock in whole milliseconds: its day may end up to 1 ms sooner than it reports.
    */
   update(sentAt: number, { today, endsInMs }: StoreDay): void {
-    if (sentAt < this.#dayKnownAt || today < this.#day) return
+    if (sentAt < this.#dayKnownAt || today < this.day) return
     const isClockBehind = endsInMs > dayMs + maxClockSkewMs
     if (isClockBehind && !this.#isClockBehind) {
       this.#log.warn({ day: today, endsInMs }, "system clock is behind the store's current UTC day; the day is extended")
     }
     this.#isClockBehind = isClockBehind
     this.#dayKnownAt = sentAt
-    this.#day = today
-    this.#midnightAt = sentAt + endsInMs - 1
+    this.day = today
+    this.midnightAt = sentAt + endsInMs - 1
   }
 }
 
