@@ -1,5 +1,3 @@
-import { hoursPerDay } from '../util/dates.ts'
-
 /** Credits of one account's day that one process was granted, returned and used; each is a sum since the day began. */
 export interface LeaseCounters {
   readonly granted: number
@@ -58,6 +56,12 @@ export const applyLeaseRequest = (leased: number, record: LeaseRecord, request: 
   return { leased: outstanding + grant, record: { granted: granted + grant, returned, used: counters.used, seq: request.seq } }
 }
 
+/** `unseenGrant` was granted before, in a response that the process has not seen: this response brings it. */
+const grantSize = ({ minCredits, desiredCredits, shareDivisor }: LeaseRequest, remaining: number, unseenGrant: number): number => {
+  if (desiredCredits <= unseenGrant || minCredits - unseenGrant > remaining) return 0
+  return Math.max(0, minCredits - unseenGrant, Math.min(desiredCredits - unseenGrant, Math.floor(remaining / shareDivisor)))
+}
+
 /** What one process has reported. */
 export interface ReportedUse {
   /** Credits of the calls that it has counted for one account's day. */
@@ -96,49 +100,4 @@ export const sumDay = ({ leases, reported }: DayRecords, isLive: (process: strin
     totals[isLive(process) ? 'held' : 'forfeited'] += lease.granted - lease.returned - used
   }
   return { ...totals, isExact: [...leases.keys()].every(process => reported.has(process)) }
-}
-
-/** The members of a UsageCount that matter here. */
-interface CountedCredits {
-  readonly account: string
-  readonly hour: number
-  readonly credits: number
-}
-
-interface DayCredits {
-  readonly account: string
-  readonly day: number
-  readonly credits: number
-}
-
-/** The credits of counts by account and day. */
-export const creditsByDay = (counts: readonly CountedCredits[]): readonly DayCredits[] => {
-  const sums = new Map<string, DayCredits>()
-  for (const { account, hour, credits } of counts) {
-    const day = Math.floor(hour / hoursPerDay)
-    const key = `${day} ${account}`
-    sums.set(key, { account, day, credits: (sums.get(key)?.credits ?? 0) + credits })
-  }
-  return [...sums.values()].filter(({ credits }) => credits !== 0)
-}
-
-export interface CountedCalls extends CountedCredits {
-  readonly calls: number
-}
-
-/** The sums of counts by account and hour. */
-export const totalsByHour = (counts: readonly CountedCalls[]): readonly CountedCalls[] => {
-  const totals = new Map<string, CountedCalls>()
-  for (const { account, hour, calls, credits } of counts) {
-    const key = `${hour} ${account}`
-    const total = totals.get(key)
-    totals.set(key, { account, hour, calls: (total?.calls ?? 0) + calls, credits: (total?.credits ?? 0) + credits })
-  }
-  return [...totals.values()]
-}
-
-/** `unseenGrant` was granted before, in a response that the process has not seen: this response brings it. */
-const grantSize = ({ minCredits, desiredCredits, shareDivisor }: LeaseRequest, remaining: number, unseenGrant: number): number => {
-  if (desiredCredits <= unseenGrant || minCredits - unseenGrant > remaining) return 0
-  return Math.max(0, minCredits - unseenGrant, Math.min(desiredCredits - unseenGrant, Math.floor(remaining / shareDivisor)))
 }

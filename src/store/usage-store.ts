@@ -1,4 +1,5 @@
 import type { MaybePromise } from '../util/async.ts'
+import { hoursPerDay } from '../util/dates.ts'
 
 /** Calls with the same members are counted together. */
 export interface UsageGroup {
@@ -47,6 +48,9 @@ export interface UsageReport {
 /** All calls of one account in one hour. */
 export type HourTotal = Pick<UsageCount, 'hour' | 'calls' | 'credits'>
 
+/** The same, of the account that it names. */
+export type AccountHourTotal = HourTotal & Pick<UsageCount, 'account'>
+
 /** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
   /**
@@ -59,4 +63,32 @@ export interface UsageStore {
   usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
   /** The sums of usageCounts() by hour, which are stored beside them: one row an hour is read, in place of hundreds. */
   hourTotals(account: string, from: number, to: number): MaybePromise<readonly HourTotal[]>
+}
+
+/** The sums of counts by account and hour. */
+export const totalsByHour = (counts: readonly AccountHourTotal[]): readonly AccountHourTotal[] => {
+  const totals = new Map<string, AccountHourTotal>()
+  for (const { account, hour, calls, credits } of counts) {
+    const key = `${hour} ${account}`
+    const total = totals.get(key)
+    totals.set(key, { account, hour, calls: (total?.calls ?? 0) + calls, credits: (total?.credits ?? 0) + credits })
+  }
+  return [...totals.values()]
+}
+
+interface AccountDayCredits {
+  readonly account: string
+  readonly day: number
+  readonly credits: number
+}
+
+/** The credits of counts by account and day. */
+export const creditsByDay = (counts: readonly Omit<AccountHourTotal, 'calls'>[]): readonly AccountDayCredits[] => {
+  const sums = new Map<string, AccountDayCredits>()
+  for (const { account, hour, credits } of counts) {
+    const day = Math.floor(hour / hoursPerDay)
+    const key = `${day} ${account}`
+    sums.set(key, { account, day, credits: (sums.get(key)?.credits ?? 0) + credits })
+  }
+  return [...sums.values()].filter(({ credits }) => credits !== 0)
 }

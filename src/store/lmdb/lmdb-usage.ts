@@ -1,9 +1,8 @@
 import type { Database, Key } from 'lmdb'
 import { hourMs } from '../../util/dates.ts'
-import { creditsByDay, totalsByHour } from '../lease-accounting.ts'
-import type { CountedCalls } from '../lease-accounting.ts'
 import type { StoreTime } from '../store-clock.ts'
-import type { UsageCount, UsageStore } from '../usage-store.ts'
+import { creditsByDay, totalsByHour } from '../usage-store.ts'
+import type { AccountHourTotal, UsageCount, UsageStore } from '../usage-store.ts'
 import { maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables, UsageRowKey, UsageRowValue } from './lmdb-tables.ts'
 import type { Transactions } from './transactions.ts'
@@ -57,7 +56,7 @@ const addCount = (usage: LmdbTables['usage'], { calls, credits, ...of }: UsageCo
   usage.put(row, [knownCalls + calls, knownCredits + credits])
 }
 
-const addHourTotal = (hourTotals: LmdbTables['hourTotals'], { hour, account, calls, credits }: CountedCalls): void => {
+const addHourTotal = (hourTotals: LmdbTables['hourTotals'], { hour, account, calls, credits }: AccountHourTotal): void => {
   const [knownCalls, knownCredits] = hourTotals.get([hour, account]) ?? [0, 0]
   hourTotals.put([hour, account], [knownCalls + calls, knownCredits + credits])
 }

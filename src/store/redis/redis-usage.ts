@@ -1,6 +1,5 @@
-import { creditsByDay, totalsByHour } from '../lease-accounting.ts'
 import type { DayRecords, ReportedUse } from '../lease-accounting.ts'
-import { usageGroupKey } from '../usage-store.ts'
+import { creditsByDay, totalsByHour, usageGroupKey } from '../usage-store.ts'
 import type { UsageCount, UsageReport, UsageStore } from '../usage-store.ts'
 import { parsePairs } from './redis-connection.ts'
 import type { RedisConnection } from './redis-connection.ts'
