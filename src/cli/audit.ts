@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
 import { effectivePlan } from '../services/accounts/index.ts'
-import type { LedgerStore } from '../store/store.ts'
+import type { BalanceStore } from '../store/store.ts'
 import { removedPlanLabel, withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
 import { commandSummaries, exitCodes } from './command.ts'
@@ -71,7 +71,7 @@ interface Audit {
 }
 
 /** Verifies that leased credits and counted calls of an account agree for today. */
-export const auditAccount = async (store: LedgerStore, account: string, limit: number | null): Promise<Audit> => {
+export const auditAccount = async (store: Pick<BalanceStore, 'dayTotals'>, account: string, limit: number | null): Promise<Audit> => {
   const { leased, used, held, forfeited, counted, isExact } = await store.dayTotals(account)
   const totals = { limit, leased, used, held, forfeited, counted, tolerance: isExact ? 0 : maxDifference(leased, used) }
   return { ...totals, faults: findDiscrepancies(totals) }

@@ -17,7 +17,7 @@ export interface Balance {
   readonly resetAt: string
 }
 
-export const readBalance = async (store: BalanceStore, account: string, limit: number | null): Promise<Balance> => {
+export const readBalance = async (store: Pick<BalanceStore, 'dayBalance'>, account: string, limit: number | null): Promise<Balance> => {
   const { day, leased, used, held, forfeited } = await store.dayBalance(account)
   return {
     day: isoDate(day * dayMs),

@@ -151,11 +151,11 @@ export interface LedgerStore {
   heartbeat(process: string): Promise<HeartbeatResponse>
   /** The process has returned all leased credits, and ends. */
   deregister(process: string): Promise<void>
-  /** Today's, unless another day is named. */
-  dayTotals(account: string, day?: number): MaybePromise<DayTotals>
 }
 
+/** The days of accounts, for people: today's, unless another day is named. */
 export interface BalanceStore {
+  dayTotals(account: string, day?: number): MaybePromise<DayTotals>
   /** dayTotals() without the usage counts, of which a day may have thousands. */
   dayBalance(account: string, day?: number): MaybePromise<DayBalance>
 }

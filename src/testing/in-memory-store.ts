@@ -1,12 +1,12 @@
 import { generateApiKey, hashApiKey } from '../services/accounts/api-key.ts'
 import type { KeyStore } from '../services/accounts/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { applyLeaseRequest, emptyLeaseRecord } from '../store/lease-accounting.ts'
+import { applyLeaseRequest, emptyLeaseRecord, sumDay } from '../store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../store/lease-accounting.ts'
 import type { FilterRecords, StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
-import type { KeyWithAccount, LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
+import type { BalanceStore, KeyWithAccount, LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
 import type { HourTotal, UsageCount, UsageReport, UsageStore } from '../store/usage-store.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -82,7 +82,7 @@ interface AccountDay {
 }
 
 /** A ledger in memory. It fulfills the contract of ledger stores; tests put an unreliable network in front of it. */
-export class InMemoryLedgerStore implements LedgerStore {
+export class InMemoryLedgerStore implements LedgerStore, Pick<BalanceStore, 'dayTotals'> {
   readonly horizonMs = 1_000
   readonly #clock: Clock
   readonly #storeClock: StoreClock
@@ -119,13 +119,9 @@ export class InMemoryLedgerStore implements LedgerStore {
     const storeDay = this.#advanceDay()
     const day = requestedDay ?? storeDay.today
     const { leased, records } = this.#day(day, account)
-    const totals = { used: 0, held: 0, forfeited: 0 }
-    for (const [process, { granted, returned, used }] of records) {
-      totals.used += used
-      totals[this.#isAlive(process) ? 'held' : 'forfeited'] += granted - returned - used
-    }
     // Usage is another store.
-    return { ...storeDay, day, leased, ...totals, counted: totals.used, isExact: false }
+    const sums = sumDay({ leases: records, reported: new Map() }, process => this.#isAlive(process))
+    return { ...storeDay, day, leased, ...sums, counted: sums.used }
   }
 
   /** By process. */

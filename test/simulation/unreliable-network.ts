@@ -42,7 +42,6 @@ export class UnreliableNetwork {
       },
       heartbeat: name => process.reachability.track(this.#transmit(process, () => store.heartbeat(name))),
       deregister: name => this.#transmit(process, () => store.deregister(name)),
-      dayTotals: (account, day) => store.dayTotals(account, day),
     }
   }
 

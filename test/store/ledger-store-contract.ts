@@ -1,10 +1,12 @@
 import type { Test } from 'tap'
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
-import type { LedgerStore, Store } from '../../src/store/store.ts'
+import type { BalanceStore, LedgerStore, Store } from '../../src/store/store.ts'
 import { dayMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 
-type OpenStore = (t: Test, clock: TestClock) => LedgerStore | Promise<LedgerStore>
+type TestedStore = LedgerStore & Pick<BalanceStore, 'dayTotals'>
+
+type OpenStore = (t: Test, clock: TestClock) => TestedStore | Promise<TestedStore>
 
 /** Every engine keeps leases in this way. */
 export const ledgerStoreContract = async (t: Test, open: OpenStore): Promise<void> => {

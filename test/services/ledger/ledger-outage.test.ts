@@ -55,7 +55,7 @@ t.test('an outage is logged once for each of its reasons, and its end is reporte
   const store = new InMemoryLedgerStore(clock)
   let failure: Error | undefined
   const failing: LedgerStore = {
-    ...{ horizonMs: store.horizonMs, requestLease: store.requestLease, deregister: store.deregister, dayTotals: store.dayTotals },
+    ...{ horizonMs: store.horizonMs, requestLease: store.requestLease, deregister: store.deregister },
     heartbeat: async process => {
       if (failure !== undefined) throw failure
       return store.heartbeat(process)

@@ -27,9 +27,9 @@ export class ManualNetwork implements LedgerStore {
   isDown = false
   /** Heartbeats never get a response. */
   holdsHeartbeats = false
-  readonly #store: LedgerStore
+  readonly #store: InMemoryLedgerStore
 
-  constructor(store: LedgerStore) {
+  constructor(store: InMemoryLedgerStore) {
     this.#store = store
     this.horizonMs = store.horizonMs
   }
@@ -51,7 +51,7 @@ export class ManualNetwork implements LedgerStore {
   }
 
   dayTotals(account: string, day?: number): DayTotals {
-    return this.#store.dayTotals(account, day) as DayTotals // the in-memory store is synchronous
+    return this.#store.dayTotals(account, day)
   }
 
   /** Removes a message. The result delivers it, each time that it is called. */
@@ -88,7 +88,6 @@ export class TestProcess {
       requestLease: request => unlessDead(() => store.requestLease(request)),
       heartbeat: process => unlessDead(() => store.heartbeat(process)),
       deregister: process => unlessDead(() => store.deregister(process)),
-      dayTotals: (account, day) => store.dayTotals(account, day),
     }
     const ownClock: Clock = {
       now: () => clock.now(),
