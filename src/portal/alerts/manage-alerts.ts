@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Secret } from '../../plugin/secret.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { RecordStore } from '../../store/record-store.ts'
@@ -99,6 +100,7 @@ const change = async (
   edit: (before: AlertSettings) => AlertSettings,
 ): Promise<void> => {
   const { before, after } = await editAlertSettings(store, account, edit)
+  if (isDeepStrictEqual(before, after)) return
   await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
 }
 

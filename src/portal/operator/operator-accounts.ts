@@ -147,12 +147,12 @@ export const operatorAccountRoutes = [
       },
     },
     async handle({ params, body: { plan: planName, credits: own, label: text, suspended } }, services) {
-      const { id, suspended: since } = await findAccount(services, params['id'])
+      const { id } = await findAccount(services, params['id'])
       const changed = await services.accounts.changeAccount(id, {
         ...(planName !== undefined && { plan: checkPlan(services, planName) }),
         ...(own !== undefined && { credits: own === 0 ? null : own }),
         ...(text !== undefined && { label: text === '' ? null : text }),
-        ...(suspended !== undefined && (suspended ? { suspended: since ?? services.clock.now() } : resumeChange)),
+        ...(suspended !== undefined && (suspended ? { suspended: services.clock.now() } : resumeChange)),
       })
       if (changed === undefined) throw notFound('account')
       return accountJson(changed)

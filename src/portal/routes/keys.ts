@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { readKeyUse } from '../../services/account-reports.ts'
 import { keyRefusal } from '../../services/accounts/api-key.ts'
 import type { KeyChange, KeyRow } from '../../store/store.ts'
@@ -144,18 +145,18 @@ export const keyRoutes = [
     isRemoval: true,
     response: keySchema,
     async handle({ person, params: { id } }, services) {
-      const { id: keyId } = await findOwnKey(services, person, id)
-      const row = (await accountsAs(services, person).revokeKey(keyId)) ?? throwNotFound()
-      logChange(services, person, 'revoked', row)
+      const known = await findOwnKey(services, person, id)
+      const row = (await accountsAs(services, person).revokeKey(known.id)) ?? throwNotFound()
+      if (known.revoked === undefined) logChange(services, person, 'revoked', row)
       return toJson(services, row)
     },
   }),
 ]
 
 const changeOwnKey = async (services: PortalServices, person: Person, id: string | undefined, change: KeyChange) => {
-  const { id: keyId } = await findOwnKey(services, person, id)
-  const row = (await accountsAs(services, person).changeKey(keyId, change)) ?? throwNotFound()
-  logChange(services, person, 'changed', row)
+  const known = await findOwnKey(services, person, id)
+  const row = (await accountsAs(services, person).changeKey(known.id, change)) ?? throwNotFound()
+  if (!isDeepStrictEqual(row, known)) logChange(services, person, 'changed', row)
   return toJson(services, row)
 }
 

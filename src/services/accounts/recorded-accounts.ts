@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
+import type { Json } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 import { recordChange } from './change-history.ts'
 import type { ChangeAction, ChangeAuthor, NewChange } from './change-history.ts'
@@ -8,7 +10,7 @@ import type { CreatedKey } from './api-key.ts'
 
 export type RecordedStore = AccountStore & RecordStore
 
-/** Changes accounts and keys, each with an entry in the log of changes: for commands, the dashboard and the admin listener. */
+/** Changes accounts and keys, each with an entry in the log of changes: for commands, the dashboard and the admin listener. What changes nothing has none. */
 export class RecordedAccounts {
   readonly #store: RecordedStore
   readonly #clock: Clock
@@ -31,35 +33,42 @@ export class RecordedAccounts {
   /** Undefined when there is no account with this id. */
   async changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined> {
     const known = await this.#store.account(id)
-    const changed = await this.#store.changeAccount(id, change)
-    if (changed === undefined || known === undefined) return undefined
-    const before = Object.fromEntries(Object.keys(change).map(member => [member, known[member as keyof AccountChange] ?? null]))
-    await this.#record({ action: 'account-changed', account: { id, name: changed.name }, before, after: { ...change } })
+    if (known === undefined) return undefined
+    const difference = differenceOf(known, change)
+    if (difference === undefined) return known
+    const changed = await this.#store.changeAccount(id, difference.after)
+    if (changed !== undefined) await this.#record({ action: 'account-changed', account: { id, name: changed.name }, ...difference })
     return changed
   }
 
   async createKey(account: string, settings?: KeyChange): Promise<CreatedKey> {
     const created = await createKey(this.#store, this.#clock, account, settings)
-    await this.#recordKey('key-created', created.row, { ...settings })
+    await this.#recordKey('key-created', created.row, { after: { ...settings } as Record<string, Json> })
     return created
   }
 
   /** A new key with the settings of the rotated one, which is accepted for `overlapMs` more. */
   async rotateKey(rotated: KeyRow, overlapMs: number): Promise<CreatedKey> {
     const created = await rotateKey(this.#store, this.#clock, rotated, overlapMs)
-    await this.#recordKey('key-created', created.row, { rotated: rotated.id })
+    await this.#recordKey('key-created', created.row, { after: { rotated: rotated.id } })
     return created
   }
 
   /** Undefined when there is no key with this id. */
   async changeKey(id: string, change: KeyChange): Promise<KeyRow | undefined> {
-    const row = await this.#store.changeKey(id, change)
-    if (row !== undefined) await this.#recordKey('key-changed', row, { ...change })
+    const known = (await this.#store.findKeyById(id))?.key
+    if (known === undefined) return undefined
+    const difference = differenceOf(known, change)
+    if (difference === undefined) return known
+    const row = await this.#store.changeKey(id, difference.after)
+    if (row !== undefined) await this.#recordKey('key-changed', row, difference)
     return row
   }
 
   /** Undefined when there is no key with this id. */
   async revokeKey(id: string): Promise<KeyRow | undefined> {
+    const known = (await this.#store.findKeyById(id))?.key
+    if (known === undefined || known.revoked !== undefined) return known
     const row = await this.#store.revokeKey(id, this.#clock.now())
     if (row !== undefined) await this.#recordKey('key-revoked', row)
     return row
@@ -75,8 +84,23 @@ export class RecordedAccounts {
     return recordChange(this.#store, this.#clock, this.#author, change)
   }
 
-  #recordKey(action: ChangeAction, { id: target, account }: KeyRow, after?: object): Promise<void> {
-    // Members of keys are plain data.
-    return this.recordOf(account, { action, target, ...(after !== undefined && { after: after as NonNullable<NewChange['after']> }) })
+  #recordKey(action: ChangeAction, { id: target, account }: KeyRow, values?: Pick<NewChange, 'before' | 'after'>): Promise<void> {
+    return this.recordOf(account, { action, target, ...values })
   }
+}
+
+/**
+ * What a change sets that the row does not have yet, and the values before; undefined where that is nothing, which is neither written nor
+ * recorded. A suspension keeps the time at which it began.
+ */
+const differenceOf = <Change extends object>(known: Partial<Change>, change: Change) => {
+  const isSet = (name: string, value: unknown): boolean => {
+    const before = known[name as keyof Change] ?? null
+    return !isDeepStrictEqual(before, value) && !(name === 'suspended' && before !== null && value !== null)
+  }
+  const members = Object.entries(change).filter(([name, value]) => value !== undefined && isSet(name, value))
+  if (members.length === 0) return undefined
+  const before = members.map(([name]) => [name, known[name as keyof Change] ?? null])
+  // Members of accounts and keys are plain data.
+  return { before: Object.fromEntries(before) as Record<string, Json>, after: Object.fromEntries(members) as Change & Record<string, Json> }
 }

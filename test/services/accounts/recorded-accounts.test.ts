@@ -1,0 +1,68 @@
+import t from 'tap'
+import type { Test } from 'tap'
+import { changeAlerts, removeWebhook } from '../../../src/portal/alerts/manage-alerts.ts'
+import { monthOf, readChanges } from '../../../src/services/accounts/change-history.ts'
+import { RecordedAccounts } from '../../../src/services/accounts/recorded-accounts.ts'
+import { TestClock } from '../../support/fakes.ts'
+import { tempStore } from '../../store/temp-store.ts'
+
+const setUp = async (t: Test) => {
+  const clock = new TestClock()
+  const store = await tempStore(t, clock)
+  const accounts = new RecordedAccounts(store, clock, { kind: 'command', name: 'test' })
+  await accounts.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', credits: 500, created: 1 })
+  clock.advance(1) // entries of one millisecond have no order
+  const { row: key } = await accounts.createKey('acc_1', { name: 'web', networks: ['devnet'] })
+  clock.advance(1)
+  const { length: setUpCount } = await readChanges(store, monthOf(clock.now()))
+  const changes = async () => (await readChanges(store, monthOf(clock.now()))).slice(setUpCount)
+  return { clock, store, accounts, key, changes }
+}
+
+t.test('what changes nothing of an account or a key is not in the log of changes', async t => {
+  const { clock, store, accounts, key, changes } = await setUp(t)
+  t.match(await accounts.changeAccount('acc_1', {}), { plan: 'core', credits: 500 })
+  t.match(await accounts.changeAccount('acc_1', { plan: 'core', credits: 500, label: null, suspended: null }), { credits: 500 })
+  t.match(await accounts.changeKey(key.id, {}), { name: 'web' })
+  t.match(await accounts.changeKey(key.id, { name: 'web', networks: ['devnet'], methods: null }), { networks: ['devnet'] })
+  await changeAlerts({ store, accounts, secrets: [], canMail: true }, 'acc_1', { daily: [100, 75, 85], email: false })
+  await removeWebhook({ store, accounts, secrets: [], canMail: true }, 'acc_1')
+  t.same(await changes(), [])
+
+  const since = clock.now()
+  for (const _ of [1, 2]) {
+    t.match(await accounts.changeAccount('acc_1', { suspended: clock.now() }), { suspended: since })
+    clock.advance(1)
+    t.match(await accounts.changeKey(key.id, { suspended: clock.now() }), { suspended: since + 1 })
+    clock.advance(1)
+    t.match(await accounts.revokeKey(key.id), { revoked: since + 2 })
+    clock.advance(1)
+  }
+  t.same(
+    (await changes()).map(({ action }) => action),
+    ['account-changed', 'key-changed', 'key-revoked'],
+    'a second suspension or revocation is none, and keeps the time of the first',
+  )
+})
+
+t.test('an entry of the log of changes has only the members that change, with their values before', async t => {
+  const { clock, accounts, key, changes } = await setUp(t)
+  await accounts.changeAccount('acc_1', { plan: 'growth', credits: 500, label: 'x' })
+  clock.advance(1)
+  await accounts.changeKey(key.id, { name: 'web', networks: null, dailyCredits: 9 })
+  t.match(await changes(), [
+    { before: { plan: 'core', label: null }, after: { plan: 'growth', label: 'x' } },
+    { before: { networks: ['devnet'], dailyCredits: null }, after: { networks: null, dailyCredits: 9 } },
+  ])
+  for (const { before = {}, after = {} } of await changes()) {
+    t.same([Object.keys(before).length, Object.keys(after).length], [2, 2])
+  }
+})
+
+t.test('an account or a key that does not exist is not changed', async t => {
+  const { accounts, changes } = await setUp(t)
+  t.equal(await accounts.changeAccount('acc_2', { label: 'x' }), undefined)
+  t.equal(await accounts.changeKey('key_2', { name: 'x' }), undefined)
+  t.equal(await accounts.revokeKey('key_2'), undefined)
+  t.same(await changes(), [])
+})
