@@ -11,7 +11,7 @@ import type { Endpoint } from './endpoint.ts'
 import type { InFlightRequest, ResponseHandler, ResponseHeaders, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
 import type { ReadTurns } from './read-turns.ts'
 import type { RequestDeadline, RequestOptions } from './request-deadline.ts'
-import { Decompressor, networkFailure, readResponseHead, truncatedResult, upstreamFailure } from './response-head.ts'
+import { Decompressor, networkFailure, readResponseHead, tooManyCompressed, truncatedResult, upstreamFailure } from './response-head.ts'
 import type { ContentDecoder } from './response-head.ts'
 import type { SecretRedactor } from './secret-redactor.ts'
 
@@ -23,33 +23,33 @@ export interface ExchangeContext {
   readonly decompressionLimits: Readonly<Record<ContentDecoder['kind'], ConcurrencyLimit>>
   readonly redactor: SecretRedactor
   readonly sockets: UpstreamSockets
+  newRequestId(): number
 }
 
-/** What one request is sent and its response read with. */
-interface ExchangeOptions {
-  /** The JSON-RPC id of the request. */
-  readonly id: number
-  readonly request: Request
+/** A request to a node, and what it holds until it has ended. */
+export interface PendingRequest {
   readonly target: Target
+  readonly request: Request
+  readonly options: RequestOptions
   readonly transport: UpstreamTransport
   readonly endpoint: Endpoint
-  /** Most bytes of the response, after decompression. */
-  readonly maxBytes: number
-  readonly idempotent: boolean
-  readonly observer: RequestOptions['observer']
   readonly deadline: RequestDeadline
-  /** Called once, when the exchange has ended. */
-  onSettled(): void
+  /** Where the target has one, and the request is held to it. */
+  readonly concurrency: ConcurrencyLimit | undefined
+  /** The account that it counts for there. */
+  readonly owner: string
 }
 
-/** Sends a request and reads the response to its end, or until it is known to be invalid. Rejects only because of a bug. */
-export const sendRequest = (context: ExchangeContext, options: ExchangeOptions): Promise<Reply> =>
-  new Promise((resolve, reject) => new HttpExchange(context, options, resolve, reject).start())
+/** Sends an admitted request and reads the response to its end, or until it is known to be invalid. Rejects only because of a bug. */
+export const sendRequest = (context: ExchangeContext, pending: PendingRequest): Promise<Reply> =>
+  new Promise((resolve, reject) => new HttpExchange(context, pending, resolve, reject).start())
 
 /** Reads the response from events: without a stream, and without any promise but the one it settles. */
 class HttpExchange implements ResponseHandler {
   readonly #context: ExchangeContext
-  readonly #options: ExchangeOptions
+  readonly #pending: PendingRequest
+  /** The JSON-RPC id of the request. */
+  readonly #id: number
   readonly #resolve: (reply: Reply) => void
   readonly #reject: (bug: unknown) => void
   #inFlight: InFlightRequest | undefined
@@ -65,80 +65,79 @@ class HttpExchange implements ResponseHandler {
   #reservedBytes = 0
   #isSettled = false
 
-  constructor(context: ExchangeContext, options: ExchangeOptions, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
+  constructor(context: ExchangeContext, pending: PendingRequest, resolve: (reply: Reply) => void, reject: (bug: unknown) => void) {
     this.#context = context
-    this.#options = options
+    this.#pending = pending
+    this.#id = context.newRequestId()
     this.#resolve = resolve
     this.#reject = reject
   }
 
   start(): void {
-    const { id, request, transport, endpoint, idempotent, deadline } = this.#options
+    const { request, transport, endpoint, options, deadline } = this.#pending
     this.#watchDeadline()
     if (this.#isSettled) return
-    this.#run(() => {
-      deadline.startProbe()
-      this.#inFlight = transport.send({ id, endpoint, body: serializeRequest(id, request), idempotent }, this)
-    })
-  }
-
-  onStart(): void {
-    this.#options.deadline.recordSent()
-  }
-
-  onHeaders(status: number, headers: ResponseHeaders): void {
-    this.#run(() => this.#readHead(status, headers))
-  }
-
-  onData(bytes: Buffer, isTransient?: boolean): void {
-    this.#run(() => this.#receiveEncoded(bytes, isTransient))
-  }
-
-  onEnd(): void {
-    this.#run(() => (this.#decompressor === undefined ? this.#complete() : this.#decompressor.end()))
-  }
-
-  /** Whatever the HTTP client or the decompression reports is due to the node, except for the limits of this process. */
-  onError(error: unknown): void {
-    if (!this.#isSettled) this.#settle(this.#fallbackFailure ?? networkFailure(error, this.#options.target, this.#context.sockets))
-  }
-
-  /** What this code throws is a bug of the gateway: it must not reach the HTTP client, which would report it as an error of the request. */
-  #run(step: () => void): void {
     try {
-      step()
+      deadline.startProbe()
+      const body = serializeRequest(this.#id, request)
+      this.#inFlight = transport.send({ id: this.#id, endpoint, body, idempotent: options.idempotent === true }, this)
     } catch (bug) {
       this.#fail(bug)
     }
   }
 
+  onStart(): void {
+    this.#pending.deadline.recordSent()
+  }
+
+  onHeaders(status: number, headers: ResponseHeaders): void {
+    const { target, options } = this.#pending
+    try {
+      const head = readResponseHead(status, headers, { target, clock: this.#context.clock })
+      if (head.failure !== undefined) return this.#settle(head.failure)
+      this.#isTooLarge = (head.contentLength ?? 0) > options.maxBytes
+      this.#fallbackFailure = head.fallbackFailure
+      this.#discardsResult = head.discardsResult === true
+      this.#parser = new ResponseParser(this.#isTooLarge ? undefined : head.contentLength)
+      if (head.decoder !== undefined && this.#inFlight !== undefined) {
+        this.#startDecompression(head.decoder, this.#inFlight).catch((bug: unknown) => this.#fail(bug))
+      }
+    } catch (bug) {
+      this.#fail(bug)
+    }
+  }
+
+  onData(bytes: Buffer, isTransient?: boolean): void {
+    const decompressor = this.#decompressor
+    try {
+      this.#pending.deadline.recordBytes(bytes.length)
+      if (decompressor !== undefined) return decompressor.write(isTransient === true ? Buffer.from(bytes) : bytes)
+      this.#receive(bytes, isTransient)
+      this.#yieldToOthers(bytes.length)
+    } catch (bug) {
+      this.#fail(bug)
+    }
+  }
+
+  onEnd(): void {
+    if (this.#decompressor === undefined) this.#complete()
+    else this.#decompressor.end()
+  }
+
+  /** Whatever the HTTP client or the decompression reports is due to the node, except for the limits of this process. */
+  onError(error: unknown): void {
+    if (!this.#isSettled) this.#settle(this.#fallbackFailure ?? networkFailure(error, this.#pending.target, this.#context.sockets))
+  }
+
+  /** What this code throws is a bug of the gateway: it must not reach the HTTP client, which would report it as an error of the request. */
   #fail(bug: unknown): void {
     if (!this.#isSettled) this.#cleanUp()
     this.#reject(bug)
   }
 
-  #readHead(status: number, headers: ResponseHeaders): void {
-    const { target, maxBytes } = this.#options
-    const head = readResponseHead(status, headers, { target, clock: this.#context.clock })
-    if (head.failure !== undefined) return this.#settle(head.failure)
-    this.#isTooLarge = (head.contentLength ?? 0) > maxBytes
-    this.#fallbackFailure = head.fallbackFailure
-    this.#discardsResult = head.discardsResult === true
-    this.#parser = new ResponseParser(this.#isTooLarge ? undefined : head.contentLength)
-    if (head.decoder !== undefined && this.#inFlight !== undefined) {
-      this.#startDecompression(head.decoder, this.#inFlight).catch((bug: unknown) => this.#fail(bug))
-    }
-  }
-
-  #receiveEncoded(bytes: Buffer, isTransient?: boolean): void {
-    this.#options.deadline.recordBytes(bytes.length)
-    if (this.#decompressor !== undefined) return this.#decompressor.write(isTransient === true ? Buffer.from(bytes) : bytes)
-    this.#receive(bytes, isTransient)
-    this.#yieldToOthers(bytes.length)
-  }
-
   #receive(bytes: Buffer, isTransient?: boolean): void {
-    const { id, target, maxBytes } = this.#options
+    const { target, options } = this.#pending
+    const { maxBytes, observer } = options
     const parser = this.#parser
     if (parser === undefined || this.#isSettled) return
     const allowedBytes = maxBytes - parser.byteLength
@@ -148,18 +147,17 @@ class HttpExchange implements ResponseHandler {
     }
     if (!this.#context.memory.reserve(bytes.length, this.#reservedBytes)) return this.#settle(overloaded({ upstream: target.name }))
     this.#reservedBytes += bytes.length
-    this.#options.observer?.push(bytes)
+    observer?.push(bytes)
     if (!parser.push(bytes, isTransient)) this.#complete()
-    else if (this.#isTooLarge && parser.hasBegunResult(id)) this.#settle(this.#tooLarge(parser))
+    else if (this.#isTooLarge && parser.hasBegunResult(this.#id)) this.#settle(this.#tooLarge(parser))
   }
 
   /** A result may be as long as a caller makes it; what comes before a result is due to the node. */
   #tooLarge(parser: ResponseParser): Failure {
-    const { id, target } = this.#options
+    const { target } = this.#pending
     if (this.#fallbackFailure !== undefined) return this.#fallbackFailure
-    return parser.hasBegunResult(id)
-      ? refuse('tooLarge', { source: target.source, upstream: target.name })
-      : upstreamFailure(target, 'response too large, without a result')
+    if (!parser.hasBegunResult(this.#id)) return upstreamFailure(target, 'response too large, without a result')
+    return refuse('tooLarge', { source: target.source, upstream: target.name })
   }
 
   /** Pauses until it is the turn of this response. */
@@ -172,49 +170,50 @@ class HttpExchange implements ResponseHandler {
 
   #complete(): void {
     if (this.#isSettled) return
-    const response = this.#parser?.finish(this.#options.id)
-    this.#settle(response === undefined ? upstreamFailure(this.#options.target, 'no response headers') : this.#toReply(response))
+    try {
+      const response = this.#parser?.finish(this.#id)
+      this.#settle(response === undefined ? upstreamFailure(this.#pending.target, 'no response headers') : this.#toReply(response))
+    } catch (bug) {
+      this.#fail(bug)
+    }
   }
 
   #toReply(response: ParsedResponse): Reply {
-    const { target } = this.#options
+    const { target } = this.#pending
+    const { source, name: upstream } = target
     const { redactor } = this.#context
     if (this.#discardsResult && this.#fallbackFailure !== undefined)
       return copyReply(this.#fallbackFailure, { nodeError: response.kind === 'error' ? redactor.redactError(response.error) : undefined })
     switch (response.kind) {
       case 'error':
-        return {
-          source: target.source,
-          upstream: target.name,
-          kind: 'node',
-          error: redactor.redactError(response.error),
-          fault: 'caller',
-          status: 200,
-        }
+        return { kind: 'node', error: redactor.redactError(response.error), fault: 'caller', status: 200, source, upstream }
       case 'invalidResponse':
         return this.#fallbackFailure ?? upstreamFailure(target, response.reason)
       case 'result':
         return response.streamStatus !== undefined
           ? truncatedResult(target, response.streamStatus)
-          : { result: response.result, count: response.count, source: target.source, upstream: target.name }
+          : { result: response.result, count: response.count, source, upstream }
     }
   }
 
   /** Within the limit on concurrent decompressions; no byte comes before it admits this one. */
   async #startDecompression({ kind, createStream }: ContentDecoder, inFlight: InFlightRequest): Promise<void> {
-    const { deadline, target } = this.#options
+    const { deadline, target } = this.#pending
     const limit = this.#context.decompressionLimits[kind]
     inFlight.pause()
     const isAcquired = await limit.acquire(deadline)
     this.#watchDeadline()
-    if (!isAcquired)
-      return this.#settle(
-        copyReply(upstreamFailure(target, 'too many compressed responses at once'), { retryElsewhere: true, retryAfter: 1 }),
-      )
+    if (!isAcquired) return this.#settle(tooManyCompressed(target))
     if (this.#isSettled) return limit.release()
     this.#decompressor = new Decompressor(createStream(), inFlight, {
-      onData: bytes => this.#run(() => this.#receive(bytes)),
-      onEnd: () => this.#run(() => this.#complete()),
+      onData: bytes => {
+        try {
+          this.#receive(bytes)
+        } catch (bug) {
+          this.#fail(bug)
+        }
+      },
+      onEnd: () => this.#complete(),
       onError: error => this.onError(error),
     })
     this.#decompressionLimit = limit
@@ -222,7 +221,7 @@ class HttpExchange implements ResponseHandler {
   }
 
   #watchDeadline(): void {
-    const { deadline, target } = this.#options
+    const { deadline, target } = this.#pending
     const onCancel = () => this.#settle(deadline.toFailure(target) ?? upstreamFailure(target, 'request canceled'))
     deadline.onCancel = onCancel
     if (deadline.isCanceled) onCancel()
@@ -237,7 +236,9 @@ class HttpExchange implements ResponseHandler {
 
   #cleanUp(): void {
     this.#isSettled = true
-    this.#options.onSettled()
+    const { deadline, concurrency, owner } = this.#pending
+    deadline.stop()
+    concurrency?.release(owner)
     this.#inFlight?.abort()
     this.#context.memory.release(this.#reservedBytes)
     this.#decompressor?.destroy()

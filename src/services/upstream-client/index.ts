@@ -12,7 +12,7 @@ import { openHttpClient } from './http-client.ts'
 import type { HttpClient } from './http-client.ts'
 import type { HttpImplementation, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
 import { sendRequest } from './http-exchange.ts'
-import type { ExchangeContext } from './http-exchange.ts'
+import type { ExchangeContext, PendingRequest } from './http-exchange.ts'
 import { NodeWebSocket } from './node-websocket.ts'
 import { ReadTurns } from './read-turns.ts'
 import { RequestDeadline } from './request-deadline.ts'
@@ -38,7 +38,8 @@ export interface UpstreamClient {
 interface TargetState {
   readonly endpoint: Endpoint
   readonly transport: UpstreamTransport
-  readonly concurrency: ConcurrencyLimit
+  /** Undefined where the target has no limit. */
+  readonly concurrency: ConcurrencyLimit | undefined
 }
 
 /** A decompressor of zlib takes 0.1 MiB. */
@@ -85,7 +86,7 @@ export const openUpstreamClient = (
     decompressionLimits: newDecompressionLimits(clock),
     redactor,
     sockets,
-    requestIds: createRequestIds(),
+    newRequestId: createRequestIds(),
   }
   const withMemory = (memory: ResponseMemory, ownerOf: OwnerOf = () => ''): UpstreamClient => {
     const context = { ...shared, memory }
@@ -93,13 +94,14 @@ export const openUpstreamClient = (
       request(target, request, options) {
         const deadline = new RequestDeadline(clock, options)
         const state = getOrCreate(states, target, newState)
+        const { transport } = state
         const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
-        const { origin } = options
-        const owner = origin === undefined ? '' : ownerOf(origin)
-        const pending = { target, request, options, deadline, state, concurrency, owner }
+        const owner = concurrency === undefined || options.origin === undefined ? '' : ownerOf(options.origin)
+        const endpoint = withTraceparent(state.endpoint, options.traceparent, target)
+        const pending = { target, request, options, transport, endpoint, deadline, concurrency, owner }
         const admission = concurrency?.acquire(deadline, owner) ?? true
         if (admission instanceof Promise) return sendWhenAdmitted(context, pending, admission)
-        return admission ? sendNow(context, pending) : Promise.resolve(refuseRequest(pending))
+        return admission ? sendRequest(context, pending) : Promise.resolve(refuseRequest(pending))
       },
       disconnects: target => getOrCreate(states, target, newState).transport.disconnects,
     }
@@ -115,12 +117,13 @@ interface TargetServices {
 
 /** Adds the secrets of the target to those that failures do not show. */
 const newTargetState = (target: Target, { httpClient, redactor, clock }: TargetServices): TargetState => {
-  const { url, ws, headers = {}, concurrency = Infinity } = target
+  const { url, ws, headers = {}, concurrency } = target
   redactor.add(url)
   if (ws !== undefined) redactor.add(ws)
   for (const value of Object.values(headers)) redactor.addHeader(value)
   const endpoint = parseEndpoint(url, target)
-  return { endpoint, transport: httpClient.transportTo(endpoint), concurrency: new ConcurrencyLimit(clock, concurrency) }
+  const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(clock, concurrency)
+  return { endpoint, transport: httpClient.transportTo(endpoint), concurrency: limit }
 }
 
 const newDecompressionLimits = (clock: Clock) => ({
@@ -144,41 +147,13 @@ const createRequestIds = (): (() => number) => {
 /** A number holds 53 bits exactly; the lower 32 are another word. */
 const maxHighWord = 2 ** 21 - 1
 
-interface PendingRequest {
-  readonly target: Target
-  readonly request: Request
-  readonly options: RequestOptions
-  readonly deadline: RequestDeadline
-  readonly state: TargetState
-  /** The limit that the request is held to. */
-  readonly concurrency: ConcurrencyLimit | undefined
-  /** The account that it counts for there. */
-  readonly owner: string
-}
+/** A partner gets nothing of the caller but the call. */
+const withTraceparent = (endpoint: Endpoint, traceparent: string | undefined, { source }: Target): Endpoint =>
+  traceparent === undefined || source === 'partner' ? endpoint : withHeaders(endpoint, ['traceparent', traceparent])
 
-interface SendContext extends ExchangeContext {
-  readonly requestIds: () => number
-}
-
-/** Without a promise of its own: few requests have to wait in the queue. */
-const sendNow = (context: SendContext, pending: PendingRequest): Promise<Reply> => {
-  const { target, request, options, deadline, state, concurrency, owner } = pending
-  const { maxBytes, idempotent = false, traceparent, observer } = options
-  // A partner gets nothing of the caller but the call.
-  const endpoint =
-    traceparent === undefined || target.source === 'partner' ? state.endpoint : withHeaders(state.endpoint, ['traceparent', traceparent])
-  const onSettled = () => {
-    deadline.stop()
-    concurrency?.release(owner)
-  }
-  const id = context.requestIds()
-  const { transport } = state
-  return sendRequest(context, { id, request, target, transport, endpoint, maxBytes, idempotent, observer, deadline, onSettled })
-}
-
-const sendWhenAdmitted = async (context: SendContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
+const sendWhenAdmitted = async (context: ExchangeContext, pending: PendingRequest, admission: Promise<boolean>): Promise<Reply> => {
   pending.deadline.startDeadline()
-  return (await admission) ? sendNow(context, pending) : refuseRequest(pending)
+  return (await admission) ? sendRequest(context, pending) : refuseRequest(pending)
 }
 
 const refuseRequest = ({ target, deadline }: PendingRequest): Failure => {

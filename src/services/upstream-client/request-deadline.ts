@@ -1,4 +1,3 @@
-import { onAbort } from '../../plugin/call.ts'
 import type { Origin, Signal, Target } from '../../plugin/call.ts'
 import { copyReply, refuse } from '../../plugin/reply.ts'
 import type { Failure } from '../../plugin/reply.ts'
@@ -45,7 +44,7 @@ export class RequestDeadline implements Waiter {
   readonly #clock: Clock
   readonly #options: RequestOptions
   readonly #deadlineAt: number
-  readonly #stopListening: () => void
+  readonly #onAbort = (): void => this.#cancel('aborted')
   #timer: Timer | undefined
   #reason: CancelReason | undefined
   #isSent = false
@@ -57,7 +56,8 @@ export class RequestDeadline implements Waiter {
     this.#clock = clock
     this.#options = options
     this.#deadlineAt = clock.monotonic() + options.timeoutMs
-    this.#stopListening = onAbort(options.signal, () => this.#cancel('aborted'))
+    if (options.signal.aborted) this.#onAbort()
+    else options.signal.addEventListener('abort', this.#onAbort)
   }
 
   get isCanceled(): boolean {
@@ -94,7 +94,7 @@ export class RequestDeadline implements Waiter {
   stop(): void {
     this.onCancel = undefined
     this.#timer?.cancel()
-    this.#stopListening()
+    this.#options.signal.removeEventListener('abort', this.#onAbort)
   }
 
   /**

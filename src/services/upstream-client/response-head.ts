@@ -55,6 +55,10 @@ const readBodyHeaders = (headers: ResponseHeaders, context: HeadContext): BodyHa
 export const upstreamFailure = ({ name: upstream, source }: Target, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause })
 
+/** No sign of the node's health: another node may send its response uncompressed. */
+export const tooManyCompressed = ({ name: upstream, source }: Target): Failure =>
+  refuse('unavailable', { source, upstream, cause: 'too many compressed responses at once', retryElsewhere: true, retryAfter: 1 })
+
 /** Nethermind streams a result, and reports only behind it, in `_streamStatus`, that the query was too much. */
 export const truncatedResult = (target: Target, status: string): Failure =>
   copyReply(upstreamFailure(target, 'result truncated'), { category: categoryByStreamStatus.get(status) })

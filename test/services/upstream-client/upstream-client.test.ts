@@ -483,19 +483,12 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     redactor: new SecretRedactor(),
     sockets: { maxUpstreamSockets: 1, recordRefused: () => undefined },
+    newRequestId: () => 1,
   }
-  const reply = sendRequest(context, {
-    id: 1,
-    request,
-    target,
-    transport,
-    endpoint: parseEndpoint(target.url),
-    maxBytes: 1 << 22,
-    idempotent: true,
-    observer: undefined,
-    deadline: new RequestDeadline(clock, requestOptions()),
-    onSettled: () => undefined,
-  })
+  const options = requestOptions({ maxBytes: 1 << 22, idempotent: true })
+  const deadline = new RequestDeadline(clock, options)
+  const endpoint = parseEndpoint(target.url)
+  const reply = sendRequest(context, { target, request, options, transport, endpoint, deadline, concurrency: undefined, owner: '' })
   const response = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${'0'.repeat(1 << 20)}"}`)
   handler?.onHeaders(200, {})
   handler?.onData(response.subarray(0, 700_000))
