@@ -1,7 +1,7 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { Path } from '../../util/json.ts'
-import type { CachePolicy, CheckedParams, Method, MethodTable, ResultKind, BlockReport } from './index.ts'
+import type { CheckedParams, Method, MethodTable } from './index.ts'
 
 export type JsonType = 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'null'
 
@@ -41,27 +41,15 @@ export interface PositionEntry extends Rule {
   readonly optional?: boolean | 'unless strict'
 }
 
+/** What a method is besides its name, its parameters and its answer. */
+type MethodSettings = Omit<Method, 'name' | 'answer' | 'discovers' | 'check' | 'describeParams'>
+
 /** One entry of `methods` in the file. */
-export interface MethodEntry {
+export interface MethodEntry extends Partial<Omit<MethodSettings, 'maxTime'>> {
   readonly params?: readonly PositionEntry[]
-  readonly cost?: number
-  readonly cache?: CachePolicy
-  readonly class?: string
-  readonly idempotent?: boolean
-  readonly offered?: boolean
-  readonly retryable?: boolean
-  readonly readsState?: boolean
   readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' | 'openRpc' } | { readonly value: Json }
-  readonly maxResults?: number
-  readonly maxBlocks?: number
+  /** Such as `10s`. */
   readonly maxTime?: string
-  readonly result?: ResultKind
-  readonly reports?: BlockReport
-  readonly rewinds?: boolean
-  readonly blockParam?: number
-  readonly splittable?: boolean
-  readonly stateful?: boolean
-  readonly eventCosts?: Readonly<Record<string, number>>
 }
 
 /** One entry of `errors`: messages of nodes, and their category. */
@@ -124,7 +112,7 @@ export interface CompiledMethod {
   /** As in the file. */
   readonly entry: MethodEntry
   /** With the defaults of the file. */
-  readonly settings: Omit<Method, 'name' | 'answer' | 'check' | 'describeParams'>
+  readonly settings: MethodSettings
   /** Undefined for a method whose parameters have no rules. */
   readonly positions: readonly ResolvedPosition[] | undefined
   readonly check: CheckParams
