@@ -31,6 +31,7 @@ import { UpstreamExclusions, upstreamStateOf } from './upstream-exclusions.ts'
  */
 export class HeadTracker extends CurrentChainState implements Heads {
   readonly mayLag = false
+  readonly sync = (): Promise<boolean> => Promise.resolve(true)
   readonly tags: TagTracker
   readonly feeds: ChainFeeds
   readonly recordActivity: () => void
@@ -112,8 +113,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
   track(targets: readonly Target[], { maxLag = this.timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
     return this.#trackings.push({ targets, maxLag })
   }
-
-  sync = async (): Promise<boolean> => true
 
   /** Polls upstreams that no calls keep polled; for a catch-up the others too. Resolves when they have answered, at the latest after a second. */
   async refresh(isCatchUp = false): Promise<void> {

@@ -46,12 +46,12 @@ export class UpstreamTracker {
   /** Where it takes subscriptions. */
   readonly ws: Secret | undefined
   readonly headers: Target['headers']
-  readonly #options: UpstreamTrackerOptions
   readonly health: UpstreamHealth
   readonly request: UpstreamRequester
   /** JSON text of the logs of the block with this hash; undefined when the upstream does not return them. */
   readonly fetchLogs: ReturnType<typeof openLogFetcher>
   readonly chain: UpstreamChain
+  readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
   readonly #finalized: FinalizedBlock

@@ -80,7 +80,8 @@ export class SubscribedPendingReader implements PendingReader {
     return isOpen
   }
 
-  poll = async (): Promise<void> => undefined
+  /** Transactions come by themselves. */
+  async poll(): Promise<void> {}
 
   close(): void {
     this.#subscription.close()
