@@ -5,11 +5,12 @@ import { AnvilError, startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { formatProblem, printProblems } from '../config/problem.ts'
+import type { PartialProblem } from '../config/problem.ts'
 import { openFileWatch } from '../config/config-files.ts'
 import { formatChange } from '../core/config-changes.ts'
 import { openGateway } from '../core/gateway.ts'
 import type { Gateway, ValidConfig } from '../core/gateway.ts'
-import type { ReloadProblem, ReloadReport } from '../core/reloader.ts'
+import type { ReloadReport } from '../core/reloader.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { systemClock } from '../services/clock.ts'
@@ -122,7 +123,7 @@ const formatReload = ({ isApplied, changes, problems }: ReloadReport): string =>
     ? [...problems.map(formatReloadProblem), 'Not reloaded: what ran before serves on.'].join('\n\n')
     : `Reloaded: ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
 
-const formatReloadProblem = ({ file, line = 1, column = 1, message, ...rest }: ReloadProblem): string =>
+const formatReloadProblem = ({ file, line = 1, column = 1, message, ...rest }: PartialProblem): string =>
   file === undefined ? message : formatProblem({ file, line, column, message, ...rest })
 
 type WelcomeOptions = Pick<DevGatewayOptions, 'dir' | 'key' | 'anvil'>

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { isJsonObject } from '../util/json.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { localAdminUrl } from '../server/http-server.ts'
-import type { AdminReloadReport } from '../server/admin.ts'
+import type { ReloadReport } from '../core/reloader.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 
 /** The admin listener answers from memory, except that it first polls nodes that no call keeps polled. */
@@ -60,7 +60,7 @@ export const describeFetchError = (error: unknown): string => {
 }
 
 /** What a reload of the running gateway would come to, as the admin listener answers it. */
-export type ReloadPreview = Pick<AdminReloadReport, 'changes' | 'problems'>
+export type ReloadPreview = Pick<ReloadReport, 'changes' | 'problems'>
 
 /** A text says why there is none. */
 export const fetchReloadPreview = async (config: GatewayConfig): Promise<ReloadPreview | string> => {

@@ -2,7 +2,7 @@ import { formatEffectiveFile } from '../config/effective-file.ts'
 import type { EffectiveFile } from '../config/effective-file.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import { printProblems } from '../config/problem.ts'
+import { formatProblemLine, printProblems } from '../config/problem.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { formatChange } from '../core/config-changes.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
@@ -11,7 +11,6 @@ import { configOption, formatHint, jsonOption, readOptionalArgument } from './ar
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { fetchReloadPreview } from './gateway-status.ts'
-import type { ReloadPreview } from './gateway-status.ts'
 
 const options = {
   diff: {
@@ -53,13 +52,10 @@ const showDiff = async (gateway: GatewayConfig, json: boolean, { out, err }: Pic
   }
   const { changes, problems } = preview
   if (json) out(JSON.stringify({ changes, problems }))
-  else if (problems.length > 0) [...problems.map(formatReloadProblem), 'a reload would be refused'].forEach(line => err(line))
+  else if (problems.length > 0) [...problems.map(formatProblemLine), 'a reload would be refused'].forEach(line => err(line))
   else (changes.length > 0 ? changes.map(formatChange) : ['a reload would change nothing']).forEach(line => out(line))
   return problems.length > 0 ? exitCodes.config : exitCodes.ok
 }
-
-const formatReloadProblem = ({ file, line, column, message, hint }: ReloadPreview['problems'][number]): string =>
-  `${file === undefined ? '' : `${file}:${line}:${column}: `}${message}${formatHint(hint)}`
 
 type Shown = Pick<LoadedConfig, 'effective' | 'unserved'>
 

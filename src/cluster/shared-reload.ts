@@ -1,6 +1,7 @@
+import type { PartialProblem } from '../config/problem.ts'
 import { configId } from '../core/config-changes.ts'
 import { problemsOf } from '../core/reloader.ts'
-import type { PreparedReload, ReadConfig, Reloadable, ReloadProblem } from '../core/reloader.ts'
+import type { PreparedReload, ReadConfig, Reloadable } from '../core/reloader.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { Log } from '../services/log.ts'
 import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
@@ -71,10 +72,10 @@ export class SharedReload {
   }
 }
 
-const workerTooLate: ReloadProblem = { message: `a worker did not prepare the reload within ${prepareTimeoutMs / 1000} s` }
+const workerTooLate: PartialProblem = { message: `a worker did not prepare the reload within ${prepareTimeoutMs / 1000} s` }
 
 /** Workers find the same problems. */
-const withoutRepeats = (problems: readonly ReloadProblem[]): readonly ReloadProblem[] => [
+const withoutRepeats = (problems: readonly PartialProblem[]): readonly PartialProblem[] => [
   ...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values(),
 ]
 
@@ -116,7 +117,7 @@ export class WorkerReload {
     this.#send({ kind: 'reloadPrepared', id, problems })
   }
 
-  async #prepare(id: number, expectedId: string): Promise<readonly ReloadProblem[]> {
+  async #prepare(id: number, expectedId: string): Promise<readonly PartialProblem[]> {
     try {
       const config = await this.#readConfig('reload')
       if (!('networks' in config)) return config

@@ -1,4 +1,4 @@
-import type { ReloadProblem } from '../core/reloader.ts'
+import type { PartialProblem } from '../config/problem.ts'
 import type { Json, Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
 import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
@@ -23,7 +23,7 @@ export type WorkerMessage =
   /** It accepts calls. `configId` is that of its configuration. */
   | { readonly kind: 'ready'; readonly configId: string }
   /** Answers `prepareReload`: without problems the worker can commit. */
-  | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly ReloadProblem[] }
+  | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly PartialProblem[] }
   /** Answers `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
   /** Answers `accessLog` and `reopenAccessLog`; with a problem nothing has changed. */

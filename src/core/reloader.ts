@@ -1,6 +1,7 @@
 import { compareConfigs, formatChange, reloadGatewayConfig } from './config-changes.ts'
 import type { ConfigChange } from './config-changes.ts'
-import type { Problem } from '../config/problem.ts'
+import { formatProblemLine } from '../config/problem.ts'
+import type { PartialProblem, Problem } from '../config/problem.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
@@ -35,11 +36,8 @@ export interface ReloadReport {
   /** What differs from before; what needs a restart differs from what runs, too, until the restart. */
   readonly changes: readonly ConfigChange[]
   /** Why it was not applied. */
-  readonly problems: readonly ReloadProblem[]
+  readonly problems: readonly PartialProblem[]
 }
-
-/** Without a place when it is not about a line of a file. */
-export type ReloadProblem = Pick<Problem, 'message'> & Partial<Problem>
 
 interface ReloaderOptions extends Reloadable {
   /** What runs. */
@@ -127,12 +125,12 @@ export class Reloader {
     if (unapplied.length > 0) log.warn({ event: 'restart-needed' }, `restart the gateway to apply: ${unapplied.join(', ')}`)
   }
 
-  #refuse(problems: readonly ReloadProblem[]): ReloadReport {
+  #refuse(problems: readonly PartialProblem[]): ReloadReport {
     this.#isSuccessful.set(0)
-    for (const { file, line, column, message, hint } of problems) {
-      const place = file === undefined ? '' : `${file}:${line}:${column}: `
-      const text = hint === undefined ? message : `${message}; ${hint}`
-      this.#options.log.error({ event: 'reload-failed', file, line, column }, `reload failed, nothing has changed: ${place}${text}`)
+    for (const problem of problems) {
+      const { file, line, column } = problem
+      const text = formatProblemLine(problem)
+      this.#options.log.error({ event: 'reload-failed', file, line, column }, `reload failed, nothing has changed: ${text}`)
     }
     return { isApplied: false, changes: [], problems }
   }
@@ -150,7 +148,7 @@ const maxLoggedChanges = 50
 const isReloadProblem = (error: unknown): boolean => error instanceof ReloadError || error instanceof StageStartError
 
 /** Why a reload could not be prepared. */
-export const problemsOf = (error: unknown): readonly ReloadProblem[] =>
+export const problemsOf = (error: unknown): readonly PartialProblem[] =>
   error instanceof ReloadError && error.problems.length > 0
     ? error.problems
     : [{ message: error instanceof Error ? error.message : String(error) }]

@@ -1,5 +1,5 @@
 import { networkId } from './config-changes.ts'
-import type { Problem } from '../config/problem.ts'
+import type { PartialProblem } from '../config/problem.ts'
 import type { NetworkConfig } from '../config/types.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import { buildNetwork } from './network.ts'
@@ -10,7 +10,7 @@ import type { HostServices } from './stage-services.ts'
 /** A configuration that cannot be applied, although its files could be read. */
 export class ReloadError extends Error {
   /** The places in the files, where they are known. */
-  readonly problems: readonly (Pick<Problem, 'message'> & Partial<Problem>)[]
+  readonly problems: readonly PartialProblem[]
 
   constructor(message: string, problems: ReloadError['problems'] = []) {
     super(message)

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
-import type { ConfigChange } from '../core/config-changes.ts'
+import type { Reloader } from '../core/reloader.ts'
 import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
@@ -16,25 +16,6 @@ import type { NetworkHeads } from './network-status.ts'
 import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
 import { parseHost } from './request-routing.ts'
 
-/** What a reload has come to. */
-export interface AdminReloadReport {
-  readonly isApplied: boolean
-  readonly changes: readonly ConfigChange[]
-  readonly problems: readonly {
-    readonly message: string
-    readonly file?: string
-    readonly line?: number
-    readonly column?: number
-    readonly hint?: string
-  }[]
-}
-
-export interface AdminReloader {
-  reload(): Promise<AdminReloadReport>
-  /** What reload() would come to; changes nothing. */
-  preview(): Promise<AdminReloadReport>
-}
-
 /** Resolves when the response has been written. */
 export type ServeRequest = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
@@ -45,7 +26,7 @@ export interface AdminOptions extends LogControls {
   networks(): Promise<readonly NetworkHeads[]>
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
-  readonly reloader: AdminReloader | undefined
+  readonly reloader: Pick<Reloader, 'reload' | 'preview'> | undefined
   /** What people and scripts of the operator use: sign-in, page and /api/v1; loaded with its first request. */
   operatorApp(token: AdminToken): Promise<ServeRequest>
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
@@ -187,7 +168,7 @@ const respondMetrics = async (ctx: Koa.Context, { metrics }: Pick<AdminOptions, 
 }
 
 /** 422: what runs serves on, and the problems say why. */
-const respondReload = async (ctx: Koa.Context, reload: AdminReloader['reload']): Promise<void> => {
+const respondReload = async (ctx: Koa.Context, reload: Reloader['reload']): Promise<void> => {
   const { isApplied, changes, problems } = await reload()
   ctx.status = problems.length === 0 ? 200 : 422
   ctx.body = {

@@ -4,12 +4,13 @@ import { SharedReload, WorkerReload } from '../../src/cluster/shared-reload.ts'
 import type { PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import type { WorkerProcess } from '../../src/cluster/worker-process.ts'
 import { configId } from '../../src/core/config-changes.ts'
-import type { ReloadProblem, ValidConfig } from '../../src/core/reloader.ts'
+import type { PartialProblem } from '../../src/config/problem.ts'
+import type { ValidConfig } from '../../src/core/reloader.ts'
 import { ReloadError } from '../../src/core/running-networks.ts'
 import { TestLog } from '../support/fakes.ts'
 
 /** What a worker answers when it is to prepare a reload. */
-type Answer = readonly ReloadProblem[] | 'exited' | 'late'
+type Answer = readonly PartialProblem[] | 'exited' | 'late'
 
 const fakeWorker = (answer: Answer = []) => {
   const received: string[] = []
@@ -49,7 +50,7 @@ t.test('all workers commit when all have prepared; a worker that has exited mean
 
 t.test('no worker commits when one has a problem, which is reported once, or does not answer in time', async t => {
   const problem = { message: 'the files changed while the workers read them' }
-  const cases: readonly { readonly answers: readonly Answer[]; readonly problems: readonly ReloadProblem[] }[] = [
+  const cases: readonly { readonly answers: readonly Answer[]; readonly problems: readonly PartialProblem[] }[] = [
     { answers: [[], [problem], [problem]], problems: [problem] },
     { answers: [[], 'late'], problems: [{ message: 'a worker did not prepare the reload within 30 s' }] },
   ]
