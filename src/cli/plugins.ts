@@ -1,28 +1,23 @@
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join, relative, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
 import { describeOptions, formatOptionValue } from '../config/describe-options.ts'
 import type { OptionDescription } from '../config/describe-options.ts'
-import { builtInFile, findPlugin, findUsedPlugins } from '../config/find-plugins.ts'
-import { stripsTypes } from '../config/plugin-loader.ts'
-import type { PluginLookup } from '../config/find-plugins.ts'
-import { isKebabCase } from '../config/formats.ts'
+import { networkNames } from '../config/load.ts'
+import { loadPlugin } from '../config/plugin-loader.ts'
+import type { Env } from '../config/variables.ts'
+import { readYamlFile } from '../config/yaml-file.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
+import { isJsonArray, isJsonObject } from '../util/json.ts'
+import type { Json } from '../util/json.ts'
 import { configOption, formatHint, jsonOption, readArguments, runSubcommand } from './args.ts'
 import type { Subcommand } from './args.ts'
-import { UsageError, commandSummaries, exitCodes } from './command.ts'
+import { commandSummaries, exitCodes } from './command.ts'
 import type { Command } from './command.ts'
-import { minTypeScriptNode, pluginFiles, pluginStep, testCommand } from './plugin-template.ts'
+import { createNewPlugin, newPluginOptions } from './new-plugin.ts'
 import { formatTable } from './table-output.ts'
 
-const options = {
-  typescript: { type: 'boolean', default: false, description: 'With new: writes TypeScript, for Node.js 22.18 and later.' },
-  json: jsonOption,
-  config: configOption,
-} as const
+const options = { ...newPluginOptions, json: jsonOption, config: configOption } as const
 
 /** What pipelines are made of, and a start for a plugin of one's own. */
 export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => ({
@@ -31,7 +26,8 @@ export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => 
   usage: ['plugins list [--json] [--config DIR]', 'plugins describe NAME [--json]', 'plugins new NAME [--typescript]'],
   positionals: { NAME: 'A built-in plugin, a file (./my-plugin.js) or a package; with new, a name in kebab-case.' },
   options,
-  run: async (args, terminal) => runSubcommand({ list: list(builtIn), describe: describe(builtIn), new: create(builtIn) }, args, terminal),
+  run: async (args, terminal) =>
+    runSubcommand({ list: list(builtIn), describe: describe(builtIn), new: createNewPlugin(builtIn) }, args, terminal),
 })
 
 const list =
@@ -115,56 +111,46 @@ const exampleStep = ({ name }: AnyPlugin, use: string, described: readonly Optio
   return name === use ? [`  - ${name}: ${written}`] : [`  - use: ${use}`, ...(required.length === 0 ? [] : [`    with: ${written}`])]
 }
 
-const create =
-  (builtIn: readonly AnyPlugin[]): Subcommand =>
-  async (args, { out, err }) => {
-    const {
-      positionals: [name],
-      values: { typescript },
-    } = readArguments(args, ['NAME'], { typescript: options.typescript })
-    if (!isKebabCase(name)) throw new UsageError(`the name must be kebab-case, not "${name}"`)
-    if (builtIn.some(plugin => plugin.name === name)) throw new UsageError(`a built-in plugin is named ${name}`)
-    const folder = resolve(name)
-    if (existsSync(folder)) {
-      err(`tollgate plugins: ${displayPath(folder)} exists already`)
-      return exitCodes.failed
-    }
-    mkdirSync(folder)
-    const linkTarget = linkGateway(folder)
-    const language = typescript ? 'ts' : 'js'
-    const files = pluginFiles(name, { language, ...(linkTarget !== undefined && { gatewayPath: linkTarget }) })
-    for (const [file, { text }] of Object.entries(files)) writeFileSync(join(folder, file), text)
-    for (const line of formatTable(
-      ['FILE', ''],
-      Object.entries(files).map(([file, { purpose }]) => [join(name, file), purpose]),
-    ))
-      out(line)
-    nextSteps(name, language).forEach(out)
-    return exitCodes.ok
-  }
-
-const gatewayFolder = fileURLToPath(new URL('../../../', import.meta.url))
-
-/**
- * Lets the folder import this installation where no node_modules above it has one, as below a checkout or with a global
- * installation. Returns the path of the link's target for package.json.
- */
-const linkGateway = (folder: string): string | undefined => {
-  const searched = createRequire(join(folder, 'file')).resolve.paths('tollgate') ?? []
-  if (searched.some(modules => existsSync(join(modules, 'tollgate', 'package.json')))) return undefined
-  const link = join(folder, 'node_modules', 'tollgate')
-  mkdirSync(dirname(link))
-  symlinkSync(gatewayFolder, link, 'junction')
-  return relative(folder, gatewayFolder)
+/** What was found under a name: a plugin, or why there is none. */
+interface PluginLookup {
+  /** The name: as a step has it in `use`, or as an operator typed it. */
+  readonly use: string
+  /** Its file, as operators see it. */
+  readonly file: string
+  readonly plugin?: AnyPlugin
+  /** Why there is no plugin. */
+  readonly reason?: string
 }
 
-const missingTypeScript = `Node.js ${process.versions.node} does not strip types: the plugin and its tests need Node.js ${minTypeScriptNode} or later.`
+/** The external plugins of all networks of a directory, whatever problems the networks have; each once. */
+const findUsedPlugins = async (dir: string, env: Env): Promise<readonly PluginLookup[]> => {
+  const found = new Map<string, PluginLookup>()
+  for (const name of networkNames(dir)) {
+    const path = join(dir, 'networks', `${name}.yaml`)
+    const { value } = readYamlFile(path, env)
+    for (const use of externalUses(value as Json)) {
+      const loaded = await loadPlugin(use, path)
+      const file = 'plugin' in loaded ? loaded.file.shownAs : use
+      found.set(file, { use, file, ...('plugin' in loaded ? { plugin: loaded.plugin } : { reason: loaded.reason }) })
+    }
+  }
+  return [...found.values()]
+}
 
-const nextSteps = (name: string, language: 'js' | 'ts'): readonly string[] => [
-  '',
-  ...(language === 'ts' && !stripsTypes ? [missingTypeScript, ''] : []),
-  `Run its tests:      cd ${name} && ${testCommand(name, { language })}`,
-  'Load it:            put this step into the pipeline of a network, below `envelope`, then run `npx tollgate check`',
-  '',
-  ...pluginStep(`../../${name}/${name}.${language}`).map(line => `  ${line}`),
-]
+const externalUses = (network: Json): readonly string[] => {
+  const pipeline = isJsonObject(network) ? network['pipeline'] : undefined
+  const steps = pipeline !== undefined && isJsonArray(pipeline) ? pipeline : []
+  return steps.flatMap(step => (isJsonObject(step) && typeof step['use'] === 'string' && step['use'] !== '' ? [step['use']] : []))
+}
+
+/** A built-in plugin by its name, or an external one by its file or package, relative to the current folder. */
+const findPlugin = async (name: string, builtIn: readonly AnyPlugin[]): Promise<PluginLookup> => {
+  const plugin = builtIn.find(each => each.name === name)
+  if (plugin !== undefined) return { use: name, file: builtInFile, plugin }
+  const loaded = await loadPlugin(name, join(process.cwd(), 'file'))
+  if ('plugin' in loaded) return { use: name, file: displayPath(loaded.file.path), plugin: loaded.plugin }
+  return { use: name, file: name, reason: loaded.reason }
+}
+
+/** In place of the file of a built-in plugin. */
+const builtInFile = 'built in'

@@ -1,3 +1,77 @@
+import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { displayPath } from '../config/config-files.ts'
+import { isKebabCase } from '../config/formats.ts'
+import { stripsTypes } from '../config/plugin-loader.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
+import { readArguments } from './args.ts'
+import type { Subcommand } from './args.ts'
+import { UsageError, exitCodes } from './command.ts'
+import { formatTable } from './table-output.ts'
+
+const minTypeScriptNode = '22.18'
+
+export const newPluginOptions = {
+  typescript: { type: 'boolean', default: false, description: `With new: writes TypeScript, for Node.js ${minTypeScriptNode} and later.` },
+} as const
+
+/** `plugins new`: writes a plugin with its tests to a folder of its name. */
+export const createNewPlugin =
+  (builtIn: readonly AnyPlugin[]): Subcommand =>
+  async (args, { out, err }) => {
+    const {
+      positionals: [name],
+      values: { typescript },
+    } = readArguments(args, ['NAME'], newPluginOptions)
+    if (!isKebabCase(name)) throw new UsageError(`the name must be kebab-case, not "${name}"`)
+    if (builtIn.some(plugin => plugin.name === name)) throw new UsageError(`a built-in plugin is named ${name}`)
+    const folder = resolve(name)
+    if (existsSync(folder)) {
+      err(`tollgate plugins: ${displayPath(folder)} exists already`)
+      return exitCodes.failed
+    }
+    mkdirSync(folder)
+    const linkTarget = linkGateway(folder)
+    const language = typescript ? 'ts' : 'js'
+    const files = pluginFiles(name, { language, ...(linkTarget !== undefined && { gatewayPath: linkTarget }) })
+    for (const [file, { text }] of Object.entries(files)) writeFileSync(join(folder, file), text)
+    for (const line of formatTable(
+      ['FILE', ''],
+      Object.entries(files).map(([file, { purpose }]) => [join(name, file), purpose]),
+    ))
+      out(line)
+    nextSteps(name, language).forEach(out)
+    return exitCodes.ok
+  }
+
+const gatewayFolder = fileURLToPath(new URL('../../../', import.meta.url))
+
+/**
+ * Lets the folder import this installation where no node_modules above it has one, as below a checkout or with a global
+ * installation. Returns the path of the link's target for package.json.
+ */
+const linkGateway = (folder: string): string | undefined => {
+  const searched = createRequire(join(folder, 'file')).resolve.paths('tollgate') ?? []
+  if (searched.some(modules => existsSync(join(modules, 'tollgate', 'package.json')))) return undefined
+  const link = join(folder, 'node_modules', 'tollgate')
+  mkdirSync(dirname(link))
+  symlinkSync(gatewayFolder, link, 'junction')
+  return relative(folder, gatewayFolder)
+}
+
+const missingTypeScript = `Node.js ${process.versions.node} does not strip types: the plugin and its tests need Node.js ${minTypeScriptNode} or later.`
+
+const nextSteps = (name: string, language: 'js' | 'ts'): readonly string[] => [
+  '',
+  ...(language === 'ts' && !stripsTypes ? [missingTypeScript, ''] : []),
+  `Run its tests:      cd ${name} && ${testCommand(name, { language })}`,
+  'Load it:            put this step into the pipeline of a network, below `envelope`, then run `npx tollgate check`',
+  '',
+  ...pluginStep(`../../${name}/${name}.${language}`).map(line => `  ${line}`),
+]
+
 /** A file of a new plugin. */
 interface TemplateFile {
   readonly purpose: string
@@ -11,7 +85,7 @@ interface TemplateOptions {
 }
 
 /** The files of a plugin that refuses listed methods: small, complete, and passing its tests. */
-export const pluginFiles = (name: string, options: TemplateOptions): Readonly<Record<string, TemplateFile>> => {
+const pluginFiles = (name: string, options: TemplateOptions): Readonly<Record<string, TemplateFile>> => {
   const { language } = options
   return {
     [`${name}.${language}`]: { purpose: 'the plugin', text: pluginText(name, options) },
@@ -23,13 +97,11 @@ export const pluginFiles = (name: string, options: TemplateOptions): Readonly<Re
 }
 
 /** Tests in TypeScript are named: a Node.js that does not strip types then fails, where it would find no test by itself, and pass. */
-export const testCommand = (name: string, { language }: Pick<TemplateOptions, 'language'>): string =>
+const testCommand = (name: string, { language }: Pick<TemplateOptions, 'language'>): string =>
   language === 'ts' ? `node --test ${name}.test.ts` : 'node --test'
 
-export const minTypeScriptNode = '22.18'
-
 /** The step of the plugin in a network file. */
-export const pluginStep = (use: string): readonly string[] => [`- use: ${use}`, '  with: { methods: [eth_accounts] }']
+const pluginStep = (use: string): readonly string[] => [`- use: ${use}`, '  with: { methods: [eth_accounts] }']
 
 const checkLine = ({ language }: TemplateOptions): string => (language === 'js' ? '// @ts-check\n' : '')
 
