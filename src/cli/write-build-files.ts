@@ -7,8 +7,8 @@ import type { OutputChunk, Plugin } from 'rolldown'
 import { gatewaySchema } from '../config/gateway-schema.ts'
 import { networkSchema } from '../config/network-config.ts'
 import { writeParsedTables } from '../config/method-tables.ts'
+import { writeValidators } from '../config/option-validators.ts'
 import { useStepSchema } from '../config/steps.ts'
-import { writeValidators } from '../config/write-validators.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
 import { loadBuiltInPlugins } from './commands.ts'
 
@@ -148,5 +148,5 @@ const licenseOf = (folder: string): string => {
 
 const plugins = await loadBuiltInPlugins()
 writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
-writeValidators([gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)])
+await writeValidators([gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)])
 await writeBundle()

@@ -7,10 +7,9 @@ import { schemaError, findUnusualValues } from '../../src/config/check-options.t
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkSchema } from '../../src/config/network-config.ts'
-import { createValidator } from '../../src/config/option-validators.ts'
+import { createValidator, writeValidators } from '../../src/config/option-validators.ts'
 import type { Validator } from '../../src/config/option-validators.ts'
 import { toJsonSchema } from '../../src/config/schema.ts'
-import { writeValidators } from '../../src/config/write-validators.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
@@ -180,7 +179,7 @@ const verdictOf = (validator: Validator, given: unknown) => {
   return { isValid: validator(value), value, errors: validator.errors }
 }
 
-t.test('a validator that the build has written says what Ajv says; other schemas, and a damaged file, leave it to Ajv', t => {
+t.test('a validator that the build has written says what Ajv says; other schemas, and a damaged file, leave it to Ajv', async t => {
   const dir = t.testdir()
   const [file, damaged, empty] = [join(dir, 'written.cjs'), join(dir, 'damaged.cjs'), join(dir, 'empty.cjs')]
   const values = [
@@ -201,7 +200,7 @@ t.test('a validator that the build has written says what Ajv says; other schemas
     { strict: 1 },
   ]
   const schemas = [gatewaySchema, networkSchema, ...plugins.map(({ options }) => options)]
-  writeValidators(schemas, file)
+  await writeValidators(schemas, file)
   for (const schema of schemas.map(toJsonSchema)) {
     const [written, compiled] = [createValidator(schema, file), createValidator(schema, join(dir, 'none.cjs'))]
     t.not(written, compiled)
@@ -213,5 +212,4 @@ t.test('a validator that the build has written says what Ajv says; other schemas
   writeFileSync(damaged, readFileSync(file, 'utf8').slice(0, 1000))
   writeFileSync(empty, '')
   for (const each of [damaged, empty]) t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), each), {}), { isValid: false })
-  t.end()
 })
