@@ -120,10 +120,10 @@ const serveUntilStopped = async (
 
 const formatReload = ({ isApplied, changes, problems }: ReloadReport): string =>
   !isApplied
-    ? [...problems.map(formatReloadProblem), 'Not reloaded: what ran before serves on.'].join('\n\n')
+    ? [...problems.map(formatWithSourceLine), 'Not reloaded: what ran before serves on.'].join('\n\n')
     : `Reloaded: ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
 
-const formatReloadProblem = ({ file, line = 1, column = 1, message, ...rest }: PartialProblem): string =>
+const formatWithSourceLine = ({ file, line = 1, column = 1, message, ...rest }: PartialProblem): string =>
   file === undefined ? message : formatProblem({ file, line, column, message, ...rest })
 
 type WelcomeOptions = Pick<DevGatewayOptions, 'dir' | 'key' | 'anvil'>

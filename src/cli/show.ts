@@ -2,9 +2,9 @@ import { formatEffectiveFile } from '../config/effective-file.ts'
 import type { EffectiveFile } from '../config/effective-file.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
-import { formatProblemLine, printProblems } from '../config/problem.ts'
+import { printProblems } from '../config/problem.ts'
 import type { GatewayConfig } from '../config/types.ts'
-import { formatChange } from '../core/config-changes.ts'
+import { formatChange, formatReloadProblem } from '../core/config-changes.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readOptionalArgument } from './args.ts'
@@ -52,7 +52,7 @@ const showDiff = async (gateway: GatewayConfig, json: boolean, { out, err }: Pic
   }
   const { changes, problems } = preview
   if (json) out(JSON.stringify({ changes, problems }))
-  else if (problems.length > 0) [...problems.map(formatProblemLine), 'a reload would be refused'].forEach(line => err(line))
+  else if (problems.length > 0) [...problems.map(formatReloadProblem), 'a reload would be refused'].forEach(line => err(line))
   else (changes.length > 0 ? changes.map(formatChange) : ['a reload would change nothing']).forEach(line => out(line))
   return problems.length > 0 ? exitCodes.config : exitCodes.ok
 }

@@ -14,10 +14,6 @@ export interface Problem {
 /** A problem that need not be about a line of a file. */
 export type PartialProblem = Pick<Problem, 'message'> & Partial<Problem>
 
-/** `file:line:column: message; hint`; without a place, the rest of that. */
-export const formatProblemLine = ({ file, line, column, message, hint }: PartialProblem): string =>
-  `${file === undefined ? '' : `${file}:${line}:${column}: `}${message}${hint === undefined ? '' : `; ${hint}`}`
-
 /** `file:line:column: message`, then the line, then a caret that carries the hint. */
 export const formatProblem = ({ file, line, column, message, sourceLine, hint = '' }: Problem): string => {
   const headline = `${file}:${line}:${column}: ${message}`

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import type { PartialProblem } from '../config/problem.ts'
 import { revealSecrets } from '../plugin/secret.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { Json } from '../util/json.ts'
@@ -46,6 +47,10 @@ const isReloadable = (path: string): boolean => reloadableKeys.some(key => path 
 /** `+ base-mainnet`, `~ plans.core.dailyCredits`, `- devnet`; and whether it needs a restart. */
 export const formatChange = ({ kind, path, needsRestart }: ConfigChange): string =>
   `${{ added: '+', changed: '~', removed: '-' }[kind]} ${path}${needsRestart ? ' (needs a restart)' : ''}`
+
+/** Why a reload is refused: `file:line:column: message; hint`; without a place, the rest of that. */
+export const formatReloadProblem = ({ file, line, column, message, hint }: PartialProblem): string =>
+  `${file === undefined ? '' : `${file}:${line}:${column}: `}${message}${hint === undefined ? '' : `; ${hint}`}`
 
 /** The same for two configurations without differences. */
 export const configId = ({ gateway, networks }: ComparableConfig): string =>

@@ -1,6 +1,5 @@
-import { compareConfigs, formatChange, reloadGatewayConfig } from './config-changes.ts'
+import { compareConfigs, formatChange, formatReloadProblem, reloadGatewayConfig } from './config-changes.ts'
 import type { ConfigChange } from './config-changes.ts'
-import { formatProblemLine } from '../config/problem.ts'
 import type { PartialProblem, Problem } from '../config/problem.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
 import type { Clock } from '../services/clock.ts'
@@ -129,7 +128,7 @@ export class Reloader {
     this.#isSuccessful.set(0)
     for (const problem of problems) {
       const { file, line, column } = problem
-      const text = formatProblemLine(problem)
+      const text = formatReloadProblem(problem)
       this.#options.log.error({ event: 'reload-failed', file, line, column }, `reload failed, nothing has changed: ${text}`)
     }
     return { isApplied: false, changes: [], problems }
