@@ -6,7 +6,8 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { networkOf } from '../util/address-set.ts'
 import { AttemptLimit } from '../util/attempt-limit.ts'
-import { bearerTokenOf } from './bearer-token.ts'
+import { bearerTextOf, bearerTokenOf, isJwtText } from './bearer-token.ts'
+import type { ReadBearer } from './bearer-token.ts'
 import type { ReadClientAddress } from './client-address.ts'
 
 interface AdminTokenOptions {
@@ -26,11 +27,15 @@ export class AdminToken {
   readonly #options: AdminTokenOptions
   readonly #guesses: AttemptLimit
   readonly #digest: Buffer
+  readonly #readBearer: ReadBearer
 
   constructor(options: AdminTokenOptions) {
     this.#options = options
     this.#guesses = new AttemptLimit(options.clock, guessLimit)
-    this.#digest = digest(options.token.reveal())
+    const token = options.token.reveal()
+    this.#digest = digest(token)
+    // Where the operator has chosen a JWT, each could be the token.
+    this.#readBearer = isJwtText(token) ? bearerTextOf : bearerTokenOf
   }
 
   /** Is this the token? `retryAfter`, in seconds, when too many guesses came from the network of the request. */
@@ -48,7 +53,7 @@ export class AdminToken {
 
   /** As check(), of the token in the Authorization header; undefined without one. */
   checkAuthorization(request: IncomingMessage): TokenCheck | undefined {
-    const token = bearerTokenOf(request)
+    const token = this.#readBearer(request)
     return token === undefined ? undefined : this.check(request, token)
   }
 

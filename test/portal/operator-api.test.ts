@@ -178,20 +178,22 @@ t.test("the operator's API", async t => {
     )
   })
 
-  t.test('the password of a proxy is no guess: it keeps nobody from signing in, and opens nothing', async t => {
-    const proxied = { 'x-forwarded-for': '198.51.100.2', authorization: 'Basic dXNlcjpwYXNzd29yZA==' }
-    const browser = createPortalClient(gateway.admin)
-    for (let i = 0; i < 6; i += 1) t.equal((await browser.request('GET', '/session', undefined, proxied)).status, 401)
-    t.equal((await browser.request('POST', '/login', { token: adminToken }, proxied)).status, 204)
-    t.match(await browser.request('GET', '/session', undefined, proxied), { status: 200, json: { by: 'session' } })
-    const crossSite = { ...proxied, origin: 'http://evil.example' }
-    t.equal((await browser.request('POST', '/accounts', { name: 'x', plan: 'core' }, crossSite)).status, 403)
-    t.equal((await fetch(`${gateway.admin}/reload`, { method: 'POST', headers: proxied })).status, 401)
-    t.equal(
-      (await operator.request('GET', '/session', undefined, { ...proxied, authorization: `bearer ${adminToken}` })).status,
-      200,
-      'the name of a scheme has any case',
-    )
+  t.test('the password or the token (JWT) of a proxy is no guess: it keeps nobody from signing in, and opens nothing', async t => {
+    for (const authorization of ['Basic dXNlcjpwYXNzd29yZA==', 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl']) {
+      const proxied = { 'x-forwarded-for': '198.51.100.2', authorization }
+      const browser = createPortalClient(gateway.admin)
+      for (let i = 0; i < 6; i += 1) t.equal((await browser.request('GET', '/session', undefined, proxied)).status, 401)
+      t.equal((await browser.request('POST', '/login', { token: adminToken }, proxied)).status, 204)
+      t.match(await browser.request('GET', '/session', undefined, proxied), { status: 200, json: { by: 'session' } })
+      const crossSite = { ...proxied, origin: 'http://evil.example' }
+      t.equal((await browser.request('POST', '/accounts', { name: 'x', plan: 'core' }, crossSite)).status, 403)
+      t.equal((await fetch(`${gateway.admin}/reload`, { method: 'POST', headers: proxied })).status, 401)
+      t.equal(
+        (await operator.request('GET', '/session', undefined, { ...proxied, authorization: `bearer ${adminToken}` })).status,
+        200,
+        'the name of a scheme has any case',
+      )
+    }
   })
 
   t.test('guesses at POST /login count with those in Authorization; sessions go on', async t => {

@@ -358,6 +358,15 @@ t.test('portal', async t => {
     t.equal((await alice.request('GET', '/account', undefined, from('2001:db8::1'))).status, 200, 'nor sessions')
   })
 
+  t.test('the token (JWT) that a proxy adds is no failed attempt, and a session is valid beside it', async t => {
+    const proxied = { 'x-forwarded-for': '2001:db8:0:2::1', authorization: 'Bearer eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl' }
+    for (let i = 0; i < 11; i += 1)
+      t.equal((await createPortalClient(portalUrl).request('GET', '/account', undefined, proxied)).status, 401)
+    t.equal((await alice.request('GET', '/account', undefined, proxied)).status, 200)
+    const crossSite = { ...proxied, origin: 'https://evil.example' }
+    t.match(await alice.request('POST', '/keys', { name: 'x' }, crossSite), { status: 403, json: { error: { code: 'cross-site' } } })
+  })
+
   t.test('a wrong body names the field and what it must be', async t => {
     const cases: readonly (readonly [body: unknown, error: object])[] = [
       [{}, { field: 'name', message: 'name is missing' }],

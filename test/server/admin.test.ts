@@ -187,6 +187,16 @@ t.test('the log level', async t => {
   })
 })
 
+t.test('an admin.token that is a JWT opens the listener, and other JWTs are guesses of it', async t => {
+  const jwt = 'eyJhbGciOiJIUzI1NiJ9.e30.c2lnbmF0dXJl'
+  const { admin } = await open(new Secret(jwt))
+  const send = async (token: string) =>
+    (await post(`${admin.url}/log-level`, '', { method: 'GET', headers: { authorization: `Bearer ${token}` } })).status
+  t.equal(await send(jwt), 200)
+  for (let i = 0; i < 5; i += 1) t.equal(await send(`${jwt}x`), 401)
+  t.equal(await send(jwt), 429)
+})
+
 t.test('health and metrics take any host; all else only loopback names, the own address and admin.hosts', async t => {
   const { admin, next } = await open()
   const { port } = new URL(admin.url)
