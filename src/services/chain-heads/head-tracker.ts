@@ -146,6 +146,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   #follow({ targets, maxLag }: Tracking): void {
     this.#unsubscribe ??= this.#subscribe()
     const added = this.#tracked.replace(targets)
+    this.tags.forget(added.map(({ name }) => name))
     this.#maxLagBlocks = maxLag
     this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()

@@ -136,6 +136,12 @@ export class TagTracker extends KnownTags implements ReportedTags {
     this.#lower(0)
   }
 
+  /** Other nodes have come under these names: what was answered under them before says nothing about these nodes. */
+  forget(names: readonly string[]): void {
+    const upstreams = Object.entries(this.state.upstreams).filter(([name]) => !names.includes(name))
+    this.#set({ ...this.state, upstreams: Object.fromEntries(upstreams) })
+  }
+
   #lower(height: number): void {
     for (const tag of finalityTags) for (const broadcast of this.#options.broadcasts[tag] ?? []) broadcast.lower(height)
   }

@@ -1,7 +1,8 @@
 import t from 'tap'
+import { Secret } from '../../../src/plugin/secret.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { ancestorAt, seededRandom } from '../../support/model-chain.ts'
-import { openModelHeads } from './model-heads.ts'
+import { openModelHeads, targetOf } from './model-heads.ts'
 
 t.test('the reported height', async t => {
   t.test('does not go back when upstreams disagree, or one takes over from another', async t => {
@@ -51,6 +52,19 @@ t.test('the reported height', async t => {
     await advance(500)
     t.equal(heads.reportHeight('a', 80), 80)
     t.ok(logLines().includes('warn reported height went back: the chain is shorter'))
+  })
+
+  t.test('of a tag is requested by its number once another node has come under the name of one that had got so far', async t => {
+    const { heads, recordCall, stop } = openModelHeads()
+    await recordCall()
+    heads.tags.report('a', 'safe', 70)
+    t.equal(heads.tags.blockFor('a', 'safe'), undefined)
+    t.teardown(heads.track([{ ...targetOf('a'), url: new Secret('http://other.test') }, targetOf('b')]))
+    stop()
+    t.same([heads.tags.reported('safe'), heads.tags.blockFor('a', 'safe'), heads.tags.blockFor('b', 'safe')], [70, 70, 70])
+    t.teardown(heads.track([{ ...targetOf('a'), url: new Secret('http://other.test') }, targetOf('b')]))
+    heads.tags.report('a', 'safe', 70)
+    t.equal(heads.tags.blockFor('a', 'safe'), undefined, 'the node is the same after another reload')
   })
 
   t.test('goes back at once when a caller has taken every node back, not before, and not for longer', async t => {
