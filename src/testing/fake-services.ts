@@ -64,9 +64,9 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
   const { clock, log, metrics } = options
   const plans = plansOf(options)
   const keys = new InMemoryKeys(options.keys ?? { [defaultKeyName]: {} }, Object.keys(plans)[0] ?? defaultPlanName)
+  const upstreamClientOf = openFakeUpstreamClient(config, options)
   const usage = openUsage(new InMemoryUsageStore(clock), clock, { log, retentionMs: usageRetentionMs })
   const ledger = openLedger(new InMemoryLedgerStore(clock), clock, { log })
-  await ledger.start()
   const services: HostServices = {
     clock,
     log,
@@ -79,11 +79,13 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     headsSource: openTestHeads(),
     cacheBytes: memoryBytes,
     accounts: openAccounts(keys, plans, clock),
-    upstreamClientOf: openFakeUpstreamClient(config, options),
+    upstreamClientOf,
     sharedCaches: openInMemoryCaches(),
     filterRecords: openInMemoryFilterRecords(clock),
     rateLimits: new TokenBuckets(clock),
   }
+  // Last: what throws before has opened nothing.
+  await ledger.start()
   return { services, keys, stop: () => ledger.stop() }
 }
 

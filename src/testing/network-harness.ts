@@ -80,7 +80,7 @@ export interface Harness {
   stop(): Promise<void>
 }
 
-/** Builds and starts the network. Throws with all problems of the plugins. */
+/** Builds and starts the network. Throws with all problems of the plugins; when it rejects, everything is closed again. */
 export const openNetworkHarness = async (
   config: NetworkConfig,
   { clock = new TestClock(), ...world }: WorldOptions,
@@ -89,31 +89,50 @@ export const openNetworkHarness = async (
   const log = new TestLog()
   const metrics = createMetricsRegistry()
   const requests: UpstreamRequest[] = []
-  const { services, keys, stop } = await openFakeServices(config, { ...world, clock, log, metrics, requests })
-  const { network, problems } = await buildNetwork(config, services)
-  if (network === undefined) throw new Error(formatProblems(problems))
   const driver = new ClockDriver(clock)
-  await driver.settle(network.start(), () => 'a plugin did not start')
-  // The first call finds the heads known, as the calls of a running gateway do.
-  network.heads.recordActivity()
-  await driver.advance(0)
-  const handler = { parse: createMessageParser(limits), run: network.run, limits, clock, log, accessLog: noAccessLog }
-  const runs = new MessageRunner(network, handler, { keys, driver, log })
-  return {
-    call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),
-    send: (message, caller = {}) => runs.send(message, caller),
-    advance: duration => driver.advance(toMs(duration)),
-    requests,
-    clock,
-    log,
-    metric: (name, labels = {}) => sumOfSeries(metrics, name, labels),
-    async stop() {
-      try {
-        await driver.settle(network.stop(), () => 'a plugin did not stop')
-      } finally {
-        await driver.settle(stop(), () => 'a service did not stop')
-      }
-    },
+  const closers: Closer[] = []
+  try {
+    const { services, keys, stop } = await openFakeServices(config, { ...world, clock, log, metrics, requests })
+    closers.push({ close: stop, failure: 'a service did not stop' })
+    const { network, problems } = await buildNetwork(config, services)
+    if (network === undefined) throw new Error(formatProblems(problems))
+    closers.push({ close: network.stop, failure: 'a plugin did not stop' })
+    await driver.settle(network.start(), () => 'a plugin did not start')
+    // The first call finds the heads known, as the calls of a running gateway do.
+    network.heads.recordActivity()
+    await driver.advance(0)
+    const handler = { parse: createMessageParser(limits), run: network.run, limits, clock, log, accessLog: noAccessLog }
+    const runs = new MessageRunner(network, handler, { keys, driver, log })
+    return {
+      call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),
+      send: (message, caller = {}) => runs.send(message, caller),
+      advance: duration => driver.advance(toMs(duration)),
+      requests,
+      clock,
+      log,
+      metric: (name, labels = {}) => sumOfSeries(metrics, name, labels),
+      stop: () => closeAll(closers, driver),
+    }
+  } catch (error) {
+    await closeAll(closers, driver).catch(() => undefined) // the first error says more
+    throw error
+  }
+}
+
+interface Closer {
+  close(): Promise<void>
+  /** What is wrong when it never ends. */
+  readonly failure: string
+}
+
+/** Closes everything, what was opened last first. Rejects with the first error. */
+const closeAll = async (closers: Closer[], driver: ClockDriver): Promise<void> => {
+  const last = closers.pop()
+  if (last === undefined) return
+  try {
+    await driver.settle(last.close(), () => last.failure)
+  } finally {
+    await closeAll(closers, driver)
   }
 }
 

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { definePlugin, refuse } from '../../src/plugin/plugin.ts'
-import { harness } from '../../src/testing/index.ts'
+import { definePlugin, misconfigured, refuse } from '../../src/plugin/plugin.ts'
+import { TestClock, harness } from '../../src/testing/index.ts'
 import { networkFile } from '../support/deployment.ts'
 
 const examples = new URL('../../../docs/examples/', import.meta.url)
@@ -171,4 +171,47 @@ t.test('a plugin that throws fails its own call, and the log names it', async t 
   t.match(await gateway.call('eth_call'), { outcome: 'internal', error: { code: -32603, data: { requestId: 'test-1' } } })
   t.match(await gateway.call('eth_gasPrice'), { outcome: 'forbidden' })
   t.match(gateway.log.lines, [{ level: 'error', fields: { plugin: 'throwing', requestId: 'test-1', stack: /a bug/ } }])
+})
+
+t.test('a harness that stops, or that cannot be opened, leaves no timer on the clock and stops what it has started', async t => {
+  const clock = new TestClock()
+  const stopped: string[] = []
+  const define = (name: string, start?: () => Promise<void>) =>
+    definePlugin({
+      name,
+      apiVersion: 1,
+      summary: 'Has a timer.',
+      options: { type: 'object', properties: { refused: { type: 'boolean', default: false, description: 'Cannot be created.' } } },
+      create({ refused }) {
+        if (refused) throw misconfigured(['refused'], 'is refused')
+        let timer: { cancel(): void } | undefined
+        return {
+          handle: (call, next) => next(call),
+          async start() {
+            timer = clock.every(1_000, () => undefined)
+            await start?.()
+          },
+          async stop() {
+            timer?.cancel()
+            stopped.push(name)
+          },
+        }
+      },
+    })
+  const plugins = [define('upper'), define('failing', () => Promise.reject(new Error('no'))), define('lower')]
+  const whole = { pipeline: wholePipeline, clock }
+  const gateway = await harness(whole)
+  await gateway.call('eth_chainId')
+  t.ok(clock.timerCount > 0)
+  await gateway.stop()
+  t.equal(clock.timerCount, 0, 'stopped')
+
+  await t.rejects(harness({ ...whole, upstream: { eth_chainId: { after: 'soon' } } as never }), TypeError)
+  t.equal(clock.timerCount, 0, 'a script that is wrong')
+  await t.rejects(harness({ pipeline: '- upper: {}\n- lower: { refused: true }', plugins, clock }), /lower: .*refused/)
+  t.equal(clock.timerCount, 0, 'a plugin that cannot be created')
+  t.same(stopped.splice(0), ['upper'])
+  await t.rejects(harness({ pipeline: '- upper: {}\n- failing: {}\n- lower: {}', plugins, clock }), /failing did not start/)
+  t.equal(clock.timerCount, 0, 'a plugin that does not start')
+  t.same(stopped, ['upper', 'failing', 'lower'])
 })
