@@ -99,7 +99,8 @@ const copy: Subcommand = async (args, terminal) => {
       terminal.status?.('')
       if (json) return terminal.out(JSON.stringify(copied))
       const { accounts, keys, balances, counts } = copied
-      terminal.out(`copied and compared: ${accounts} accounts, ${keys} keys, ${balances} of today's balances, ${counts} usage counts`)
+      const others = `${countNoun(balances, 'balance')} of today, ${countNoun(counts, 'usage count')}`
+      terminal.out(`copied and compared: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${others}`)
     })
   } catch (error) {
     if (!(error instanceof CommandError || error instanceof StoreError)) throw error

@@ -101,7 +101,7 @@ t.test('store copy', { skip: skipWithoutRedis }, async t => {
     t.same(there, {
       code: 0,
       err: ['1 of 2 accounts', '2 of 2 accounts'],
-      out: ["copied and compared: 2 accounts, 3 keys, 1 of today's balances, 4 usage counts"],
+      out: ['copied and compared: 2 accounts, 3 keys, 1 balance of today, 4 usage counts'],
     })
     t.same(await readEverything(far), await readEverything(from))
     const returned = await copy(redis.url, `lmdb:${second}`, '--json')

@@ -171,10 +171,11 @@ t.test('issues of options have the path of the option', async t => {
   t.same(issuesOf({ methods: { eth_call: { params: [{ hex: 'number' }] } } }), [
     { path: ['methods', 'eth_call', 'params', 0], message: 'methods.eth_call.params[0] needs "title"' },
   ])
-  t.same(issuesOf({ offer: ['eth_sgn', 'eth_call', 'debug_*', 'admin_*'] }), [
+  t.same(issuesOf({ offer: ['eth_sgn', 'eth_call', 'debug_*', 'admin_*', 'acme_echo'] }), [
     { path: ['offer', 0], message: 'offer[0] is "eth_sgn", which names no method of the table; did you mean `eth_sign`?' },
     { path: ['offer', 1], message: 'offer[1] is "eth_call", which is offered without being listed' },
     { path: ['offer', 3], message: 'offer[3] is "admin_*", which names no method of the table' },
+    { path: ['offer', 4], message: 'offer[4] is "acme_echo", which names no method of the table; the option `methods` adds a method' },
   ])
   t.same(issuesOf({ tags: { eth_getLogs: ['latest', 'save'] } }), [
     {

@@ -40,8 +40,9 @@ export const selectOffered = (table: CompiledTable, offer: readonly string[]): C
   const issues = offer.flatMap((pattern, i): readonly Issue[] => {
     const named = table.names.filter(createNameMatcher([pattern]))
     if (named.some(name => !isOfferedByTable(name))) return []
-    const reason = named.length > 0 ? 'is offered without being listed' : 'names no method of the table'
-    return [{ path: [i], message: ` is "${pattern}", which ${reason}`, ...(named.length === 0 && hintFor(pattern, table.names)) }]
+    if (named.length > 0) return [{ path: [i], message: ` is "${pattern}", which is offered without being listed` }]
+    const ownMethod = pattern.includes('*') ? {} : { hint: 'the option `methods` adds a method' }
+    return [{ path: [i], message: ` is "${pattern}", which names no method of the table`, ...ownMethod, ...hintFor(pattern, table.names) }]
   })
   if (issues.length > 0) throw new Misconfigured(issues.map(misconfigurationOf))
   const isNamed = createNameMatcher(offer)
