@@ -57,7 +57,8 @@ addEventListener('offline', () => {
 })
 addEventListener('online', () => void get('/session').catch(() => undefined))
 
-interface Loaded<T> {
+/** What useRequest() reads. */
+export interface Loaded<T> {
   readonly data: ReadonlySignal<T | undefined>
   readonly error: ReadonlySignal<string | undefined>
   reload(): void

@@ -59,7 +59,6 @@ export const texts = {
     reset: 'Reset',
     resetIn: 'in',
     rate: 'Use in the last hour',
-    perHour: 'credits',
     runsOut: 'Used up at this rate',
     notToday: 'not today',
     plan: 'Plan',

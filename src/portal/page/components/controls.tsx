@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
+import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
 
 interface FieldProps {
@@ -145,6 +146,19 @@ export const useConfirmation = () => {
     askRef: hasAsked.current ? takeFocus : null,
   }
 }
+
+interface WhenLoadedProps<T> {
+  readonly from: Pick<Loaded<T>, 'data' | 'error'>
+  readonly children: (data: T) => ComponentChildren
+}
+
+/** Shows what was read, once it is there; and what went wrong when it was read last. */
+export const WhenLoaded = <T,>({ from: { data, error }, children }: WhenLoadedProps<T>) => (
+  <>
+    <Notice text={error.value} />
+    {data.value !== undefined ? children(data.value) : error.value === undefined && <p>{texts.loading}</p>}
+  </>
+)
 
 /** What went wrong, announced to those who do not see it. */
 export const Notice = ({ text }: { readonly text: string | undefined }) =>

@@ -77,7 +77,7 @@ export const ShownOnce = ({ help, text, label }: { readonly help: string; readon
 )
 
 /** What was typed, separated by commas. */
-export const listOf = (value: FormDataEntryValue | null): readonly string[] =>
+export const splitList = (value: FormDataEntryValue | null): readonly string[] =>
   String(value ?? '')
     .split(',')
     .map(each => each.trim())

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import { Checkbox, Notice, TextField } from '../components/controls.tsx'
-import { Form, ShownOnce, listOf } from '../components/form.tsx'
+import { Form, ShownOnce, splitList } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
@@ -44,7 +44,7 @@ interface ThresholdsProps {
 
 const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
   const save = async (values: FormData) => {
-    const [daily, monthly] = ['daily', 'monthly'].map(name => listOf(values.get(name)).map(Number))
+    const [daily, monthly] = ['daily', 'monthly'].map(name => splitList(values.get(name)).map(Number))
     const change = { daily, monthly, ...(canMail && { email: values.get('email') !== null }) }
     const changed = await request<AlertsJson>('PATCH', '/alerts', change)
     // Before the form is reset: to what is stored, not to what was.

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { ErrorCount } from '../../routes/usage.ts'
-import { Notice, Select } from '../components/controls.tsx'
+import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
@@ -12,30 +12,26 @@ const text = texts.errors
 export const Errors = () => {
   const range = useSignal('24h')
   const errors = useRequest<readonly ErrorCount[]>(`/errors?range=${range.value}`)
-  const found = errors.data.value
   return (
     <>
       <div class="controls">
         <Select label={texts.usage.range} options={ranges} value={range.value} onChange={value => (range.value = value)} />
       </div>
-      <Notice text={errors.error.value} />
-      {found === undefined ? (
-        errors.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.length === 0 ? (
-        <p>{text.none}</p>
-      ) : (
-        <Table
-          caption={texts.pages.errors}
-          keyOf={row => row.outcome}
-          rows={found}
-          columns={[
-            { title: text.code, cell: row => <code>{row.code ?? row.outcome}</code> },
-            { title: text.message, cell: row => row.message },
-            { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
-            { title: text.advice, cell: row => row.advice },
-          ]}
-        />
-      )}
+      <WhenLoaded from={errors}>{found => (found.length === 0 ? <p>{text.none}</p> : <ErrorTable errors={found} />)}</WhenLoaded>
     </>
   )
 }
+
+const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
+  <Table
+    caption={texts.pages.errors}
+    keyOf={row => row.outcome}
+    rows={errors}
+    columns={[
+      { title: text.code, cell: row => <code>{row.code ?? row.outcome}</code> },
+      { title: text.message, cell: row => row.message },
+      { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
+      { title: text.advice, cell: row => row.advice },
+    ]}
+  />
+)

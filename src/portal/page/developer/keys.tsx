@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import type { NewKeyJson, OwnKeyJson } from '../../routes/keys.ts'
-import { CopyText, Notice, TextField } from '../components/controls.tsx'
-import { Form, listOf } from '../components/form.tsx'
+import { CopyText, TextField, WhenLoaded } from '../components/controls.tsx'
+import { Form, splitList } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
@@ -18,7 +18,6 @@ export const newKey = signal<NewKeyJson | undefined>(undefined)
 export const Keys = () => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const mayChange = session.value?.person.role !== 'viewer'
-  const found = keys.data.value
   const onChanged = (answer: KeyAnswer): void => {
     if ('key' in answer) newKey.value = answer
     keys.reload()
@@ -27,14 +26,9 @@ export const Keys = () => {
     <>
       {mayChange ? <CreateKey onCreated={onChanged} /> : <p>{text.viewerOnly}</p>}
       {newKey.value !== undefined && <ShowNewKey created={newKey.value} />}
-      <Notice text={keys.error.value} />
-      {found === undefined ? (
-        keys.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.length === 0 ? (
-        <p>{text.none}</p>
-      ) : (
-        <KeyTable keys={found} mayChange={mayChange} onChanged={onChanged} />
-      )}
+      <WhenLoaded from={keys}>
+        {found => (found.length === 0 ? <p>{text.none}</p> : <KeyTable keys={found} mayChange={mayChange} onChanged={onChanged} />)}
+      </WhenLoaded>
     </>
   )
 }
@@ -43,10 +37,10 @@ const CreateKey = ({ onCreated }: { onCreated(created: NewKeyJson): void }) => {
   const create = async (values: FormData): Promise<void> => {
     const created = await request<NewKeyJson>('POST', '/keys', {
       name: String(values.get('name')).trim(),
-      networks: listOf(values.get('networks')),
-      methods: listOf(values.get('methods')),
-      origins: listOf(values.get('origins')),
-      ips: listOf(values.get('ips')),
+      networks: splitList(values.get('networks')),
+      methods: splitList(values.get('methods')),
+      origins: splitList(values.get('origins')),
+      ips: splitList(values.get('ips')),
       ...(values.get('dailyCredits') !== '' && { dailyCredits: Number(values.get('dailyCredits')) }),
       ...(values.get('rate') !== '' && { rate: String(values.get('rate')).trim() }),
       ...(values.get('burst') !== '' && { burst: Number(values.get('burst')) }),

@@ -1,5 +1,5 @@
 import type { NetworkJson } from '../../routes/networks.ts'
-import { CopyText, Notice } from '../components/controls.tsx'
+import { CopyText, WhenLoaded } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
@@ -9,29 +9,27 @@ const text = texts.networks
 
 export const Networks = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
-  const found = networks.data.value
   return (
     <>
-      <Notice text={networks.error.value} />
       <p>{text.replaceKey}</p>
-      {found === undefined ? (
-        networks.error.value === undefined && <p>{texts.loading}</p>
-      ) : (
-        <Table
-          caption={texts.pages.networks}
-          keyOf={row => row.name}
-          rows={found}
-          columns={[
-            { title: text.name, cell: row => row.name },
-            { title: text.chainId, isNumber: true, cell: row => row.chainId },
-            { title: text.head, isNumber: true, cell: row => formatNumber(row.head) },
-            { title: text.finalized, isNumber: true, cell: row => formatNumber(row.finalized) },
-            { title: text.nodes, isNumber: true, cell: row => `${row.usableNodes} / ${row.nodes}` },
-            { title: text.http, cell: row => <CopyText text={`${row.http}/v3/API_KEY`} label={`${text.http} ${row.name}`} /> },
-            { title: text.ws, cell: row => <CopyText text={`${row.ws}/ws/v3/API_KEY`} label={`${text.ws} ${row.name}`} /> },
-          ]}
-        />
-      )}
+      <WhenLoaded from={networks}>
+        {found => (
+          <Table
+            caption={texts.pages.networks}
+            keyOf={row => row.name}
+            rows={found}
+            columns={[
+              { title: text.name, cell: row => row.name },
+              { title: text.chainId, isNumber: true, cell: row => row.chainId },
+              { title: text.head, isNumber: true, cell: row => formatNumber(row.head) },
+              { title: text.finalized, isNumber: true, cell: row => formatNumber(row.finalized) },
+              { title: text.nodes, isNumber: true, cell: row => `${row.usableNodes} / ${row.nodes}` },
+              { title: text.http, cell: row => <CopyText text={`${row.http}/v3/API_KEY`} label={`${text.http} ${row.name}`} /> },
+              { title: text.ws, cell: row => <CopyText text={`${row.ws}/ws/v3/API_KEY`} label={`${text.ws} ${row.name}`} /> },
+            ]}
+          />
+        )}
+      </WhenLoaded>
     </>
   )
 }

@@ -14,7 +14,7 @@ export const Plan = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const chosen = useSignal<string | undefined>(undefined)
   const names = networks.data.value?.map(({ name }) => name) ?? []
-  const network = chosen.value ?? names[0]
+  const network = names.find(name => name === chosen.value) ?? names[0]
   const plan = account.value?.plan
   return (
     <>

@@ -3,7 +3,7 @@ import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
 import { Chart } from '../components/chart.tsx'
-import { Notice, Select } from '../components/controls.tsx'
+import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
@@ -38,17 +38,18 @@ export const Usage = () => {
           />
         )}
       </div>
-      <Notice text={report.error.value} />
-      {found === undefined ? (
-        report.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.groups.length === 0 ? (
-        <p>{text.none}</p>
-      ) : (
-        <>
-          <Chart title={text.callsOverTime} times={found.times} points={found.total.points} />
-          <UsageTable report={found} nameOf={nameOf} />
-        </>
-      )}
+      <WhenLoaded from={report}>
+        {shown =>
+          shown.groups.length === 0 ? (
+            <p>{text.none}</p>
+          ) : (
+            <>
+              <Chart title={text.callsOverTime} times={shown.times} points={shown.total.points} />
+              <UsageTable report={shown} nameOf={nameOf} />
+            </>
+          )
+        }
+      </WhenLoaded>
     </>
   )
 }

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operator/operator-accounts.ts'
 import type { KeyJson } from '../../key-settings.ts'
 import type { Plan } from '../../../plugin/call.ts'
-import { Notice, Select, TextField, useConfirmation } from '../components/controls.tsx'
+import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
@@ -20,7 +20,6 @@ const text = operatorTexts.accounts
 export const AccountDetails = ({ name }: { readonly name: string }) => {
   const path = `/accounts/${name}`
   const loaded = useRequest<AccountWithBalance>(path)
-  const account = loaded.data.value
   const showChange = (changed: AccountWithBalance): void => {
     loaded.show(changed)
     // Another plan is another balance.
@@ -33,20 +32,19 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
           {text.back}
         </a>
       </p>
-      <Notice text={loaded.error.value} />
-      {account === undefined ? (
-        loaded.error.value === undefined && <p>{texts.loading}</p>
-      ) : (
-        <>
-          <div class="cards">
-            <CreditsCard balance={account.balance} />
-            <StateCard account={account} path={path} onChanged={loaded.reload} />
-          </div>
-          <ChangeAccount account={account} path={path} onChanged={showChange} />
-          {session.value?.dashboard !== null && <SignInLink path={path} />}
-          <Keys path={path} />
-        </>
-      )}
+      <WhenLoaded from={loaded}>
+        {account => (
+          <>
+            <div class="cards">
+              <CreditsCard balance={account.balance} />
+              <StateCard account={account} path={path} onChanged={loaded.reload} />
+            </div>
+            <ChangeAccount account={account} path={path} onChanged={showChange} />
+            {session.value?.dashboard !== null && <SignInLink path={path} />}
+            <Keys path={path} />
+          </>
+        )}
+      </WhenLoaded>
     </>
   )
 }

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { Plan } from '../../../plugin/call.ts'
 import type { AccountJson, AccountPageJson } from '../../operator/operator-accounts.ts'
-import { Notice, Select, TextField } from '../components/controls.tsx'
+import { Notice, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
@@ -19,7 +19,7 @@ export const Accounts = () => {
   const search = useSignal('')
   const after = useSignal('')
   const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams({ search: search.value, after: after.value })}`)
-  const found = page.data.value
+  const next = page.data.value?.next ?? ''
   const searchFor = (event: SubmitEvent) => {
     event.preventDefault()
     search.value = String(new FormData(event.currentTarget as HTMLFormElement).get('search')).trim()
@@ -31,22 +31,17 @@ export const Accounts = () => {
         <TextField label={text.searchLabel} name="search" />
         <button type="submit">{text.search}</button>
       </form>
-      <Notice text={page.error.value} />
-      {found === undefined ? (
-        page.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.accounts.length === 0 ? (
-        <p>{text.none}</p>
-      ) : (
-        <AccountTable accounts={found.accounts} />
-      )}
+      <WhenLoaded from={page}>
+        {({ accounts }) => (accounts.length === 0 ? <p>{text.none}</p> : <AccountTable accounts={accounts} />)}
+      </WhenLoaded>
       <div class="pager">
         {after.value !== '' && (
           <button type="button" class="quiet" onClick={() => (after.value = '')}>
             {text.first}
           </button>
         )}
-        {typeof found?.next === 'string' && (
-          <button type="button" class="quiet" onClick={() => (after.value = found.next ?? '')}>
+        {next !== '' && (
+          <button type="button" class="quiet" onClick={() => (after.value = next)}>
             {texts.next}
           </button>
         )}

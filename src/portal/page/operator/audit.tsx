@@ -2,12 +2,11 @@ import { useSignal } from '@preact/signals'
 import type { Change } from '../../../services/accounts/change-history.ts'
 import type { ChangePage } from '../../queries/usage-queries.ts'
 import { now } from '../clock.ts'
-import { Field, Notice, Select } from '../components/controls.tsx'
+import { Field, Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { get, useRequest } from '../request.ts'
-import { texts } from '../texts.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.audit
@@ -84,14 +83,9 @@ export const Audit = () => {
         </Field>
         {found !== undefined && <Downloads name={`changes-${month.value}`} titles={titles} read={readAll} />}
       </div>
-      <Notice text={page.error.value} />
-      {found === undefined ? (
-        page.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.changes.length === 0 ? (
-        <p>{text.none}</p>
-      ) : (
-        <ChangeTable changes={found.changes} />
-      )}
+      <WhenLoaded from={page}>
+        {({ changes }) => (changes.length === 0 ? <p>{text.none}</p> : <ChangeTable changes={changes} />)}
+      </WhenLoaded>
       <Pager offset={offset} size={changesPerPage} count={found?.changeCount ?? 0} />
     </>
   )

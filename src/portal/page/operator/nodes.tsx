@@ -1,5 +1,5 @@
 import type { NodesReport } from '../../operator/operator-nodes.ts'
-import { Notice } from '../components/controls.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
@@ -15,23 +15,19 @@ const formatMs = (value: number | null): string => (value === null ? '–' : val
 /** What calls meet, network by network. */
 export const Nodes = () => {
   const nodes = useRequest<NodesReport>('/nodes')
-  const found = nodes.data.value
   return (
-    <>
-      <Notice text={nodes.error.value} />
-      {found === undefined ? (
-        nodes.error.value === undefined && <p>{texts.loading}</p>
-      ) : (
+    <WhenLoaded from={nodes}>
+      {({ seconds, networks }) => (
         <>
           <p>
-            {text.since} {formatSeconds(found.seconds)}.
+            {text.since} {formatSeconds(seconds)}.
           </p>
-          {found.networks.map(network => (
+          {networks.map(network => (
             <Network key={network.name} network={network} />
           ))}
         </>
       )}
-    </>
+    </WhenLoaded>
   )
 }
 

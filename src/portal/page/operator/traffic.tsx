@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { TrafficGroup, TrafficReport } from '../../operator/operator-reports.ts'
-import { Notice, Select } from '../components/controls.tsx'
+import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
@@ -43,14 +43,9 @@ export const Traffic = () => {
           />
         )}
       </div>
-      <Notice text={report.error.value} />
-      {found === undefined ? (
-        report.error.value === undefined && <p>{texts.loading}</p>
-      ) : found.groups.length === 0 ? (
-        <p>{texts.usage.none}</p>
-      ) : (
-        <TrafficTable report={found} />
-      )}
+      <WhenLoaded from={report}>
+        {shown => (shown.groups.length === 0 ? <p>{texts.usage.none}</p> : <TrafficTable report={shown} />)}
+      </WhenLoaded>
       <Pager offset={offset} size={groupsPerPage} count={found?.groupCount ?? 0} />
     </>
   )
