@@ -1,11 +1,11 @@
-import { randomBytes } from 'node:crypto'
 import { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
-import { findPerson, hashToken } from './people.ts'
+import { findPerson } from './people.ts'
 import type { Person } from './people.ts'
+import { generateToken, hashToken } from './random-tokens.ts'
 
 /** A personal access token, with which scripts use the API in place of a session. It has the role of its person. */
 export interface AccessToken {
@@ -28,7 +28,7 @@ export const createAccessToken = async (
   { id: person, account }: Person,
   { name, expires }: { readonly name: string; readonly expires?: number | undefined },
 ): Promise<AccessToken & { readonly token: Secret }> => {
-  const text = tokenPrefix + randomBytes(32).toString('base64url')
+  const text = tokenPrefix + generateToken()
   const created = clock.now()
   const hint = text.slice(-4)
   const id = hashToken(text)

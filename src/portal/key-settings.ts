@@ -71,7 +71,7 @@ interface KeySettings extends Allowlists {
 type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
 
 /** The change that the lists ask for, with an empty list as no restriction. Throws ApiError where a list cannot be meant. */
-const checkAllowlists = ({ networks, methods, origins, ips }: Allowlists, services: PortalServices): KeyChange => {
+const toListChange = ({ networks, methods, origins, ips }: Allowlists, services: PortalServices): KeyChange => {
   const knownNetworks = services.networks.map(network => network.name)
   const knownMethods = services.networks.flatMap(network => network.methods.map(method => method.name))
   checkKnown('networks', networks, knownNetworks)
@@ -93,7 +93,7 @@ export const toKeyChange = (
   { name: keyName, dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
   services: PortalServices,
 ): KeyChange => ({
-  ...checkAllowlists(lists, services),
+  ...toListChange(lists, services),
   ...(keyName !== undefined && { name: keyName }),
   ...(credits !== undefined && { dailyCredits: credits === 0 ? null : credits }),
   ...toRateChange(rateText, most),

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Secret } from '../plugin/secret.ts'
 import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
@@ -6,8 +5,9 @@ import type { RecordStore } from '../store/record-store.ts'
 import { hourMs } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { SendMail } from './mailer.ts'
-import { findPerson, hashToken, verifyEmail } from './people.ts'
+import { findPerson, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'
+import { generateToken, hashToken } from './random-tokens.ts'
 
 // Links with a token that is used up by opening them: to sign in, and to confirm an e-mail address.
 
@@ -16,7 +16,7 @@ export const signInLinkTtlMs = 24 * hourMs
 
 /** A text that signs the person in once. Only its hash is stored. Who uses one that was mailed reads the mail of that address. */
 export const createSignInToken = async (store: RecordStore, clock: Clock, { id, account }: Person, mailedTo?: string): Promise<Secret> => {
-  const token = randomBytes(tokenBytes).toString('base64url')
+  const token = generateToken()
   const value = mailedTo === undefined ? id : { person: id, mailedTo }
   await store.putRecord('sign-in-link', { id: hashToken(token), account, value, expires: clock.now() + signInLinkTtlMs })
   return new Secret(token)
@@ -69,7 +69,7 @@ export const mailConfirmation = async (
   email: string,
 ): Promise<void> => {
   if (sendMail === undefined) return
-  const token = new Secret(randomBytes(tokenBytes).toString('base64url'))
+  const token = new Secret(generateToken())
   const record = { id: hashToken(token.reveal()), account, value: { person: id, email }, expires: clock.now() + confirmationTtlMs }
   await store.putRecord('email-confirmation', record)
   await sendMail({
@@ -92,5 +92,3 @@ export const confirmEmail = async (store: RecordStore, token: string): Promise<s
   if (person?.email !== email) return undefined
   return (await verifyEmail(store, person))?.email
 }
-
-const tokenBytes = 32

@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
@@ -161,8 +161,5 @@ const toPerson = (record: StoredRecord | undefined): Person | undefined => {
         ...(typeof email === 'string' && { email, isEmailVerified: isEmailVerified === true }),
       }
 }
-
-/** What is stored in place of a token or the id of a session, base64url: 256 random bits need no slow hash. */
-export const hashToken = (token: string): string => hash('sha256', token, 'base64url')
 
 const idBytes = 9

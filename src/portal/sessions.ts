@@ -1,11 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import type Koa from 'koa'
 import { createSession } from 'koa-session'
 import type { Clock } from '../services/clock.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
-import { hashToken } from './people.ts'
 import type { Person } from './people.ts'
+import { generateToken, hashToken } from './random-tokens.ts'
 import type { SignInSecret } from './route.ts'
 
 /** A session ends after this time without a request. */
@@ -54,7 +53,7 @@ export const sessionMiddleware = (
       signed: true,
       maxAge: idleTimeoutMs,
       renew: true,
-      genid: () => randomBytes(sessionIdBytes).toString('base64url'),
+      genid: generateToken,
       valid: (_ctx, { signedIn }: SessionData) => clock.now() - signedIn < maxAgeMs,
       store: {
         async get(id, _maxAge, { ctx }: SessionCall) {
@@ -82,8 +81,6 @@ export const sessionMiddleware = (
     return middleware(ctx, next)
   }
 }
-
-const sessionIdBytes = 32
 
 /** What koa-session passes to its store. */
 interface SessionCall {

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Secret } from '../plugin/secret.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
@@ -8,8 +7,9 @@ import { dayMs, isoDate } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-errors.ts'
 import { signInLinkTtlMs } from './one-time-links.ts'
-import { setEmail, addPerson, findPersonByEmail, hashToken, verifyEmail } from './people.ts'
+import { setEmail, addPerson, findPersonByEmail, verifyEmail } from './people.ts'
 import type { Person } from './people.ts'
+import { generateToken, hashToken } from './random-tokens.ts'
 import { tryLock } from './concurrent-changes.ts'
 
 export interface SignUpOptions {
@@ -56,7 +56,7 @@ const takeSlot = async (services: SignUpServices, perDay: number): Promise<boole
 
 /** A text that makes an account for the e-mail address, once. Only its hash is stored. */
 export const createSignUpToken = async ({ store, clock }: SignUpServices, email: string): Promise<Secret> => {
-  const token = randomBytes(tokenBytes).toString('base64url')
+  const token = generateToken()
   await store.putRecord('sign-up', { id: hashToken(token), account: '', value: { email }, expires: clock.now() + signInLinkTtlMs })
   return new Secret(token)
 }
@@ -115,4 +115,3 @@ const nameFrom = (email: string): string => email.replaceAll(/[^\w.@-]/g, '-').s
 const maxNameChars = 64
 /** Of a gateway that dies while it makes an account. */
 const lockTtlMs = 60_000
-const tokenBytes = 32

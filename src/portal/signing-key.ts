@@ -1,7 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { Secret } from '../plugin/secret.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
+import { generateToken } from './random-tokens.ts'
 
 /** What signs: the secrets of the configuration, the current one first; without any, a key that the first gateway writes into the store. */
 export const readSigningKeys = async (
@@ -11,8 +11,6 @@ export const readSigningKeys = async (
 ): Promise<readonly [Secret, ...Secret[]]> => {
   const [current, ...previous] = secrets
   if (current !== undefined) return [current, ...previous]
-  await store.addRecord('secret', { id: purpose, account: '', value: randomBytes(keyBytes).toString('base64url'), expires: neverExpires })
+  await store.addRecord('secret', { id: purpose, account: '', value: generateToken(), expires: neverExpires })
   return [new Secret(String((await store.findRecord('secret', purpose))?.value))]
 }
-
-const keyBytes = 32

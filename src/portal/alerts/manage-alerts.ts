@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Secret } from '../../plugin/secret.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { RecordStore } from '../../store/record-store.ts'
-import { isoTime } from '../../util/dates.ts'
+import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { findPerson } from '../people.ts'
 import { readSigningKeys } from '../signing-key.ts'
@@ -63,7 +63,7 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
     ...{ type: message.type, period, date, threshold, channel, state, attempts, lastStatus },
     person: person === undefined ? null : ((await findPerson(store, person))?.name ?? null),
     created: isoTime(created),
-    lastAttempt: lastAttempt === undefined ? null : isoTime(lastAttempt),
+    lastAttempt: isoTimeOrNull(lastAttempt),
     nextAttempt: state === 'pending' ? isoTime(nextAttempt) : null,
   }
 }

@@ -11,7 +11,7 @@ const minIntervalMs = 5_000
 /** Of a minute, and one from before it. */
 const maxReadings = maxIntervalMs / minIntervalMs + 2
 
-/** The values of series at one moment, by seriesKey(). */
+/** The values of series at one moment, by readingKey(). */
 interface Reading {
   readonly atMs: number
   readonly values: ReadonlyMap<string, readonly number[]>
@@ -48,7 +48,7 @@ export class TrafficInterval {
 
   /** The value of a gauge now. */
   valueOf({ name }: MetricName, owner: SeriesOwner): number | null {
-    return this.#now.values.get(seriesKey(name, owner))?.[0] ?? null
+    return this.#now.values.get(readingKey(name, owner))?.[0] ?? null
   }
 
   /** The increase of a counter. */
@@ -71,14 +71,14 @@ export class TrafficInterval {
 
   /** Values that have gone down began at 0 again: a worker was replaced. */
   #increases(name: string, owner: SeriesOwner): readonly number[] {
-    const key = seriesKey(name, owner)
+    const key = readingKey(name, owner)
     const now = this.#now.values.get(key) ?? []
     const before = this.#before.values.get(key) ?? []
     return now.some((value, i) => value < (before[i] ?? 0)) ? now : now.map((value, i) => value - (before[i] ?? 0))
   }
 }
 
-const seriesKey = (name: string, { network, upstream = '' }: SeriesOwner): string => `${name}\n${network}\n${upstream}`
+const readingKey = (name: string, { network, upstream = '' }: SeriesOwner): string => `${name}\n${network}\n${upstream}`
 
 /** Metrics whose series differ by network and upstream alone. */
 const readMetrics: ReadonlySet<string> = new Set(
@@ -125,7 +125,7 @@ const readValues = (families: readonly MetricFamily[]): Reading['values'] => {
     for (const { labels, values: current } of series) {
       const { network = '', upstream = '' } = labels
       // A copy: a registry changes the values in place.
-      values.set(seriesKey(name, { network, upstream }), [...current])
+      values.set(readingKey(name, { network, upstream }), [...current])
     }
   }
   return values

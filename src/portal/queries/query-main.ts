@@ -4,6 +4,7 @@ import { systemClock } from '../../services/clock.ts'
 import { openStore } from '../../store/open-store.ts'
 import { StoreError } from '../../store/store.ts'
 import type { Store } from '../../store/store.ts'
+import { openOnce } from '../../util/async.ts'
 import type { QueryMessage, QueryReply } from './query-process.ts'
 import { createUsageQueries } from './usage-queries.ts'
 import type { QueryName } from './usage-queries.ts'
@@ -11,24 +12,19 @@ import type { QueryName } from './usage-queries.ts'
 // The process of openQueryProcess(): reads the store beside the gateway, which sends what it wants to know.
 
 let storeText = ''
-let opening: Promise<Store> | undefined
 let isEnding = false
 const running = new Set<Promise<void>>()
 
-const openQueriedStore = (): Promise<Store> => {
+/** A store that cannot be opened may be there for the next query. */
+const openQueriedStore = openOnce(async () => {
   const address = parseStoreAddress(storeText, '')
   if (address === undefined) throw new Error('the first message has the address of the store')
   return openStore(address, systemClock)
-}
+})
 
 const queriedStore = async (): Promise<Store> => {
   if (isEnding) throw new StoreError('the gateway stops')
-  // A store that could not be opened may be there for the next query.
-  opening ??= openQueriedStore().catch((error: unknown) => {
-    opening = undefined
-    throw error
-  })
-  return opening
+  return openQueriedStore()
 }
 
 const queries = createUsageQueries(
@@ -65,10 +61,7 @@ const answer = async (id: number, name: QueryName, options: unknown): Promise<vo
 const end = async (): Promise<void> => {
   isEnding = true
   await Promise.all(running)
-  await opening?.then(
-    store => store.close(),
-    () => undefined,
-  )
+  await (await openQueriedStore.opened())?.close()
   process.exit()
 }
 

@@ -10,7 +10,7 @@ import { defineRoute } from '../route.ts'
 
 const alertsSchema = schemaRef('Alerts')
 
-const as = (services: PortalServices, person: Person) => ({
+const alertServices = (services: PortalServices, person: Person) => ({
   ...services,
   accounts: accountsAs(services, person),
   canMail: services.sendMail !== undefined,
@@ -33,7 +33,7 @@ export const alertRoutes = [
     body: { type: 'object', properties: alertProperties },
     response: alertsSchema,
     async handle({ person, body }, services) {
-      await changeAlerts(as(services, person), person.account, body)
+      await changeAlerts(alertServices(services, person), person.account, body)
       return alertsJson(services.store, person.account)
     },
   }),
@@ -48,7 +48,7 @@ export const alertRoutes = [
     status: 201,
     response: schemaRef('NewWebhook'),
     async handle({ person, body: { url } }, services) {
-      const secret = await setWebhook(as(services, person), person.account, url)
+      const secret = await setWebhook(alertServices(services, person), person.account, url)
       return { url, secret: secret.reveal() }
     },
   }),
@@ -57,7 +57,7 @@ export const alertRoutes = [
     path: '/alerts/webhook',
     summary: 'Removes the webhook.',
     role: 'owner',
-    handle: ({ person }, services) => removeWebhook(as(services, person), person.account),
+    handle: ({ person }, services) => removeWebhook(alertServices(services, person), person.account),
   }),
   defineRoute({
     method: 'post',

@@ -1,19 +1,18 @@
-import { randomBytes } from 'node:crypto'
 import { isoTime } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { findLinkedIdentity, personOfIdentity } from '../oidc-identities.ts'
 import type { OidcProvider } from '../oidc-provider.ts'
 import { listOf, schemaRef } from '../openapi.ts'
-import { hashToken, unlinkIdentity } from '../people.ts'
+import { unlinkIdentity } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
+import { generateToken, hashToken } from '../random-tokens.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 import { sessionJson, sessionSchema } from './session.ts'
 
 /** How long people may take to sign in at the provider. */
 const signInTimeoutMs = 600_000
-const secretBytes = 32
 
 /** The identity by which a person signs in. */
 export interface IdentityJson {
@@ -42,7 +41,7 @@ export const oidcRoutes = [
       const provider = providerOf(services)
       limits.providerSignIns.check(callerNetwork)
       limits.providerSignIns.record(callerNetwork)
-      const secret = randomBytes(secretBytes).toString('base64url')
+      const secret = generateToken()
       const url = await provider.authorizationUrl(secret)
       await store.putRecord('oidc-sign-in', { id: hashToken(secret), account: '', value: true, expires: clock.now() + signInTimeoutMs })
       signInSecret.set(secret, signInTimeoutMs)
