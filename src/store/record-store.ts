@@ -1,5 +1,5 @@
-import type { Json } from '../util/json.ts'
 import type { MaybePromise } from '../util/async.ts'
+import type { Json } from '../util/json.ts'
 
 /**
  * What the portal stores, the log of changes, and the filters of callers with the processes that keep some. The names are stored, so

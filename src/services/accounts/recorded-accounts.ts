@@ -3,10 +3,10 @@ import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
 import type { Json } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
-import { recordChange } from './change-history.ts'
-import type { ChangeAction, ChangeAuthor, NewChange } from './change-history.ts'
 import { createKey, rotateKey } from './api-key.ts'
 import type { CreatedKey } from './api-key.ts'
+import { recordChange } from './change-history.ts'
+import type { ChangeAction, ChangeAuthor, NewChange } from './change-history.ts'
 
 export type RecordedStore = AccountStore & RecordStore
 

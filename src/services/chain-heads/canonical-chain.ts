@@ -3,9 +3,9 @@ import { toHexQuantity } from '../../util/json.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
-import type { BlockHeader } from './upstream-requests.ts'
 import type { HeadSelection } from './network-head.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
+import type { BlockHeader } from './upstream-requests.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
 interface CanonicalChainOptions {

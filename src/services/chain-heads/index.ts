@@ -1,5 +1,5 @@
-import type { Heads, HeadsOptions } from './heads-types.ts'
 import { HeadTracker } from './head-tracker.ts'
+import type { Heads, HeadsOptions } from './heads-types.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 
 export type { ChainCheck, ChainSnapshot, ChainState, Heads, HeadsOptions, HeadsStatus, TrackOptions, WaitLimits } from './heads-types.ts'

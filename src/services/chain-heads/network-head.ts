@@ -1,8 +1,8 @@
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Gauge, Metrics } from '../metrics.ts'
-import type { ChainState, Head } from './heads-types.ts'
 import { isSameHead } from './current-chain-state.ts'
 import type { HeadPlausibility } from './head-plausibility.ts'
+import type { ChainState, Head } from './heads-types.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
 /** Selects the network's head: the highest plausible head, as of the last evaluation. */

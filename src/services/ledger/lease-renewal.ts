@@ -1,7 +1,7 @@
 import type { LeaseResponse } from '../../store/store.ts'
 import type { Timer } from '../clock.ts'
-import { CachedBalance, Lease } from './leased-credits.ts'
 import { ExpiredLeases } from './expired-leases.ts'
+import { CachedBalance, Lease } from './leased-credits.ts'
 import type { LedgerClient } from './ledger-client.ts'
 import { Overdraft } from './store-outage.ts'
 import type { OutageGrace } from './store-outage.ts'

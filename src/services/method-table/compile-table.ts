@@ -1,13 +1,15 @@
 import { hash } from 'node:crypto'
+import { toHexQuantity } from '../../util/json.ts'
 import type { Json, Path } from '../../util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
-import { toHexQuantity } from '../../util/json.ts'
-import { openRpcDocument } from './open-rpc.ts'
-import { overrideTable, selectOffered } from './network-overrides.ts'
+import { acceptAnyParams, createParamsCheck, createRuleCompiler } from './check-params.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { Method, MethodTable } from './index.ts'
-import { acceptAnyParams, createParamsCheck, createRuleCompiler } from './check-params.ts'
+import { describeRule, formatPath } from './issue-messages.ts'
+import { overrideTable, selectOffered } from './network-overrides.ts'
+import { openRpcDocument } from './open-rpc.ts'
 import { createRuleResolver, inspectDefaults } from './resolve-rules.ts'
+import { schemaIssues } from './table-schema.ts'
 import type {
   CompiledMethod,
   CompiledTable,
@@ -20,8 +22,6 @@ import type {
   ResolvedPosition,
   TableFile,
 } from './table-types.ts'
-import { describeRule, formatPath } from './issue-messages.ts'
-import { schemaIssues } from './table-schema.ts'
 
 /** A problem at a path of a methods file. */
 interface TableIssue {

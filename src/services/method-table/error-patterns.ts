@@ -1,8 +1,8 @@
-import type { Path } from '../../util/json.ts'
 import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { RpcError } from '../../plugin/reply.ts'
-import type { ErrorPattern, Issue } from './table-types.ts'
+import type { Path } from '../../util/json.ts'
 import { hintFor } from './issue-messages.ts'
+import type { ErrorPattern, Issue } from './table-types.ts'
 
 /** The category of a node's error to a call of this method; undefined when no pattern matches. */
 type ErrorCategoryOf = (error: RpcError, method: string) => ErrorCategory | undefined

@@ -1,11 +1,11 @@
 import type { ErrorObject } from 'ajv'
-import { describeHexSize, parseHexFormat } from './normalize-params.ts'
-import { objectKeywords, typesOf } from './rule-keywords.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { isJsonArray, isJsonObject, toHexQuantity } from '../../util/json.ts'
+import type { JsonObject, Path } from '../../util/json.ts'
 import { parseJsonPointer } from '../../util/json-path.ts'
 import { getOrCreate } from '../../util/memoize.ts'
-import type { JsonObject, Path } from '../../util/json.ts'
+import { describeHexSize, parseHexFormat } from './normalize-params.ts'
+import { objectKeywords, typesOf } from './rule-keywords.ts'
 import type { Issue, Rule } from './table-types.ts'
 
 /** The issue of an error of Ajv, which needs its option `verbose`. */

@@ -1,10 +1,10 @@
 import { Misconfigured } from '../../plugin/plugin.ts'
-import type { MethodOverride } from './index.ts'
-import type { CompiledMethod, CompiledTable, Issue, MethodEntry, ReportIssue, Rule } from './table-types.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { createNameMatcher } from '../../util/name-pattern.ts'
+import type { MethodOverride } from './index.ts'
 import { formatPath, formatValue, hintFor } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
+import type { CompiledMethod, CompiledTable, Issue, MethodEntry, ReportIssue, Rule } from './table-types.ts'
 
 /** The changes of one network to the table. */
 interface TableOverrides {

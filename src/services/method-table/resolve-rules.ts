@@ -1,5 +1,5 @@
-import type { Path } from '../../util/json.ts'
 import { isJsonObject } from '../../util/json.ts'
+import type { Path } from '../../util/json.ts'
 import type { CompileRule } from './check-params.ts'
 import { hintFor } from './issue-messages.ts'
 import { objectKeywords, typesOf } from './rule-keywords.ts'

@@ -1,8 +1,8 @@
 import type { Json } from '../../plugin/call.ts'
-import { createMemberReader, hasMember, hexFormatPattern } from './normalize-params.ts'
-import type { Rule } from './table-types.ts'
 import { isJsonArray } from '../../util/json.ts'
 import type { JsonObject } from '../../util/json.ts'
+import { createMemberReader, hasMember, hexFormatPattern } from './normalize-params.ts'
+import type { Rule } from './table-types.ts'
 
 /** A keyword for objects that JSON Schema lacks. */
 export interface ObjectKeyword {

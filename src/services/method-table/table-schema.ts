@@ -1,6 +1,9 @@
 import type { Ajv, ErrorObject } from 'ajv'
 import { errorCategories } from '../../plugin/error-table.ts'
+import { formatSuggestion, renamedKey } from '../../util/did-you-mean.ts'
 import { createAjv } from './check-params.ts'
+import { resultKinds } from './index.ts'
+import { issueOfAjvError } from './issue-messages.ts'
 import {
   textSchema,
   booleanSchema,
@@ -15,10 +18,7 @@ import {
   ruleKeywords,
   positionKeywords,
 } from './rule-keywords.ts'
-import { resultKinds } from './index.ts'
-import { issueOfAjvError } from './issue-messages.ts'
 import type { Issue } from './table-types.ts'
-import { formatSuggestion, renamedKey } from '../../util/did-you-mean.ts'
 
 /** Created when a table is checked: starts with the tables that the build has checked need none. */
 let ajv: Ajv | undefined

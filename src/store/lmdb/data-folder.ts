@@ -2,10 +2,10 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { access, chmod, constants, link, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { createFolder } from '../../util/files.ts'
+import { StoreError } from '../store.ts'
 import { assertIntactDataFile } from './data-file.ts'
 import { assertNotLocked, isOpenHere } from './store-lock.ts'
-import { StoreError } from '../store.ts'
-import { createFolder } from '../../util/files.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
 export const prepareDataFolder = async (path: string): Promise<void> => {

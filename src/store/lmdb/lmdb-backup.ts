@@ -2,11 +2,11 @@ import { existsSync } from 'node:fs'
 import { chmod, open as openFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
+import { createFolder } from '../../util/files.ts'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
 import { readEnvironment } from './lmdb-environment.ts'
 import { openTables } from './lmdb-tables.ts'
-import { createFolder } from '../../util/files.ts'
 
 /** What a backup contains. The members are those of `store backup --json`. */
 export interface BackupSummary {

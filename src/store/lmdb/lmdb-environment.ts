@@ -2,9 +2,9 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
+import { StoreError } from '../store.ts'
 import { identityOf } from './folder-watch.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
-import { StoreError } from '../store.ts'
 
 /** What all stores of this process have in common that are open on one folder. */
 export interface LmdbEnvironment {

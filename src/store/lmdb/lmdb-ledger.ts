@@ -1,16 +1,16 @@
 import { kill, pid } from 'node:process'
 import type { Clock } from '../../services/clock.ts'
+import { dayMs, hoursPerDay } from '../../util/dates.ts'
 import { applyLeaseRequest, emptyLeaseRecord, sumDay } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, ReportedUse } from '../lease-accounting.ts'
-import { StoreClock } from '../store-clock.ts'
-import type { StoreTime } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
 import type { BalanceStore, ClockRepair, DayBalance, LedgerStore, StoreDay } from '../store.ts'
+import { StoreClock } from '../store-clock.ts'
+import type { StoreTime } from '../store-clock.ts'
 import { maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables, ProcessHeartbeat } from './lmdb-tables.ts'
 import { readCounts } from './lmdb-usage.ts'
 import type { Transactions } from './transactions.ts'
-import { dayMs, hoursPerDay } from '../../util/dates.ts'
 
 export const lmdbLedgerStore = (
   tables: LmdbTables,

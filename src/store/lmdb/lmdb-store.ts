@@ -2,6 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../services/clock.ts'
 import { createSemaphore } from '../../util/async.ts'
 import { hoursPerDay } from '../../util/dates.ts'
+import { unexpired } from '../record-store.ts'
+import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store } from '../store.ts'
 import { prepareDataFolder } from './data-folder.ts'
@@ -14,8 +16,6 @@ import { openMetaTable, openTables, maxKeySuffix } from './lmdb-tables.ts'
 import type { LmdbTables } from './lmdb-tables.ts'
 import { lmdbUsageStore, toUsageCount } from './lmdb-usage.ts'
 import { toStoreError, Transactions } from './transactions.ts'
-import { unexpired } from '../record-store.ts'
-import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
 /**
  * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on

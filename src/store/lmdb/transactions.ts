@@ -1,7 +1,7 @@
+import { StoreError } from '../store.ts'
 import type { FolderWatch } from './folder-watch.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
 import { recordOpen } from './store-lock.ts'
-import { StoreError } from '../store.ts'
 
 /** Runs transactions on one folder; each is atomic among all processes that have the folder open. */
 export class Transactions {

@@ -1,9 +1,9 @@
 import type { Clock } from '../../services/clock.ts'
 import { dayMs } from '../../util/dates.ts'
-import { StoreClock } from '../store-clock.ts'
 import type { StoreDay } from '../store.ts'
-import { outOfSyncError } from './redis-errors.ts'
+import { StoreClock } from '../store-clock.ts'
 import type { RedisConnection } from './redis-connection.ts'
+import { outOfSyncError } from './redis-errors.ts'
 import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-ledger-scripts.ts'
 

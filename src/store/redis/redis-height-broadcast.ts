@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
-import type { Clock } from '../../services/clock.ts'
 import type { HeightListener, HeightBroadcast, HeightBroadcastsOf } from '../../services/chain-heads/index.ts'
+import type { Clock } from '../../services/clock.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { heightsChannel, redisKeys } from './redis-layout.ts'
 import { lowerHeight, raiseHeight } from './redis-scripts.ts'

@@ -1,6 +1,6 @@
 import { dayMs } from '../../util/dates.ts'
-import { maxClockJumpMs, maxUnusedMs } from '../store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store.ts'
+import { maxClockJumpMs, maxUnusedMs } from '../store-clock.ts'
 import { script } from './redis-scripts.ts'
 
 /**

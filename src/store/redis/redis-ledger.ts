@@ -1,16 +1,16 @@
+import { hoursPerDay } from '../../util/dates.ts'
 import { sumDay } from '../lease-accounting.ts'
 import type { DayRecords, LeaseRecord, LeaseRequest } from '../lease-accounting.ts'
 import { ledgerRetentionDays } from '../store.ts'
 import type { BalanceStore, ClockRepair, DayTotals, KeyRow, LeaseResponse, LedgerStore } from '../store.ts'
 import { parsePairs } from './redis-connection.ts'
-import { outOfSyncError } from './redis-errors.ts'
 import type { RedisConnection } from './redis-connection.ts'
-import { redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, parseIntegers, processKeys, syncDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock } from './redis-day-clock.ts'
+import { outOfSyncError } from './redis-errors.ts'
+import { redisKeys } from './redis-layout.ts'
 import * as scripts from './redis-ledger-scripts.ts'
 import { readReportedUse } from './redis-usage.ts'
-import { hoursPerDay } from '../../util/dates.ts'
 
 export const redisLedgerStore = (redis: RedisConnection, dayClock: RedisDayClock): LedgerStore & BalanceStore & ClockRepair => ({
   // A request costs a round trip over the network.

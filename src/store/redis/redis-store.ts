@@ -1,18 +1,18 @@
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
+import { unexpired } from '../record-store.ts'
+import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 import { StoreError } from '../store.ts'
 import type { Copyable, Store, StoreContents } from '../store.ts'
 import { hashedKeys, openChangeFeed, findKeyRate, readAccountRows, redisAccountStore } from './redis-accounts.ts'
 import { RedisConnection } from './redis-connection.ts'
-import { outOfSyncError } from './redis-errors.ts'
-import { layoutVersion, redisKeys } from './redis-layout.ts'
 import { listLiveProcesses, openRedisDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
+import { outOfSyncError } from './redis-errors.ts'
+import { layoutVersion, redisKeys } from './redis-layout.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { putRecord, takeRecord } from './redis-scripts.ts'
 import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse } from './redis-usage.ts'
-import { unexpired } from '../record-store.ts'
-import type { RecordKind, RecordStore, StoredRecord } from '../record-store.ts'
 
 /**
  * The store for many machines: a Redis 5 or later, or a Valkey. The day is that of Redis's own clock; tests replace the

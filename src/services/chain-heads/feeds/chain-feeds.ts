@@ -1,13 +1,13 @@
 import { isJsonObject } from '../../../util/json.ts'
 import type { Clock, Timer } from '../../clock.ts'
+import { parseResult } from '../upstream-requests.ts'
+import type { UpstreamRequester } from '../upstream-requests.ts'
 import { SharedFeed } from './block-feed.ts'
 import type { EventsUpdate, Feeds, FeedSource } from './block-feed.ts'
 import { HeaderSource, activityIntervalMs } from './header-source.ts'
 import type { FeedSourceOptions } from './header-source.ts'
 import { LogSource } from './log-source.ts'
 import { PendingSource } from './pending-source.ts'
-import { parseResult } from '../upstream-requests.ts'
-import type { UpstreamRequester } from '../upstream-requests.ts'
 
 interface ChainFeedsOptions extends FeedSourceOptions {
   readonly chainId: number

@@ -1,10 +1,10 @@
 import { nextFlight, sleep } from '../../../util/async.ts'
 import type { Clock, Timer } from '../../clock.ts'
-import type { ChainUpdate, FeedBlock, FeedSource, LinkedBlock } from './block-feed.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
 import type { ReportedHeight } from '../reported-height.ts'
 import type { BlockHeader } from '../upstream-requests.ts'
+import type { ChainUpdate, FeedBlock, FeedSource, LinkedBlock } from './block-feed.ts'
 
 /** What a feed needs of the process that tracks the upstreams. */
 export interface FeedSourceOptions {

@@ -1,10 +1,10 @@
 import { sleep, withTimeoutOr } from '../../../util/async.ts'
 import type { Clock } from '../../clock.ts'
-import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription, LinkedBlock } from './block-feed.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
-import { startTimeoutMs } from './header-source.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
 import type { BlockId } from '../recent-blocks.ts'
+import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription, LinkedBlock } from './block-feed.ts'
+import { startTimeoutMs } from './header-source.ts'
 
 interface LogSourceOptions {
   readonly clock: Clock

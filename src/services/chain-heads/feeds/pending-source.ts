@@ -1,10 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import { createSemaphore, sleep } from '../../../util/async.ts'
 import type { Timer } from '../../clock.ts'
+import { membersOf, parseResult } from '../upstream-requests.ts'
 import type { EventsUpdate, FeedSource } from './block-feed.ts'
 import { PolledPendingReader, SubscribedPendingReader } from './pending-readers.ts'
 import type { PendingReader, PendingReaderOptions, PoolUpstream } from './pending-readers.ts'
-import { membersOf, parseResult } from '../upstream-requests.ts'
 
 interface PendingSourceOptions extends Pick<PendingReaderOptions, 'clock' | 'chainId' | 'random' | 'pollIntervalMs' | 'isFull'> {
   /** The best first. */
