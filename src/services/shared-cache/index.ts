@@ -54,9 +54,9 @@ const connectCache = (url: Secret, options: SharedCachesOptions): OpenedCache =>
     get: async (name, maxBytes, accept) => cache?.get(name, maxBytes, accept),
     set: (name, entry, ttlMs) => cache?.set(name, entry, ttlMs),
     async close() {
-      const { cache, redis } = await loading
-      cache.stop()
-      await redis.close()
+      const loaded = await loading
+      loaded.cache.stop()
+      await loaded.redis.close()
     },
   }
 }

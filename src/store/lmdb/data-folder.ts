@@ -4,7 +4,7 @@ import { access, chmod, constants, link, rm, stat, statfs, writeFile } from 'nod
 import { join } from 'node:path'
 import { createFolder } from '../../util/files.ts'
 import { StoreError } from '../store.ts'
-import { assertIntactDataFile } from './data-file.ts'
+import { assertIntactDataFile } from './data-file-check.ts'
 import { assertNotLocked, isOpenHere } from './store-lock.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
