@@ -5,7 +5,7 @@ import { parseJsonPointer, valueAt } from '../../util/json-path.ts'
 import { loadAjv } from '../../util/load-ajv.ts'
 import { getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
 import type { CheckedParams } from './index.ts'
-import { describeRule, formatPath, issueOfAjvError } from './issue-messages.ts'
+import { describeRule, formatIssue, issueOfAjvError } from './issue-messages.ts'
 import { aliasesOf, createHexCheck, createNormalizer } from './normalize-params.ts'
 import type { Normalize } from './normalize-params.ts'
 import { afterMembers, beforeMembers } from './rule-keywords.ts'
@@ -56,9 +56,7 @@ const createPositionValidator = (method: string, position: ResolvedPosition, i: 
 
 const issueText = (rule: CompiledRule, value: Json, i: number): string | undefined => {
   const issue = rule.validate(value)
-  if (issue === undefined) return undefined
-  const text = `${formatPath('params', [i, ...issue.path])}${issue.message}`
-  return issue.hint === undefined ? text : `${text}; ${issue.hint}`
+  return issue && formatIssue('params', { ...issue, path: [i, ...issue.path] })
 }
 
 const tooManyParams = (method: string, most: number, found: number): string =>

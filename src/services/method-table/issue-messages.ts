@@ -27,6 +27,10 @@ export const formatPath = (root: string, path: Path): string =>
     return text === '' ? step : `${text}.${step}`
   }, root)
 
+/** An issue in one line, with its hint. */
+export const formatIssue = (root: string, { path, message, hint }: Issue): string =>
+  `${formatPath(root, path)}${message}${hint === undefined ? '' : `; ${hint}`}`
+
 /** A value for a message: short, printable, on one line. */
 export const formatValue = (value: unknown): string => {
   if (isJsonArray(value)) return 'an array'

@@ -2,7 +2,7 @@ import { Misconfigured } from '../../plugin/plugin.ts'
 import { isJsonObject } from '../../util/json.ts'
 import { createNameMatcher } from '../../util/name-pattern.ts'
 import type { MethodOverride } from './index.ts'
-import { formatPath, formatValue, hintFor } from './issue-messages.ts'
+import { formatIssue, formatValue, hintFor } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 import type { CompiledMethod, CompiledTable, Issue, MethodEntry, ReportIssue, Rule } from './table-types.ts'
 
@@ -56,10 +56,7 @@ const unknownMethod = (name: string, { names }: CompiledTable): Issue => ({
   ...hintFor(name, names),
 })
 
-const misconfigurationOf = ({ path, message, hint }: Issue) => ({
-  path,
-  message: `${formatPath('', path)}${message}${hint === undefined ? '' : `; ${hint}`}`,
-})
+const misconfigurationOf = (issue: Issue) => ({ path: issue.path, message: formatIssue('', issue) })
 
 /** The fields replace those of the entry, and `null` removes one; a method that is not in the table is added. */
 const overrideEntry = (
