@@ -55,8 +55,8 @@ export type AccountHourTotal = HourTotal & Pick<UsageCount, 'account'>
 export interface UsageStore {
   /**
    * One atomic step, in which the credits of the counts are recorded as use of the process's leases too. Resolves with the number
-   * of the last report that was recorded before. When it is lower than that of the last acknowledged report, the store has lost
-   * its last writes.
+   * of the report that was recorded before this one, also where this one was recorded already and its response was lost. When it is
+   * lower than that of the last acknowledged report, the store has lost its last writes.
    */
   reportUsage(report: UsageReport): Promise<number>
   /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */

@@ -162,16 +162,18 @@ export class InMemoryLedgerStore implements LedgerStore, Pick<BalanceStore, 'day
 export class InMemoryUsageStore implements UsageStore {
   readonly #clock: Clock
   readonly #rows = new Map<string, UsageCount>()
-  readonly #lastSeqs = new Map<string, number>()
+  readonly #lastReports = new Map<string, { readonly seq: number; readonly previousSeq: number }>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   async reportUsage({ process, seq, counts, retentionHours }: UsageReport): Promise<number> {
-    const previousSeq = this.#lastSeqs.get(process) ?? 0
-    if (seq <= previousSeq) return previousSeq
-    this.#lastSeqs.set(process, seq)
+    const last = this.#lastReports.get(process) ?? { seq: 0, previousSeq: 0 }
+    const previousSeq = last.seq
+    if (seq === last.seq) return last.previousSeq
+    if (seq < last.seq) return last.seq
+    this.#lastReports.set(process, { seq, previousSeq })
     for (const { calls, credits, ...group } of counts) {
       const { hour, account, key, network, method, outcome, forwarded } = group
       const row = [hour, account, key, network, method, outcome, forwarded].join(' ')

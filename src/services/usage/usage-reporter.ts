@@ -120,8 +120,8 @@ export class UsageReporter {
   }
 
   /**
-   * A report that was sent before may be in the data of the last acknowledged report, too: the store names the report itself as the last
-   * one, or other data names an older one.
+   * A report that was sent before may also be in the data of the last acknowledged report, behind that one, while other data names an
+   * older one.
    */
   #acknowledge(report: UsageReport, previousSeq: number): void {
     if (previousSeq < this.#lastAcknowledgedSeq) this.#repeatLostReports(previousSeq)

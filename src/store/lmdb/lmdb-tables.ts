@@ -17,6 +17,8 @@ export type UsageRowValue = readonly [calls: number, credits: number]
 /** The last usage report of a process. */
 interface LastReport {
   readonly seq: number
+  /** Of the report before; an older Tollgate did not write it. */
+  readonly previousSeq?: number
   readonly hour: number
   readonly isFinal?: boolean
 }

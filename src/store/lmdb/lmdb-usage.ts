@@ -17,7 +17,8 @@ export const lmdbUsageStore = (
       const { usage, hourTotals, lastReports } = tables
       const lastReport = lastReports.get(process)
       const previousSeq = lastReport?.seq ?? 0
-      if (seq <= previousSeq) return previousSeq
+      if (seq === previousSeq) return lastReport?.previousSeq ?? previousSeq
+      if (seq < previousSeq) return previousSeq
       const hour = Math.floor(currentDay().now / hourMs)
       for (const count of counts) addCount(usage, count)
       for (const total of totalsByHour(counts)) addHourTotal(hourTotals, total)
@@ -25,7 +26,7 @@ export const lmdbUsageStore = (
       dropOldCounts(usage, hour - retentionHours)
       dropOldCounts(hourTotals, hour - retentionHours)
       if (lastReport?.hour !== hour) dropOldReports(lastReports, hour - retentionHours)
-      lastReports.put(process, { seq, hour, ...(isFinal && { isFinal }) })
+      lastReports.put(process, { seq, previousSeq, hour, ...(isFinal && { isFinal }) })
       return previousSeq
     }),
   usageCounts: (account, from, to) => readCounts(tables, account, from, to),

@@ -52,7 +52,7 @@ export const redisKeys = {
   reportedUse: (account: string, day: number | ''): string => `tollgate:{usage}:counted:${account}:${day}`,
   /** Sorted set: the days of one account that have a `reportedUse`: the latest three. */
   reportedDays: (account: string): string => `tollgate:{usage}:counted-days:${account}`,
-  /** String: the seq of a process's last report, and ` final` when it has ended in order. */
+  /** String: the seq of a process's last report, ` after ` the one before (an older Tollgate did not write it), and ` final` when it has ended in order. */
   lastReport: (process: string): string => `tollgate:{usage}:mark:${process}`,
   /** Sorted set: the processes that have a `lastReport`, by its time in the store; dropped three days later. */
   reportingProcesses: 'tollgate:{usage}:marks',

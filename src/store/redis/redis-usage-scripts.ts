@@ -25,9 +25,12 @@ end
  * for each account and hour; day and credits for each account and day. Returns the last seq before, and the hours that have expired.
  */
 export const reportUsage = script(`${readDay}${retainDay}${recordReport}
-local previousSeq = tonumber(string.match(redis.call('GET', KEYS[1]) or '0', '^%d+'))
-if tonumber(ARGV[4]) <= previousSeq then return { previousSeq } end
-recordReport(KEYS[1], KEYS[2], ARGV[7], ARGV[4] .. ARGV[6])
+local last = redis.call('GET', KEYS[1]) or '0'
+local previousSeq = tonumber(string.match(last, '^%d+'))
+local seq = tonumber(ARGV[4])
+if seq == previousSeq then return { tonumber(string.match(last, ' after (%d+)') or seq) } end
+if seq < previousSeq then return { previousSeq } end
+recordReport(KEYS[1], KEYS[2], ARGV[7], ARGV[4] .. ' after ' .. text(previousSeq) .. ARGV[6])
 local key, at = 4, 10
 for i = 1, tonumber(ARGV[8]) do
   local group, calls, credits = unpack(ARGV, at, at + 2)

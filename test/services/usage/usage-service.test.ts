@@ -193,6 +193,25 @@ t.test('a report whose response was lost as the address began to lead to other d
   }
 })
 
+t.test('lost writes are noticed although the response to the first report after the loss is lost too', async t => {
+  for (const isEmpty of [true, false]) {
+    const scenario = new UsageScenario()
+    await scenario.usage.start()
+    const restored = new InMemoryUsageStore(scenario.clock)
+    await scenario.serve(1)
+    if (!isEmpty) for (const report of scenario.reports) await restored.reportUsage(report)
+    await scenario.serve(2)
+    scenario.store = restored
+    scenario.storeFault = 'losingResponses'
+    await scenario.serve(1)
+    scenario.storeFault = undefined
+    await scenario.serve(2)
+    await scenario.advance(3_000)
+    t.same(scenario.sums, scenario.served)
+    t.match(scenario.log.lines, [{ level: 'warn', message: /store lost its last writes/ }])
+  }
+})
+
 t.test('a store that loses its last writes twice gets them twice, also what it was given again', async t => {
   const scenario = new UsageScenario()
   await scenario.usage.start()
