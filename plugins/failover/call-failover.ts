@@ -83,14 +83,14 @@ export class CallFailover implements Alternatives {
     return requiredBlock === undefined || heads.hasBlock(name, requiredBlock.number)
   }
 
-  /** A node that gets the required block soon, when no node that has it can answer. */
+  /** A node that gets the required block soon, when no node that has it can answer; or one that has it and can be requested again. */
   async #waitForNode(): Promise<UpstreamNode | undefined> {
     const { candidates, requiredBlock, heads } = this.#selection
     if (requiredBlock === undefined || this.#hasWaited || this.#rejected.bestFailure?.fault === 'caller') return undefined
     const lagging = candidates.filter(node => this.#isUntried(node))
     if (lagging.length === 0) return undefined
     this.#hasWaited = true
-    const limits = { timeoutMs: maxCatchUpMs, signal: this.#signal }
+    const limits = { timeoutMs: maxCatchUpMs, isOver: () => this.#findNode(() => true) !== undefined, signal: this.#signal }
     const names = lagging.map(({ name }) => name)
     await heads.waitForBlock(names, requiredBlock.number, limits)
     return this.#pickNode()

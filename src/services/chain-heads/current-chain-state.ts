@@ -126,7 +126,8 @@ export abstract class CurrentChainState {
    * See Heads.waitForBlock(). The height may also go back meanwhile, so that the upstreams have it. Upstreams that are excluded,
    * as they lag too far behind, do not get a block soon: for them alone nobody waits.
    */
-  async waitForBlock(upstreams: readonly string[], block: number | undefined, { timeoutMs, signal }: WaitLimits): Promise<void> {
+  async waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void> {
+    const { timeoutMs, isOver, signal } = limits
     const candidates = upstreams.filter(upstream => !this.#exclusionReasons.has(upstream))
     if (candidates.length === 0) return
     await new Promise<void>(resolve => {
@@ -138,7 +139,8 @@ export abstract class CurrentChainState {
       const endIfReached = (): void => {
         if (candidates.some(upstream => this.hasBlock(upstream, block))) end()
       }
-      const timers = [this.#clock.after(timeoutMs, end), this.#clock.every(catchUpIntervalMs, () => this.pollLagging())]
+      const endOrPoll = (): void => (isOver?.() === true ? end() : this.pollLagging())
+      const timers = [this.#clock.after(timeoutMs, end), this.#clock.every(catchUpIntervalMs, endOrPoll)]
       this.#listeners.add(endIfReached)
       closers.push(
         () => timers.forEach(timer => timer.cancel()),

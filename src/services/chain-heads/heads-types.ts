@@ -152,6 +152,8 @@ export interface Heads {
 
 export interface WaitLimits {
   readonly timeoutMs: number
+  /** Whether the wait is over, as another upstream can be requested. Asked with each poll. */
+  readonly isOver?: () => boolean
   readonly signal: Signal
 }
 

@@ -4,7 +4,7 @@ import type { Json } from '../../../src/plugin/call.ts'
 import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
-import { failure, getReceipt, openFailover } from './failover-fixture.ts'
+import { failure, getReceipt, openFailover, rateLimited } from './failover-fixture.ts'
 
 /** Callers have been told of block 100, which `b` has; `a`, which is listed first, has block 99. */
 const openLagging = async (t: Pick<Test, 'teardown'>, lagBlocks = 1) => {
@@ -63,6 +63,28 @@ t.test('when no node that has the block can answer, the call waits until another
   clock.advance(100)
   await settle()
   t.equal(await reply, 'a')
+})
+
+t.test('the call waits no longer than until a node that has the block may be requested again', async t => {
+  const model = openModelHeads(['a', 'b'], 10)
+  model.nodeOf('a').head = ancestorAt(model.chain.tip, 99) ?? model.chain.tip
+  await model.recordCall()
+  t.teardown(model.stop)
+  let isRateLimiting = true
+  const responders = { b: () => (isRateLimiting ? rateLimited(1) : fakeResult('b')) }
+  const { request, requested, clock } = openFailover(t, responders, {}, { heads: model.heads })
+  const first = request(fakeCall('eth_call', [{}, 'latest']))
+  await model.settle()
+  isRateLimiting = false
+  const second = request(fakeCall('eth_call', [{}, 'latest']))
+  await model.settle()
+  t.same(requested, ['b'], 'both wait for the node that lacks the block')
+  clock.advance(1000)
+  await model.advance(100)
+  t.same(requested, ['b', 'b'])
+  t.equal(valueOrErrorCode(await second), 'b')
+  await model.advance(4000)
+  t.equal(valueOrErrorCode(await first), -32002, 'a node is requested once in a call')
 })
 
 t.test('the call waits until the reported height goes back, as no node has the block any more', async t => {
