@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { UsageError, commandSummaries, exitCodes, formatCommandHelp } from './cli/command.ts'
+import { UsageError, commandSummaries, exitCodes, formatCommandHelp, runCommand } from './cli/command.ts'
 import type { Terminal } from './cli/command.ts'
 import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
@@ -31,7 +31,7 @@ const runCommandLine = async ([name, ...args]: readonly string[]): Promise<numbe
   const isHelp = args.includes('--help') || args.includes('-h')
   if (isHelp) return printLines(formatCommandHelp(command), terminal.out, exitCodes.ok)
   try {
-    return await command.run(args, terminal)
+    return await runCommand(command, args, terminal)
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     terminal.err(`tollgate ${name}: ${error.message}`)

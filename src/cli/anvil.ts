@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { createInterface } from 'node:readline'
+import { CommandError } from './command.ts'
 
 /** A local Ethereum node: anvil, a development dependency. */
 export interface Anvil {
@@ -10,9 +11,6 @@ export interface Anvil {
   /** Resolves when the node exits. */
   readonly exited: Promise<void>
 }
-
-/** Anvil is not installed or does not start; the message is for the operator. */
-export class AnvilError extends Error {}
 
 /**
  * Starts anvil on a free port of the loopback interface, and waits until it listens (about 100 ms). Runs the binary of this
@@ -26,7 +24,7 @@ export const startAnvil = async (args: readonly string[] = []): Promise<Anvil> =
   process.once('exit', kill)
   void exited.then(() => process.off('exit', kill))
   const address = await Promise.race([readListenAddress(child.stdout), exited])
-  if (address === undefined) throw new AnvilError('anvil exited before it listened')
+  if (address === undefined) throw new CommandError('anvil exited before it listened')
   return {
     url: `http://${address}`,
     pid: child.pid ?? 0,
@@ -46,7 +44,7 @@ const resolveBinary = (): string => {
     const wrapper = createRequire(import.meta.url).resolve('@foundry-rs/anvil/package.json')
     return createRequire(wrapper).resolve(`${name}/bin/${file}`)
   } catch {
-    throw new AnvilError(`the local node (${name}) is not installed; set DEVNET_URL to another node, or run npm install`)
+    throw new CommandError(`the local node (${name}) is not installed; set DEVNET_URL to another node, or run npm install`)
   }
 }
 

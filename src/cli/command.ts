@@ -1,3 +1,5 @@
+import { StoreError } from '../store/store.ts'
+
 /** Where a command writes and what it reads of its environment; tests pass their own. */
 export interface Terminal {
   out(line: string): void
@@ -30,7 +32,7 @@ export interface Command {
   readonly positionals: Readonly<Record<string, string>>
   /** Of all forms together. */
   readonly options: Readonly<Record<string, CommandOption>>
-  /** Resolves with the exit code. Throws UsageError for wrong arguments. */
+  /** Resolves with the exit code. Throws UsageError, CommandError or StoreError. */
   run(args: readonly string[], terminal: Terminal): Promise<number>
 }
 
@@ -64,6 +66,21 @@ export const programName = ({ env }: Pick<Terminal, 'env'>): string => (env['npm
 
 /** The arguments are wrong; printed with the usage, exit code 64. */
 export class UsageError extends Error {}
+
+/** The command cannot be carried out; the message is the one line that the operator sees. */
+export class CommandError extends Error {}
+
+/** Resolves with the exit code: 1 after a line about what the operator must change, as a store that is unreachable. Throws UsageError. */
+export const runCommand = async (command: Command, args: readonly string[], terminal: Terminal): Promise<number> => {
+  try {
+    return await command.run(args, terminal)
+  } catch (error) {
+    if (!(error instanceof CommandError || error instanceof StoreError)) throw error
+    terminal.status?.('')
+    terminal.err(`tollgate: ${error.message}`)
+    return exitCodes.failed
+  }
+}
 
 /** What `tollgate NAME --help` prints. */
 export const formatCommandHelp = ({ summary, usage, positionals, options }: Command): readonly string[] => {

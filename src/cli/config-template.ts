@@ -3,8 +3,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
 import type { Chain } from '../config/chains.ts'
-import { CommandError } from './store-context.ts'
 import { createFolder } from '../util/files.ts'
+import { CommandError } from './command.ts'
 
 /** The configuration that comes with the package, three folders above the compiled file. */
 const shippedDir = fileURLToPath(new URL('../../../configs', import.meta.url))

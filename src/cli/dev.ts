@@ -1,7 +1,7 @@
 import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import type { DestinationStream } from 'pino'
-import { AnvilError, startAnvil } from './anvil.ts'
+import { startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { formatProblem, printProblems } from '../config/problem.ts'
@@ -19,7 +19,6 @@ import { hashApiKey, isWellFormedKey, generateAccountId, createKey, keyRefusal }
 import { createSignInToken, signInUrl } from '../portal/one-time-links.ts'
 import { getOrAddPerson } from '../portal/people.ts'
 import { openStore } from '../store/open-store.ts'
-import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
@@ -54,21 +53,15 @@ interface DevOptions {
 }
 
 const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: DevOptions, terminal: Terminal): Promise<number> => {
+  const node = await openDevNode(terminal)
   try {
-    const node = await openDevNode(terminal)
     const env = { ...terminal.env, ...node.env }
     const config = await loadValidConfig(dir, plugins, { ...terminal, env })
-    const options = { dir, plugins, env, anvil: node.anvil, stopRequested }
-    const code =
-      config === undefined
-        ? exitCodes.config
-        : await serveUntilStopped(config, { ...options, key: await getOrCreateDevKey(gateway, dir) }, terminal)
+    if (config === undefined) return exitCodes.config
+    const key = await getOrCreateDevKey(gateway, dir)
+    return await serveUntilStopped(config, { dir, plugins, env, key, anvil: node.anvil, stopRequested }, terminal)
+  } finally {
     await node.stop()
-    return code
-  } catch (error) {
-    if (!(error instanceof AnvilError || error instanceof StoreError)) throw error
-    terminal.err(`tollgate: ${error.message}`)
-    return exitCodes.failed
   }
 }
 

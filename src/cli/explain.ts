@@ -12,7 +12,6 @@ import { openLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import { openStore } from '../store/open-store.ts'
-import { StoreError } from '../store/store.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
@@ -47,19 +46,13 @@ export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall:
     printProblems(config.problems, err)
     if (config.problems.length > 0 || config.gateway === undefined) return exitCodes.config
     requireServedNetwork(config, network)
-    try {
-      const caller = values.key === undefined ? noCaller : await readCaller(config.gateway, values.key)
-      const stages = (await explainCall(config, network, { method, ...caller })) ?? []
-      const status = await fetchNetworkStatus(config.gateway, network)
-      const explanation = { network, method, stages, ...(status && { upstreams: status.upstreams }) }
-      if (values.json) out(JSON.stringify(explanation))
-      else printExplanation(explanation, config.gateway, out)
-      return exitCodes.ok
-    } catch (error) {
-      if (!(error instanceof StoreError)) throw error
-      err(`tollgate: ${error.message}`)
-      return exitCodes.failed
-    }
+    const caller = values.key === undefined ? noCaller : await readCaller(config.gateway, values.key)
+    const stages = (await explainCall(config, network, { method, ...caller })) ?? []
+    const status = await fetchNetworkStatus(config.gateway, network)
+    const explanation = { network, method, stages, ...(status && { upstreams: status.upstreams }) }
+    if (values.json) out(JSON.stringify(explanation))
+    else printExplanation(explanation, config.gateway, out)
+    return exitCodes.ok
   },
 })
 

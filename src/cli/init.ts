@@ -4,7 +4,6 @@ import { configOption, readConfigDir } from './args.ts'
 import { commandSummaries, exitCodes, programName } from './command.ts'
 import type { Command } from './command.ts'
 import { networkText, shippedSupportFiles, writeNewFiles } from './config-template.ts'
-import { CommandError } from './store-context.ts'
 
 /** The network of a new configuration: a node of this machine, anvil or geth --dev, say. */
 const localNetwork = {
@@ -24,17 +23,11 @@ export const initCommand: Command = {
   positionals: {},
   options: { config: configOption },
   async run(args, terminal) {
-    const { out, err } = terminal
+    const { out } = terminal
     const dir = readConfigDir(args)
-    try {
-      const files = { ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
-      writeNewFiles(dir, files)
-      for (const path of Object.keys(files)) out(`wrote ${displayPath(join(dir, path))}`)
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error
-      err(`tollgate: ${error.message}`)
-      return exitCodes.failed
-    }
+    const files = { ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
+    writeNewFiles(dir, files)
+    for (const path of Object.keys(files)) out(`wrote ${displayPath(join(dir, path))}`)
     const option = dir === configOption.default ? '' : ` --config ${dir}`
     out('')
     out('Next:')

@@ -5,8 +5,7 @@ import type { KeyChange } from '../store/store.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { formatAlternatives, formatHint, parsePositiveInteger, readCredits, readList, storeOptions } from './args.ts'
-import { UsageError } from './command.ts'
-import { CommandError } from './store-context.ts'
+import { CommandError, UsageError } from './command.ts'
 
 /** In place of a list: no restriction. */
 export const allKeyword = 'all'

@@ -7,7 +7,7 @@ import type { AccountRow, KeyRow } from '../store/store.ts'
 import { isoTime } from '../util/dates.ts'
 import { readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
-import { UsageError, commandSummaries, programName } from './command.ts'
+import { CommandError, UsageError, commandSummaries, programName } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import {
   allKeyword,
@@ -19,7 +19,7 @@ import {
   readPositiveDuration,
   warnUnknownMethods,
 } from './key-options.ts'
-import { CommandError, getAccount, withStoreContext } from './store-context.ts'
+import { getAccount, withStoreContext } from './store-context.ts'
 import { formatFields, formatTable } from './table-output.ts'
 
 const defaultOverlap = '1d'

@@ -11,7 +11,6 @@ import type { Chain } from '../config/chains.ts'
 import { UsageError, commandSummaries, exitCodes, programName } from './command.ts'
 import type { Command, CommandOption } from './command.ts'
 import { networkText, shippedSupportFiles, urlVariable, writeNewFiles } from './config-template.ts'
-import { CommandError } from './store-context.ts'
 import { formatTable } from './table-output.ts'
 
 const addOptions = {
@@ -40,7 +39,7 @@ export const networksCommand: Command = {
 }
 
 const add: Subcommand = async (args, terminal) => {
-  const { out, err } = terminal
+  const { out } = terminal
   const {
     values: { config: dir, url, hosts, ...values },
     positionals: [chainIdText],
@@ -50,13 +49,7 @@ const add: Subcommand = async (args, terminal) => {
   const path = `networks/${chain.name}.yaml`
   const missing = Object.entries(shippedSupportFiles()).filter(([file]) => !existsSync(join(dir, file)))
   const files = { [path]: networkText(network), ...Object.fromEntries(missing) }
-  try {
-    writeNewFiles(dir, files)
-  } catch (error) {
-    if (!(error instanceof CommandError)) throw error
-    err(`tollgate: ${error.message}`)
-    return exitCodes.failed
-  }
+  writeNewFiles(dir, files)
   for (const file of Object.keys(files)) out(`wrote ${displayPath(join(dir, file))}`)
   if (url !== undefined) out('a running gateway of this configuration serves it at once, unless `watch` is false')
   else {

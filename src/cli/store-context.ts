@@ -9,9 +9,8 @@ import { systemClock } from '../services/clock.ts'
 import type { Plans } from '../services/accounts/index.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import { openStore } from '../store/open-store.ts'
-import { StoreError } from '../store/store.ts'
 import type { AccountRow, Store } from '../store/store.ts'
-import { exitCodes } from './command.ts'
+import { CommandError, exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
 import { formatAlternatives, formatHint } from './args.ts'
 
@@ -31,10 +30,7 @@ export interface StoreContext {
   readonly usageRetentionMs: number
 }
 
-/** The command cannot be carried out; the message is the one line that the operator sees. */
-export class CommandError extends Error {}
-
-/** Opens the store that the configuration in `dir` names, lets `work` use it, and resolves with the exit code. */
+/** Opens the store that the configuration in `dir` names, lets `work` use it, and resolves with the exit code. Rejects as Command.run(). */
 export const withStoreContext = async (
   dir: string,
   { env, err }: Terminal,
@@ -43,19 +39,13 @@ export const withStoreContext = async (
   const { config, problems } = readGatewayConfig(dir, env)
   printProblems(problems, err)
   if (config === undefined) return exitCodes.config
-  try {
-    const store = await openStore(config.store, systemClock)
-    const accounts = new RecordedAccounts(store, systemClock, { kind: 'command', name: readUserName() })
-    const { plans, portal, usage, listen } = config
-    const hasPortal = listen.portal !== undefined
-    const context = { store, accounts, plans, portal, hasPortal, portalUrl: portalUrlOf(config), usageRetentionMs: usage.retention }
-    await work(context).finally(() => store.close())
-    return exitCodes.ok
-  } catch (error) {
-    if (!(error instanceof CommandError || error instanceof StoreError)) throw error
-    err(`tollgate: ${error.message}`)
-    return exitCodes.failed
-  }
+  const store = await openStore(config.store, systemClock)
+  const accounts = new RecordedAccounts(store, systemClock, { kind: 'command', name: readUserName() })
+  const { plans, portal, usage, listen } = config
+  const hasPortal = listen.portal !== undefined
+  const context = { store, accounts, plans, portal, hasPortal, portalUrl: portalUrlOf(config), usageRetentionMs: usage.retention }
+  await work(context).finally(() => store.close())
+  return exitCodes.ok
 }
 
 const readUserName = (): string => {

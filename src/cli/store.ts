@@ -10,11 +10,10 @@ import { systemClock } from '../services/clock.ts'
 import { copyStore } from '../store/copy-store.ts'
 import type { CopyProgress } from '../store/copy-store.ts'
 import { backupStore, openStore } from '../store/open-store.ts'
-import { StoreError } from '../store/store.ts'
 import type { Store } from '../store/store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
-import { CommandError, withStoreContext } from './store-context.ts'
-import { UsageError, commandSummaries, exitCodes } from './command.ts'
+import { withStoreContext } from './store-context.ts'
+import { CommandError, UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { jsonOption, readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
@@ -68,19 +67,13 @@ const backup: Subcommand = async (args, { env, out, err }) => {
   const { config, problems } = readGatewayConfig(dir, env)
   printProblems(problems, err)
   if (config === undefined) return exitCodes.config
-  try {
-    const { accounts, keys, bytes } = await backupStore(config.store, resolve(folder))
-    out(
-      json
-        ? JSON.stringify({ accounts, keys, bytes })
-        : `backed up: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${bytes} bytes in ${folder}`,
-    )
-    return exitCodes.ok
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error
-    err(`tollgate: ${error.message}`)
-    return exitCodes.failed
-  }
+  const { accounts, keys, bytes } = await backupStore(config.store, resolve(folder))
+  out(
+    json
+      ? JSON.stringify({ accounts, keys, bytes })
+      : `backed up: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${bytes} bytes in ${folder}`,
+  )
+  return exitCodes.ok
 }
 
 const copy: Subcommand = async (args, terminal) => {
@@ -90,24 +83,17 @@ const copy: Subcommand = async (args, terminal) => {
   } = readArguments(args, ['FROM', 'TO'], copyOptions)
   const source = readStoreAddress('FROM', from, terminal)
   const target = readStoreAddress('TO', to, terminal)
-  try {
-    if (formatAddress(source) === formatAddress(target)) throw new CommandError('FROM and TO are the same store')
-    requireExistingStore(source)
-    return await withStores(source, target, async (sourceStore, targetStore) => {
-      if (live !== true) await requireNoGateways({ FROM: sourceStore, TO: targetStore }, exactCopyHint)
-      const copied = await copyStore(sourceStore, targetStore, createProgressReporter(terminal))
-      terminal.status?.('')
-      if (json) return terminal.out(JSON.stringify(copied))
-      const { accounts, keys, balances, counts } = copied
-      const others = `${countNoun(balances, 'balance')} of today, ${countNoun(counts, 'usage count')}`
-      terminal.out(`copied and compared: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${others}`)
-    })
-  } catch (error) {
-    if (!(error instanceof CommandError || error instanceof StoreError)) throw error
+  if (formatAddress(source) === formatAddress(target)) throw new CommandError('FROM and TO are the same store')
+  requireExistingStore(source)
+  return withStores(source, target, async (sourceStore, targetStore) => {
+    if (live !== true) await requireNoGateways({ FROM: sourceStore, TO: targetStore }, exactCopyHint)
+    const copied = await copyStore(sourceStore, targetStore, createProgressReporter(terminal))
     terminal.status?.('')
-    terminal.err(`tollgate: ${error.message}`)
-    return exitCodes.failed
-  }
+    if (json) return terminal.out(JSON.stringify(copied))
+    const { accounts, keys, balances, counts } = copied
+    const others = `${countNoun(balances, 'balance')} of today, ${countNoun(counts, 'usage count')}`
+    terminal.out(`copied and compared: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${others}`)
+  })
 }
 
 const readStoreAddress = (name: string, text: string, { env }: Terminal): StoreAddress => {

@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { createCheckCommand } from '../../src/cli/check.ts'
-import { UsageError, exitCodes } from '../../src/cli/command.ts'
+import { UsageError, exitCodes, runCommand as runByMain } from '../../src/cli/command.ts'
 import type { Command } from '../../src/cli/command.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import type { Config } from '../../src/config/types.ts'
@@ -52,7 +52,7 @@ export const runCommand = async (command: Command, args: readonly string[]): Pro
   const [out, err]: string[][] = [[], []]
   const terminal = { out: (line: string) => void out?.push(line), err: (line: string) => void err?.push(line), env: {} }
   try {
-    return { code: await command.run(args, terminal), out: out ?? [], err: err ?? [] }
+    return { code: await runByMain(command, args, terminal), out: out ?? [], err: err ?? [] }
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     return { code: exitCodes.usage, out: [], err: [error.message] }
