@@ -107,10 +107,13 @@ const toRateChange = (rateText: string | undefined, most: number | undefined): P
 
 const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)
 
+/** Longer lists, such as that of the methods, are no help in an error. */
+const maxListed = 10
+
 const checkKnown = (field: string, list: readonly string[] | undefined, known: readonly string[]): void => {
   const unknown = list?.find(each => !known.includes(each))
   if (unknown === undefined) return
-  const hint = didYouMean(unknown, known)
+  const hint = didYouMean(unknown, known) ?? (known.length <= maxListed ? `expected ${known.join(', ')}` : undefined)
   throw invalidField(field, `has "${unknown}", which does not exist here${hint === undefined ? '' : `; ${hint}`}`)
 }
 

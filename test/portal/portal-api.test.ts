@@ -384,6 +384,10 @@ t.test('portal', async t => {
         { field: 'networks', message: /did you mean `devnet`/ },
       ],
       [
+        { name: 'k', networks: ['mainnet-of-mars'] },
+        { field: 'networks', message: /which does not exist here; expected devnet/ },
+      ],
+      [
         { name: 'k', origins: ['dapp.example'] },
         { field: 'origins', message: /https:\/\/dapp\.example/ },
       ],

@@ -126,10 +126,15 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('button[type=submit]')
     t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
     t.match(await page.textContent('details >> nth=0'), /curl -s .*eth_gasPrice/)
+    await openPage(page, 'Keys')
+    await page.waitForSelector('td:text-matches("^[-0-9]{10} ([0-9]{2}):00–[0-9]{2}:00 UTC$") >> nth=0')
+    await openPage(page, 'Try it')
   })
 
   t.test('Try it changes no digit of a number, in the call, the answer and the code', async t => {
     const digits = '12345678901234567890.50'
+    await page.selectOption('select >> nth=1', 'eth_getLogs')
+    await page.waitForSelector('text="a filter object {address, fromBlock, toBlock, topics, blockHash}"')
     await page.selectOption('select >> nth=1', 'eth_call')
     await page.fill('[name=param-0]', `{ "to": "0x${'11'.repeat(20)}", "value": ${digits}, "accessList": [] }`)
     const sent = page.waitForRequest(request => request.method() === 'POST' && request.url().includes('/v3/'))

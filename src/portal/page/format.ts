@@ -6,6 +6,13 @@ export const formatNumber = (value: number | null): string => (value === null ? 
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
   iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
 
+/** `2026-01-15 12:00–13:00 UTC`: of a time of which only the hour is known. */
+export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string => {
+  if (iso === null) return withoutTime
+  const end = new Date(Date.parse(iso) + 3_600_000).toISOString()
+  return `${iso.slice(0, 10)} ${iso.slice(11, 16)}–${end.slice(11, 16)} UTC`
+}
+
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
 

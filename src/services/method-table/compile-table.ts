@@ -5,7 +5,7 @@ import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
 import { acceptAnyParams, createParamsCheck, createRuleCompiler } from './check-params.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { Method, MethodTable } from './index.ts'
-import { describeRule, formatPath } from './issue-messages.ts'
+import { describeRuleWithMembers, formatPath } from './issue-messages.ts'
 import { overrideTable, selectOffered } from './network-overrides.ts'
 import { openRpcDocument } from './open-rpc.ts'
 import { createRuleResolver, inspectDefaults } from './resolve-rules.ts'
@@ -150,7 +150,7 @@ const createParamsDescriber = (positions: readonly ResolvedPosition[]): Method['
   const describe = ({ title, optional, rule }: ResolvedPosition) => ({
     title,
     optional: optional !== false,
-    accepts: describeRule(rule),
+    accepts: describeRuleWithMembers(rule),
     ...(rule.default !== undefined && { default: rule.default }),
   })
   return () => (described ??= deepFreeze(positions.map(describe)))

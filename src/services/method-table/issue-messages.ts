@@ -50,6 +50,12 @@ export const describeRule = (rule: Rule): string => {
   return [...new Set(descriptions)].join(' or ')
 }
 
+/** The same for people who write the value: `a filter object {address, fromBlock, toBlock}`. */
+export const describeRuleWithMembers = (rule: Rule): string => {
+  const members = Object.keys(rule.properties ?? {})
+  return members.length === 0 ? describeRule(rule) : `${describeRule(rule)} {${members.join(', ')}}`
+}
+
 /** What a rule for strings accepts; cached, because callers repeat their mistakes and a description takes 2 us. */
 const describeStringRule = (rule: Rule): string => getOrCreate(stringRuleDescriptions, rule, () => describeType('string', rule, rule.label))
 

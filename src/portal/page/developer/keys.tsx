@@ -5,7 +5,7 @@ import { Form, splitList } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
-import { formatNumber, formatTime } from '../format.ts'
+import { formatHourOfDay, formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
@@ -110,7 +110,7 @@ const KeyTable = ({ keys, mayChange, onChanged }: KeyTableProps) => (
       { title: text.limit, cell: formatLimit },
       { title: text.rate, cell: formatRate },
       { title: text.created, cell: key => formatTime(key.created) },
-      { title: text.lastUsed, cell: key => formatTime(key.lastUsed, texts.never) },
+      { title: text.lastUsed, cell: key => formatHourOfDay(key.lastUsed, texts.never) },
       { title: text.expires, cell: key => formatTime(key.expires, texts.never) },
       { title: text.state, cell: key => <code>{text.states[key.state]}</code> },
       {
