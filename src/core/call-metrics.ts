@@ -30,14 +30,15 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
   const callsInFlight = metrics.gauge(metricDefinitions.callsInFlight, { network })
   const credits = metrics.counter(metricDefinitions.credits, { network })
   const methodNames = new Set(methods)
-  const counters = new Map<string, Map<string, Counter>>()
-  const counterOf = (name: string, outcome: string): Counter => {
-    const method = methodNames.has(name) ? name : 'other'
-    const countersOfMethod = getOrCreate(counters, method, newCounters)
-    return getOrCreate(countersOfMethod, outcome, () => metrics.counter(metricDefinitions.calls, { network, method, outcome }))
+  const openCounters = (method: string): ((outcome: string) => Counter) => {
+    const counters = new Map<string, Counter>()
+    const open = (outcome: string): Counter => metrics.counter(metricDefinitions.calls, { network, method, outcome })
+    return outcome => getOrCreate(counters, outcome, open)
   }
+  const countersByMethod = new Map<string, (outcome: string) => Counter>()
   const recordEnd = (call: Call, startedAtMs: number, outcome: string): void => {
-    counterOf(methodNameOf(call.message) ?? 'other', outcome).add()
+    const method = methodNameOf(call.message) ?? ''
+    getOrCreate(countersByMethod, methodNames.has(method) ? method : 'other', openCounters)(outcome).add()
     callDuration.observe((clock.monotonic() - startedAtMs) / 1000, call.origin.requestId)
   }
   const recordReply = (reply: Reply, call: Call, startedAtMs: number): Reply => {
@@ -72,8 +73,6 @@ export const withCallMetrics = (run: DirectNext, { network, methods, metrics, cl
     }
   }
 }
-
-const newCounters = (): Map<string, Counter> => new Map()
 
 /** The types promise it, but not for a plugin written in JavaScript. */
 export const isReply = (reply: Reply | undefined): boolean =>
