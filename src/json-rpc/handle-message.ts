@@ -55,29 +55,45 @@ export interface RpcResponse {
   readonly loggedCalls?: readonly LoggedCall[] | undefined
 }
 
-/** Responds to one message, whatever it is; `memory` is that of the caller, whose batches take turns with other callers. Never throws and never rejects: a bug fails its own call and is logged. */
-export const handleMessage = async (
+/**
+ * Responds to one message, whatever it is: at once where the pipeline replies at once. `memory` is that of the caller, whose batches take turns
+ * with other callers. Never throws and never rejects: a bug fails its own call and is logged.
+ */
+export const handleMessage = (
   handler: MessageHandler,
   bytes: Uint8Array,
   origin: Origin,
   memory: BatchMemory,
   scheduler: BatchScheduler,
-): Promise<RpcResponse> => {
+): MaybePromise<RpcResponse> => {
   try {
     const message = handler.parse(bytes)
     if ('error' in message) return failureResponse(message)
     if ('ids' in message) return refusedBatchResponse(message, bytes.length)
-    if ('message' in message) {
-      const handling = handleRequest(handler, message, origin)
-      const handled = handling instanceof Promise ? await handling : handling
-      const loggedCalls = handler.accessLog.isOn ? [toLoggedCall(message, handled, bytes.length)] : undefined
-      return singleResponse(handled, message.id, loggedCalls)
-    }
-    return await handleBatch(handler, message, origin, { memory, scheduler, batchBytes: bytes.length })
+    const response =
+      'message' in message
+        ? handleSingle(handler, message, origin, bytes.length)
+        : handleBatch(handler, message, origin, { memory, scheduler, batchBytes: bytes.length })
+    return response instanceof Promise ? response.catch((bug: unknown) => internalErrorResponse(handler, origin, bug)) : response
   } catch (bug) {
     return internalErrorResponse(handler, origin, bug)
   }
 }
+
+const handleSingle = (
+  handler: MessageHandler,
+  request: IncomingRequest,
+  origin: Origin,
+  bytesReceived: number,
+): MaybePromise<RpcResponse> => {
+  const handled = handleRequest(handler, request, origin)
+  return handled instanceof Promise
+    ? handled.then(settled => toResponse(handler, request, settled, bytesReceived))
+    : toResponse(handler, request, handled, bytesReceived)
+}
+
+const toResponse = ({ accessLog }: MessageHandler, request: IncomingRequest, handled: HandledRequest, bytesReceived: number): RpcResponse =>
+  singleResponse(handled, request.id, accessLog.isOn ? [toLoggedCall(request, handled, bytesReceived)] : undefined)
 
 /** The response to a message that was refused as a whole: mostly before it was parsed, so without an id. */
 export const failureResponse = (failure: Failure, id = 'null'): RpcResponse =>

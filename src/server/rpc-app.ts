@@ -188,7 +188,8 @@ const respondToCalls =
         if (res.destroyed) return logAborted(services, origin, undefined)
       }
       if (!memory.reserve(handlingBytes(body.length))) return respond(failureResponse(overloaded()))
-      state.response = await handleMessage(endpoint.messageHandler, body, origin, memory, services.scheduler)
+      const handling = handleMessage(endpoint.messageHandler, body, origin, memory, services.scheduler)
+      state.response = handling instanceof Promise ? await handling : handling
       respond(state.response)
     } finally {
       onHandled()

@@ -56,7 +56,7 @@ const parse = createMessageParser(limits)
 
 const callerMemory = (maxBytes: number): CallerMemory => new CallerMemory(new MemoryBudget(maxBytes), 'alice')
 
-const handle = (
+const handle = async (
   message: string | Uint8Array,
   { signal = new Cancellation(), memory = callerMemory(1 << 30), scheduler = freeScheduler, ...over }: HandlerOverrides = {},
 ): Promise<RpcResponse> =>
