@@ -31,7 +31,9 @@ export const createParamsCheck = (method: string, positions: readonly ResolvedPo
       while (normalized.length > 0 && normalized.at(-1) === null) normalized.pop()
       return { params: normalized }
     })
-  const [checkLenient, checkStrict] = [createCheck(false), createCheck(true)]
+  const checkLenient = createCheck(false)
+  if (!positions.some(({ optional }) => optional === 'unless strict')) return checkLenient
+  const checkStrict = createCheck(true)
   return (params, strict) => (strict ? checkStrict(params) : checkLenient(params))
 }
 
