@@ -5,17 +5,10 @@ import { isSubnet } from '../util/address-set.ts'
 import { isoTime, isoTimeOrNull } from '../util/dates.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { invalidField } from './api-errors.ts'
-import { countOrNull, listOf, text, textOrNull, time, timeOrNull } from './openapi.ts'
+import { countOrNull, givenName, listOf, text, textOrNull, time, timeOrNull } from './openapi.ts'
 import type { PortalServices } from './portal-services.ts'
 
-const maxNameChars = 64
-
-const name = {
-  type: 'string',
-  pattern: `^\\S(.{0,${maxNameChars - 2}}\\S)?$`,
-  label: `1 to ${maxNameChars} characters, without spaces at the ends`,
-  description: 'What people call the key.',
-} as const
+const name = givenName('What people call the key.')
 
 const days = {
   type: 'integer',

@@ -90,6 +90,19 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
     schema: toJsonSchema(schema),
   }))
 
+/** Half of a surrogate pair is another character in each store; a control character may be a command to the terminal that shows the name. */
+const unprintable = '\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}'
+const maxNameChars = 64
+
+/** What people call something: the schema of a member of a body. */
+export const givenName = (description: string) =>
+  ({
+    type: 'string',
+    pattern: `^[^\\s${unprintable}]([^${unprintable}]{0,${maxNameChars - 2}}[^\\s${unprintable}])?$`,
+    label: `1 to ${maxNameChars} printable characters, without spaces at the ends`,
+    description,
+  }) as const
+
 // What the schemas of responses are made of.
 
 export const text = { type: 'string' }

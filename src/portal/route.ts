@@ -103,11 +103,14 @@ const queryAjv = new Ajv({ ...ajvOptions, coerceTypes: true })
 const bodyValidators = new WeakMap<ObjectSchema, ValidateFunction>()
 const queryValidators = new WeakMap<ObjectSchema, ValidateFunction>()
 
-/** Checks a body or a query, and adds the defaults. Throws ApiError with the field and what it must be. */
+/**
+ * Checks a body or a query, and adds the defaults to it. Throws ApiError with the field and what it must be. Nothing recurses into what is not
+ * known: a caller may nest a body as deep as its length allows.
+ */
 export const checkInput = (kind: 'body' | 'query', schema: ObjectSchema, value: unknown): unknown => {
   const [ajv, validators] = kind === 'body' ? [bodyAjv, bodyValidators] : [queryAjv, queryValidators]
   const validate = getOrCreate(validators, schema, () => ajv.compile(toJsonSchema(schema)))
-  const checked = structuredClone(value ?? {})
+  const checked = value ?? {}
   if (validate(checked)) return checked
   throw toApiError(validate.errors?.[0], schema, kind)
 }

@@ -370,7 +370,9 @@ t.test('portal', async t => {
   t.test('a wrong body names the field and what it must be', async t => {
     const cases: readonly (readonly [body: unknown, error: object])[] = [
       [{}, { field: 'name', message: 'name is missing' }],
-      [{ name: '' }, { field: 'name', message: /must be 1 to 64 characters/ }],
+      ...['', 'a\u001b[2J', 'a\u0000b', 'a\u009bb', 'a\nb', 'half \ud83d', ' a', 'a ', 'x'.repeat(65)].map(
+        name => [{ name }, { field: 'name', message: /must be 1 to 64 printable characters/ }] as const,
+      ),
       [
         { name: 'k', plan: 'custom' },
         { field: 'plan', message: /not known/ },
@@ -396,6 +398,18 @@ t.test('portal', async t => {
     for (const [body, error] of cases) t.match(await alice.post('/keys', body), { status: 400, json: { error } }, JSON.stringify(body))
     t.match(await alice.get('/usage?range=1y'), { status: 400, json: { error: { field: 'range', message: /one of 24h, 7d/ } } })
     t.equal((await alice.post('/keys', { name: 'x'.repeat(100_000) })).status, 413)
+    t.equal((await alice.post('/keys', { name: 'Zoë 👩‍💻' })).status, 201)
+  })
+
+  t.test('a body may be nested as deep as its length allows', async t => {
+    const nested = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
+    for (const [path, body, error] of [
+      ['/session', `{"token":${nested}}`, { field: 'token', message: 'token must be a string' }],
+      ['/session', nested, { message: 'the body must be a map' }],
+      ['/keys', `{"name":"k","more":${nested}}`, { field: 'more', message: 'more is not known here' }],
+    ] as const) {
+      t.match(await alice.post(path, body), { status: 400, json: { error: { code: 'invalid', ...error } } }, path)
+    }
   })
 
   t.test('requests from pages of other sites change nothing', async t => {

@@ -2,7 +2,7 @@ import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
 import type { AccessToken } from '../access-tokens.ts'
-import { listOf, schemaRef } from '../openapi.ts'
+import { givenName, listOf, schemaRef } from '../openapi.ts'
 import {
   setEmail,
   addNewPerson,
@@ -167,7 +167,7 @@ export const peopleRoutes = [
     body: {
       type: 'object',
       properties: {
-        name: { type: 'string', pattern: '^\\S(.{0,62}\\S)?$', label: '1 to 64 characters', description: 'What you call the token.' },
+        name: givenName('What you call the token.'),
         days: { type: 'integer', minimum: 1, maximum: 3_650, description: 'After so many days the token ends; without it, never.' },
       },
       required: ['name'],
