@@ -77,6 +77,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   logListening(config, gateway.urls)
   setImmediate(saveCompiledCode) // a gateway may run for months, and be killed then
   const signal = await stopRequested
+  log.info({ event: 'stopping', signal }, `${signal} received: stopping`)
   fileWatch?.stop()
   // Who presses Ctrl-C has no load balancer that must notice first.
   await gateway.stop(signal === 'SIGTERM' ? undefined : 0)

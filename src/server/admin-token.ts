@@ -75,9 +75,11 @@ export const requireToken =
     if ('retryAfter' in check) {
       ctx.set('Retry-After', String(check.retryAfter))
       ctx.status = 429
+      ctx.body = { error: 'too many wrong tokens from this address; retry later' }
     } else {
       ctx.set('WWW-Authenticate', 'Bearer')
       ctx.status = 401
+      ctx.body = { error: 'send the token of `admin.token` as Authorization: Bearer TOKEN' }
     }
     return undefined
   }

@@ -22,7 +22,7 @@ export const setLevel = (ctx: Koa.Context, options: Pick<LogControls, 'logLevel'
   const level = isJsonObject(body) ? body['level'] : undefined
   if (!isLogLevel(level)) {
     ctx.status = 400
-    ctx.body = { error: 'level must be one of `levels`', levels: logLevels }
+    ctx.body = { error: `level must be one of ${logLevels.join(', ')}`, levels: logLevels }
     return
   }
   options.log.warn({ event: 'log-level', from: options.logLevel.level, to: level }, `log level set to ${level}`)

@@ -163,5 +163,5 @@ t.test('a gateway without a listener for operators stops in order too: nothing e
   t.teardown(() => deployment.remove())
   const gateway = await deployment.start()
   t.equal(await gateway.stop(), 0)
-  t.match(gateway.log.at(-1), { event: 'stopped' })
+  t.match(gateway.log.slice(-2), [{ event: 'stopping', signal: 'SIGTERM' }, { event: 'stopped' }])
 })

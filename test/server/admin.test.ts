@@ -155,7 +155,7 @@ t.test('the log level', async t => {
       t.equal(status, 400, body)
       t.match(headers['content-type'], /^(application\/json|text\/plain)/)
     }
-    t.same((await put('loud')).json()['levels'], logLevels)
+    t.match((await put('loud')).json(), { error: /^level must be one of trace, .*silent$/, levels: logLevels })
     t.equal((await send('PUT', `{"level":"debug","x":"${'x'.repeat(2000)}"}`)).status, 413)
     t.equal(logLevel.level, 'silent')
     t.same(
@@ -171,8 +171,8 @@ t.test('the log level', async t => {
     t.match(log.lines.at(-1), { level: 'warn', fields: { event: 'admin-token-refused', address: '192.0.2.1' } })
     t.notMatch(JSON.stringify(log.lines), /guess/)
     clock.advance(minuteMs - 1_500)
-    const { status, headers } = await sendFrom('192.0.2.1', 's3cret')
-    t.same([status, headers['retry-after']], [429, '2'])
+    const { status, headers, json } = await sendFrom('192.0.2.1', 's3cret')
+    t.same([status, headers['retry-after'], json()], [429, '2', { error: 'too many wrong tokens from this address; retry later' }])
     t.equal((await sendFrom('192.0.2.2', 's3cret')).status, 200, 'another address is not concerned')
     clock.advance(1_500)
     t.equal((await sendFrom('192.0.2.1', 's3cret')).status, 200)
@@ -315,7 +315,10 @@ t.test('the access log', async t => {
   })
 
   t.test('is not shown without the token', async t => {
-    for (const path of ['', '/reopen']) t.equal((await post(`${admin.url}/access-log${path}`, '', { method: 'POST' })).status, 401)
+    for (const path of ['', '/reopen']) {
+      const { status, text } = await post(`${admin.url}/access-log${path}`, '', { method: 'POST' })
+      t.same([status, JSON.parse(text)], [401, { error: 'send the token of `admin.token` as Authorization: Bearer TOKEN' }])
+    }
   })
 })
 
