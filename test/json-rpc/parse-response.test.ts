@@ -11,8 +11,8 @@ import { ExactNumber } from '../../src/util/json.ts'
 const parseChunks = (response: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
   const bytes = Buffer.from(response)
   const [parsed, announced] = [
-    parseInChunks(new ResponseParser(), bytes, cuts),
-    parseInChunks(new ResponseParser(bytes.length), bytes, cuts),
+    parseInChunks(new ResponseParser(7), bytes, cuts),
+    parseInChunks(new ResponseParser(7, bytes.length), bytes, cuts),
   ]
   deepStrictEqual(withStringResult(announced), withStringResult(parsed))
   return parsed
@@ -24,12 +24,12 @@ const parseInChunks = (parser: ResponseParser, bytes: Buffer, cuts: readonly num
     parser.push(bytes.subarray(from, end))
     from = end
   }
-  return parser.finish(7)
+  return parser.finish()
 }
 
 /** The same in two long chunks, with white space before and behind. */
 const parsePadded = (response: Uint8Array, cut: number): ParsedResponse =>
-  parseInChunks(new ResponseParser(), Buffer.concat([padding, response, padding]), [padding.length + cut])
+  parseInChunks(new ResponseParser(7), Buffer.concat([padding, response, padding]), [padding.length + cut])
 
 const padding = Buffer.alloc(20_000, ' ')
 
@@ -128,6 +128,28 @@ t.test('a response, wherever its chunks end', async t => {
   t.strictSame(parseChunks(Buffer.from(responseText('"result":"é"'), 'latin1')), invalidResponse('not JSON'), 'not UTF-8')
 })
 
+t.test('a short response with a byte more, less or another is read as it would be in chunks', async () => {
+  for (const end of ['', '\n', '\n\n', ' ', '\n ']) {
+    const response = Buffer.from(responseText('"result":"0x1"') + end)
+    parseChunks(response)
+    for (const at of everyByte(response)) {
+      parseChunks(Buffer.concat([response.subarray(0, at), response.subarray(at + 1)]))
+      for (const byte of Buffer.from('"\\{},:0x7\n \0\x7f\xe9', 'latin1')) {
+        parseChunks(Buffer.concat([response.subarray(0, at), Buffer.from([byte]), response.subarray(at)]))
+        parseChunks(Buffer.concat([response.subarray(0, at), Buffer.from([byte]), response.subarray(at + 1)]))
+      }
+    }
+  }
+})
+
+t.test('a response that is longer than announced is no response', async t => {
+  const short = Buffer.from(responseText('"result":"0x1"'))
+  const parser = new ResponseParser(7, short.length)
+  parser.push(short)
+  parser.push(Buffer.from('{'))
+  t.strictSame(parser.finish(), invalidResponse('not JSON'))
+})
+
 t.test('whatever the result is and however it is cut, its bytes come back', async () => {
   const cuts = fc.array(fc.nat(300), { maxLength: 5 })
   const property = fc.property(fc.json({ stringUnit: 'binary' }), fc.nat(3), cuts, (json, spaces, at) => {
@@ -168,24 +190,24 @@ t.test('no response does harm', async t => {
 })
 
 t.test('parsing stops where a response is known to be invalid', async t => {
-  const parser = new ResponseParser()
+  const parser = new ResponseParser(7)
   t.equal(parser.push(Buffer.from('{"id":')), true)
   t.equal(parser.push(Buffer.from('<html>')), false)
   t.equal(parser.push(Buffer.from(responseText('"result":1'))), false)
-  t.strictSame(parser.finish(7), invalidResponse('not JSON'))
+  t.strictSame(parser.finish(), invalidResponse('not JSON'))
 })
 
 t.test('a result is not copied, but for short chunks', async t => {
   const one = Buffer.from(responseText('"result":"0x1"'))
-  const parser = new ResponseParser()
+  const parser = new ResponseParser(7)
   parser.push(one)
-  const parsed = parser.finish(7)
+  const parsed = parser.finish()
   t.equal(parsed.kind === 'result' && toBuffer(parsed.result).buffer, one.buffer)
 
   const result = `"${'0'.repeat(3 << 20)}"`
   const whole = Buffer.from(responseText(`"result":${result}`))
   const long = parseInChunks(
-    new ResponseParser(),
+    new ResponseParser(7),
     whole,
     Array.from({ length: 48 }, (_, i) => (i + 1) << 16),
   )
@@ -194,7 +216,7 @@ t.test('a result is not copied, but for short chunks', async t => {
   t.equal(buffers.length, 49)
   t.ok(buffers.slice(0, -1).every(buffer => buffer === whole.buffer))
 
-  const short = parseInChunks(new ResponseParser(), whole, everyByte(whole.subarray(0, 300_000)))
+  const short = parseInChunks(new ResponseParser(7), whole, everyByte(whole.subarray(0, 300_000)))
   t.ok(short.kind === 'result' && toBuffer(short.result).equals(Buffer.from(result)))
   t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && chunksOf(short.result).length < 10, 'none of its chunks is short')
 })

@@ -233,9 +233,9 @@ const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | undefined =
   const [, number, hash = ''] = /^\S+ \S+ (\d{1,15}) (0x[0-9a-f]{1,64})$/.exec(bytes.toString('latin1', 0, Math.max(0, headerEnd))) ?? []
   const finalizedBlock = { number: Number(number), hash }
   if (number === undefined || bytes.toString('latin1', 0, headerEnd) !== entryHeaderOf(name, finalizedBlock)) return undefined
-  const parser = new ResponseParser()
+  const parser = new ResponseParser(responseId)
   if (!parser.push(bytes.subarray(headerEnd + 1))) return undefined
-  const response = parser.finish(responseId)
+  const response = parser.finish()
   if (response.kind !== 'result' || response.streamStatus !== undefined) return undefined
   // A copy: the bytes may be part of a larger buffer of the connection, which a cached result would keep in memory.
   return { result: Buffer.from(toBuffer(response.result)), count: response.count, finalizedBlock }

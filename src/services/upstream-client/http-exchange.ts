@@ -98,7 +98,7 @@ class HttpExchange implements ResponseHandler {
       this.#isTooLarge = (head.contentLength ?? 0) > options.maxBytes
       this.#fallbackFailure = head.fallbackFailure
       this.#discardsResult = head.discardsResult === true
-      this.#parser = new ResponseParser(this.#isTooLarge ? undefined : head.contentLength)
+      this.#parser = new ResponseParser(this.#id, this.#isTooLarge ? undefined : head.contentLength)
       if (head.decoder !== undefined && this.#inFlight !== undefined) {
         this.#startDecompression(head.decoder, this.#inFlight).catch((bug: unknown) => this.#fail(bug))
       }
@@ -149,14 +149,14 @@ class HttpExchange implements ResponseHandler {
     this.#reservedBytes += bytes.length
     observer?.push(bytes)
     if (!parser.push(bytes, isTransient)) this.#complete()
-    else if (this.#isTooLarge && parser.hasBegunResult(this.#id)) this.#settle(this.#tooLarge(parser))
+    else if (this.#isTooLarge && parser.hasBegunResult) this.#settle(this.#tooLarge(parser))
   }
 
   /** A result may be as long as a caller makes it; what comes before a result is due to the node. */
   #tooLarge(parser: ResponseParser): Failure {
     const { target } = this.#pending
     if (this.#fallbackFailure !== undefined) return this.#fallbackFailure
-    if (!parser.hasBegunResult(this.#id)) return upstreamFailure(target, 'response too large, without a result')
+    if (!parser.hasBegunResult) return upstreamFailure(target, 'response too large, without a result')
     return refuse('tooLarge', { source: target.source, upstream: target.name })
   }
 
@@ -171,7 +171,7 @@ class HttpExchange implements ResponseHandler {
   #complete(): void {
     if (this.#isSettled) return
     try {
-      const response = this.#parser?.finish(this.#id)
+      const response = this.#parser?.finish()
       this.#settle(response === undefined ? upstreamFailure(this.#pending.target, 'no response headers') : this.#toReply(response))
     } catch (bug) {
       this.#fail(bug)
