@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import { ChunkedBytes, copyReply, isFailure, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, RawJson, Reply, Result, ResultMemory, Services } from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, RawJson, Reply, ResultMemory, Services } from '../../src/plugin/plugin.ts'
 import type { SecondLevelCache } from './second-level-cache.ts'
 import { ReplyValidity, isCacheable } from './finality-and-ttl.ts'
 import type { CacheMiss, Validity } from './finality-and-ttl.ts'
@@ -98,10 +98,10 @@ const openReplyCache = (maxBytes: number, { cacheBytes, singleton, clock, method
 }
 
 /** The reply for later callers: no node is requested for them, so an error costs them nothing. */
-const asCacheHit = (reply: Reply): Reply =>
-  isFailure(reply) ? copyReply(reply, cacheHit) : copyReply<Result>(reply, { ...cacheHit, result: detach(reply.result) })
-
-const cacheHit = { source: 'cache', upstream: undefined, cache: 'hit', upstreamRequest: undefined } as const
+const asCacheHit = (reply: Reply): Reply => {
+  const hit = copyReply<Reply>(reply, { source: 'cache', upstream: undefined, cache: 'hit', upstreamRequest: undefined })
+  return isFailure(hit) ? hit : copyReply(hit, { result: detach(hit.result) })
+}
 
 /**
  * The result without the buffer that it is a part of, which would stay in memory as long: 64 KiB, for 66 bytes that came

@@ -118,7 +118,7 @@ export class ResponseReader {
 
 interface ResponseHead {
   readonly status: number
-  /** By lower-case name. The values of a header that comes several times are joined with commas. */
+  /** By lower-case name, those of newHeaders(). The values of a header that comes several times are joined with commas. */
   readonly headers: ResponseHeaders
   /** How the body ends: after so many bytes, Infinity being the end of the connection, or with its last chunk. */
   readonly framing: number | 'chunked'
@@ -155,17 +155,29 @@ const parseHead = (head: string): ResponseHead => {
   }
 }
 
-type ParsedHeaders = Readonly<Record<string, string>>
+type ParsedHeaders = Readonly<Record<string, string | undefined>>
+
+/** The headers that say something of a response; a dictionary of all would take 1 us of a call. */
+const newHeaders = (): Record<string, string | undefined> => ({
+  connection: undefined,
+  'content-encoding': undefined,
+  'content-length': undefined,
+  'content-type': undefined,
+  'keep-alive': undefined,
+  'retry-after': undefined,
+  'transfer-encoding': undefined,
+})
 
 /** The headers of a head that fits the pattern. */
 const parseHeaders = (head: string): ParsedHeaders => {
-  const headers: Record<string, string> = Object.create(null)
+  const headers = newHeaders()
   let lineEnd = head.indexOf('\r\n')
   while (lineEnd >= 0) {
     const start = lineEnd + '\r\n'.length
     const colon = head.indexOf(':', start)
     lineEnd = head.indexOf('\r\n', colon)
     const name = head.slice(start, colon).toLowerCase()
+    if (!Object.hasOwn(headers, name)) continue
     const value = withoutOuterSpace(head, colon + 1, lineEnd < 0 ? head.length : lineEnd)
     const earlier = headers[name]
     headers[name] = earlier === undefined ? value : `${earlier}, ${value}`
