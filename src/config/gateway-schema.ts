@@ -6,7 +6,7 @@ import { rateLimitProperties } from '../services/rate-limits.ts'
 import { jwtSchema } from './jwt-options.ts'
 import { limitsSchema } from './limits-options.ts'
 import { listenSchema } from './listen-options.ts'
-import { browserUrlPattern, portalSchema } from './portal-schema.ts'
+import { browserUrlPattern, portalSchema } from './portal-options.ts'
 import { adminTlsSchema } from './tls-options.ts'
 
 /** The keys of gateway.yaml. */
