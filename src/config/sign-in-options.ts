@@ -1,9 +1,16 @@
-import type { ObjectSchema } from '../plugin/options-schema.ts'
+import type { ObjectSchema, StringSchema } from '../plugin/options-schema.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { isSecureUrl } from './addresses.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
+
+/** As addresses are compared with it. */
+const emailDomain = {
+  type: 'string',
+  pattern: '^[a-z0-9-]+(\\.[a-z0-9-]+)+$',
+  label: 'a domain such as example.org, in lower case',
+} as const satisfies StringSchema
 
 /** `portal.smtp`. */
 export const smtpSchema = {
@@ -48,7 +55,7 @@ export const oidcSchema = {
     },
     domains: {
       type: 'array',
-      items: { type: 'string', pattern: '^[a-z0-9-]+(\\.[a-z0-9-]+)+$', label: 'a domain such as example.org, in lower case' },
+      items: emailDomain,
       default: [],
       description:
         'The domains of verified e-mail addresses that get an account as `signUp` makes it, at the first sign-in. ' +
@@ -80,7 +87,7 @@ export const signUpSchema = {
     },
     domains: {
       type: 'array',
-      items: { type: 'string' },
+      items: emailDomain,
       default: [],
       description: 'The domains of e-mail addresses that may sign up by a link. All by default.',
       examples: [['example.org']],
