@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { runCommand } from '../../src/cli/command.ts'
 import type { Terminal } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
 
@@ -178,7 +179,7 @@ const isInProcessCommand = (name: string): name is InProcessCommand => inProcess
 const runInProcess = async (name: InProcessCommand, args: readonly string[], env: Terminal['env']): Promise<CommandResult> => {
   const [out, err]: [string[], string[]] = [[], []]
   const terminal: Terminal = { out: line => void out.push(`${line}\n`), err: line => void err.push(`${line}\n`), env }
-  const code = await (await commandLoaders[name]()).run(args, terminal)
+  const code = await runCommand(await commandLoaders[name](), args, terminal)
   return { code, stdout: out.join(''), stderr: err.join('') }
 }
 
