@@ -76,34 +76,6 @@ export const sentBytesOf = (socket: SocketInternals): number => {
     : handle.bytesWritten - handle.writeQueueSize
 }
 
-/** Where Node's HTTP server keeps the parser of a connection, and a parser its functions, under numbers (Node 20, 22, 24 and 26). */
-interface ParsedSocket extends Socket {
-  readonly parser?: Record<string, unknown> | null
-}
-
-/** Node's functions for the parts of a body, and for the head of the next request. */
-const inputFunctions = ['parserOnBody', 'parserOnHeadersComplete']
-
-/**
- * Drops the rest of what has been read from a connection, and what is still read from it, as parts of bodies and as requests that no listener
- * gets: Node parses 64 KiB at once, up to 11,000 chunks or 2,500 requests. Nothing ends that, neither to pause nor to destroy the socket. Does
- * nothing where Node keeps the functions elsewhere. Node gives the parser to another connection when this one closes, and at an upgrade:
- * then, the function that is returned must be called at once, or the other connection has no requests.
- */
-export const dropInput = (socket: ParsedSocket): (() => void) => {
-  const { parser } = socket
-  if (parser === null || parser === undefined) return () => undefined
-  const dropped = Object.entries(parser).filter(([, value]) => inputFunctions.some(name => isNamed(value, name)))
-  for (const [key] of dropped) parser[key] = undefined
-  const restore = (): void => {
-    for (const [key, value] of dropped) parser[key] = value
-  }
-  socket.once('close', restore)
-  return restore
-}
-
-const isNamed = (value: unknown, name: string): boolean => typeof value === 'function' && value.name === name
-
 /** A response whose head and body are short texts, one character per byte. */
 interface SingleWriteResponse {
   readonly status: number

@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { dropInput } from '../runtime/http-internals.ts'
+import { ParserInput, canPauseParser } from '../runtime/parser-input.ts'
+import type { ParserError } from '../runtime/parser-input.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { PacedAccount, PacedConnection, ReadPacing } from './read-pacing.ts'
 
@@ -13,9 +14,12 @@ export const callerConnectionOf = (socket: Socket): CallerConnection => getOrCre
 
 const newConnection = (socket: Socket): CallerConnection => new CallerConnection(socket)
 
+/** Tried with the first pipelined request, as few callers send any. */
+let canHoldRequests: boolean | undefined
+
 /**
  * Bounds the requests that one connection has in flight: Node starts each pipelined request as soon as it has been read, however many
- * have not been answered. What has been read already when reading pauses is still served.
+ * have not been answered. Where Node's parser cannot be paused, requests that have been read already when reading pauses begin all the same.
  */
 class CallerConnection implements PacedConnection {
   readonly #socket: Socket
@@ -30,7 +34,9 @@ class CallerConnection implements PacedConnection {
   #account: PacedAccount | undefined
   /** Several accounts call on it. */
   #isShared = false
-  #restoreParser = (): void => undefined
+  /** Once there is a reason to know it. */
+  #input: ParserInput | undefined
+  #holdsRequests = false
 
   constructor(socket: Socket) {
     this.#socket = socket
@@ -90,13 +96,30 @@ class CallerConnection implements PacedConnection {
   stop(): void {
     if (this.#isStopped) return
     this.#isStopped = true
-    this.#restoreParser = dropInput(this.#socket)
+    this.#getInput().drop()
     this.#pause()
+  }
+
+  /** From now on, requests that have been read wait while the connection is paused. False where Node's parser cannot be paused. */
+  holdRequests(): boolean {
+    if (this.#holdsRequests) return true
+    canHoldRequests ??= canPauseParser()
+    if (!canHoldRequests || this.#isStopped) return false
+    this.#getInput().pauseWhile(() => this.#isPaused)
+    this.#holdsRequests = true
+    return true
+  }
+
+  /** Does the error say that requests have been held? */
+  recordHeld(error: ParserError): boolean {
+    return this.#input?.holdRest(error) === true
   }
 
   /** To be called when Node has given up the connection for an upgrade. False where it closes after the response to an earlier request. */
   upgrade(): boolean {
-    this.#restoreParser()
+    this.#input?.restore()
+    this.#input = undefined
+    this.#holdsRequests = false
     this.#leaveAccount()
     return !this.#isStopped
   }
@@ -116,6 +139,11 @@ class CallerConnection implements PacedConnection {
     this.#socket.off('close', this.#leaveAccount)
     this.#account?.remove(this)
     this.#account = undefined
+  }
+
+  #getInput(): ParserInput {
+    this.#input ??= new ParserInput(this.#socket)
+    return this.#input
   }
 
   #pause(): void {

@@ -10,6 +10,7 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
+import type { ParserError } from '../runtime/parser-input.ts'
 import { callerConnectionOf } from './caller-connection.ts'
 import { UpgradeResponse, destroyStream, sendRawResponse } from './response.ts'
 import type { RawResponseServices } from './response.ts'
@@ -151,6 +152,7 @@ export const createRpcServer = (services: RawResponseServices, serve: RequestLis
   const waiting = new WeakSet<Duplex>()
   server.on('clientError', (error: ParserError, stream: Duplex) => {
     const { code = '' } = error
+    if (stream instanceof Socket && callerConnectionOf(stream).recordHeld(error)) return
     // Each piece that comes behind the first malformed one is reported too, also while the response to that is sent.
     if (waiting.has(stream) || (stream.writableEnded && code.startsWith('HPE_'))) return
     waiting.add(stream)
@@ -209,13 +211,6 @@ const respondToParserError = (
 ): void => {
   if (!stream.writable || current?.headersSent === true) stream.destroy()
   else sendRawResponse(services, stream, { requestId: nextRequestId() }, failureResponse(failure))
-}
-
-/** An error of Node's HTTP parser, or of a socket. */
-interface ParserError extends NodeJS.ErrnoException {
-  /** What has been read last, and how much of it the parser has taken. */
-  readonly rawPacket?: Buffer
-  readonly bytesParsed?: number
 }
 
 const failureOf = (error: ParserError): Failure =>

@@ -85,10 +85,10 @@ class RpcApp extends Koa<RpcState, object> {
 }
 
 /**
- * Requests that are behind another one of their connection (pipelining) are served in the turn of their address. Node begins thousands of these with
- * one read, refused ones too; where the memory budget has no room for one, it is refused, what has been read behind it is dropped, and the
- * connection closes. While requests of a connection wait, it is read no further. A connection with too many headers in a request is read no
- * further at all: it closes with the refusal.
+ * Requests that are behind another one of their connection (pipelining) are served in the turn of their address, refused ones too. While one waits,
+ * those behind it do not begin, of which one read may have thousands, and the connection is read no further. Where the memory budget has no room
+ * for one, it is refused, what has been read behind it is dropped, and the connection closes. A connection with too many headers in a request is
+ * read no further at all: it closes with the refusal.
  */
 const waitForTurn = (services: RpcServices, req: IncomingMessage, res: ServerResponse): Promise<void> | undefined => {
   const isPipelined = res.socket === null && !(res instanceof UpgradeResponse)
@@ -96,14 +96,22 @@ const waitForTurn = (services: RpcServices, req: IncomingMessage, res: ServerRes
   if (!isPipelined) return undefined
   const connection = callerConnectionOf(req.socket)
   const owner = services.readClientAddress(req)
-  if (!reserveForPipelining(services, owner, req, res)) {
+  const memory = new CallerMemory(services.memoryBudget, owner)
+  const heldBytes = connection.holdRequests() ? maxHeldInputBytes : 0
+  if (!memory.reserve(pipelinedRequestBytes + heldBytes)) {
     withoutRoom.add(res)
     connection.stop()
     return undefined
   }
+  closeResponseWithSocket(req.socket, res)
+  res.once('close', () => memory.releaseAll())
   const turn = services.scheduler.enter(owner, 1)
-  if (turn !== undefined) connection.pauseUntil(turn)
-  return turn
+  const releaseInput = (): void => {
+    if (memory.heldBytes > 0) memory.release(heldBytes)
+  }
+  if (turn === undefined) releaseInput()
+  else connection.pauseUntil(turn)
+  return turn?.then(releaseInput)
 }
 
 /** Responses to pipelined requests that the memory budget has no room for. */
@@ -119,14 +127,8 @@ const refuseWithoutRoom =
 /** What Node holds of a request, and of its response until those before it have been sent. Measured: 5 KB. */
 const pipelinedRequestBytes = 8_192
 
-/** Until the response has been sent, or the connection is closed. */
-const reserveForPipelining = ({ memoryBudget }: RpcServices, owner: string, { socket }: IncomingMessage, res: ServerResponse): boolean => {
-  const memory = new CallerMemory(memoryBudget, owner)
-  if (!memory.reserve(pipelinedRequestBytes)) return false
-  closeResponseWithSocket(socket, res)
-  res.once('close', () => memory.releaseAll())
-  return true
-}
+/** What has been read behind a request that waits: Node reads so much at once. */
+const maxHeldInputBytes = 65_536
 
 /** The refusal of a request of which the network is not known. */
 const refuseUnrouted = (services: RpcServices, req: IncomingMessage, res: ServerResponse, refusal: Failure): void =>

@@ -7,7 +7,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { connect as connectTls, createServer as createTlsServer } from 'node:tls'
 import t from 'tap'
-import { dropInput, holdsCurrentResponse, sentBytesOf, trackResponses } from '../../src/runtime/http-internals.ts'
+import { holdsCurrentResponse, sentBytesOf, trackResponses } from '../../src/runtime/http-internals.ts'
 import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import { openSingleWrite, writesOnce } from '../../src/runtime/http-internals.ts'
@@ -141,32 +141,3 @@ t.test('a Node that does not writes responses itself', async t => {
   t.match(chunk.toString(), /^HTTP\/1.1 200 OK\r\n[^]*\r\n\r\nnode \/one$/)
   socket.destroy()
 })
-
-t.test(
-  'with this version of Node the rest of a body can be dropped, and requests behind it; the next connection gets its body',
-  async t => {
-    const chunkCounts: number[] = []
-    const server = createServer((req, res) => {
-      const i = chunkCounts.push(0) - 1
-      req.on('data', () => {
-        chunkCounts[i]! += 1
-        if (chunkCounts[i] === 100) dropInput(req.socket)
-      })
-      req.on('end', () => res.writeHead(200, { connection: 'close' }).end())
-      req.on('error', () => undefined)
-      if (i === 0) setTimeout(() => req.socket.destroy(), 50)
-    }).listen(0, '127.0.0.1')
-    await once(server, 'listening')
-    t.teardown(() => server.close())
-    const send = async (chunkCount: number, behind: string): Promise<void> => {
-      const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').on('error', () => undefined)
-      socket.write(`POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\na\r\n'.repeat(chunkCount)}0\r\n\r\n${behind}`)
-      socket.resume()
-      await once(socket, 'close')
-    }
-    await send(5_000, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
-    await send(50, '')
-    t.same(chunkCounts, [100, 50])
-    dropInput(connect({ port: 1, host: '127.0.0.1' }).on('error', () => undefined)) // no connection of an HTTP server
-  },
-)
