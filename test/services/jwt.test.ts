@@ -172,6 +172,16 @@ t.test('a token is accepted until it expires, within the tolerance', async t => 
   t.equal(results()['expired'], 1)
 })
 
+t.test('a token that came while the clock was ahead is accepted once the clock has been set right', async t => {
+  const { jwks } = await startIssuer(t)
+  const { clock, sign, find } = await setUp(t, { jwks })
+  const token = await sign(ec, { exp: Math.floor(clock.now() / 1_000) + 60 })
+  clock.shiftWallClock(3_600_000)
+  t.equal(await find(token), 'tokenInvalid')
+  clock.shiftWallClock(-3_600_000)
+  t.equal(await find(token), 'granted')
+})
+
 t.test('a token is verified once, also when many calls come with it, and wrong ones are remembered', async t => {
   const { jwks } = await startIssuer(t)
   const { accounts, sign, find, results } = await setUp(t, { jwks })

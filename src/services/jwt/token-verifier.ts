@@ -42,13 +42,20 @@ const maxKeyIdChars = 128
 const maxCachedTokens = 20_000
 const minLogIntervalMs = 10_000
 
-/** A token that was verified, by its hash. */
-interface CachedToken {
-  readonly version: number
-  /** Of a valid token: it is valid until then, in ms since 1970. */
-  readonly accepted?: { readonly token: VerifiedToken; readonly expiresAt: number }
-  readonly fault?: TokenFault
+/** A valid token: it is valid until `expiresAt`, in ms since 1970. */
+interface AcceptedToken {
+  readonly token: VerifiedToken
+  readonly expiresAt: number
 }
+
+interface RefusedToken {
+  readonly fault: TokenFault
+  /** In ms since 1970. */
+  readonly refusedAt: number
+}
+
+/** What was found of a token, and the version of the keys by which it was. */
+type CachedToken = { readonly version: number } & (AcceptedToken | RefusedToken)
 
 /** Limited by `maxSize`: for `max`, lru-cache allocates all at once. */
 const newTokenCache = () => new LRUCache<string, CachedToken>({ maxSize: maxCachedTokens, sizeCalculation: () => 1 })
@@ -79,9 +86,10 @@ export class TokenVerifier implements JwtVerifier {
     const digest = hash('sha256', token, 'base64url')
     const cached = this.#valid.get(digest) ?? this.#invalid.get(digest)
     if (cached?.version === this.#keySet.version) {
-      const { accepted, fault } = cached
-      if (accepted === undefined) return this.#refuse(fault ?? 'malformed')
-      return this.#services.clock.now() < accepted.expiresAt ? accepted.token : this.#refuse('expired')
+      const now = this.#services.clock.now()
+      if ('token' in cached) return now < cached.expiresAt ? cached.token : this.#refuse('expired')
+      // A clock that was ahead and has been set right: the token may be valid.
+      if (cached.fault !== 'expired' || now >= cached.refusedAt) return this.#refuse(cached.fault)
     }
     return getOrCreate(this.#pending, digest, () => this.#verify(token, digest).finally(() => this.#pending.delete(digest)))
   }
@@ -101,7 +109,7 @@ export class TokenVerifier implements JwtVerifier {
       const accepted = this.#accept(await this.#readClaims(token))
       this.#counters.accepted.add()
       this.#invalid.delete(digest)
-      this.#valid.set(digest, { version, accepted })
+      this.#valid.set(digest, { version, ...accepted })
       return accepted.token
     } catch (error) {
       const fault = error instanceof UnsuitableClaim ? 'claims' : tokenFaultOf(error)
@@ -110,7 +118,7 @@ export class TokenVerifier implements JwtVerifier {
         return unverifiable
       }
       this.#valid.delete(digest)
-      if (!temporaryFaults.includes(fault)) this.#invalid.set(digest, { version, fault })
+      if (!temporaryFaults.includes(fault)) this.#invalid.set(digest, { version, fault, refusedAt: this.#services.clock.now() })
       return this.#refuse(fault)
     }
   }
@@ -143,7 +151,7 @@ export class TokenVerifier implements JwtVerifier {
     }
   }
 
-  #accept(payload: JWTPayload): NonNullable<CachedToken['accepted']> {
+  #accept(payload: JWTPayload): AcceptedToken {
     const { claim, clockTolerance, maxAge = Infinity } = this.#options
     const keyId = payload[claim]
     if (typeof keyId !== 'string' || keyId === '' || keyId.length > maxKeyIdChars) throw new UnsuitableClaim()
