@@ -22,6 +22,7 @@ const optionsOf: Readonly<Record<string, ContractOptions>> = {
   mirror: { options: { url: 'http://mirror.test' } },
   'block-methods': { options: { methods: [] } },
   'call-limit': { options: { calls: 1 } },
+  'external-policy': { options: { url: 'http://policy.test', methods: [] } },
   'region-access': { options: { allowed: ['DE'] }, context: { region: 'DE' } },
 }
 
