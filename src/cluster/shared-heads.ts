@@ -216,6 +216,7 @@ class SharedNetworkHeads {
     // The workers are sent the lower height first. Senders are informed in order, so later ones wait too.
     if (message.isRewind) this.#lastRewind = this.heads.recordRewind()
     await this.#lastRewind
+    if (!message.isRewind) void this.heads.recordTransaction(message.changesNode)
     await this.#transactionBroadcast.share(sender, message.id, message.changesNode)
   }
 

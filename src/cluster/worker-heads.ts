@@ -112,7 +112,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return this.#transactions.version
   }
 
-  recordTransaction(changesNode = false): MaybePromise<void> {
+  recordTransaction(isNodeChanged = false): MaybePromise<void> {
+    const changesNode = isNodeChanged || this.state.minesOnDemand === true
     this.#transactions.record(changesNode)
     if (this.targets.length > 0) return this.#transactions.share({ changesNode })
   }

@@ -70,6 +70,19 @@ t.test('a call that changes a node ends what every worker has cached about the n
   for (const [i, version] of versions().entries()) t.ok(version > (before[i] ?? 0))
 })
 
+t.test('where blocks come on demand, a transaction ends it as a change of the node does', async t => {
+  const { addWorker, deliverAll } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  await deliverAll()
+  const { headVersion } = two.heads.snapshot
+  const state = { finalityVersion: 0, reportedHeight: 0, upstreams: [], minesOnDemand: true }
+  one.heads.handleMessage({ kind: 'snapshot', network: 'model', state })
+  const sent = one.heads.recordTransaction()
+  await deliverAll()
+  await sent
+  t.ok(two.heads.snapshot.headVersion > headVersion)
+})
+
 t.test('a worker that missed the message about a changed node learns of it before it answers from memory', async t => {
   const { addWorker, deliverAll, clock } = openCluster()
   const [one, two] = [addWorker(), addWorker()]

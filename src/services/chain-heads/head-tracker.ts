@@ -7,6 +7,7 @@ import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
 import { HeadSelection, HeightGauges } from './network-head.ts'
+import { OnDemandMining } from './on-demand-mining.ts'
 import { PollSchedule, maxRefreshMs } from './poll-schedule.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
@@ -44,6 +45,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule
   readonly #heightGauges: HeightGauges
+  readonly #onDemandMining: OnDemandMining
   #maxLagBlocks = 0
   #lastCatchUpAt = -Infinity
   /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
@@ -54,6 +56,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     () => {
       this.#tracked.replace([])
       this.#schedule.stop()
+      this.#onDemandMining.stop()
       this.#unsubscribe?.()
       this.#unsubscribe = undefined
     },
@@ -88,13 +91,15 @@ export class HeadTracker extends CurrentChainState implements Heads {
       poll: () => this.#upstreams.forEach(upstream => this.#startPolling(upstream)),
       onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
     })
+    this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, poll: () => void this.refresh(true) })
     this.recordActivity = this.#schedule.recordActivity
     this.feeds = new ChainFeeds({ ...options, ...this.timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
   }
 
   recordTransaction(changesNode = false): void {
     this.transactionVersion += 1
-    if (changesNode) this.startHeadVersion()
+    if (changesNode || this.#onDemandMining.isDetected) this.startHeadVersion()
+    this.#onDemandMining.recordTransaction()
   }
 
   recordRewind(): Promise<void> {
@@ -197,6 +202,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
   async #pollUpstream(upstream: UpstreamTracker, isCatchUp = false): Promise<void> {
     await upstream.poll(isCatchUp)
     this.#evaluate()
+    if (upstream.head !== undefined && upstream.height === this.#selection.head?.number)
+      this.#onDemandMining.recordHeadAge(upstream.polledAgeMs)
     if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
     const [finalized] = await Promise.all([this.#chain.pollFinalized(upstream), this.#followHead()])
     if (finalized === undefined) return
@@ -243,6 +250,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       finalityVersion,
       reportedHeight: this.#reportedHeight.height,
       upstreams: this.#upstreams.map(upstream => upstreamStateOf(upstream, this.#selection, this.#exclusions)),
+      ...(this.#onDemandMining.isDetected && { minesOnDemand: true }),
     })
     this.#heightGauges.set(this.state)
     this.#options.onChange?.(this.state, this.recentBlocks)

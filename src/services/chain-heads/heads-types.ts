@@ -47,6 +47,8 @@ export interface ChainState {
   /** The height that callers are given. */
   readonly reportedHeight: number
   readonly upstreams: readonly UpstreamState[]
+  /** Blocks come with transactions, as on a development node, and not by the clock: a transaction may be in a block at once. */
+  readonly minesOnDemand?: boolean
 }
 
 export interface UpstreamState {

@@ -13,6 +13,8 @@ const minPeerHeightTtlMs = 10_000
 const peerHeightTtlBlocks = 4
 const minDefaultLagBlocks = 5
 const defaultMaxLagMs = 10_000
+const minIdleChainMs = 10_000
+const idleChainBlocks = 8
 
 /** Polls in a row that must agree before an upstream is excluded, or the reported height goes back. */
 export const minAgreeingPolls = 3
@@ -42,6 +44,8 @@ export interface HeadTiming {
   readonly peerHeightTtlMs: number
   /** Blocks that an upstream may lag where the operator sets no `maxLag`. */
   readonly defaultMaxLagBlocks: number
+  /** The age of the newest block from which on blocks come on demand: no chain that makes them by the clock leaves out so many. */
+  readonly idleChainMs: number
 }
 
 export const headTimingFor = (blockTimeMs: number): HeadTiming => {
@@ -54,6 +58,7 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
     replicaSkewBlocks: Math.ceil(maxReplicaSkewMs / blockTimeMs),
     peerHeightTtlMs: Math.max(minPeerHeightTtlMs, peerHeightTtlBlocks * blockTimeMs),
     defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),
+    idleChainMs: Math.max(minIdleChainMs, idleChainBlocks * blockTimeMs),
   }
 }
 

@@ -58,6 +58,8 @@ export class UpstreamTracker {
   readonly #subscription: NewHeadsSubscription | undefined
   /** Ends its requests. */
   readonly #cancellation = new Cancellation()
+  /** The age of the newest block when a poll last returned it; infinite for block 0, as that of a new development node. */
+  polledAgeMs = 0
   #isPolling = false
   #lastRewind = { at: -Infinity }
 
@@ -208,6 +210,8 @@ export class UpstreamTracker {
       if (mayBeReplaced(reply)) this.chain.invalidate()
       return isCatchUp ? undefined : this.#head.recordFailure()
     }
+    const { number, timestampMs } = block
+    this.polledAgeMs = number === 0 ? Infinity : timestampMs === undefined ? 0 : this.#options.clock.now() - timestampMs
     this.#subscription?.comparePolledHead(block, sentAt)
     this.#head.update(block, isCatchUp || this.isSubscribed)
   }

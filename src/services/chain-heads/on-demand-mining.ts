@@ -1,0 +1,50 @@
+import { hourMs } from '../../util/dates.ts'
+import type { Clock, Timer } from '../clock.ts'
+import type { HeadTiming } from './poll-schedule.ts'
+
+/** For so long blocks are taken to come on demand: between two pauses of a test they may come as often as by the clock. */
+const detectionTtlMs = hourMs
+
+/** The node may make the block of a transaction a moment after it has accepted the transaction. */
+const pollDelayMs = 250
+
+interface OnDemandMiningOptions extends Pick<HeadTiming, 'idleChainMs'> {
+  readonly clock: Clock
+  /** Polls all upstreams. */
+  poll(): void
+}
+
+/** Notices a chain whose blocks come with transactions, as those of a development node, and not by the clock. */
+export class OnDemandMining {
+  readonly #options: OnDemandMiningOptions
+  #detectedUntil = -Infinity
+  #timer: Timer | undefined
+
+  constructor(options: OnDemandMiningOptions) {
+    this.#options = options
+  }
+
+  get isDetected(): boolean {
+    return this.#options.clock.monotonic() < this.#detectedUntil
+  }
+
+  /** The age of the newest block of the chain, which a poll has just returned. */
+  recordHeadAge(ageMs: number): void {
+    const { clock, idleChainMs } = this.#options
+    if (ageMs > idleChainMs) this.#detectedUntil = clock.monotonic() + detectionTtlMs
+  }
+
+  /** Answers that a caller gets before the transaction is in a block are cached no longer than on a chain with polls as often. */
+  recordTransaction(): void {
+    if (!this.isDetected) return
+    this.#timer ??= this.#options.clock.after(pollDelayMs, () => {
+      this.#timer = undefined
+      this.#options.poll()
+    })
+  }
+
+  stop(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+  }
+}
