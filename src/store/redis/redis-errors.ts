@@ -1,7 +1,9 @@
+import { SocketTimeoutError } from '@redis/client'
 import { StoreError } from '../store.ts'
 
-/** The AggregateError of an attempt on several addresses has no message of its own. */
+/** The AggregateError of an attempt on several addresses has no message of its own, and that of a silent connection is no sentence. */
 export const errorMessage = (error: unknown): string => {
+  if (error instanceof SocketTimeoutError) return 'the connection is silent: Redis hangs, or cannot be reached'
   if (error instanceof AggregateError) return errorMessage(error.errors[0])
   return error instanceof Error ? error.message : String(error)
 }

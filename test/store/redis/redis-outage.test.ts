@@ -64,6 +64,13 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     t.ok((await untilReachable()) < 1_000)
   })
 
+  t.test('that hangs fails the first connection, in words', async t => {
+    redis.pause()
+    await t.rejects(openStore(redis.address, systemClock), { message: /: the connection is silent: Redis hangs, or cannot be reached$/ })
+    redis.resume()
+    await untilReachable()
+  })
+
   t.test('cannot be opened while it is unreachable: the error is one line', async t => {
     await redis.kill()
     await t.rejects(openStore(redis.address, systemClock), {
