@@ -11,7 +11,7 @@ import type { IndexedMember } from '../json/top-level-index.ts'
 import { ExactNumber, stringifyJson } from '../util/json.ts'
 
 /** The request to a node, serialized from the checked method and params: other members of the caller's request never get there. */
-export const serializeRequest = (id: number, { method, params }: Request): string =>
+export const serializeRequest = (id: string, { method, params }: Request): string =>
   `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${stringifyJson(params)}}`
 
 /** The id of a whole response, which may be before or behind the result; undefined when it is no number, or the text no object. */
@@ -43,7 +43,7 @@ export type ParsedResponse =
 
 /** Parses a node's response while it arrives: 25 us for each 64 KiB. */
 export class ResponseParser {
-  readonly #id: number
+  readonly #id: string
   readonly #expectedBytes: number
   readonly #buffer: ChunkBuffer
   /** Undefined until it is needed. */
@@ -51,8 +51,8 @@ export class ResponseParser {
   /** Of a response that needs no scan. */
   #shortResult: ParsedResponse | undefined
 
-  /** `id`: that of the request. `expectedBytes`: the length of the response, where the node announced it. */
-  constructor(id: number, expectedBytes = 0) {
+  /** `id`: the digits of that of the request. `expectedBytes`: the length of the response, where the node announced it. */
+  constructor(id: string, expectedBytes = 0) {
     this.#id = id
     this.#expectedBytes = expectedBytes
     this.#buffer = new ChunkBuffer(expectedBytes)
@@ -80,9 +80,7 @@ export class ResponseParser {
     const { openMember, isArray, items, error } = this.#openScanner()
     if (openMember === undefined || isArray || error !== undefined) return false
     const envelope = findEnvelope(this.#buffer.rawJson, [...(items[0]?.members ?? []), openMember])
-    return (
-      envelope?.result === openMember && (envelope.id === undefined || equalsLiteral(this.#buffer.rawJson, envelope.id, String(this.#id)))
-    )
+    return envelope?.result === openMember && (envelope.id === undefined || equalsLiteral(this.#buffer.rawJson, envelope.id, this.#id))
   }
 
   /** Frees the bytes; finish() has returned no result, and will not be called. */
@@ -105,20 +103,26 @@ export class ResponseParser {
   }
 }
 
-/** Longer results are scanned as fast. */
+/** Longer responses are scanned as fast. */
 const maxShortBytes = 512
+
+const beforeId = '{"jsonrpc":"2.0","id":'
+const beforeResult = ',"result":"'
 
 /**
  * The result of a response that has what most nodes write and nothing else: the version, the id, a text without escapes, and perhaps a line
  * feed. Most responses are such, and to scan one takes 2 us. Undefined for any other response, which may be valid too.
  */
-const parseShortResult = (response: Buffer, id: number): ParsedResponse | undefined => {
-  const prefix = `{"jsonrpc":"2.0","id":${id},"result":"`
-  if (!startsWithAt(response, 0, prefix)) return undefined
-  const end = skipPlainBytes(response, undefined, prefix.length)
-  const length = response.at(-1) === ascii.lineFeed ? response.length - 1 : response.length
+const parseShortResult = (response: Buffer, id: string): ParsedResponse | undefined => {
+  const idEnd = beforeId.length + id.length
+  const start = idEnd + beforeResult.length
+  const hasUsualForm =
+    startsWithAt(response, 0, beforeId) && startsWithAt(response, beforeId.length, id) && startsWithAt(response, idEnd, beforeResult)
+  if (!hasUsualForm) return undefined
+  const end = skipPlainBytes(response, undefined, start)
+  const length = response[response.length - 1] === ascii.lineFeed ? response.length - 1 : response.length
   if (end + '"}'.length !== length || !startsWithAt(response, end, '"}')) return undefined
-  return { kind: 'result', result: response.subarray(prefix.length - 1, end + 1), count: undefined, streamStatus: undefined }
+  return { kind: 'result', result: response.subarray(start - 1, end + 1), count: undefined, streamStatus: undefined }
 }
 
 const maxDepth = 512
@@ -134,12 +138,12 @@ const scanErrorReasons: Readonly<Record<ScanError, string>> = {
 }
 
 /** Some nodes send `"error":null` with a result or `"result":null` with an error: the null counts as absent. */
-const parseMembers = (json: RawJson, members: readonly IndexedMember[], id: number): ParsedResponse => {
+const parseMembers = (json: RawJson, members: readonly IndexedMember[], id: string): ParsedResponse => {
   const envelope = findEnvelope(json, members)
   if (envelope === undefined) return invalidResponse('duplicate member')
   const { result, error } = envelope
   if (envelope.id === undefined) return invalidResponse('no id')
-  if (!equalsLiteral(json, envelope.id, String(id))) return invalidResponse('id mismatch')
+  if (!equalsLiteral(json, envelope.id, id)) return invalidResponse('id mismatch')
   if (error !== undefined && !isNull(json, error)) {
     if (result !== undefined && !isNull(json, result)) return invalidResponse('both a result and an error')
     return parseError(json, error)

@@ -34,7 +34,10 @@ export const readBody = (
       if (failure !== undefined) resolve(failure)
     })
     req.on('end', () => resolve(body.bytes))
-    req.on('close', () => resolve(undefined))
+    // Node.js takes 0.4 us for a promise that is resolved twice.
+    req.on('close', () => {
+      if (!req.readableEnded) resolve(undefined)
+    })
   })
 }
 

@@ -11,8 +11,8 @@ import { ExactNumber } from '../../src/util/json.ts'
 const parseChunks = (response: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
   const bytes = Buffer.from(response)
   const [parsed, announced] = [
-    parseInChunks(new ResponseParser(7), bytes, cuts),
-    parseInChunks(new ResponseParser(7, bytes.length), bytes, cuts),
+    parseInChunks(new ResponseParser('7'), bytes, cuts),
+    parseInChunks(new ResponseParser('7', bytes.length), bytes, cuts),
   ]
   deepStrictEqual(withStringResult(announced), withStringResult(parsed))
   return parsed
@@ -29,7 +29,7 @@ const parseInChunks = (parser: ResponseParser, bytes: Buffer, cuts: readonly num
 
 /** The same in two long chunks, with white space before and behind. */
 const parsePadded = (response: Uint8Array, cut: number): ParsedResponse =>
-  parseInChunks(new ResponseParser(7), Buffer.concat([padding, response, padding]), [padding.length + cut])
+  parseInChunks(new ResponseParser('7'), Buffer.concat([padding, response, padding]), [padding.length + cut])
 
 const padding = Buffer.alloc(20_000, ' ')
 
@@ -50,12 +50,12 @@ const error = (code: number, message: string, data?: Json): object => ({
 
 t.test('a request is serialized anew, in the order that nodes use themselves', async t => {
   t.equal(
-    serializeRequest(7, { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
+    serializeRequest('7', { method: 'eth_getLogs', params: [{ topics: [null, '0x1'] }, 'größer'] }),
     '{"jsonrpc":"2.0","id":7,"method":"eth_getLogs","params":[{"topics":[null,"0x1"]},"größer"]}',
   )
   const params = JSON.parse('[{"__proto__":{"a":1}},"\\ud800",90071992547409931]') as Json[]
   t.equal(
-    serializeRequest(1, { method: '"', params }),
+    serializeRequest('1', { method: '"', params }),
     '{"jsonrpc":"2.0","id":1,"method":"\\"","params":[{"__proto__":{"a":1}},"\\ud800",90071992547409940]}',
   )
 })
@@ -144,7 +144,7 @@ t.test('a short response with a byte more, less or another is read as it would b
 
 t.test('a response that is longer than announced is no response', async t => {
   const short = Buffer.from(responseText('"result":"0x1"'))
-  const parser = new ResponseParser(7, short.length)
+  const parser = new ResponseParser('7', short.length)
   parser.push(short)
   parser.push(Buffer.from('{'))
   t.strictSame(parser.finish(), invalidResponse('not JSON'))
@@ -190,7 +190,7 @@ t.test('no response does harm', async t => {
 })
 
 t.test('parsing stops where a response is known to be invalid', async t => {
-  const parser = new ResponseParser(7)
+  const parser = new ResponseParser('7')
   t.equal(parser.push(Buffer.from('{"id":')), true)
   t.equal(parser.push(Buffer.from('<html>')), false)
   t.equal(parser.push(Buffer.from(responseText('"result":1'))), false)
@@ -199,7 +199,7 @@ t.test('parsing stops where a response is known to be invalid', async t => {
 
 t.test('a result is not copied, but for short chunks', async t => {
   const one = Buffer.from(responseText('"result":"0x1"'))
-  const parser = new ResponseParser(7)
+  const parser = new ResponseParser('7')
   parser.push(one)
   const parsed = parser.finish()
   t.equal(parsed.kind === 'result' && toBuffer(parsed.result).buffer, one.buffer)
@@ -207,7 +207,7 @@ t.test('a result is not copied, but for short chunks', async t => {
   const result = `"${'0'.repeat(3 << 20)}"`
   const whole = Buffer.from(responseText(`"result":${result}`))
   const long = parseInChunks(
-    new ResponseParser(7),
+    new ResponseParser('7'),
     whole,
     Array.from({ length: 48 }, (_, i) => (i + 1) << 16),
   )
@@ -216,7 +216,7 @@ t.test('a result is not copied, but for short chunks', async t => {
   t.equal(buffers.length, 49)
   t.ok(buffers.slice(0, -1).every(buffer => buffer === whole.buffer))
 
-  const short = parseInChunks(new ResponseParser(7), whole, everyByte(whole.subarray(0, 300_000)))
+  const short = parseInChunks(new ResponseParser('7'), whole, everyByte(whole.subarray(0, 300_000)))
   t.ok(short.kind === 'result' && toBuffer(short.result).equals(Buffer.from(result)))
   t.ok(short.kind === 'result' && short.result instanceof ChunkedBytes && chunksOf(short.result).length < 10, 'none of its chunks is short')
 })

@@ -161,6 +161,7 @@ export abstract class CurrentChainState {
 
   /** See Heads.orderUpstreams(). */
   orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
+    if (upstreams.length < 2) return upstreams
     if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
     const excludedFor = (reason: ExclusionReason) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
     const others = upstreams.filter(({ name }) => !orderedLast.has(this.#exclusionReasons.get(name)))

@@ -244,5 +244,5 @@ const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | undefined =
 const entryHeaderOf = (name: string, { number, hash }: SharedCacheEntry['finalizedBlock']): string =>
   `${entryVersion} ${name} ${number} ${hash}`
 
-const responseId = 1
+const responseId = '1'
 const responsePrefix = `{"jsonrpc":"2.0","id":${responseId},"result":`
