@@ -153,30 +153,17 @@ interface ListedAnswer extends Answer {
   readonly subscription?: SubscriptionAnswer
 }
 
+/** What an answer shows. */
+interface Judgment<Report> {
+  readonly report: Report
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
+}
+
 const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
-  const headOf = (network: NetworkConfig): number =>
-    Math.max(...answers.map(({ upstream, chainId, head = 0 }) => (upstream.network === network && chainId === network.chainId ? head : 0)))
-  const isDown = (network: NetworkConfig): boolean =>
-    answers.every(({ upstream, failure }) => upstream.network !== network || failure !== undefined)
-  const judged = answers.map(({ upstream, failure, subscription, ...answer }) => {
-    const { network, target, problemAtUrl } = upstream
-    const judgedSubscription = judgeSubscription(upstream, subscription)
-    const { chainId, head } = answer
-    const isWrongChain = chainId !== undefined && chainId !== network.chainId
-    const lag = head === undefined || chainId !== network.chainId ? undefined : headOf(network) - head
-    const { defaultMaxLagBlocks } = headTimingFor(network.blockTime)
-    const name = target.name
-    const problem = isWrongChain
-      ? `${name} is on chain ${chainId}, not ${network.chainId}`
-      : failure !== undefined && isDown(network)
-        ? `${name} does not answer, and no other upstream of the network does: ${failure}`
-        : undefined
-    const warning = describeWarning(name, { chainId, failure, lag, maxLag: defaultMaxLagBlocks })
-    return {
-      report: { network: network.name, name, ...answer, ...(lag !== undefined && { lag }), ...judgedSubscription.report },
-      problems: [...(problem === undefined ? [] : [problemAtUrl(problem)]), ...judgedSubscription.problems],
-      warnings: [...(problem !== undefined || warning === undefined ? [] : [problemAtUrl(warning)]), ...judgedSubscription.warnings],
-    }
+  const judged = answers.map(answer => {
+    const ofNetwork = answers.filter(({ upstream }) => upstream.network === answer.upstream.network)
+    return judgeAnswer(answer, ofNetwork)
   })
   return {
     reports: judged.map(({ report }) => report),
@@ -185,35 +172,60 @@ const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
   }
 }
 
-interface JudgedAnswer {
-  readonly chainId: number | undefined
-  readonly failure: string | undefined
-  readonly lag: number | undefined
-  readonly maxLag: number
+const judgeAnswer = (listed: ListedAnswer, ofNetwork: readonly ListedAnswer[]): Judgment<UpstreamReport> => {
+  const { upstream, failure: _, subscription, ...answer } = listed
+  const { network, target, problemAtUrl } = upstream
+  const { name } = target
+  const lag = lagOf(answer, network, ofNetwork)
+  const problem = describeProblem(name, listed, network, ofNetwork)
+  const warning = problem === undefined ? describeWarning(name, listed, network, lag) : undefined
+  const ofSubscription = judgeSubscription(upstream, subscription)
+  return {
+    report: { network: network.name, name, ...answer, ...(lag !== undefined && { lag }), ...ofSubscription.report },
+    problems: [...(problem === undefined ? [] : [problemAtUrl(problem)]), ...ofSubscription.problems],
+    warnings: [...(warning === undefined ? [] : [problemAtUrl(warning)]), ...ofSubscription.warnings],
+  }
 }
 
-const describeWarning = (name: string, { chainId, failure, lag = 0, maxLag }: JudgedAnswer): string | undefined => {
+/** Blocks behind the highest head of its network; undefined without a head, or on another chain. */
+const lagOf = ({ chainId, head }: Answer, network: NetworkConfig, ofNetwork: readonly Answer[]): number | undefined => {
+  if (head === undefined || chainId !== network.chainId) return undefined
+  const heads = ofNetwork.filter(each => each.chainId === network.chainId).map(each => each.head ?? 0)
+  return Math.max(...heads) - head
+}
+
+const describeProblem = (
+  name: string,
+  { chainId, failure }: Answer,
+  network: NetworkConfig,
+  ofNetwork: readonly Answer[],
+): string | undefined => {
+  if (chainId !== undefined && chainId !== network.chainId) return `${name} is on chain ${chainId}, not ${network.chainId}`
+  const isNetworkDown = ofNetwork.every(each => each.failure !== undefined)
+  return isNetworkDown ? `${name} does not answer, and no other upstream of the network does: ${failure}` : undefined
+}
+
+const describeWarning = (name: string, { chainId, failure }: Answer, { blockTime }: NetworkConfig, lag = 0): string | undefined => {
   if (failure !== undefined) return `${name} does not answer: ${failure}`
   if (chainId === undefined) return `${name} has no chain ID: it gets calls, and its chain is not checked`
-  return lag > maxLag ? `${name} lags ${lag} blocks` : undefined
+  return lag > headTimingFor(blockTime).defaultMaxLagBlocks ? `${name} lags ${lag} blocks` : undefined
 }
 
 /** Without blocks from its WebSocket an upstream is polled: that is a warning. */
 const judgeSubscription = (
   { network, target: { name, url }, subscription }: ListedUpstream,
   answer: SubscriptionAnswer | undefined,
-): { readonly report: Pick<UpstreamReport, 'newHeads'>; readonly problems: readonly Problem[]; readonly warnings: readonly Problem[] } => {
+): Judgment<Pick<UpstreamReport, 'newHeads'>> => {
   if (subscription === undefined || answer === undefined) return { report: {}, problems: [], warnings: [] }
   const { chainId, failure } = answer
   // What is wrong with the URL of the calls itself has been reported.
   const isOtherUrl = subscription.target.url !== url
   const isWrongChain = chainId !== undefined && chainId !== network.chainId
-  const problem =
-    isWrongChain && isOtherUrl ? [subscription.problemAt(`the WebSocket of ${name} is on chain ${chainId}, not ${network.chainId}`)] : []
-  const warning = failure !== undefined && (isOtherUrl || chainId !== undefined) && !isWrongChain
+  const isSilent = failure !== undefined && (isOtherUrl || chainId !== undefined) && !isWrongChain
   return {
     report: { newHeads: failure === undefined && !isWrongChain },
-    problems: problem,
-    warnings: warning ? [subscription.problemAt(`the WebSocket of ${name} announces no blocks, so it is polled: ${failure}`)] : [],
+    problems:
+      isWrongChain && isOtherUrl ? [subscription.problemAt(`the WebSocket of ${name} is on chain ${chainId}, not ${network.chainId}`)] : [],
+    warnings: isSilent ? [subscription.problemAt(`the WebSocket of ${name} announces no blocks, so it is polled: ${failure}`)] : [],
   }
 }
