@@ -125,6 +125,20 @@ export const CopyText = ({ text, label }: { readonly text: string; readonly labe
   )
 }
 
+interface RowButtonProps {
+  readonly label: string
+  /** What the row is about, for those who do not see it. */
+  readonly of: string
+  onClick(): void
+}
+
+/** A button in a row of a table. */
+export const RowButton = ({ label, of, onClick }: RowButtonProps) => (
+  <button type="button" class="quiet" aria-label={`${label} ${of}`} onClick={onClick}>
+    {label}
+  </button>
+)
+
 const takeFocus = (element: HTMLElement | null): void => element?.focus()
 
 /**

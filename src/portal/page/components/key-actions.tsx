@@ -3,7 +3,7 @@ import type { KeyJson } from '../../key-settings.ts'
 import type { NewKeyJson } from '../../routes/keys.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
-import { Notice, useConfirmation } from './controls.tsx'
+import { Notice, RowButton, useConfirmation } from './controls.tsx'
 
 const text = texts.keys
 
@@ -34,11 +34,7 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onCha
       revoking.cancel()
     }
   }
-  const button = (action: string, label: string) => (
-    <button type="button" class="quiet" aria-label={`${label} ${name || hint}`} onClick={() => void send(action)}>
-      {label}
-    </button>
-  )
+  const button = (action: string, label: string) => <RowButton label={label} of={name || hint} onClick={() => void send(action)} />
   if (revoking.isAsking) {
     return (
       <span class="actions">

@@ -4,7 +4,7 @@ import type { Role } from '../../people.ts'
 import type { IdentityJson } from '../../routes/oidc.ts'
 import type { NewTokenJson, TokenJson } from '../../routes/people.ts'
 import type { PersonJson, SignInOptions } from '../../routes/session.ts'
-import { Notice, Select, TextField } from '../components/controls.tsx'
+import { Notice, RowButton, Select, TextField } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -69,14 +69,7 @@ const People = () => {
             title: text.remove,
             cell: person =>
               isOwner && person.id !== session.value?.person.id ? (
-                <button
-                  type="button"
-                  class="quiet"
-                  aria-label={`${text.remove} ${person.name}`}
-                  onClick={() => remove(`/people/${person.id}`)}
-                >
-                  {text.remove}
-                </button>
+                <RowButton label={text.remove} of={person.name} onClick={() => remove(`/people/${person.id}`)} />
               ) : (
                 '–'
               ),
@@ -166,16 +159,7 @@ const Identities = () => {
           { title: text.linked, cell: identity => formatTime(identity.linked) },
           {
             title: text.unlink,
-            cell: identity => (
-              <button
-                type="button"
-                class="quiet"
-                aria-label={`${text.unlink} ${identity.issuer}`}
-                onClick={() => remove(`/identities/${identity.id}`)}
-              >
-                {text.unlink}
-              </button>
-            ),
+            cell: identity => <RowButton label={text.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />,
           },
         ]}
       />
@@ -209,16 +193,7 @@ const Tokens = () => {
           { title: text.expires, cell: token => formatTime(token.expires, texts.never) },
           {
             title: text.remove,
-            cell: token => (
-              <button
-                type="button"
-                class="quiet"
-                aria-label={`${text.remove} ${token.name}`}
-                onClick={() => removal.remove(`/tokens/${token.id}`)}
-              >
-                {text.remove}
-              </button>
-            ),
+            cell: token => <RowButton label={text.remove} of={token.name} onClick={() => removal.remove(`/tokens/${token.id}`)} />,
           },
         ]}
       />
