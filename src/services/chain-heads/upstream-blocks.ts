@@ -102,11 +102,11 @@ export class UpstreamHead {
     if (this.#failedPolls >= maxFailedPolls) this.#head = undefined
   }
 
-  /** An answer to a caller contained this height. */
+  /** An answer to a caller contained this height. It may be that of an old block, so that it is no head where none is known. */
   observeHeight(number: number): void {
     this.#observedHeight = Math.max(this.#observedHeight, number)
     if (number >= this.#options.reportedHeight()) this.#lowPolls.record(false, true)
-    if (this.#head === undefined || number > this.#head.number) this.#head = { number }
+    if (this.#head !== undefined && number > this.#head.number) this.#head = { number }
   }
 }
 

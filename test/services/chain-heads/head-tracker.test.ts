@@ -134,6 +134,24 @@ t.test('the snapshot', async t => {
   })
 })
 
+t.test('an answer about an old block excludes no upstream whose head is not known', async t => {
+  const { heads, responseOverrides, nodeOf, recordCall, advance, stop, logLines } = openModelHeads(['a', 'b'], 5)
+  t.teardown(stop)
+  responseOverrides.set('a', (method, params) => (method === 'eth_chainId' ? nodeOf('a').answer(method, params) : undefined))
+  await recordCall()
+  await advance(1500)
+  await heads.reportHeight('a', 40)
+  await advance(500)
+  t.same(heads.orderUpstreams([{ name: 'a' }, { name: 'b' }]), [{ name: 'a' }, { name: 'b' }])
+  t.same(
+    logLines().filter(line => /excluded/.test(line)),
+    [],
+  )
+  responseOverrides.delete('a')
+  await advance(500)
+  t.equal(heads.status.upstreams.find(({ name }) => name === 'a')?.head, 100)
+})
+
 t.test('upstreams that two pipelines track, as while one takes over from the other', async t => {
   t.test('keep what is known of them; upstreams of the later pipeline alone are polled at once', async t => {
     const { heads, stop, recordCall, settle, requests, advance } = openModelHeads(['a', 'b', 'c'])
