@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-import { UsageError, commandSummaries, exitCodes, formatCommandHelp, runCommand } from './cli/command.ts'
+import { UsageError, commandSummaries, exitCodes, formatCommandHelp, formatUsage, runCommand } from './cli/command.ts'
 import type { Terminal } from './cli/command.ts'
 import { findCommandLoader } from './cli/commands.ts'
 import { version } from './core/version.ts'
@@ -35,7 +35,7 @@ const runCommandLine = async ([name, ...args]: readonly string[]): Promise<numbe
   } catch (error) {
     if (!(error instanceof UsageError)) throw error
     terminal.err(`tollgate ${name}: ${error.message}`)
-    return printLines(formatCommandHelp(command), terminal.err, exitCodes.usage)
+    return printLines(formatUsage(command, args), terminal.err, exitCodes.usage)
   }
 }
 

@@ -82,6 +82,13 @@ export const runCommand = async (command: Command, args: readonly string[], term
   }
 }
 
+/** What is printed below a usage error, so short that the error stays in view: the forms of the subcommand, or all where none is named. */
+export const formatUsage = ({ name, usage }: Pick<Command, 'name' | 'usage'>, [first]: readonly string[]): readonly string[] => {
+  const formsOfSubcommand = usage.filter(form => form.split(' ')[1] === first)
+  const forms = formsOfSubcommand.length > 0 ? formsOfSubcommand : usage
+  return ['', ...forms.map(form => `  tollgate ${form}`), '', `\`tollgate ${name} --help\` describes the arguments and options.`]
+}
+
 /** What `tollgate NAME --help` prints. */
 export const formatCommandHelp = ({ summary, usage, positionals, options }: Command): readonly string[] => {
   const rows = [

@@ -56,7 +56,9 @@ export const requestAdmin = async (
 /** fetch() hides why a connection failed in the cause. */
 export const describeFetchError = (error: unknown): string => {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
-  return cause instanceof Error ? cause.message || cause.name : String(cause)
+  if (!(cause instanceof Error)) return String(cause)
+  const text = cause.message || cause.name
+  return text.includes('ECONNREFUSED') ? `${text}; is the gateway running, with this configuration?` : text
 }
 
 /** What a reload of the running gateway would come to, as the admin listener answers it. */

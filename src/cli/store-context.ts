@@ -68,7 +68,9 @@ export const getAccount = async (store: Store, nameOrId: string): Promise<Accoun
   const account = await store.account(nameOrId)
   if (account !== undefined) return account
   const names = (await store.accounts()).map(({ name }) => name)
-  throw new CommandError(`unknown account "${nameOrId}"${formatHint(didYouMean(nameOrId, names))}`)
+  throw new CommandError(
+    `unknown account "${nameOrId}"${formatHint(didYouMean(nameOrId, names) ?? '`tollgate accounts list` shows the names')}`,
+  )
 }
 
 /** Printed in place of the limit of an account whose plan is no longer in gateway.yaml. */

@@ -2,6 +2,7 @@ import { readdirSync } from 'node:fs'
 import { join, relative, resolve } from 'node:path'
 import type { Clock } from '../services/clock.ts'
 import { ContentWatch } from '../services/content-watch.ts'
+import { processUser } from '../util/files.ts'
 
 /** The names of all files in a directory, sorted; none when it cannot be read. */
 export const fileNamesIn = (dir: string): readonly string[] => {
@@ -18,14 +19,15 @@ export const directoryError = (path: string): string | undefined => {
     readdirSync(path)
     return undefined
   } catch (error) {
-    return directoryErrorMessages[String((error as NodeJS.ErrnoException).code)]
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EACCES') return `the directory cannot be read: permission denied; let ${processUser()} read it`
+    return directoryErrorMessages[String(code)]
   }
 }
 
 const directoryErrorMessages: Readonly<Record<string, string>> = {
   ENOTDIR: 'this is a file, not a directory',
   ELOOP: 'the symbolic links of this directory form a loop',
-  EACCES: 'the directory cannot be read: permission denied',
 }
 
 /** The names of the YAML files in a directory, without `.yaml`. */

@@ -88,8 +88,9 @@ const missingFileProblems = ({ path, problems, isEmpty }: YamlFile): readonly Pr
     ? missingDirectoryHint
     : existsSync(path.replace(/yaml$/, 'yml'))
       ? 'rename gateway.yml to gateway.yaml'
-      : 'it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'
-  return existsSync(path) && !isEmpty ? problems : problems.map(problem => ({ ...problem, hint }))
+      : 'it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway, or that `tollgate init --config NEW_DIR` writes'
+  const isMissing = isEmpty || problems.some(({ message }) => message === 'no such file')
+  return isMissing ? problems.map(problem => ({ ...problem, hint })) : problems
 }
 
 /** Hosts that requests to the admin listener may name. */

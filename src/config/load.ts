@@ -76,17 +76,17 @@ const noDirectoryProblem = (dir: string): Problem => ({
   file: displayPath(dir),
   line: 1,
   column: 1,
-  message: existsSync(dir) ? 'not a directory' : 'no such directory',
+  message: existsSync(dir) ? 'not a directory' : (directoryError(dir) ?? 'no such directory'),
   hint: missingDirectoryHint,
 })
 
-const noNetworksProblem = (dir: string): Problem => ({
-  file: displayPath(join(dir, 'networks')),
-  line: 1,
-  column: 1,
-  message: directoryError(join(dir, 'networks')) ?? 'no network is configured',
-  hint: `write ${displayPath(networkFilePath(dir, 'NAME'))}`,
-})
+const noNetworksProblem = (dir: string): Problem => {
+  const place = { file: displayPath(join(dir, 'networks')), line: 1, column: 1 }
+  const error = directoryError(join(dir, 'networks'))
+  if (error !== undefined) return { ...place, message: error }
+  const hint = `write ${displayPath(networkFilePath(dir, 'NAME'))}, or let \`tollgate networks add CHAIN_ID\` write it`
+  return { ...place, message: 'no network is configured', hint }
+}
 
 /** Files that would be ignored silently because of their extension. */
 const misnamedFileProblems = (dir: string, folder: string): readonly Problem[] =>

@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import { dirname } from 'node:path'
 
 /**
@@ -23,9 +24,10 @@ const describeFailure = (path: string, { code, message }: NodeJS.ErrnoException)
   return code === 'ENOENT' ? `no folder can be created in ${dirname(path)}` : message
 }
 
-/** Why a file cannot be read, in words. */
+/** Why a file cannot be read, in words, and what to do about missing permissions. */
 export const describeReadError = (error: unknown): string => {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (code === 'EACCES') return `the file cannot be read: permission denied; let ${processUser()} read it`
   return readErrorMessages[code] ?? `the file cannot be read: ${code}`
 }
 
@@ -34,5 +36,14 @@ const readErrorMessages: Readonly<Record<string, string>> = {
   ENOTDIR: 'no such file',
   EISDIR: 'this is a directory, not a file',
   ELOOP: 'the symbolic links of this file form a loop',
-  EACCES: 'the file cannot be read: permission denied',
+}
+
+/** Who needs permissions: `user alice`. */
+export const processUser = (): string => {
+  try {
+    return `user ${userInfo().username}`
+  } catch {
+    // A container may run as a user without a name.
+    return `uid ${process.getuid?.() ?? 'unknown'}`
+  }
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { formatTable } from '../../src/cli/table-output.ts'
-import { formatCommandHelp } from '../../src/cli/command.ts'
+import { formatCommandHelp, formatUsage } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
 import { createDeployment } from '../support/deployment.ts'
 
@@ -40,6 +40,14 @@ void t.test('wrong commands and options are a usage error', async t => {
     code: 0,
     stdout: /^  tollgate start \[--config DIR\]\n\n  --config DIR  .*configs\.$/m,
   })
+})
+
+t.test('a usage error is followed by the forms of its subcommand, and by where the options are described', async t => {
+  const usage = ['keys add ACCOUNT', 'keys list ACCOUNT']
+  const end = ['', '`tollgate keys --help` describes the arguments and options.']
+  t.same(formatUsage({ name: 'keys', usage }, ['list', '--x']), ['', '  tollgate keys list ACCOUNT', ...end])
+  for (const args of [[], ['lst']])
+    t.same(formatUsage({ name: 'keys', usage }, args), ['', '  tollgate keys add ACCOUNT', '  tollgate keys list ACCOUNT', ...end])
 })
 
 t.test('a table may have as many rows as an installation has accounts', async t => {

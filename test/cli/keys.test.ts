@@ -202,6 +202,6 @@ t.test('a key for an unknown account, network or origin is an error', async t =>
     'tollgate: invalid IP address "10.0.0.0/33"; expected an address or a subnet, such as 203.0.113.7 or 10.0.0.0/8',
   )
   t.match(await errorOf('add', 'alice', '--credits', '0'), /^--credits must be a number from 1 to 9007199254740991, or `none`, not "0"/)
-  t.equal(await errorOf('list', 'bob'), 'tollgate: unknown account "bob"')
+  t.equal(await errorOf('list', 'bob'), 'tollgate: unknown account "bob"; `tollgate accounts list` shows the names')
   t.match(await errorOf('revoke', 'key_1'), /^tollgate: unknown key id "key_1"/)
 })

@@ -200,7 +200,9 @@ t.test('says which listener does not answer', async t => {
   const { server, errors, run } = await open(t)
   server.close()
   t.equal(await run(), 1)
-  t.match(errors, [/^tollgate top: cannot read the metrics of http:\/\/127.0.0.1:\d+: .*ECONNREFUSED/])
+  t.match(errors, [
+    /^tollgate top: cannot read the metrics of http:\/\/127.0.0.1:\d+: .*ECONNREFUSED.*; is the gateway running, with this configuration\?$/,
+  ])
 })
 
 t.test('refuses an interval that is none', async t => {

@@ -72,7 +72,11 @@ t.test('an account whose plan is no longer in gateway.yaml is shown without a li
 
 t.test('usage of an unknown account is an error', async t => {
   const { run } = await createTestConfigs(t)
-  t.same(await run(usageCommand, 'alice'), { code: 1, out: [], err: ['tollgate: unknown account "alice"'] })
+  t.same(await run(usageCommand, 'alice'), {
+    code: 1,
+    out: [],
+    err: ['tollgate: unknown account "alice"; `tollgate accounts list` shows the names'],
+  })
 })
 
 t.test('usage --by counts calls by one field', async t => {

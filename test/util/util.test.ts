@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
+import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
 import { QuantileSketch } from '../../src/services/upstream-client/latency-tracker.ts'
@@ -82,5 +83,14 @@ t.test('quantiles follow the recent values, and values outside the range count a
   for (const value of [0, 0, -1, 1e9]) extreme.record(value)
   const [low = 0, high = 0] = extreme.quantiles([0.5, 0.99])
   t.ok(low > 0 && low < 0.06 && high > 100_000 && high < 130_000, `${low} ${high}`)
+  t.end()
+})
+
+t.test('a file that may not be read names the user who needs the permission', t => {
+  t.match(
+    describeReadError(Object.assign(new Error('x'), { code: 'EACCES' })),
+    /^the file cannot be read: permission denied; let (user \S+|uid \d+) read it$/,
+  )
+  t.equal(describeReadError(Object.assign(new Error('x'), { code: 'ENOENT' })), 'no such file')
   t.end()
 })

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { access, chmod, constants, link, rm, stat, statfs, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createFolder } from '../../util/files.ts'
+import { createFolder, processUser } from '../../util/files.ts'
 import { StoreError } from '../store.ts'
 import { assertIntactDataFile } from './data-file-check.ts'
 import { assertNotLocked, isOpenHere } from './store-lock.ts'
@@ -13,7 +13,7 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
     createFolder(path, 0o700)
     await access(path, constants.R_OK | constants.W_OK | constants.X_OK)
   } catch (cause) {
-    throw new StoreError(`cannot use ${path} as the store's folder: ${(cause as Error).message}`, { cause })
+    throw new StoreError(`cannot use ${path} as the store's folder: ${(cause as Error).message}${permissionHint(cause)}`, { cause })
   }
   assertLocalFilesystem(path, (await statfs(path)).type)
   await assertIntactFiles(path)
@@ -91,6 +91,17 @@ const linkUnlessExists = async (from: string, to: string): Promise<void> => {
 }
 
 const temporaryName = () => `${randomBytes(8).toString('hex')}.tmp`
+
+const permissionHint = (cause: unknown): string =>
+  ['EACCES', 'EPERM', 'EROFS'].includes(codeOf(cause))
+    ? `; let ${processUser()} write there, or let \`store\` in gateway.yaml name another folder`
+    : ''
+
+/** Of the error, or of the one that it was made of. */
+const codeOf = (error: unknown): string => {
+  const { code, cause } = error as NodeJS.ErrnoException
+  return code ?? (cause === undefined ? '' : codeOf(cause))
+}
 
 const roomHint = (cause: unknown): string =>
   ['ENOSPC', 'EDQUOT', 'EFBIG'].includes((cause as NodeJS.ErrnoException).code ?? '') ? '; make room on its disk' : ''

@@ -10,6 +10,8 @@ export const errorMessage = (error: unknown): string => {
 
 /** What the operator can do about an error of Redis, by its code. */
 const fixes: readonly (readonly [codes: RegExp, fix: string])[] = [
+  [/^connect ECONNREFUSED /, 'start it, or let `store` in gateway.yaml name another address'],
+  [/^getaddrinfo /, 'check the host of `store` in gateway.yaml'],
   [/^OOM /, 'raise its maxmemory, or make room in it'],
   [/^MISCONF /, 'make room on its disk, or repair its snapshots'],
   [/^READONLY /, 'let `store` in gateway.yaml name an address that always leads to the primary'],

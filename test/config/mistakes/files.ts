@@ -149,7 +149,7 @@ export const fileMistakes: readonly Mistake[] = [
   {
     mistake: 'no folder of networks',
     files: { 'networks/arb.yaml': absentFile },
-    answers: ['networks:1:1: no network is configured -> write networks/NAME.yaml'],
+    answers: ['networks:1:1: no network is configured -> write networks/NAME.yaml, or let `tollgate networks add CHAIN_ID` write it'],
   },
   {
     mistake: 'a copied file with the old name in it',

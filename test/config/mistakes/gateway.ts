@@ -15,7 +15,9 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'an empty gateway.yaml',
     files: { 'gateway.yaml': '# nothing here yet\n' },
-    answers: ['gateway.yaml:1:1: the file is empty -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'],
+    answers: [
+      'gateway.yaml:1:1: the file is empty -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway, or that `tollgate init --config NEW_DIR` writes',
+    ],
   },
   {
     mistake: 'networks in gateway.yaml',
@@ -62,7 +64,7 @@ export const gatewayMistakes: readonly Mistake[] = [
         upstream =>
           `networks/arb.yaml:${upstream} does not answer, and no other upstream of the network does: connection refused (ECONNREFUSED)`,
       ),
-      'cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1',
+      'cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; start it, or let `store` in gateway.yaml name another address',
     ],
   },
   {
@@ -176,7 +178,9 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'no gateway.yaml',
     files: { 'gateway.yaml': absentFile },
-    answers: ['gateway.yaml:1:1: no such file -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway'],
+    answers: [
+      'gateway.yaml:1:1: no such file -> it requires `store` and `plans`: copy the gateway.yaml that ships with the gateway, or that `tollgate init --config NEW_DIR` writes',
+    ],
   },
   {
     mistake: 'an address as a URL',
