@@ -71,10 +71,16 @@ void t.test('each of the calls that take turns has its own expected response, an
   t.same(sent, [`[${requestIdOf(0)},"0x1"]`, `[${requestIdOf(1)},"0x2"]`])
 })
 
+void t.test('a benchmark that cannot begin says why', async t => {
+  const main = fileURLToPath(new URL('./bench.js', import.meta.url))
+  const run = promisify(execFile)(process.execPath, [main, '--only', 'cached', '--compare', 'no-such-commit'])
+  await t.rejects(run, { code: 1, stderr: /^bench: git knows no commit no-such-commit$/m })
+})
+
 void t.test('the benchmark measures a case, its baselines, another commit, and a plugin', async t => {
   const root = fileURLToPath(new URL('../../../', import.meta.url))
   const { stdout: head } = await promisify(execFile)('git', ['-C', root, 'rev-parse', 'HEAD'])
-  const built = join(root, 'node_modules/.cache/tollgate-bench', head.trim())
+  const built = join(root, 'dist-bench', head.trim())
   if (!existsSync(built)) {
     mkdirSync(dirname(built), { recursive: true })
     symlinkSync(root, built) // as if the commit had been built before

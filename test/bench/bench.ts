@@ -101,14 +101,18 @@ const parseCommandLine = (): { options: BenchOptions; selected: readonly Case[] 
 const main = async (): Promise<number> => {
   const commandLine = parseCommandLine()
   if (commandLine === undefined) return 64
-  // Stopping the servers makes the running case fail, and the files are then removed.
-  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, stopAll)
+  let isInterrupted = false
+  const interrupt = (): void => {
+    isInterrupted = true
+    stopAll() // makes the running case fail, and the files are then removed
+  }
+  for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, interrupt)
   try {
     console.log(describeRun(commandLine.options))
     await writeResults(commandLine.options, await runCases(commandLine.options, commandLine.selected))
     return Number(process.exitCode ?? 0)
   } catch (error) {
-    if (isStopped()) return 130
+    if (isInterrupted) return 130
     console.error(`bench: ${(error as Error).message}`)
     return 1
   }

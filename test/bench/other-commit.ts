@@ -6,14 +6,15 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 
 const repository = fileURLToPath(new URL('../../../', import.meta.url))
-const cacheFolder = join(repository, 'node_modules/.cache/tollgate-bench')
+/** Not under node_modules, where the build takes a module of the commit for one of a package. */
+const cacheFolder = join(repository, 'dist-bench')
 
 /** What git, npm and the compiler may print. */
 const maxOutputBytes = 64 << 20
 
 /**
- * The root folder of another commit of this repository, with its packages installed and compiled. It is kept under node_modules, so
- * that a second comparison with the commit begins at once. Throws an Error for a revision that git does not know.
+ * The root folder of another commit of this repository, with its packages installed and compiled. It is kept, so that a
+ * second comparison with the commit begins at once. Throws an Error for a revision that git does not know.
  */
 export const buildCommit = async (revision: string): Promise<string> => {
   const commit = (await git('rev-parse', '--verify', '--quiet', `${revision}^{commit}`)).trim()
