@@ -151,7 +151,7 @@ export class InFlight {
 
   end(): void {
     this.#count -= 1
-    if (this.#count === 0) for (const resolve of this.#waiting.splice(0)) resolve()
+    if (this.#count === 0 && this.#waiting.length > 0) for (const resolve of this.#waiting.splice(0)) resolve()
   }
 
   whenIdle(): Promise<void> {
