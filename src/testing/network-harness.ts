@@ -11,6 +11,7 @@ import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import { Cancellation, Secret, isFailure, stringifyJson } from '../plugin/plugin.ts'
 import type { Json, Origin, Reply, RpcError } from '../plugin/plugin.ts'
 import { noAccessLog } from '../services/access-log.ts'
+import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry, Series } from '../services/metrics.ts'
 import { CallerMemory, MemoryBudget } from '../services/memory-budget.ts'
@@ -21,6 +22,7 @@ import { openFakeServices } from './fake-services.ts'
 import type { WorldOptions } from './fake-services.ts'
 import type { InMemoryKeys } from './in-memory-store.ts'
 import { TestLog } from './test-log.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
 
 /** Who calls. */
 export interface CallerOptions {
@@ -74,7 +76,7 @@ export interface Harness {
   readonly clock: TestClock
   /** Its lines are in `log.lines`. */
   readonly log: TestLog
-  /** The sum of a counter, a gauge, or the count of a histogram over all series that have these labels. */
+  /** The sum of a counter, a gauge, or the count of a histogram over all series that have these labels; throws for a name that no metric has. */
   metric(name: string, labels?: Readonly<Record<string, string>>): number
   /** Stops the plugins. */
   stop(): Promise<void>
@@ -236,7 +238,11 @@ export const toCallResponse = ({ status, body, retryAfter, replies }: MessageRes
 }
 
 const sumOfSeries = (metrics: MetricsRegistry, name: string, labels: Readonly<Record<string, string>>): number => {
-  const family = metrics.families().find(each => each.name === name)
+  const families = metrics.families()
+  const family = families.find(each => each.name === name)
+  // Some of the gateway have no series before the first call that they count.
+  const names = [...families, ...Object.values(metricDefinitions)].map(each => each.name)
+  if (!names.includes(name)) throw new TypeError(`no metric is named ${name}: ${didYouMean(name, names) ?? 'did create() open it?'}`)
   const series = family?.series.filter(each => Object.entries(labels).every(([label, value]) => each.labels[label] === value)) ?? []
   // The last value of a histogram is the sum of what was observed; the others are counts.
   const valuesOf = ({ values }: Series) => (family?.type === 'histogram' ? values.slice(0, -1) : values)

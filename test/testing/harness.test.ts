@@ -49,6 +49,9 @@ t.test('a whole pipeline runs with the real services: keys, credits, cache and f
   t.match(await read('nonsense'), { status: 401, error: { message: /malformed/ } })
   t.same(new Set(gateway.requests.map(({ upstream }) => upstream)), new Set(['node-2']), 'the one that is down has no head')
   t.equal(gateway.metric('tollgate_calls_total', { outcome: 'ok' }), 2)
+  t.throws(() => gateway.metric('tollgate_call_total'), {
+    message: 'no metric is named tollgate_call_total: did you mean `tollgate_calls_total`?',
+  })
   await gateway.stop()
 })
 
