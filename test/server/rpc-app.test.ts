@@ -579,6 +579,22 @@ t.test('requests in flight', async t => {
     }
   })
 
+  t.test('wait for their turn one at a time where they are pipelined, though one read brings hundreds, and refused ones too', async t => {
+    const { caller, scheduler, memoryBudget } = await openServer(t, {})
+    scheduler.hold()
+    const refused = 'GET /v3/key HTTP/1.1\r\nHost: a\r\n\r\n'
+    const count = 500
+    caller.write(refused.repeat(count))
+    let received = ''
+    caller.on('data', chunk => (received += String(chunk)))
+    await waitUntil(() => scheduler.waiting.length > 0 && received.includes('HTTP/1.1 405'))
+    t.equal(scheduler.waiting.length, 1)
+    t.ok(memoryBudget.reservedBytes < 100_000, `${memoryBudget.reservedBytes} bytes are reserved`)
+    scheduler.release()
+    await waitUntil(() => received.split('HTTP/1.1 405').length === count + 1)
+    await waitUntil(() => memoryBudget.reservedBytes === 0)
+  })
+
   t.test('are few on one connection, however many are pipelined; all are answered in the end', async t => {
     let answer = () => {}
     const whenAnswered = new Promise<void>(resolve => {
