@@ -1,6 +1,7 @@
 import type { NetworkConfig, GatewayConfig } from '../config/types.ts'
 import { openOperatorApp, openPortal } from '../portal/index.ts'
-import type { OperatorAppOptions, PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
+import type { PortalListener, PortalOptions, PortalReload } from '../portal/index.ts'
+import type { OperatorAppOptions } from '../portal/operator/operator-app.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'

@@ -51,8 +51,6 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   describeMethods(): Promise<ReadonlyMap<string, readonly MethodDescription[]>>
 }
 
-export type { OperatorAppOptions } from './operator/operator-app.ts'
-
 /** What a reload may change. */
 export type PortalReload = Pick<PortalOptions, 'networks' | 'plans'>
 
