@@ -17,7 +17,7 @@ export class CallFailover implements Alternatives {
   readonly #startedAt: number
   /** Requests to nodes. */
   #attemptCount = 0
-  readonly #triedNodes = new Set<UpstreamNode>()
+  readonly #triedNodes: UpstreamNode[] = []
   readonly #rejected = new RejectedReplies()
   #isRetryBudgetExhausted = false
   /** It has waited for a node to get the required block. */
@@ -47,7 +47,7 @@ export class CallFailover implements Alternatives {
 
   #pickNode(): UpstreamNode | undefined {
     const node = this.#findNode(() => true)
-    if (node !== undefined) this.#triedNodes.add(node)
+    if (node !== undefined) this.#triedNodes.push(node)
     return node
   }
 
@@ -60,7 +60,7 @@ export class CallFailover implements Alternatives {
   }
 
   #isUntried(node: UpstreamNode): boolean {
-    return !this.#triedNodes.has(node) && node.isUsable(this.#selection.methodClass)
+    return !this.#triedNodes.includes(node) && node.isUsable(this.#selection.methodClass)
   }
 
   /** Whether another node, or the partner, can be requested. */
@@ -193,7 +193,7 @@ export class CallFailover implements Alternatives {
     const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.traffic.isSuspended(methodClass)
     const node = hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
     if (node !== undefined && hedgeBudget.reserve(lateNode.isFailing(methodClass))) {
-      this.#triedNodes.add(node)
+      this.#triedNodes.push(node)
       retries.hedge.add()
       return this.#attemptOn(node)
     }

