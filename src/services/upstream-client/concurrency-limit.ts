@@ -47,7 +47,7 @@ export class ConcurrencyLimit {
 
   release(owner = ''): void {
     this.#countActive(owner, -1)
-    const next = this.#pickNext()
+    const next = this.#queuedCount === 0 ? undefined : this.#pickNext()
     if (next === undefined) return
     const [nextOwner, queue] = next
     // The owner is the last to be served again.
