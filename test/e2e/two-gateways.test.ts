@@ -169,7 +169,10 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     t.match((await request(gateways[0], key)).json(), { error: { code: -32002 } })
     const run = await deployment.run('accounts', 'list')
     const at = `127.0.0.1:${redis.port}`
-    t.match(run, { code: 1, stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}\n` })
+    t.match(run, {
+      code: 1,
+      stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}; start it, or let \`store\` in gateway.yaml name another address\n`,
+    })
     await t.rejects(deployment.start(), /cannot use redis at 127\.0\.0\.1/)
     await redis.restart()
     const recoveryMs = await msUntil(200, key)
