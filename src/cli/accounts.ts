@@ -1,5 +1,6 @@
 import { hourMs, isoTime } from '../util/dates.ts'
 import { createSignInLink, signInLinkTtlMs } from '../portal/one-time-links.ts'
+import { printablePattern } from '../portal/openapi.ts'
 import { emailPattern, firstPersonName, getOrAddPerson, roles, setEmail } from '../portal/people.ts'
 import type { Person } from '../portal/people.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
@@ -209,8 +210,8 @@ const printSignInLink = (signInLink: string, { out }: Terminal): void => {
 const isAccountName = (text: string): boolean => /^(?!acc_)[\w.@-]{1,64}$/.test(text)
 
 const checkLabel = (text: string): string => {
-  if (text.length <= maxLabelChars && !/\p{Cc}/u.test(text)) return text
-  throw new UsageError(`--label must be a text of at most ${maxLabelChars} characters on one line`)
+  if (new RegExp(printablePattern(maxLabelChars), 'u').test(text)) return text
+  throw new UsageError(`--label must be a text of at most ${maxLabelChars} printable characters on one line`)
 }
 
 const maxLabelChars = 200

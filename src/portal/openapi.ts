@@ -90,9 +90,15 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
     schema: toJsonSchema(schema),
   }))
 
-/** Half of a surrogate pair is another character in each store; a control character may be a command to the terminal that shows the name. */
-const unprintable = '\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}'
+/**
+ * Control characters may be commands to the terminal that shows a text. Half of a surrogate pair is another character in each store. An
+ * override of the direction reverses what is shown beside the text; the marks that right-to-left names need do not.
+ */
+const unprintable = '\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\u202a-\\u202e\\u2066-\\u2069'
 const maxNameChars = 64
+
+/** The pattern of a text on one line, which may be empty. */
+export const printablePattern = (maxChars: number): string => `^[^${unprintable}]{0,${maxChars}}$`
 
 /** What people call something: the schema of a member of a body. */
 export const givenName = (description: string) =>

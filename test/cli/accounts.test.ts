@@ -49,7 +49,9 @@ t.test('an account is suspended and resumed, and has a label', async t => {
   t.same(await setLabel(''), ['account alice has no label now'])
   const resumed = (await json(accountsCommand, 'set', 'alice', '--label', '')) as object
   t.same(Object.keys(resumed).sort(), ['created', 'id', 'name', 'plan'])
-  t.match((await run(accountsCommand, 'set', 'alice', '--label', 'x'.repeat(201))).err[0], /^--label must be a text of at most 200/)
+  for (const label of ['x'.repeat(201), 'two\u2028lines', '\u202egpj.a']) {
+    t.match((await run(accountsCommand, 'set', 'alice', '--label', label)).err[0], /^--label must be a text of at most 200 printable/)
+  }
 })
 
 t.test('alerts are shown, set and tried, by the rules of the API', async t => {

@@ -129,6 +129,27 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.notMatch(await page.textContent('main'), 'eth_one')
   })
 
+  t.test('a list that is being read, or could not be read, is no empty list', async t => {
+    const page = await openSignedIn(t, 'bob')
+    const { waitForHeld } = await holdFirst(page, '**/api/v1/tokens')
+    const failure = { status: 400, json: { error: { code: 'invalid', message: 'refused by the test' } } }
+    for (const path of ['people', 'identities']) await page.route(`**/api/v1/${path}`, route => route.fulfill(failure))
+    await openPage(page, 'Access')
+    const held = await waitForHeld()
+    await page.waitForSelector('h2:has-text("People") ~ [role=alert]')
+    await page.waitForSelector('h2:has-text("Personal access tokens") ~ p:has-text("Loading…")')
+    t.equal(await page.locator('[role=alert]:has-text("refused by the test")').count(), 2)
+    t.equal(await page.locator('table').count(), 0)
+    await held.continue()
+    await page.waitForSelector('text="No tokens yet."')
+    const methods = await holdFirst(page, '**/api/v1/networks/devnet/methods')
+    await openPage(page, 'Plan')
+    const heldMethods = await methods.waitForHeld()
+    await page.waitForSelector('h2:has-text("Prices") ~ p:has-text("Loading…")')
+    await heldMethods.continue()
+    await page.waitForSelector('td:has-text("eth_gasPrice")')
+  })
+
   t.test('a double click removes once, and is no error', async t => {
     const page = await openSignedIn(t)
     await openPage(page, 'Access')

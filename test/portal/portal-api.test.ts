@@ -370,7 +370,7 @@ t.test('portal', async t => {
   t.test('a wrong body names the field and what it must be', async t => {
     const cases: readonly (readonly [body: unknown, error: object])[] = [
       [{}, { field: 'name', message: 'name is missing' }],
-      ...['', 'a\u001b[2J', 'a\u0000b', 'a\u009bb', 'a\nb', 'half \ud83d', ' a', 'a ', 'x'.repeat(65)].map(
+      ...['', 'a\u001b[2J', 'a\u0000b', 'a\u009bb', 'a\nb', 'half \ud83d', '\u202egpj.a', 'a\u2066b', ' a', 'a ', 'x'.repeat(65)].map(
         name => [{ name }, { field: 'name', message: /must be 1 to 64 printable characters/ }] as const,
       ),
       [
@@ -398,7 +398,7 @@ t.test('portal', async t => {
     for (const [body, error] of cases) t.match(await alice.post('/keys', body), { status: 400, json: { error } }, JSON.stringify(body))
     t.match(await alice.get('/usage?range=1y'), { status: 400, json: { error: { field: 'range', message: /one of 24h, 7d/ } } })
     t.equal((await alice.post('/keys', { name: 'x'.repeat(100_000) })).status, 413)
-    t.equal((await alice.post('/keys', { name: 'Zoë 👩‍💻' })).status, 201)
+    for (const name of ['Zoë 👩‍💻', 'מפתח\u200f 7', '鍵']) t.equal((await alice.post('/keys', { name })).status, 201)
   })
 
   t.test('a body may be nested as deep as its length allows', async t => {

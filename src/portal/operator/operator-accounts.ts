@@ -7,7 +7,7 @@ import type { AccountRow } from '../../store/store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField, notFound } from '../api-errors.ts'
-import { schemaRef } from '../openapi.ts'
+import { printablePattern, schemaRef } from '../openapi.ts'
 import { createSignInLink } from '../one-time-links.ts'
 import { firstPersonName, getOrAddPerson, personNameLabel, personNamePattern, roles } from '../people.ts'
 import { defineOperatorRoute } from './operator-route.ts'
@@ -24,8 +24,8 @@ const credits = {
 
 const label = {
   type: 'string',
-  pattern: '^\\P{Cc}{0,200}$',
-  label: 'at most 200 characters on one line',
+  pattern: printablePattern(200),
+  label: 'at most 200 printable characters on one line',
   description: 'Empty: none.',
 } as const
 

@@ -201,6 +201,7 @@ export const texts = {
     unlink: 'Unlink',
     tokens: 'Personal access tokens',
     tokensHelp: 'For scripts: Authorization: Bearer TOKEN. A token has your role.',
+    noTokens: 'No tokens yet.',
     createToken: 'Create a token',
     newToken: 'Your new token',
     saveToken: 'Save the token now. Only its hash is stored, so it cannot be shown again.',

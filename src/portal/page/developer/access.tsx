@@ -4,7 +4,7 @@ import type { Role } from '../../people.ts'
 import type { IdentityJson } from '../../routes/oidc.ts'
 import type { NewTokenJson, TokenJson } from '../../routes/people.ts'
 import type { PersonJson, SignInOptions } from '../../routes/session.ts'
-import { Notice, RowButton, Select, TextField } from '../components/controls.tsx'
+import { Notice, RowButton, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -56,26 +56,30 @@ const People = () => {
   return (
     <>
       <h2>{text.people}</h2>
-      <Notice text={error.value ?? people.error.value} />
-      <Table
-        caption={text.people}
-        keyOf={person => person.id}
-        rows={people.data.value ?? []}
-        columns={[
-          { title: texts.keys.name, cell: person => person.name },
-          { title: text.role, cell: person => person.role },
-          { title: text.email, cell: person => <EmailAddress person={person} canConfirm={isOwner && canMail} /> },
-          {
-            title: text.remove,
-            cell: person =>
-              isOwner && person.id !== session.value?.person.id ? (
-                <RowButton label={text.remove} of={person.name} onClick={() => remove(`/people/${person.id}`)} />
-              ) : (
-                '–'
-              ),
-          },
-        ]}
-      />
+      <Notice text={error.value} />
+      <WhenLoaded from={people}>
+        {found => (
+          <Table
+            caption={text.people}
+            keyOf={person => person.id}
+            rows={found}
+            columns={[
+              { title: texts.keys.name, cell: person => person.name },
+              { title: text.role, cell: person => person.role },
+              { title: text.email, cell: person => <EmailAddress person={person} canConfirm={isOwner && canMail} /> },
+              {
+                title: text.remove,
+                cell: person =>
+                  isOwner && person.id !== session.value?.person.id ? (
+                    <RowButton label={text.remove} of={person.name} onClick={() => remove(`/people/${person.id}`)} />
+                  ) : (
+                    '–'
+                  ),
+              },
+            ]}
+          />
+        )}
+      </WhenLoaded>
       {isOwner && <AddPerson onAdded={people.reload} />}
     </>
   )
@@ -145,11 +149,11 @@ const Identities = () => {
   const identities = useRequest<readonly IdentityJson[]>('/identities')
   const { error, remove } = useRemove(identities.reload)
   const found = identities.data.value ?? []
-  if (found.length === 0) return null
+  if (found.length === 0) return <Notice text={identities.error.value} />
   return (
     <>
       <h2>{text.identities}</h2>
-      <Notice text={error.value} />
+      <Notice text={error.value ?? identities.error.value} />
       <Table
         caption={text.identities}
         keyOf={identity => identity.id}
@@ -181,22 +185,10 @@ const Tokens = () => {
     <>
       <h2>{text.tokens}</h2>
       <p>{text.tokensHelp}</p>
-      <Notice text={removal.error.value ?? tokens.error.value} />
-      <Table
-        caption={text.tokens}
-        keyOf={token => token.id}
-        rows={tokens.data.value ?? []}
-        columns={[
-          { title: texts.keys.name, cell: token => token.name },
-          { title: texts.keys.key, cell: token => <code>…{token.hint}</code> },
-          { title: texts.keys.created, cell: token => formatTime(token.created) },
-          { title: text.expires, cell: token => formatTime(token.expires, texts.never) },
-          {
-            title: text.remove,
-            cell: token => <RowButton label={text.remove} of={token.name} onClick={() => removal.remove(`/tokens/${token.id}`)} />,
-          },
-        ]}
-      />
+      <Notice text={removal.error.value} />
+      <WhenLoaded from={tokens}>
+        {found => (found.length === 0 ? <p>{text.noTokens}</p> : <TokenTable tokens={found} remove={removal.remove} />)}
+      </WhenLoaded>
       <Form
         title={text.createToken}
         heading="h3"
@@ -213,3 +205,21 @@ const Tokens = () => {
     </>
   )
 }
+
+const TokenTable = ({ tokens, remove }: { readonly tokens: readonly TokenJson[]; remove(path: string): void }) => (
+  <Table
+    caption={text.tokens}
+    keyOf={token => token.id}
+    rows={tokens}
+    columns={[
+      { title: texts.keys.name, cell: token => token.name },
+      { title: texts.keys.key, cell: token => <code>…{token.hint}</code> },
+      { title: texts.keys.created, cell: token => formatTime(token.created) },
+      { title: text.expires, cell: token => formatTime(token.expires, texts.never) },
+      {
+        title: text.remove,
+        cell: token => <RowButton label={text.remove} of={token.name} onClick={() => remove(`/tokens/${token.id}`)} />,
+      },
+    ]}
+  />
+)

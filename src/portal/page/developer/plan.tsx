@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
-import { Notice, Select } from '../components/controls.tsx'
+import { Notice, Select, WhenLoaded } from '../components/controls.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
@@ -43,17 +43,18 @@ export const Plan = () => {
 const Prices = ({ network }: { readonly network: string }) => {
   const methods = useRequest<readonly PortalMethod[]>(`/networks/${network}/methods`)
   return (
-    <>
-      <Notice text={methods.error.value} />
-      <Table
-        caption={text.prices}
-        keyOf={row => row.name}
-        rows={methods.data.value ?? []}
-        columns={[
-          { title: text.method, cell: row => <code>{row.name}</code> },
-          { title: text.credits, isNumber: true, cell: row => formatNumber(row.credits) },
-        ]}
-      />
-    </>
+    <WhenLoaded from={methods}>
+      {found => (
+        <Table
+          caption={text.prices}
+          keyOf={row => row.name}
+          rows={found}
+          columns={[
+            { title: text.method, cell: row => <code>{row.name}</code> },
+            { title: text.credits, isNumber: true, cell: row => formatNumber(row.credits) },
+          ]}
+        />
+      )}
+    </WhenLoaded>
   )
 }

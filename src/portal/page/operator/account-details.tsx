@@ -185,37 +185,34 @@ const SignInLink = ({ path }: { readonly path: string }) => {
 
 const Keys = ({ path }: { readonly path: string }) => {
   const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
-  const found = keys.data.value
   return (
     <>
       <h2>{text.keys}</h2>
-      <Notice text={keys.error.value} />
-      {found?.length === 0 && <p>{text.noKeys}</p>}
-      {found !== undefined && found.length > 0 && (
-        <Table
-          caption={text.keys}
-          keyOf={key => key.id}
-          rows={found.toReversed()}
-          columns={[
-            { title: texts.keys.name, cell: key => key.name || key.id },
-            { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
-            { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
-            { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.none : formatNumber(key.dailyCredits)) },
-            { title: texts.keys.created, cell: key => formatTime(key.created) },
-            { title: texts.keys.expires, cell: key => formatTime(key.expires, texts.never) },
-            { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
-            {
-              title: texts.keys.actions,
-              cell: key =>
-                key.state === 'active' || key.state === 'suspended' ? (
-                  <KeyActions apiKey={key} mayRotate={false} onChanged={keys.reload} />
-                ) : (
-                  '–'
-                ),
-            },
-          ]}
-        />
-      )}
+      <WhenLoaded from={keys}>
+        {found => (found.length === 0 ? <p>{text.noKeys}</p> : <KeyTable keys={found} onChanged={keys.reload} />)}
+      </WhenLoaded>
     </>
   )
 }
+
+const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onChanged(): void }) => (
+  <Table
+    caption={text.keys}
+    keyOf={key => key.id}
+    rows={keys.toReversed()}
+    columns={[
+      { title: texts.keys.name, cell: key => key.name || key.id },
+      { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
+      { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
+      { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.none : formatNumber(key.dailyCredits)) },
+      { title: texts.keys.created, cell: key => formatTime(key.created) },
+      { title: texts.keys.expires, cell: key => formatTime(key.expires, texts.never) },
+      { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
+      {
+        title: texts.keys.actions,
+        cell: key =>
+          key.state === 'active' || key.state === 'suspended' ? <KeyActions apiKey={key} mayRotate={false} onChanged={onChanged} /> : '–',
+      },
+    ]}
+  />
+)
