@@ -202,8 +202,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   async #pollUpstream(upstream: UpstreamTracker, isCatchUp = false): Promise<void> {
     await upstream.poll(isCatchUp)
     this.#evaluate()
-    if (upstream.head !== undefined && upstream.height === this.#selection.head?.number)
-      this.#onDemandMining.recordHeadAge(upstream.polledAgeMs)
+    this.#onDemandMining.recordPoll(this.#selection.best, this.#upstreams, this.#reportedHeight.height)
     if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
     const [finalized] = await Promise.all([this.#chain.pollFinalized(upstream), this.#followHead()])
     if (finalized === undefined) return

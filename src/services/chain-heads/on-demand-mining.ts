@@ -1,6 +1,7 @@
 import { hourMs } from '../../util/dates.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { HeadTiming } from './poll-schedule.ts'
+import type { UpstreamTracker } from './upstream-tracker.ts'
 
 /** For so long blocks are taken to come on demand: between two pauses of a test they may come as often as by the clock. */
 const detectionTtlMs = hourMs
@@ -13,6 +14,8 @@ interface OnDemandMiningOptions extends Pick<HeadTiming, 'idleChainMs'> {
   /** Polls all upstreams. */
   poll(): void
 }
+
+type PolledUpstream = Pick<UpstreamTracker, 'height' | 'isPolling' | 'polledAgeMs'>
 
 /** Notices a chain whose blocks come with transactions, as those of a development node, and not by the clock. */
 export class OnDemandMining {
@@ -28,10 +31,15 @@ export class OnDemandMining {
     return this.#options.clock.monotonic() < this.#detectedUntil
   }
 
-  /** The age of the newest block of the chain, which a poll has just returned. */
-  recordHeadAge(ageMs: number): void {
+  /**
+   * A poll has ended, and `best` has the highest head. It may lag: where another poll is in flight, or callers have been given a greater height, its
+   * head says nothing of the chain.
+   */
+  recordPoll(best: PolledUpstream | undefined, upstreams: readonly PolledUpstream[], reportedHeight: number): void {
     const { clock, idleChainMs } = this.#options
-    if (ageMs > idleChainMs) this.#detectedUntil = clock.monotonic() + detectionTtlMs
+    const { height = -1, polledAgeMs = 0 } = best ?? {}
+    if (polledAgeMs <= idleChainMs || height < reportedHeight || upstreams.some(({ isPolling }) => isPolling)) return
+    this.#detectedUntil = clock.monotonic() + detectionTtlMs
   }
 
   /** Answers that a caller gets before the transaction is in a block are cached no longer than on a chain with polls as often. */

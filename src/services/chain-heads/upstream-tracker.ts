@@ -58,9 +58,9 @@ export class UpstreamTracker {
   readonly #subscription: NewHeadsSubscription | undefined
   /** Ends its requests. */
   readonly #cancellation = new Cancellation()
-  /** The age of the newest block when a poll last returned it; infinite for block 0, as that of a new development node. */
-  polledAgeMs = 0
-  #isPolling = false
+  /** The age of the block that the last poll returned, undefined when it returned none; infinite for block 0, as that of a new development node. */
+  polledAgeMs: number | undefined
+  isPolling = false
   #lastRewind = { at: -Infinity }
 
   constructor(options: UpstreamTrackerOptions) {
@@ -144,7 +144,7 @@ export class UpstreamTracker {
   /** A caller may have taken the node back to an earlier block: a poll in flight may return a block that it no longer has. */
   recordRewind(): void {
     this.#lastRewind = { at: this.#options.clock.monotonic() }
-    this.#isPolling = false
+    this.isPolling = false
     this.#head.recordRewind()
   }
 
@@ -172,15 +172,16 @@ export class UpstreamTracker {
    * wait for, is sent all the same, and counts as little as a notification: there may be many of them in a poll interval.
    */
   async poll(isCatchUp: boolean): Promise<void> {
-    if (this.#isPolling) return
-    this.#isPolling = true
+    if (this.isPolling) return
+    this.isPolling = true
+    this.polledAgeMs = undefined
     const lastRewind = this.#lastRewind
     try {
       await this.chain.verify()
       if (this.chain.isWrongChain) this.closeSubscription()
       if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
     } finally {
-      if (lastRewind === this.#lastRewind) this.#isPolling = false
+      if (lastRewind === this.#lastRewind) this.isPolling = false
     }
   }
 
@@ -210,8 +211,7 @@ export class UpstreamTracker {
       if (mayBeReplaced(reply)) this.chain.invalidate()
       return isCatchUp ? undefined : this.#head.recordFailure()
     }
-    const { number, timestampMs } = block
-    this.polledAgeMs = number === 0 ? Infinity : timestampMs === undefined ? 0 : this.#options.clock.now() - timestampMs
+    this.polledAgeMs = block.number === 0 ? Infinity : this.#options.clock.now() - (block.timestampMs ?? Infinity)
     this.#subscription?.comparePolledHead(block, sentAt)
     this.#head.update(block, isCatchUp || this.isSubscribed)
   }

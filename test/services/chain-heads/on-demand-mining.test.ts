@@ -1,5 +1,7 @@
 import t from 'tap'
 import { harness } from '../../../src/testing/index.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
+import { openModelHeads } from './model-heads.ts'
 
 // A node that makes a block for each transaction, behind the whole cache.
 
@@ -76,4 +78,63 @@ t.test('where blocks come by the clock, a transaction leaves the cached answers 
   await gateway.advance(400)
   t.equal(chain.polls, polls)
   await gateway.stop()
+})
+
+// Two nodes of a chain with blocks of 1 s, of which `b` is a minute behind.
+
+const openLagging = () => {
+  const { heads, clock, responseOverrides, recordCall, advance, settle } = openModelHeads()
+  const ages: Record<string, number> = { a: 1_000, b: 60_000 }
+  /** What `a` answers a poll when; undefined: an error. */
+  const newest = { whenAsked: Promise.resolve(), isReachable: true }
+  for (const name of ['a', 'b'])
+    responseOverrides.set(name, async (method, [block]) => {
+      if (method === 'eth_chainId') return '0x1'
+      if (block !== 'latest') return null
+      if (name === 'a') await newest.whenAsked
+      const second = Math.floor((clock.now() - (ages[name] ?? 0)) / 1_000)
+      const hash = toHexQuantity(second).slice(2).padStart(64, '0')
+      const number = toHexQuantity(second - Math.floor(clock.now() / 1_000) + 1_000)
+      return name === 'a' && !newest.isReachable
+        ? undefined
+        : { number, hash: `0x${hash}`, parentHash: `0x${'f'.repeat(64)}`, timestamp: toHexQuantity(second) }
+    })
+  /** Whether a transaction ends what is cached about the newest block. */
+  const endsCached = () => {
+    const { headVersion } = heads.snapshot
+    heads.recordTransaction()
+    return heads.snapshot.headVersion > headVersion
+  }
+  return { ages, newest, heads, endsCached, recordCall, advance, settle }
+}
+
+t.test('where blocks come by the clock, the old head of a node that lags is not taken for that of the chain', async t => {
+  t.test('although it is the first that is known', async t => {
+    const { newest, heads, endsCached, recordCall, settle } = openLagging()
+    let answer = () => {}
+    newest.whenAsked = new Promise(resolve => (answer = resolve))
+    await recordCall()
+    t.equal(heads.status.head, 940)
+    t.notOk(endsCached())
+    answer()
+    await settle()
+    t.equal(heads.status.head, 999)
+    t.notOk(endsCached())
+  })
+
+  t.test('although the other nodes do not answer for a moment', async t => {
+    const { newest, heads, endsCached, recordCall, advance } = openLagging()
+    await recordCall()
+    newest.isReachable = false
+    await advance(2_500)
+    t.equal(heads.status.head, 940)
+    t.notOk(endsCached())
+  })
+})
+
+t.test('where all nodes have the old head, blocks come on demand', async t => {
+  const { ages, endsCached, recordCall } = openLagging()
+  ages['a'] = 60_000
+  await recordCall()
+  t.ok(endsCached())
 })
