@@ -88,7 +88,8 @@ export class SharedHeads {
     const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.transactionCounts)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
-      created.heads.tags.state = existing.heads.tags.state
+      // Not what the upstreams have answered: there may be other nodes under their names.
+      created.heads.tags.state = { reported: existing.heads.tags.state.reported, upstreams: {} }
     }
     // Last: they are sent what has been taken over.
     for (const worker of workers) created.addWorker(worker)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Secret } from '../../src/plugin/secret.ts'
 import { formatMetrics } from '../../src/services/metrics.ts'
 import { ancestorAt } from '../support/model-chain.ts'
 import type { WorkerChannel } from '../../src/cluster/worker-messages.ts'
@@ -195,19 +196,24 @@ t.test('several workers', async t => {
 })
 
 t.test('a reload that opens the heads of a network anew, with another block time', async t => {
-  const open = async () => {
+  const open = async (next = targetsOf('a'), answered?: { readonly safe: number }) => {
     const { sharedHeads, ...cluster } = openCluster()
     const { chain, clock, log, metrics, nodeOf, upstreamClient, deliverAll, advance } = cluster
     const channel: WorkerChannel = { send: message => void ('network' in message && networks.handleMessage(message)) }
     const networks = new WorkerNetworks(clock, message => sharedHeads.handleMessage(channel, message))
-    const openHeads = (blockTime: number) => {
+    const openHeads = (blockTime: number, targets = targetsOf('a')) => {
       const heads = networks.open('model', { chainId: 1, blockTime, upstreamClient, clock, log, metrics })
-      const untrack = heads.track(targetsOf('a'))
+      const untrack = heads.track(targets)
       return { heads, stop: () => (untrack(), heads.close()) }
     }
     const running = openHeads(1000)
     await deliverAll()
-    const prepared = openHeads(2000)
+    if (answered !== undefined) {
+      running.heads.recordActivity()
+      await deliverAll()
+      await running.heads.tags.report('a', 'safe', answered.safe)
+    }
+    const prepared = openHeads(2000, next)
     await deliverAll()
     const nextHead = async (heads: (typeof running)['heads']) => {
       chain.mine()
@@ -224,6 +230,11 @@ t.test('a reload that opens the heads of a network anew, with another block time
     running.stop()
     const { head, number } = await nextHead(prepared.heads)
     t.equal(head, number)
+  })
+
+  t.test('takes over what was reported of a tag, and not what another node has answered under the name of an upstream', async t => {
+    const { prepared } = await open([{ name: 'a', url: new Secret('http://other.test'), source: 'node' }], { safe: 70 })
+    t.same([prepared.heads.tags.reported('safe'), prepared.heads.tags.blockFor('a', 'safe')], [70, 70])
   })
 
   t.test('leaves the old heads as they were when it is abandoned, as when another worker could not prepare it', async t => {
