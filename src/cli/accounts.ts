@@ -12,7 +12,7 @@ import type { StoreContext } from './store-context.ts'
 import { CommandError, UsageError, commandSummaries, programName } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { formatTable } from './table-output.ts'
-import { formatAlternatives, readArguments, readCredits, runSubcommand, storeOptions } from './args.ts'
+import { configArgument, formatAlternatives, readArguments, readCredits, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 
 /** In place of a number: the credits of the plan. */
@@ -105,7 +105,8 @@ const list: Subcommand = (args, terminal) => {
   return withStoreContext(config, terminal, async ({ store }) => {
     const rows = await store.accounts()
     if (json) return terminal.out(JSON.stringify(rows.map(toAccountJson)))
-    if (rows.length === 0) return terminal.out(`no accounts yet: ${programName(terminal)} accounts add NAME --plan PLAN`)
+    if (rows.length === 0)
+      return terminal.out(`no accounts yet: ${programName(terminal)} accounts add NAME --plan PLAN${configArgument(config)}`)
     const cells = rows.map(row => [
       row.name,
       row.plan,

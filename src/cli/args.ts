@@ -26,6 +26,9 @@ export const configOption = {
   description: 'The configuration directory.',
 } as const satisfies CommandOption
 
+/** Added to a command that the operator is told to run: without it, the command would be about another directory. */
+export const configArgument = (dir: string): string => (dir === configOption.default ? '' : ` --config ${dir}`)
+
 export const jsonOption = { type: 'boolean', default: false, description: 'Prints JSON, for programs.' } as const satisfies CommandOption
 
 /** The options of all commands that work on the store of a configuration. */

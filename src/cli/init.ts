@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
-import { configOption, readConfigDir } from './args.ts'
+import { configArgument, configOption, readConfigDir } from './args.ts'
 import { commandSummaries, exitCodes, programName } from './command.ts'
 import type { Command } from './command.ts'
 import { networkText, shippedSupportFiles, writeNewFiles } from './config-template.ts'
@@ -29,7 +29,7 @@ export const initCommand: Command = {
     const files = { ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
     writeNewFiles(dir, files)
     for (const path of Object.keys(files)) out(`wrote ${displayPath(join(dir, path))}`)
-    const option = dir === configOption.default ? '' : ` --config ${dir}`
+    const option = configArgument(dir)
     out('')
     out('Next:')
     const program = programName(terminal)

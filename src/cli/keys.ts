@@ -5,7 +5,7 @@ import type { CreatedKey } from '../services/accounts/api-key.ts'
 import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { AccountRow, KeyRow } from '../store/store.ts'
 import { isoTime } from '../util/dates.ts'
-import { readArguments, runSubcommand, storeOptions } from './args.ts'
+import { configArgument, readArguments, runSubcommand, storeOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { CommandError, UsageError, commandSummaries, programName } from './command.ts'
 import type { Command, Terminal } from './command.ts'
@@ -82,7 +82,7 @@ const list: Subcommand = (args, terminal) => {
     const account = await getAccount(store, accountName)
     const rows = await store.keys(account.id)
     if (json) return terminal.out(JSON.stringify(rows.map(row => toKeyJson(row, account))))
-    if (rows.length === 0) return terminal.out(`no keys yet: ${programName(terminal)} keys add ${account.name}`)
+    if (rows.length === 0) return terminal.out(`no keys yet: ${programName(terminal)} keys add ${account.name}${configArgument(config)}`)
     const cells = rows.map(row => [row.id, `…${row.hint}`, ...Object.values(formatSettings(row)), isoTime(row.created), formatState(row)])
     const titles = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'RATE', 'EXPIRES', 'CREATED', 'STATE']
     for (const line of formatTable(titles, cells)) terminal.out(line)

@@ -4,7 +4,7 @@ import { isKebabCase, parseDuration } from '../config/formats.ts'
 import { normalizeHost } from '../config/addresses.ts'
 import { networkNames } from '../config/load.ts'
 import { existsSync } from 'node:fs'
-import { configOption, readArguments, readList, runSubcommand } from './args.ts'
+import { configArgument, configOption, readArguments, readList, runSubcommand } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { wellKnownChains } from '../config/chains.ts'
 import type { Chain } from '../config/chains.ts'
@@ -53,7 +53,7 @@ const add: Subcommand = async (args, terminal) => {
   for (const file of Object.keys(files)) out(`wrote ${displayPath(join(dir, file))}`)
   if (url !== undefined) out('a running gateway of this configuration serves it at once, unless `watch` is false')
   else {
-    out(`set ${urlVariable(chain.name)} to the URL of a node, then run: ${programName(terminal)} check --online`)
+    out(`set ${urlVariable(chain.name)} to the URL of a node, then run: ${programName(terminal)} check --online${configArgument(dir)}`)
     out('a running gateway sees the variable after a restart')
   }
   return exitCodes.ok

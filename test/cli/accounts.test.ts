@@ -135,8 +135,8 @@ t.test('an account can be named by its id', async t => {
 })
 
 t.test('without --json, sentences and tables are printed', async t => {
-  const { run } = await createTestConfigs(t)
-  t.same((await run(accountsCommand, 'list')).out, ['no accounts yet: tollgate accounts add NAME --plan PLAN'])
+  const { run, dir } = await createTestConfigs(t)
+  t.same((await run(accountsCommand, 'list')).out, [`no accounts yet: tollgate accounts add NAME --plan PLAN --config ${dir}`])
   const added = await run(accountsCommand, 'add', 'bo', '--plan', 'growth')
   t.match(added, { code: 0, out: [/^added account bo \(acc_\w{12}\) on plan growth$/], err: [] })
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')

@@ -33,7 +33,11 @@ t.test('networks add writes a network of the list that check accepts, with all p
   const dir = join(t.testdir(), 'configs')
   await runCommand(initCommand, ['--config', dir])
   const add = (...args: readonly string[]) => runCommand(networksCommand, ['add', ...args, '--config', dir])
-  for (const { chainId } of wellKnownChains) t.equal((await add(String(chainId))).code, exitCodes.ok, `${chainId}`)
+  for (const { chainId } of wellKnownChains) {
+    const { code, out } = await add(String(chainId))
+    t.equal(code, exitCodes.ok, `${chainId}`)
+    t.match(out.join('\n'), `check --online --config ${dir}\n`)
+  }
   const env = Object.fromEntries(wellKnownChains.map(({ name }) => [urlVariable(name), 'http://127.0.0.1:1']))
   const { problems, warnings, networks } = await loadConfig(dir, plugins, env)
   t.same([...problems, ...warnings], [])

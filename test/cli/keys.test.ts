@@ -157,9 +157,9 @@ t.test('a rotated key has the lists of the old one, which is accepted for the ov
 })
 
 t.test('without --json, a key is printed with a warning, and keys as a table', async t => {
-  const { run } = await createTestConfigs(t)
+  const { run, dir } = await createTestConfigs(t)
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
-  t.same((await run(keysCommand, 'list', 'alice')).out, ['no keys yet: tollgate keys add alice'])
+  t.same((await run(keysCommand, 'list', 'alice')).out, [`no keys yet: tollgate keys add alice --config ${dir}`])
   t.match((await run(keysCommand, 'add', 'alice', '--networks', 'devnet')).out, [
     /^key       tg_\w{38}$/,
     /^id        key_\w{12}$/,
