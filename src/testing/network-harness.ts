@@ -129,13 +129,11 @@ interface Closer {
 
 /** Closes everything, what was opened last first. Rejects with the first error. */
 const closeAll = async (closers: Closer[], driver: ClockDriver): Promise<void> => {
-  const last = closers.pop()
-  if (last === undefined) return
-  try {
-    await driver.settle(last.close(), () => last.failure)
-  } finally {
-    await closeAll(closers, driver)
+  const errors: unknown[] = []
+  for (const closer of closers.splice(0).reverse()) {
+    await driver.settle(closer.close(), () => closer.failure).catch((error: unknown) => errors.push(error))
   }
+  if (errors.length > 0) throw errors[0]
 }
 
 /** Limits on messages, as in gateway.yaml. */
