@@ -171,7 +171,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     const at = `127.0.0.1:${redis.port}`
     t.match(run, {
       code: 1,
-      stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}; start it, or let \`store\` in gateway.yaml name another address\n`,
+      stderr: `tollgate: cannot use redis at ${at}: connect ECONNREFUSED ${at}; start it, or correct its address\n`,
     })
     await t.rejects(deployment.start(), /cannot use redis at 127\.0\.0\.1/)
     await redis.restart()

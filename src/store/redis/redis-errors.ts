@@ -10,7 +10,7 @@ export const errorMessage = (error: unknown): string => {
 
 /** What the operator can do about an error of Redis, by its code. */
 const fixes: readonly (readonly [codes: RegExp, fix: string])[] = [
-  [/^connect ECONNREFUSED /, 'start it, or let `store` in gateway.yaml name another address'],
+  [/^connect ECONNREFUSED /, 'start it, or correct its address'],
   [/^getaddrinfo /, 'check the host of `store` in gateway.yaml'],
   [/^OOM /, 'raise its maxmemory, or make room in it'],
   [/^MISCONF /, 'make room on its disk, or repair its snapshots'],

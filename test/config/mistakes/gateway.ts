@@ -64,7 +64,7 @@ export const gatewayMistakes: readonly Mistake[] = [
         upstream =>
           `networks/arb.yaml:${upstream} does not answer, and no other upstream of the network does: connection refused (ECONNREFUSED)`,
       ),
-      'cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; start it, or let `store` in gateway.yaml name another address',
+      'cannot use redis at 127.0.0.1:1: connect ECONNREFUSED 127.0.0.1:1; start it, or correct its address',
     ],
   },
   {

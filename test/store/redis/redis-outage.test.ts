@@ -75,7 +75,7 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     await redis.kill()
     await t.rejects(openStore(redis.address, systemClock), {
       name: 'StoreError',
-      message: `cannot use redis at 127.0.0.1:${redis.port}: connect ECONNREFUSED 127.0.0.1:${redis.port}; start it, or let \`store\` in gateway.yaml name another address`,
+      message: `cannot use redis at 127.0.0.1:${redis.port}: connect ECONNREFUSED 127.0.0.1:${redis.port}; start it, or correct its address`,
     })
     await redis.restart()
     await untilReachable()
