@@ -55,7 +55,7 @@ t.test(
   },
 )
 
-t.test('where blocks come on demand, the block of a transaction is polled for 250 ms after it, once for all of that time', async t => {
+t.test('where blocks come on demand, the upstreams are polled 250 ms after a transaction, once for all of that time', async t => {
   const { chain, gateway, balance, send } = await open(12_000, { number: 7, ageMs: 3_600_000 })
   t.equal(await balance(), '0x10')
   const { polls } = chain
