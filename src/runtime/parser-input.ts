@@ -49,7 +49,7 @@ export class ParserInput {
   #isPaused = (): boolean => false
   /** The request behind whose head the parser has been paused; it begins when the socket is resumed. */
   #beginRequest: (() => void) | undefined
-  /** What has been read behind that head. */
+  /** What has been read and not parsed. */
   #rest: Buffer | undefined
 
   constructor(socket: ParsedSocket) {
@@ -79,13 +79,13 @@ export class ParserInput {
   /** False where the error is another one. */
   holdRest({ code, rawPacket, bytesParsed = 0 }: ParserError): boolean {
     if (code !== 'HPE_PAUSED' || rawPacket === undefined) return false
-    // TLS passes on all that it has decrypted, also to a parser that is paused.
+    // TLS passes on all that it has decrypted, also to a parser that has been paused before, here or by Node: that takes none of it.
     if (this.#rest !== undefined) this.#rest = Buffer.concat([this.#rest, rawPacket])
-    else if (this.#beginRequest !== undefined) {
-      this.#rest = rawPacket.subarray(bytesParsed)
+    else {
+      this.#rest = this.#beginRequest === undefined ? rawPacket : rawPacket.subarray(bytesParsed)
       this.#socket.pause().on('resume', this.#parseRest)
     }
-    return this.#rest !== undefined
+    return true
   }
 
   /** The rest of what has been read, and what is still read, becomes parts of bodies and requests that nobody gets. */
@@ -103,10 +103,10 @@ export class ParserInput {
     // Node resumes the socket with each request that has been read.
     if (this.#isPaused()) this.#socket.pause()
     if (this.#socket.isPaused()) return
-    const begin = this.#beginRequest
+    const [begin, rest] = [this.#beginRequest, this.#rest]
     this.#beginRequest = undefined
+    // Where it drops the input, the rest is parsed all the same, so that the request ends.
     begin?.()
-    const rest = this.#rest
     if (this.#socket._paused === true || rest === undefined) return
     this.#rest = undefined
     this.#socket.off('resume', this.#parseRest)

@@ -47,30 +47,21 @@ t.test('the parser of this version of Node can be paused', async t => {
   t.ok(canPauseParser())
 })
 
-/** One connection, whose requests begin one at a time: each is answered with its body when respond() is called. */
-const openPaused = async (test: Test, scheme: 'http' | 'https') => {
+/** One connection, the input of which is made with its first request. */
+const openConnection = async (
+  test: Test,
+  scheme: 'http' | 'https',
+  serve: (input: ParserInput, req: IncomingMessage, res: ServerResponse) => void,
+) => {
   const pem = readFileSync(new URL('../../../test/support/certificates/valid.pem', import.meta.url))
-  const begun: string[] = []
   const upgrades: string[] = []
   const errors: string[] = []
   let input: ParserInput | undefined
-  let isPaused = false
-  let respond = (): void => undefined
-  const serve: (req: IncomingMessage, res: ServerResponse) => void = (req, res) => {
-    begun.push(req.url ?? '')
-    if (input === undefined) {
-      input = new ParserInput(req.socket)
-      input.pauseWhile(() => isPaused)
-    }
-    isPaused = true
-    req.socket.pause()
-    respond = () => {
-      isPaused = false
-      void text(req).then(body => res.end(`${req.url} ${body};`))
-      req.socket.resume()
-    }
+  const listener: (req: IncomingMessage, res: ServerResponse) => void = (req, res) => {
+    input ??= new ParserInput(req.socket)
+    serve(input, req, res)
   }
-  const server: Server = scheme === 'http' ? createServer(serve) : createTlsServer({ cert: pem, key: pem }, serve)
+  const server: Server = scheme === 'http' ? createServer(listener) : createTlsServer({ cert: pem, key: pem }, listener)
   server.on('clientError', (error: ParserError) => void (input?.holdRest(error) === true || errors.push(error.message)))
   server.on('upgrade', ({ url }: IncomingMessage, stream: Duplex, head: Buffer) => {
     input?.restore()
@@ -83,7 +74,30 @@ const openPaused = async (test: Test, scheme: 'http' | 'https') => {
   const { port } = server.address() as AddressInfo
   const caller: Socket = scheme === 'http' ? connect(port, '127.0.0.1') : connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false })
   test.teardown(() => caller.destroy())
-  return { caller, begun, upgrades, errors, respond: () => respond() }
+  return { caller, upgrades, errors }
+}
+
+/** Requests of a connection begin one at a time: each is answered with its body when respond() is called. `onBegin` may drop the input. */
+const openPaused = async (
+  test: Test,
+  scheme: 'http' | 'https',
+  onBegin = (_input: ParserInput, _req: IncomingMessage): void => undefined,
+) => {
+  const begun: string[] = []
+  let isPaused = false
+  let respond = (): void => undefined
+  const connection = await openConnection(test, scheme, (input, req, res) => {
+    if (begun.push(req.url ?? '') === 1) input.pauseWhile(() => isPaused)
+    isPaused = true
+    req.socket.pause()
+    onBegin(input, req)
+    respond = () => {
+      isPaused = false
+      void text(req).then(body => res.end(`${req.url} ${body};`))
+      req.socket.resume()
+    }
+  })
+  return { ...connection, begun, respond: () => respond() }
 }
 
 const requestText = (path: string, body: string): string =>
@@ -125,4 +139,36 @@ t.test('other errors of the parser are not taken for held requests', async t => 
   respond()
   await waitUntil(() => errors.length > 0)
   t.match(errors, [/^Parse Error: /])
+})
+
+t.test('https: what is read while Node itself pauses the parser, as it holds many responses, waits too', async t => {
+  const responses: ServerResponse[] = []
+  const { caller, errors } = await openConnection(t, 'https', (_input, _req, res) => {
+    if (responses.push(res) > 1) res.end(';'.padEnd(20_000))
+  })
+  let received = ''
+  caller.on('data', chunk => (received += String(chunk)))
+  const count = 60
+  // TLS passes on 16 KiB at a time of what it has read.
+  caller.write(`GET / HTTP/1.1\r\nHost: a\r\nX: ${'x'.repeat(1_000)}\r\n\r\n`.repeat(count))
+  await waitUntil(() => responses.length > 1)
+  t.ok(responses.length < count / 2, `${responses.length} requests have begun`)
+  responses[0]?.end(';')
+  await waitUntil(() => errors.length > 0 || received.split(';').length > count)
+  t.same(errors, [])
+})
+
+t.test('a request that drops the input when its turn comes ends all the same', async t => {
+  const { caller, begun, errors, respond } = await openPaused(t, 'http', (input, { url }) => {
+    if (url === '/2') input.drop()
+  })
+  let received = ''
+  caller.on('data', chunk => (received += String(chunk)))
+  caller.write(`${requestText('/1', 'a')}${requestText('/2', 'b')}${requestText('/3', 'c')}`)
+  await waitUntil(() => begun.length === 1)
+  respond()
+  await waitUntil(() => begun.length === 2)
+  respond()
+  await waitUntil(() => received.includes('/2 ;'))
+  t.same([begun, errors], [['/1', '/2'], []])
 })
