@@ -59,9 +59,16 @@ export const ignoreUpgrade = (
 
 /** What libuv holds for a socket, which Node shows nobody (Node 20, 22, 24 and 26); Node's own socket timeout reads it. */
 interface SocketInternals extends Socket {
-  readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number } | null
+  readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number; reading?: boolean; readStart?(): void } | null
   /** Of a TLS socket, the connection below: its own counters stand still until all that is written has been encrypted and sent. */
   readonly _parent?: SocketInternals | null
+}
+
+/** Reads on after an upgrade: what Node's HTTP server has stopped reading while it parsed the connection, nothing public starts again. */
+export const readAfterUpgrade = ({ _handle: handle }: SocketInternals): void => {
+  if (handle?.reading !== false) return
+  handle.reading = true
+  handle.readStart?.()
 }
 
 /**

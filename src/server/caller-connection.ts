@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { readAfterUpgrade } from '../runtime/http-internals.ts'
 import { ParserInput, canPauseParser } from '../runtime/parser-input.ts'
 import type { ParserError } from '../runtime/parser-input.ts'
 import { getOrCreate } from '../util/memoize.ts'
@@ -121,6 +122,7 @@ class CallerConnection implements PacedConnection {
     this.#input = undefined
     this.#holdsRequests = false
     this.#leaveAccount()
+    if (!this.#isStopped) readAfterUpgrade(this.#socket)
     return !this.#isStopped
   }
 
