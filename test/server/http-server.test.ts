@@ -455,16 +455,19 @@ t.test('an upgrade waits for the responses to requests that came before it', asy
   raw.close()
 })
 
-t.test('a WebSocket that opens behind requests that waited for their turn is read', async t => {
+t.test('a WebSocket that opens behind requests that waited for their turns is read', async t => {
   const caller = connect((server.address() as AddressInfo).port, '127.0.0.1')
   t.teardown(() => caller.destroy())
   let received = ''
   caller.on('data', chunk => (received += chunk.toString('latin1')))
   scheduler.hold()
-  caller.write(call('late') + call('good') + requestText('GET /ws/v3/good', ...upgrade))
-  await waitUntil(() => scheduler.waiting.length > 0)
+  caller.write(call('good').repeat(10) + requestText('GET /ws/v3/good', ...upgrade))
+  while (!received.includes('HTTP/1.1 101 ')) {
+    await waitUntil(() => scheduler.waiting.length > 0 || received.includes('HTTP/1.1 101 '))
+    scheduler.release()
+    scheduler.hold()
+  }
   scheduler.release()
-  await waitUntil(() => received.includes('HTTP/1.1 101 '))
   caller.write(Buffer.from(`\x81${String.fromCharCode(128 + body.length)}\0\0\0\0${body}`, 'latin1'))
   await waitUntil(() => /HTTP\/1.1 101 [^]*"result":/.test(received))
 })
