@@ -51,6 +51,9 @@ export class UpstreamTracker {
   /** JSON text of the logs of the block with this hash; undefined when the upstream does not return them. */
   readonly fetchLogs: ReturnType<typeof openLogFetcher>
   readonly chain: UpstreamChain
+  /** The age of the block that the last poll returned, undefined when it returned none; infinite for block 0, as that of a new development node. */
+  polledAgeMs: number | undefined
+  isPolling = false
   readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
@@ -58,9 +61,6 @@ export class UpstreamTracker {
   readonly #subscription: NewHeadsSubscription | undefined
   /** Ends its requests. */
   readonly #cancellation = new Cancellation()
-  /** The age of the block that the last poll returned, undefined when it returned none; infinite for block 0, as that of a new development node. */
-  polledAgeMs: number | undefined
-  isPolling = false
   #lastRewind = { at: -Infinity }
 
   constructor(options: UpstreamTrackerOptions) {
