@@ -75,7 +75,8 @@ export default definePlugin({
     // with() checks the overrides, whose type the options schema leaves open.
     const overridden = withOptionPath('methods', () => services.methods.with(overrides as Readonly<Record<string, MethodOverride>>, {}))
     const restricted = withOptionPath('tags', () => overridden.with({}, tags))
-    const methods = withOptionPath('offer', () => restricted.offering(offer))
+    const offered = withOptionPath('offer', () => restricted.offering(offer))
+    const methods = strict ? offered.strict() : offered
 
     const openRpcFor = createDiscovery(methods, services)
 
@@ -83,7 +84,7 @@ export default definePlugin({
       const { method: name, params } = call.context.request
       const method = methods.get(name)
       if (method === undefined) return refuseUnknownMethod(name)
-      const checked = method.check(params, strict)
+      const checked = method.check(params)
       if ('issue' in checked) return invalidParams(checked)
       if (method.answer !== undefined) return { source: 'local', result: method.answer }
       if (method.discovers === true) return { source: 'local', result: openRpcFor(call.context) }
@@ -93,7 +94,7 @@ export default definePlugin({
       handle,
       offers: name => methods.get(name) !== undefined,
       describeMethods: described => describeOffered(methods, described),
-      explain: ({ method }) => explainMethod(methods.get(method), strict),
+      explain: ({ method }) => explainMethod(methods.get(method)),
     })
   },
 })
@@ -107,10 +108,10 @@ const describeOffered = (methods: MethodTable, described: readonly MethodDescrip
   })
 }
 
-const explainMethod = (method: Method | undefined, strict: boolean): Explanation => {
+const explainMethod = (method: Method | undefined): Explanation => {
   if (method === undefined) return { text: ['the method is not offered'], ends: 'refused' }
   const text = method.describeParams().map(({ title, optional, accepts, default: value }, i) => {
-    const presence = optional && !strict ? `, optional${value === undefined ? '' : `: ${JSON.stringify(value)} by default`}` : ''
+    const presence = optional ? `, optional${value === undefined ? '' : `: ${JSON.stringify(value)} by default`}` : ''
     return `params[${i}], the ${title}: ${accepts}${presence}`
   })
   if (method.discovers === true) return { text: ['answers an OpenRPC document of what the key may call'], ends: 'answered' }

@@ -109,6 +109,17 @@ t.test('with strict, the block of eth_getStorageAt is required', async t => {
   t.same(valueOrErrorCode(await request('eth_getStorageAt', [address, '0x0', '0x1'], { strict: true })), [address, '0x0', '0x1'])
 })
 
+t.test('with strict, descriptions of a method say which parameters are required', async t => {
+  const strict = createStage(params, { ...defaults, strict: true }, { methods })
+  const described = strict.describeMethods?.([]) ?? []
+  const optionalOf = (name: string) => described.find(method => method.name === name)?.params.map(({ optional }) => optional)
+  t.same(optionalOf('eth_getStorageAt'), [false, false, false])
+  t.same(optionalOf('eth_getBalance'), [false, true])
+  const textOf = (method: string) => strict.explain?.({ method, lookup: undefined, creditsLeft: undefined })?.text.at(-1)
+  t.notMatch(textOf('eth_getStorageAt'), /optional/)
+  t.match(textOf('eth_getBalance'), /^params\[1\], the .*, optional: "latest" by default$/)
+})
+
 t.test('the options remove, change and add methods', async t => {
   const eth_new = { params: [{ title: 'x', hex: 'number' }] }
   const options = { methods: { eth_call: false, eth_chainId: { answer: { value: '0x1' } }, eth_new } }

@@ -18,27 +18,22 @@ export const acceptAnyParams: CheckParams = params => ({ params })
 /** Checks parameters against the rules of their positions, up to the first issue. */
 export const createParamsCheck = (method: string, positions: readonly ResolvedPosition[], compile: CompileRule): CheckParams => {
   const validators = positions.map((position, i) => createPositionValidator(method, position, i, compile))
-  const createCheck = (strict: boolean) =>
-    memoizeFrozen((params: readonly Json[]): CheckedParams => {
-      if (params.length > validators.length) return { issue: tooManyParams(method, validators.length, params.length) }
-      const normalized: Json[] = []
-      for (let i = 0; i < validators.length; i++) {
-        const value = params[i]
-        const issue = validators[i]?.issueOf(value, strict)
-        if (issue !== undefined) return { issue }
-        normalized.push(validators[i]?.normalize(value ?? null) ?? null)
-      }
-      while (normalized.length > 0 && normalized.at(-1) === null) normalized.pop()
-      return { params: normalized }
-    })
-  const checkLenient = createCheck(false)
-  if (!positions.some(({ optional }) => optional === 'unless strict')) return checkLenient
-  const checkStrict = createCheck(true)
-  return (params, strict) => (strict ? checkStrict(params) : checkLenient(params))
+  return memoizeFrozen((params: readonly Json[]): CheckedParams => {
+    if (params.length > validators.length) return { issue: tooManyParams(method, validators.length, params.length) }
+    const normalized: Json[] = []
+    for (let i = 0; i < validators.length; i++) {
+      const value = params[i]
+      const issue = validators[i]?.issueOf(value)
+      if (issue !== undefined) return { issue }
+      normalized.push(validators[i]?.normalize(value ?? null) ?? null)
+    }
+    while (normalized.length > 0 && normalized.at(-1) === null) normalized.pop()
+    return { params: normalized }
+  })
 }
 
 interface PositionValidator {
-  issueOf(value: Json | undefined, strict: boolean): string | undefined
+  issueOf(value: Json | undefined): string | undefined
   normalize(value: Json): Json
 }
 
@@ -48,8 +43,8 @@ const createPositionValidator = (method: string, position: ResolvedPosition, i: 
   const defaultValue = rule.default === undefined ? null : compiled.normalize(rule.default)
   const missing = `${method} needs params[${i}], the ${title}: ${describeRule(rule)}`
   return {
-    issueOf(value, strict) {
-      if (optional !== false && (value ?? null) === null && !(strict && optional === 'unless strict')) return undefined
+    issueOf(value) {
+      if (optional !== false && (value ?? null) === null) return undefined
       return value === undefined ? missing : issueText(compiled, value, i)
     },
     normalize: value => (value === null ? defaultValue : compiled.normalize(value)),

@@ -6,7 +6,7 @@ import { acceptAnyParams, createParamsCheck, createRuleCompiler } from './check-
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { Method, MethodTable } from './index.ts'
 import { describeRuleWithMembers, formatPath } from './issue-messages.ts'
-import { overrideTable, selectOffered } from './network-overrides.ts'
+import { overrideTable, requireStrictParams, selectOffered } from './network-overrides.ts'
 import { openRpcDocument } from './open-rpc.ts'
 import { createRuleResolver, inspectDefaults } from './resolve-rules.ts'
 import { schemaIssues } from './table-schema.ts'
@@ -81,6 +81,7 @@ const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<C
     errorCategory: table.errorCategory,
     with: (overrides, tags) => reopen(overrideTable(table, { overrides, tags }, network.name)),
     offering: offer => reopen(selectOffered(table, offer)),
+    strict: () => reopen(requireStrictParams(table)),
     toOpenRpc: described => openRpcDocument(described, table.entries, network),
   })
   return openedTable

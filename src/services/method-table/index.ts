@@ -66,7 +66,7 @@ export interface Method {
   readonly answer?: Uint8Array
   /** The result is the OpenRPC document of what the caller may call. */
   readonly discovers?: true
-  check(params: readonly Json[], strict: boolean): CheckedParams
+  check(params: readonly Json[]): CheckedParams
   /** The positions of `params`, for developers. */
   describeParams(): readonly ParamDescription[]
 }
@@ -113,6 +113,8 @@ export interface MethodTable {
    * Misconfigured, whose paths are positions in `offer`, for a pattern that changes nothing.
    */
   offering(offer: readonly string[]): MethodTable
+  /** The same table, which requires the parameters that are optional `unless strict`. */
+  strict(): MethodTable
   /** The OpenRPC document of these methods, as JSON text. */
   toOpenRpc(described: readonly MethodDescription[]): Uint8Array
 }

@@ -50,6 +50,17 @@ export const selectOffered = (table: CompiledTable, offer: readonly string[]): C
   return { ...table, names: [...entries.keys()], entries }
 }
 
+/** The table without parameters that are optional `unless strict`: they are required. */
+export const requireStrictParams = (table: CompiledTable): CompiledTable => {
+  const entries = new Map(table.entries)
+  for (const [name, compiled] of table.entries) {
+    const positions = compiled.positions?.map(position => ({ ...position, optional: position.optional === true }))
+    if (compiled.positions?.some(({ optional }) => optional === 'unless strict') === true)
+      entries.set(name, table.compiler.withPositions(name, compiled, positions))
+  }
+  return { ...table, entries }
+}
+
 const unknownMethod = (name: string, { names }: CompiledTable): Issue => ({
   path: [name],
   message: ' is not in the method table',

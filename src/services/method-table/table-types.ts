@@ -125,7 +125,7 @@ export interface ResolvedPosition {
   readonly rule: Rule
 }
 
-export type CheckParams = (params: readonly Json[], strict: boolean) => CheckedParams
+export type CheckParams = (params: readonly Json[]) => CheckedParams
 
 /** Compiles entries that have passed the schema. */
 export interface MethodCompiler {

@@ -187,7 +187,7 @@ test('issues of any data are returned, never thrown', async t => {
       const { table, issues } = compileTable({ defaults, types: { one, two }, methods })
       if (table === undefined) return issues.length > 0
       validCount += 1
-      return openMethodTable(table, devnet).get('m')?.check([given], false) !== undefined
+      return openMethodTable(table, devnet).get('m')?.check([given]) !== undefined
     }),
     { numRuns: 500 },
   )

@@ -23,10 +23,10 @@ export const shippedTable = tableOf(shippedData())
 export const shippedMethods = openMethodTable(shippedTable, devnet)
 
 /** The normalized parameters, or the issue. */
-export const check = (name: string, params: readonly Json[], methods: MethodTable = shippedMethods, strict = false): Json => {
+export const check = (name: string, params: readonly Json[], methods: MethodTable = shippedMethods): Json => {
   const method = methods.get(name)
   if (method === undefined) throw new Error(`${name} is not in the table`)
-  const checked = method.check(params, strict)
+  const checked = method.check(params)
   return 'issue' in checked ? checked.issue : checked.params
 }
 
