@@ -1,0 +1,176 @@
+import { copyReply, isCharged, isFailure, refuse, withContext, withCredits } from '../../src/plugin/plugin.ts'
+import type {
+  Call,
+  CallContext,
+  Charge,
+  CountedCall,
+  DirectHandler,
+  DirectNext,
+  Failure,
+  KeyChargeResult,
+  Ledger,
+  MaybePromise,
+  OutageGrace,
+  RefusalKind,
+  Reply,
+  Services,
+} from '../../src/plugin/plugin.ts'
+import type { FailureLimit, RecentCalls } from './failure-limit.ts'
+import { chargeKeyAndAccount } from './key-limit.ts'
+import type { SuccessfulCharge } from './key-limit.ts'
+
+type ChargeCredits = (payer: Pick<CallContext, 'account' | 'key'>, credits: number) => MaybePromise<KeyChargeResult>
+
+/** Charges the account, and the key where it has a daily limit of its own. */
+export const createCharging =
+  (ledger: Ledger, grace: OutageGrace | undefined): ChargeCredits =>
+  (payer, credits) =>
+    payer.key.dailyCredits === undefined ? ledger.charge(payer.account, credits, grace) : chargeKeyAndAccount(ledger, payer, credits, grace)
+
+type ChargedContext = 'request' | 'key' | 'account'
+
+/** A call that is charged, and what it is counted with. */
+interface ChargedCall {
+  readonly call: Call<ChargedContext>
+  readonly next: DirectNext<ChargedContext>
+  readonly usage: Services['usage']
+  readonly recentCalls: RecentCalls
+  readonly network: string
+  /** The method that the call is counted under. */
+  readonly method: string
+  readonly cost: number
+}
+
+interface ChargingOptions {
+  readonly charge: ChargeCredits
+  readonly costByMethod: ReadonlyMap<string, number>
+  readonly failureLimit: FailureLimit
+}
+
+/** Charges each call before the plugins below run, and refunds what delivered nothing. */
+export const createChargingHandler =
+  (
+    { charge, costByMethod, failureLimit }: ChargingOptions,
+    { methods: { defaultCost }, network, usage }: Services,
+  ): DirectHandler<ChargedContext, 'account'> =>
+  (call, next) => {
+    const { request, account } = call.context
+    const knownCost = costByMethod.get(request.method)
+    const cost = knownCost ?? defaultCost
+    const recentCalls = failureLimit.of(account.id)
+    const method = knownCost === undefined ? 'other' : request.method
+    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost }
+    const { refusedForMs } = recentCalls
+    if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
+    const result = charge(call.context, cost)
+    return result instanceof Promise ? result.then(settled => serve(charged, settled)) : serve(charged, result)
+  }
+
+/** Runs a call that has been charged, or refuses one that could not be. */
+const serve = (charged: ChargedCall, charge: KeyChargeResult): MaybePromise<Reply> => {
+  if (charge.kind !== 'charged') return countRefusal(charged, refusalOf(charge))
+  const { call, next, recentCalls } = charged
+  recentCalls.recordCall()
+  try {
+    const reply = next(recentCalls.isSingleAttempt ? withSingleAttempt(call) : call)
+    return reply instanceof Promise ? settleLater(charged, charge, reply) : settle(charged, charge, reply)
+  } catch (bug) {
+    return refundBug(charged, charge, bug)
+  }
+}
+
+const withSingleAttempt = (call: Call<ChargedContext>): Call<ChargedContext> =>
+  withContext(call, { account: { ...call.context.account, singleAttempt: true } })
+
+const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply: Promise<Reply>): Promise<Reply> => {
+  try {
+    return settle(charged, charge, await reply)
+  } catch (bug) {
+    return refundBug(charged, charge, bug)
+  }
+}
+
+/** Keeps the charge, or refunds it. */
+const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
+  if (!isCharged(reply)) return refund(charged, charge, reply)
+  const { cost, usage } = charged
+  const usageRecord = count(charged, reply, charge.day, cost)
+  return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, usage, usageRecord))
+}
+
+const refundBug = (charged: ChargedCall, charge: SuccessfulCharge, bug: unknown): never => {
+  refund(charged, charge, internalError)
+  throw bug
+}
+
+const internalError = refuse('internal')
+
+const refund = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
+  const credits = charge.refund() ? 0 : charged.cost
+  if (isFreeFailure(reply)) charged.recentCalls.recordFreeFailure()
+  count(charged, reply, charge.day, credits)
+  return withCredits(reply, 0, charge.quota)
+}
+
+/**
+ * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a call that
+ * joined another in flight caused no request.
+ */
+const isFreeFailure = (reply: Reply): boolean =>
+  isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
+
+const countRefusal = (charged: ChargedCall, refusal: Failure): Failure => {
+  count(charged, refusal, undefined, 0)
+  return refusal
+}
+
+const refusalOf = (charge: Exclude<KeyChargeResult, { kind: 'charged' }>): Failure => {
+  if (charge.kind === 'storeUnavailable') return storeUnavailable
+  const { limit, used, resetAt, quota, isKeyLimit } = charge
+  const data = { limit, used, resetAt: new Date(resetAt).toISOString() }
+  return copyReply(refuse('spent', { data, ...(isKeyLimit && { message: 'the daily limit of this API key is used up' }) }), { quota })
+}
+
+const storeUnavailable = refuse('unavailable', {
+  message: 'credits cannot be charged now',
+  source: 'gateway',
+  fault: 'gateway',
+  retryAfter: 2,
+})
+
+/** Counts the call in the usage of its account. */
+const count = ({ call, usage, network, method }: ChargedCall, reply: Reply, day: number | undefined, credits: number): CountedCall => {
+  const { account, key } = call.context
+  const usageRecord: CountedCall = {
+    account: account.id,
+    key: key.id,
+    network,
+    method,
+    outcome: isFailure(reply) ? reply.kind : 'ok',
+    forwarded: reply.source === 'partner',
+    day,
+    calls: 1,
+    credits,
+  }
+  usage.count(usageRecord)
+  return usageRecord
+}
+
+/** A counted charge, which the server refunds when it cannot deliver the answer. */
+class RefundableCharge implements Charge {
+  readonly #charge: SuccessfulCharge
+  readonly #usage: Services['usage']
+  readonly #usageRecord: CountedCall
+
+  constructor(charge: SuccessfulCharge, usage: Services['usage'], usageRecord: CountedCall) {
+    this.#charge = charge
+    this.#usage = usage
+    this.#usageRecord = usageRecord
+  }
+
+  refund(outcome: RefusalKind): void {
+    if (!this.#charge.refund()) return
+    this.#usage.count({ ...this.#usageRecord, calls: -1, credits: -this.#usageRecord.credits })
+    this.#usage.count({ ...this.#usageRecord, outcome, credits: 0 })
+  }
+}
