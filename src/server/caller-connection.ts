@@ -31,6 +31,10 @@ class CallerConnection implements PacedConnection {
   #turn: Promise<void> | undefined
   #isPaused = false
   #isStopped = false
+  /** Of the latest pipelined request, until it is closed. */
+  #latestResponse: ServerResponse | undefined
+  /** No request begins behind those that have begun. */
+  #isClosing = false
   /** A call of the account that was read from the connection has had to wait; other connections need not be paced. */
   #account: PacedAccount | undefined
   /** Several accounts call on it. */
@@ -55,6 +59,34 @@ class CallerConnection implements PacedConnection {
 
   get isAnswering(): boolean {
     return this.#inFlightCount > 0
+  }
+
+  /** A pipelined request has come in. False where it is not to be handled, as the connection closes after the response to an earlier one. */
+  enqueue(res: ServerResponse): boolean {
+    if (this.#isClosing) {
+      this.stop()
+      return false
+    }
+    this.#latestResponse = res
+    res.once('close', () => {
+      if (this.#latestResponse === res) this.#latestResponse = undefined
+    })
+    return true
+  }
+
+  /** Runs when the latest request is the one to be responded to, if that waits for others and its body has not arrived. */
+  whenLatestIsNext(run: () => void): void {
+    const latest = this.#latestResponse
+    if (latest?.socket === null && !latest.req.complete) latest.once('socket', run)
+  }
+
+  /**
+   * To be called as the gateway stops, before the response is sent: is it the last one of the connection? Requests behind it that have begun are
+   * responded to as well, and further ones do not begin.
+   */
+  closesAfter(res: ServerResponse): boolean {
+    this.#isClosing = true
+    return this.#latestResponse === undefined || this.#latestResponse === res
   }
 
   /** A request has come in. */
@@ -122,8 +154,9 @@ class CallerConnection implements PacedConnection {
     this.#input = undefined
     this.#holdsRequests = false
     this.#leaveAccount()
-    if (!this.#isStopped) readAfterUpgrade(this.#socket)
-    return !this.#isStopped
+    const isServed = !this.#isStopped && !this.#isClosing
+    if (isServed) readAfterUpgrade(this.#socket)
+    return isServed
   }
 
   /** A proxy sends calls of several accounts on one connection, and none of them waits for the turn of another. */

@@ -163,7 +163,12 @@ export const createRpcServer = (services: RawResponseServices, serve: RequestLis
         respondToParserError(services, currentResponse(stream), stream, failure)
       })
     if (code === timeoutCode && stream instanceof Socket)
-      whenRead(currentResponse, stream, isComplete => (isComplete ? waiting.delete(stream) : respond()))
+      whenRead(currentResponse, stream, isComplete => {
+        if (!isComplete) return respond()
+        waiting.delete(stream)
+        // Node times each request once.
+        callerConnectionOf(stream).whenLatestIsNext(() => server.emit('clientError', error, stream))
+      })
     else respond()
   })
   return server

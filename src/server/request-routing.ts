@@ -10,7 +10,7 @@ import type { Failure } from '../plugin/reply.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { EndpointByHost, NetworkEndpoint } from './reloadable-endpoints.ts'
-import { getRequired, refuseUnknownHost, refuseUnknownPath, upgradeNotServed, upgradeRequired } from './routing-refusals.ts'
+import { checkConnect, refuseOtherTransport, refuseUnknownHost, refuseUnknownPath } from './routing-refusals.ts'
 
 /** Contract 4.1: `/v3/<API_KEY>` for HTTP, `/ws/v3/<API_KEY>` for WebSocket; `/v3` and `/ws/v3` with the key in a header. */
 type Transport = 'http' | 'websocket'
@@ -32,14 +32,13 @@ export const routeRequest = (
   transport: Transport,
   request: IncomingMessage,
 ): RoutedRequest | Failure => {
-  const malformed = checkRequestHead(request)
-  if (malformed !== undefined) return malformed
+  const refusal = checkConnect(request) ?? checkRequestHead(request)
+  if (refusal !== undefined) return refusal
   const { host, path } = targetOf(request)
   const endpoint = endpointByHost.get(host)
   if (endpoint === undefined) return refuseUnknownHost(host)
   if ('error' in path) return path
-  if (path.transport !== transport)
-    return transport === 'websocket' ? upgradeNotServed : request.method === 'GET' ? upgradeRequired : getRequired
+  if (path.transport !== transport) return refuseOtherTransport(transport === 'websocket', request)
   const key = keyOf(path, request)
   if (key !== undefined && 'error' in key) return key
   return { endpoint, origin: new RequestOrigin(request, { transport, network: endpoint.name, key, ip: readClientAddress(request) }) }

@@ -11,13 +11,15 @@ import { getOrCreate } from '../util/memoize.ts'
 import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-body.ts'
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
 import type { RawHeaders, ResponseOrigin } from './response-headers.ts'
+import { closesToDrain } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import { sendLongResponse } from './stream-response.ts'
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 
 /** Responds to a CORS preflight. */
-export const sendPreflight = (req: IncomingMessage, res: ServerResponse): void => {
+export const sendPreflight = (services: Pick<RpcServices, 'activeRequests'>, req: IncomingMessage, res: ServerResponse): void => {
+  if (closesToDrain(services, res)) res.setHeader('Connection', 'close')
   const requestedHeaders = req.headers['access-control-request-headers'] ?? 'Content-Type'
   res.writeHead(204, [...preflightHeaders, 'Access-Control-Allow-Headers', requestedHeaders, 'Vary', 'Access-Control-Request-Headers'])
   endResponse(res, '')
@@ -69,7 +71,7 @@ const sendHttpResponse = (
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return recordResponse(services, origin, sendLongResponse(services, res, origin, response, memory))
   const { status, body } = response
-  const closesConnection = services.activeRequests.isDraining || (status !== 200 && closesAfterRefusal(res.req))
+  const closesConnection = closesToDrain(services, res) || (status !== 200 && closesAfterRefusal(res.req))
   const options = { services, origin, closesConnection, isCompressed: false }
   const text = body === undefined ? '' : bodyToLatin1(body)
   const isSent =

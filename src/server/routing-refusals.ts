@@ -1,20 +1,45 @@
+import type { IncomingMessage } from 'node:http'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { apiKeyPrefix } from '../services/accounts/api-key.ts'
 
-// What is wrong with the URL or the HTTP method of a request, and the right one. Messages never have the path: it may hold an API key.
+// Which requests are refused for their HTTP method, content type, host or path, and what is right. Messages never have the path: it may hold an
+// API key.
 
-const servedPaths = 'POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
+type RequestHead = Pick<IncomingMessage, 'method' | 'headers'>
 
-export const methodNotAllowed = refuse('httpMethod', { message: 'the HTTP method must be POST, with a JSON-RPC request as the body' })
-export const upgradeNotServed = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
-export const upgradeRequired = refuse('upgradeRequired', {
+const methodNotAllowed = refuse('httpMethod', { message: 'the HTTP method must be POST, with a JSON-RPC request as the body' })
+
+/** Of a request that is no upgrade, on a path that takes calls. */
+export const checkMethod = ({ method }: RequestHead): Failure | undefined => (method === 'POST' ? undefined : methodNotAllowed)
+
+/** The target of CONNECT is a host and a port, without a path. */
+export const checkConnect = ({ method }: RequestHead): Failure | undefined => (method === 'CONNECT' ? methodNotAllowed : undefined)
+
+const jsonContentType = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
+
+export const checkContentType = ({ headers }: RequestHead): Failure | undefined => {
+  const encoding = headers['content-encoding'] ?? ''
+  if (encoding !== '' && encoding.toLowerCase() !== 'identity')
+    return refuse('contentType', { message: 'compressed requests are not accepted' })
+  const type = headers['content-type']
+  return type === 'application/json' || jsonContentType.test(type ?? '') ? undefined : refuse('contentType')
+}
+
+const upgradeNotServed = refuse('notFound', { message: 'not found: WebSockets open at /ws/v3/<API_KEY>' })
+const upgradeRequired = refuse('upgradeRequired', {
   message: 'this path takes WebSocket upgrades, and a proxy in between must pass them on; for HTTP, POST to /v3/<API_KEY>',
 })
-export const getRequired = refuse('httpMethod', {
+const getRequired = refuse('httpMethod', {
   message: 'this path takes WebSocket upgrades; POST to /v3/<API_KEY>',
   allow: 'GET, OPTIONS',
 })
+
+/** A WebSocket upgrade on a path that takes calls, or a call on a path that takes upgrades. */
+export const refuseOtherTransport = (isUpgrade: boolean, { method }: RequestHead): Failure =>
+  isUpgrade ? upgradeNotServed : method === 'GET' ? upgradeRequired : getRequired
+
+const servedPaths = 'POST to /v3/<API_KEY>, or open a WebSocket at /ws/v3/<API_KEY>'
 
 /** Without `_`, which API keys have. */
 const hostPattern = /^[a-z\d.:-]{1,253}$/

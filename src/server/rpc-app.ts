@@ -1,17 +1,17 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http'
 import Koa from 'koa'
-import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { handleMessage, internalErrorResponse, failureResponse } from '../json-rpc/handle-message.ts'
 import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { callerConnectionOf, closeResponseWithSocket } from './caller-connection.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
+import { hasNoRoom, waitForTurn } from './pipelined-requests.ts'
 import { readBody } from './request-body.ts'
-import { checkRequestHead, hasTooManyHeaders, requestIdOf, routeRequest } from './request-routing.ts'
+import { checkRequestHead, requestIdOf, routeRequest } from './request-routing.ts'
 import type { RequestOrigin, RoutedRequest } from './request-routing.ts'
 import { UpgradeResponse, logAborted, sendPreflight, sendResponse } from './response.ts'
-import { methodNotAllowed } from './routing-refusals.ts'
+import { checkContentType, checkMethod } from './routing-refusals.ts'
 import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsServer } from './ws-server.ts'
@@ -84,51 +84,10 @@ class RpcApp extends Koa<RpcState, object> {
   }
 }
 
-/**
- * Requests that are behind another one of their connection (pipelining) are served in the turn of their address, refused ones too. While one waits,
- * those behind it do not begin, of which one read may have thousands, and the connection is read no further. Where the memory budget has no room
- * for one, it is refused, what has been read behind it is dropped, and the connection closes. A connection with too many headers in a request is
- * read no further at all: it closes with the refusal.
- */
-const waitForTurn = (services: RpcServices, req: IncomingMessage, res: ServerResponse): Promise<void> | undefined => {
-  const isPipelined = res.socket === null && !(res instanceof UpgradeResponse)
-  if (hasTooManyHeaders(req)) callerConnectionOf(req.socket).stop()
-  if (!isPipelined) return undefined
-  const connection = callerConnectionOf(req.socket)
-  const owner = services.readClientAddress(req)
-  const memory = new CallerMemory(services.memoryBudget, owner)
-  const heldBytes = connection.holdRequests() ? maxHeldInputBytes : 0
-  if (!memory.reserve(pipelinedRequestBytes + heldBytes)) {
-    withoutRoom.add(res)
-    connection.stop()
-    return undefined
-  }
-  closeResponseWithSocket(req.socket, res)
-  res.once('close', () => memory.releaseAll())
-  const turn = services.scheduler.enter(owner, 1)
-  const releaseInput = (): void => {
-    if (memory.heldBytes > 0) memory.release(heldBytes)
-  }
-  if (turn === undefined) releaseInput()
-  else connection.pauseUntil(turn)
-  return turn?.then(releaseInput)
-}
-
-/** Responses to pipelined requests that the memory budget has no room for. */
-const withoutRoom = new WeakSet<ServerResponse>()
-
 const refuseWithoutRoom =
   (services: RpcServices): RpcMiddleware =>
   ({ req, res }, next) =>
-    res.socket === null && withoutRoom.has(res)
-      ? sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(overloaded()))
-      : next()
-
-/** What Node holds of a request, and of its response until those before it have been sent. Measured: 5 KB. */
-const pipelinedRequestBytes = 8_192
-
-/** What has been read behind a request that waits: Node reads so much at once. */
-const maxHeldInputBytes = 65_536
+    hasNoRoom(res) ? sendResponse(services, res, { requestId: requestIdOf(req) }, failureResponse(overloaded())) : next()
 
 /** The refusal of a request of which the network is not known. */
 const refuseUnrouted = (services: RpcServices, req: IncomingMessage, res: ServerResponse, refusal: Failure): void =>
@@ -140,7 +99,7 @@ const respondToPreflight =
   ({ req, res }, next) => {
     if (req.method !== 'OPTIONS') return next()
     const refusal = checkRequestHead(req)
-    return refusal === undefined ? sendPreflight(req, res) : refuseUnrouted(services, req, res, refusal)
+    return refusal === undefined ? sendPreflight(services, req, res) : refuseUnrouted(services, req, res, refusal)
   }
 
 /** The request target: host and path name the network and the API key. */
@@ -148,8 +107,7 @@ const routeToNetwork =
   (services: RpcServices): RpcMiddleware =>
   ({ req, res, state }, next) => {
     const transport = res instanceof UpgradeResponse ? 'websocket' : 'http'
-    // The target of CONNECT is a host and a port, without a path.
-    const routed = req.method === 'CONNECT' ? methodNotAllowed : routeRequest(services, transport, req)
+    const routed = routeRequest(services, transport, req)
     if ('error' in routed) return refuseUnrouted(services, req, res, routed)
     routed.origin.receivedAtMs = services.headers.serverTiming || services.accessLog.isOn ? services.clock.monotonic() : undefined
     state.routed = routed
@@ -164,8 +122,10 @@ const respondToUpgrade =
 
 const requirePost =
   (services: RpcServices): RpcMiddleware =>
-  ({ req, res, state }, next) =>
-    req.method === 'POST' ? next() : sendResponse(services, res, state.routed.origin, failureResponse(methodNotAllowed))
+  ({ req, res, state }, next) => {
+    const refusal = checkMethod(req)
+    return refusal === undefined ? next() : sendResponse(services, res, state.routed.origin, failureResponse(refusal))
+  }
 
 /** `POST /v3/<API_KEY>` on the network's own host (contract 4.1). */
 const respondToCalls =
@@ -233,14 +193,4 @@ const trackRequest = (
     isHandled = true
     if (res.destroyed) memory.releaseAll()
   }
-}
-
-const jsonContentType = /^application\/json(?:-?rpc|request)?\s*(?:;|$)/i
-
-const checkContentType = ({ headers }: IncomingMessage): Failure | undefined => {
-  const encoding = headers['content-encoding'] ?? ''
-  if (encoding !== '' && encoding.toLowerCase() !== 'identity')
-    return refuse('contentType', { message: 'compressed requests are not accepted' })
-  const type = headers['content-type']
-  return type === 'application/json' || jsonContentType.test(type ?? '') ? undefined : refuse('contentType')
 }

@@ -9,7 +9,7 @@ import { sentBytesOf } from '../runtime/http-internals.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { rawHeadersOf } from './response-headers.ts'
 import type { ResponseOrigin } from './response-headers.ts'
-import { refundCharges } from './rpc-services.ts'
+import { closesToDrain, refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Sends a response that is too long for one write, compressed or in parts. Returns it, or the refusal that is sent in its place. */
@@ -24,7 +24,7 @@ export const sendLongResponse = (
   const { status, body } = accepted
   setSendTimeout(services, res, origin.requestId)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
-  const closesConnection = services.activeRequests.isDraining
+  const closesConnection = closesToDrain(services, res)
   res.writeHead(status, rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed }))
   if (body === undefined) res.end()
   else if (isCompressed) {

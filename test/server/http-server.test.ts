@@ -537,6 +537,78 @@ t.test('a request that has arrived in time is answered, although its connection 
   }
 })
 
+t.test('a request that has not arrived in time behind a slow one is refused when its turn comes', async t => {
+  const accepted = once(server, 'connection')
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  const [socket] = (await accepted) as [Socket]
+  const isLate = async (sentBehind: string): Promise<void> => {
+    entered.length = 0
+    raw.write(call('looked-up') + call('good').slice(0, -3))
+    await waitUntil(() => entered.length === 2)
+    const { bytesWritten } = socket
+    server.emit('clientError', Object.assign(new Error('timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' }), socket)
+    for (let turns = 0; turns < 5; turns += 1) await promisify(setImmediate)()
+    t.equal(socket.bytesWritten, bytesWritten, 'not before the response to the first')
+    raw.write(sentBehind)
+    finishLookup()
+  }
+  await isLate(call('good').slice(-3))
+  await raw.waitFor(/(?:HTTP\/1.1 200 [^]*){2}\}$/)
+  await isLate('')
+  t.match(await raw.received, /(?:HTTP\/1.1 200 [^]*){3}HTTP\/1.1 408 [^]*\}$/)
+  await services.activeRequests.whenIdle()
+})
+
+t.test('while the gateway stops', async t => {
+  const openBehindSlow = async (behind: string) => {
+    const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+    const count = entered.length
+    raw.write(call('looked-up') + behind)
+    const begin = async (requests: number) => waitUntil(() => entered.length === count + requests)
+    return { raw, begin }
+  }
+  services.activeRequests.isDraining = true
+  t.teardown(() => (services.activeRequests.isDraining = false))
+
+  for (const [what, last] of [
+    ['a call', call('good')],
+    ['a refused request', requestText('GET /nothing')],
+    ['a preflight', requestText('OPTIONS /v3/good')],
+  ] as const)
+    t.test(`requests of one connection that have begun are all responded to; it closes after the last, ${what}`, async t => {
+      const { raw, begin } = await openBehindSlow(call('good') + last)
+      await begin(3)
+      finishLookup()
+      const heads = (await raw.received).split(/(?=HTTP\/1.1 )/)
+      t.same(
+        heads.map(head => /^Connection: (.*)\r$/im.exec(head)?.[1]),
+        ['keep-alive', 'keep-alive', 'close'],
+      )
+    })
+
+  t.test('no request begins behind them, though others are still answered', async t => {
+    const { raw, begin } = await openBehindSlow(call('good') + call('late'))
+    await begin(3)
+    finishLookup()
+    await raw.waitFor(/(?:HTTP\/1.1 200 [^]*){2}\}$/)
+    const count = entered.length
+    raw.write(call('good') + requestText('GET /ws/v3/good', ...upgrade))
+    t.equal((await raw.received).split('HTTP/1.1 200').length, 4)
+    t.equal(entered.length, count)
+    await services.activeRequests.whenIdle()
+    await waitUntil(() => services.memoryBudget.reservedBytes === 0)
+  })
+
+  t.test('an upgrade behind them is not served', async t => {
+    const { raw, begin } = await openBehindSlow(call('late'))
+    await begin(2)
+    finishLookup()
+    await raw.waitFor(/HTTP\/1.1 200 [^]*\}$/)
+    raw.write(requestText('GET /ws/v3/good', ...upgrade))
+    t.notMatch(await raw.received, / 101 /)
+  })
+})
+
 t.test('after malformed bytes no request is active, no memory is reserved, and nothing is logged', async t => {
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const faults: string[] = []
