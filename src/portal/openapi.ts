@@ -95,6 +95,8 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
  * override of the direction reverses what is shown beside the text; the marks that right-to-left names need do not.
  */
 const unprintable = '\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\u202a-\\u202e\\u2066-\\u2069'
+/** A zero-width joiner stands between the parts of an emoji; a name of nothing else could not be seen, nor clicked. U+2800 is a blank. */
+const hasVisible = '(?=.*[^\\p{Default_Ignorable_Code_Point}\\p{Z}\\u2800])'
 const maxNameChars = 64
 
 /** The pattern of a text on one line, which may be empty. */
@@ -104,8 +106,8 @@ export const printablePattern = (maxChars: number): string => `^[^${unprintable}
 export const givenName = (description: string) =>
   ({
     type: 'string',
-    pattern: `^[^\\s${unprintable}]([^${unprintable}]{0,${maxNameChars - 2}}[^\\s${unprintable}])?$`,
-    label: `1 to ${maxNameChars} printable characters, without spaces at the ends`,
+    pattern: `^${hasVisible}[^\\s${unprintable}]([^${unprintable}]{0,${maxNameChars - 2}}[^\\s${unprintable}])?$`,
+    label: `1 to ${maxNameChars} printable characters, not all of them invisible, without spaces at the ends`,
     description,
   }) as const
 

@@ -84,8 +84,15 @@ export const routerPath = ({ path }: Pick<RouteBase<unknown, unknown>, 'path'>):
 export const readRequest = ({ query, body }: RouteBase<ObjectSchema, ObjectSchema>, ctx: RouterContext) => ({
   params: checkParams(ctx.params as Readonly<Record<string, string>>),
   query: query && checkInput('query', query, { ...ctx.query }),
-  body: body && checkInput('body', body, ctx.request.body),
+  body: body && checkInput('body', body, readBody(ctx)),
 })
+
+/** Throws ApiError for a body that was not parsed: what it says would be left out without a word. */
+const readBody = (ctx: RouterContext): unknown => {
+  if ((ctx.request.length ?? 0) > 0 && ctx.is('json', '+json') === false)
+    throw new ApiError(415, 'not-json', 'the body must be JSON: send it with the header Content-Type: application/json')
+  return ctx.request.body
+}
 
 /** The parameters of a path. Throws ApiError where one cannot be an id or a name. */
 const checkParams = (params: Readonly<Record<string, string>>): Readonly<Record<string, string>> => {

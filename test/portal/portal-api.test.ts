@@ -370,9 +370,23 @@ t.test('portal', async t => {
   t.test('a wrong body names the field and what it must be', async t => {
     const cases: readonly (readonly [body: unknown, error: object])[] = [
       [{}, { field: 'name', message: 'name is missing' }],
-      ...['', 'a\u001b[2J', 'a\u0000b', 'a\u009bb', 'a\nb', 'half \ud83d', '\u202egpj.a', 'a\u2066b', ' a', 'a ', 'x'.repeat(65)].map(
-        name => [{ name }, { field: 'name', message: /must be 1 to 64 printable characters/ }] as const,
-      ),
+      ...[
+        '',
+        'a\u001b[2J',
+        'a\u0000b',
+        'a\u009bb',
+        'a\nb',
+        'half \ud83d',
+        '\u202egpj.a',
+        'a\u2066b',
+        '\u200b',
+        '\u200d\ufe0f',
+        '\u3164',
+        '\u2800',
+        ' a',
+        'a ',
+        'x'.repeat(65),
+      ].map(name => [{ name }, { field: 'name', message: /must be 1 to 64 printable characters/ }] as const),
       [
         { name: 'k', plan: 'custom' },
         { field: 'plan', message: /not known/ },
@@ -399,6 +413,19 @@ t.test('portal', async t => {
     t.match(await alice.get('/usage?range=1y'), { status: 400, json: { error: { field: 'range', message: /one of 24h, 7d/ } } })
     t.equal((await alice.post('/keys', { name: 'x'.repeat(100_000) })).status, 413)
     for (const name of ['Zoë 👩‍💻', 'מפתח\u200f 7', '鍵']) t.equal((await alice.post('/keys', { name })).status, 201)
+  })
+
+  t.test('a body that is not sent as JSON is refused, and is not taken for an empty one', async t => {
+    const { json: key } = await alice.post('/keys', { name: 'to rotate' })
+    for (const type of ['application/x-www-form-urlencoded', 'text/plain']) {
+      const answer = await alice.request('POST', `/keys/${key.id}/rotate`, { overlapHours: 1 }, { 'content-type': type })
+      t.match(answer, { status: 415, json: { error: { code: 'not-json', message: /Content-Type: application\/json/ } } }, type)
+    }
+    t.equal(
+      (await alice.request('POST', `/keys/${key.id}/rotate`, undefined, { 'content-type': 'text/plain' })).status,
+      201,
+      'without a body',
+    )
   })
 
   t.test('a body may be nested as deep as its length allows', async t => {

@@ -2,10 +2,14 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import type { StoreAddress } from '../../src/config/types.ts'
+import { addPerson, setEmail } from '../../src/portal/people.ts'
+import { openPortalLimits } from '../../src/portal/portal-limits.ts'
+import { sessionRoutes } from '../../src/portal/routes/session.ts'
 import { completeSignUp, createSignUpToken } from '../../src/portal/sign-up.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
-import { tempFolder } from '../store/temp-store.ts'
+import { tempFolder, tempStore } from '../store/temp-store.ts'
+import { TestLog } from '../support/fakes.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { startMailServer } from '../support/mail-server.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
@@ -148,6 +152,31 @@ t.test('sign-in links by e-mail', async t => {
     await waitUntil(() => gateway.log.some(({ msg }) => String(msg).startsWith('mail server refused a message')))
     t.notMatch(JSON.stringify(gateway.log) + gateway.stderr(), /mail-canary|dan@elsewhere|no such mailbox/)
   })
+})
+
+t.test('the store is read as often before the response for an address that has an account as for another', async t => {
+  const store = await tempStore(t, systemClock)
+  const person = await addPerson(store, { account: 'acc_1', name: 'owner', role: 'owner' })
+  await setEmail(store, person, 'known@example.org')
+  const route = sessionRoutes.find(({ path }) => path === '/sign-in-links')
+  for (const email of ['known@example.org', 'unknown@example.org']) {
+    let reads = 0
+    let sent = 0
+    const findRecord: typeof store.findRecord = (...record) => {
+      reads += 1
+      return store.findRecord(...record)
+    }
+    const services = {
+      ...{ store: { ...store, findRecord }, clock: systemClock, url: 'http://127.0.0.1', limits: openPortalLimits(systemClock) },
+      ...{ log: new TestLog(), signUp: { plan: 'core', perDay: 5, domains: [] } },
+      sendMail: async () => {
+        sent += 1
+      },
+    }
+    await route?.handle({ body: { email }, callerNetwork: '203.0.113.7' } as never, services as never)
+    t.equal(reads, 1, email)
+    await waitUntil(() => sent === 1)
+  }
 })
 
 t.test('without a mail server no links are sent', async t => {
