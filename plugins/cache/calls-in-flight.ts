@@ -1,11 +1,64 @@
-import { Cancellation, onAbort, resultMemoryOf } from '../../src/plugin/plugin.ts'
+import { Cancellation, copyReply, isFailure, onAbort, resultMemoryOf } from '../../src/plugin/plugin.ts'
 import type { Call, ChainSnapshot, DirectNext, Reply, Services, SpanReference } from '../../src/plugin/plugin.ts'
+import type { CacheQuery } from './finality-and-ttl.ts'
+import type { MemoryCache, UncachedHandlers } from './memory-cache.ts'
+import type { SecondLevelCache } from './second-level-cache.ts'
+
+interface CacheLevels {
+  readonly memoryCache: MemoryCache
+  readonly secondLevelCache: SecondLevelCache | undefined
+}
+
+/** Calls that ask the same at the same time share one request. */
+export const createUncachedHandlers = ({ memoryCache, secondLevelCache }: CacheLevels, services: Services): UncachedHandlers => {
+  const { heads, clock, log } = services
+  const callsInFlight = new CallsInFlight(services)
+  return {
+    async answerMiss({ call, next, methodCache, key, variant }) {
+      const { request } = call.context
+      let isInStep = !heads.mayLag
+      if (!isInStep) {
+        isInStep = await heads.sync()
+        const hit = memoryCache.get(key, methodCache, isInStep)
+        if (hit !== undefined) return hit
+      }
+      const snapshot = heads.snapshot
+      const callInFlight = isInStep ? callsInFlight.find(key) : undefined
+      if (callInFlight !== undefined) {
+        methodCache.recordLookup('joined')
+        callInFlight.span?.linkFromCurrent()
+        log.debug({ requestId: call.origin.requestId, joinedRequestId: callInFlight.requestId }, 'call joined an identical call in flight')
+        return copyReply(await callInFlight.join(call), { cache: 'hit' })
+      }
+      const { transactionVersion } = heads
+      const miss = { key, policy: methodCache.policy, request, snapshot, transactionVersion, requestedAt: clock.monotonic() }
+      const below = secondLevelCache === undefined ? next : lookUpBefore(next, secondLevelCache, miss)
+      const reply = await callsInFlight.begin(key, call, variant, below).join(call)
+      memoryCache.store(miss, reply)
+      methodCache.recordLookup(reply.source === 'cache' ? 'redis' : 'miss')
+      return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
+    },
+    /** The answer is delivered when no later call can join one that began before. Only a refusal and a node's own error say that there is no transaction. */
+    async send(call, next, changesNode) {
+      const reply = await next(call)
+      const isRefused = isFailure(reply) && reply.fault !== 'upstream'
+      if (!isRefused) await heads.recordTransaction(changesNode)
+      return reply
+    },
+  }
+}
+
+/** Looks up the answer in Redis before a node is requested. */
+const lookUpBefore =
+  (next: DirectNext<'request'>, secondLevelCache: SecondLevelCache, query: CacheQuery): DirectNext<'request'> =>
+  async call =>
+    (await secondLevelCache.get(query)) ?? next(call)
 
 /** What was known when a call began: a later call may expect more of the answer. */
 type KnownVersions = Pick<ChainSnapshot, 'headVersion'> & Pick<Services['heads'], 'transactionVersion'>
 
 /** The upstream calls that callers may join, by key. */
-export class CallsInFlight {
+class CallsInFlight {
   readonly #services: Pick<Services, 'heads' | 'currentSpan'>
   readonly #calls = new Map<string, SharedCall>()
 

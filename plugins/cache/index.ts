@@ -1,7 +1,7 @@
 import { assertKnownMethods, definePlugin, directStage } from '../../src/plugin/plugin.ts'
 import type { CachePolicy, ExplainedCall, Explanation } from '../../src/plugin/plugin.ts'
-import { createCachingHandler, createMethodCaches } from './cache-lookup.ts'
-import { MemoryCache } from './memory-cache.ts'
+import { createUncachedHandlers } from './calls-in-flight.ts'
+import { MemoryCache, createCachingHandler, createMethodCaches } from './memory-cache.ts'
 import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
@@ -61,12 +61,13 @@ export default definePlugin({
     let stopMeasuring = () => {}
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
     const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
+    const uncachedHandlers = createUncachedHandlers({ memoryCache, secondLevelCache }, services)
     const explain = ({ method }: ExplainedCall): Explanation => {
       const methodCache = methodCaches.get(method)
       return { text: [explainPolicy(methodCache === undefined || methodCache.sends ? 'never' : methodCache.policy)] }
     }
     return directStage({
-      handle: createCachingHandler({ methodCaches, memoryCache, secondLevelCache }, services),
+      handle: createCachingHandler({ methodCaches, memoryCache, ...uncachedHandlers }, services),
       explain,
       async start() {
         stopMeasuring = memoryCache.measure(services.metrics)

@@ -1,9 +1,121 @@
 import { LRUCache } from 'lru-cache'
-import { ChunkedBytes, copyReply, isFailure, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, RawJson, Reply, ResultMemory, Services } from '../../src/plugin/plugin.ts'
+import {
+  ChunkedBytes,
+  copyReply,
+  isFailure,
+  memoizeFrozen,
+  metricDefinitions,
+  resultMemoryOf,
+  stringifyJson,
+  toBuffer,
+} from '../../src/plugin/plugin.ts'
+import type {
+  CachePolicy,
+  Call,
+  Counter,
+  DirectHandler,
+  DirectNext,
+  Json,
+  Method,
+  RawJson,
+  Reply,
+  ResultMemory,
+  Services,
+} from '../../src/plugin/plugin.ts'
 import type { SecondLevelCache } from './second-level-cache.ts'
 import { ReplyValidity, isCacheable } from './finality-and-ttl.ts'
 import type { CacheMiss, Validity } from './finality-and-ttl.ts'
+
+/** A call that the memory has no answer to: the key that was looked up, and what it was made of. */
+export interface UncachedCall {
+  readonly call: Call<'request'>
+  readonly next: DirectNext<'request'>
+  readonly methodCache: MethodCache
+  readonly key: string
+  readonly variant: string
+}
+
+/** Answers the calls that the memory does not. */
+export interface UncachedHandlers {
+  answerMiss(uncached: UncachedCall): Promise<Reply>
+  /** For a call that may change the state of the chain. */
+  send(call: Call<'request'>, next: DirectNext<'request'>, changesNode: boolean): Promise<Reply>
+}
+
+interface CachingOptions extends UncachedHandlers {
+  readonly methodCaches: ReadonlyMap<string, MethodCache>
+  readonly memoryCache: MemoryCache
+}
+
+/** Answers from memory. */
+export const createCachingHandler =
+  ({ methodCaches, memoryCache, answerMiss, send }: CachingOptions, { heads, vary }: Services): DirectHandler<'request'> =>
+  (call, next) => {
+    const { method, params } = call.context.request
+    const methodCache = methodCaches.get(method)
+    if (methodCache === undefined) return next(call)
+    if (methodCache.sends) return send(call, next, methodCache.changesNode)
+    const requestKey = methodCache.keyOf(params)
+    if (requestKey === undefined) return next(call)
+    const variant = vary(call)
+    const key = variant + requestKey
+    return memoryCache.get(key, methodCache, !heads.mayLag) ?? answerMiss({ call, next, methodCache, key, variant })
+  }
+
+/** What has answered a call. */
+type LookupResult = 'memory' | 'redis' | 'joined' | 'miss'
+
+/** What a call needs to know of its method. */
+class MethodCache {
+  readonly policy: CachePolicy
+  /** The key of a request; undefined for a request that is neither cached nor shared. */
+  readonly keyOf: (params: readonly Json[]) => string | undefined
+  /** A call may change the state of the chain. */
+  readonly sends: boolean
+  /** A call may change it at once, without a new block, as the tools of development nodes do. */
+  readonly changesNode: boolean
+  readonly #openCounter: (result: LookupResult) => Counter
+  readonly #counters: Partial<Record<LookupResult, Counter>> = {}
+
+  constructor({ name, blockParam, idempotent, retryable }: Method, policy: CachePolicy, metrics: Services['metrics']) {
+    this.policy = policy
+    this.keyOf = policy === 'never' ? () => undefined : cacheKeyFor(name, blockParam)
+    this.sends = !idempotent
+    this.changesNode = retryable === false
+    this.#openCounter = result => metrics.counter(metricDefinitions.cacheLookups, { method: name, result })
+  }
+
+  /** A series begins with its first look-up. */
+  recordLookup(result: LookupResult): void {
+    const counter = (this.#counters[result] ??= this.#openCounter(result))
+    counter.add()
+  }
+}
+
+export const createMethodCaches = (
+  overrides: Readonly<Record<string, CachePolicy>>,
+  { methods, metrics }: Services,
+): ReadonlyMap<string, MethodCache> =>
+  new Map(
+    methods.names.flatMap(name => {
+      const method = methods.get(name)
+      return method === undefined ? [] : [[name, new MethodCache(method, overrides[name] ?? method.cache, metrics)] as const]
+    }),
+  )
+
+/**
+ * JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. Undefined for
+ * calls about the pending block, which changes with each transaction that is sent.
+ */
+const cacheKeyFor = (method: string, blockParam: number | undefined) =>
+  memoizeFrozen((params: readonly Json[]) => {
+    const text = stringifyJson(params)
+    return text.includes('"pending"') || lacksBlock(params, blockParam) ? undefined : `\n${method}\n${text}`
+  })
+
+/** For a missing block, where the method table has no default, some nodes take the pending block. */
+const lacksBlock = (params: readonly Json[], blockParam: number | undefined): boolean =>
+  blockParam !== undefined && (params[blockParam] ?? null) === null
 
 interface MemoryCacheOptions {
   readonly maxBytes: number
@@ -41,16 +153,18 @@ export class MemoryCache {
     })
   }
 
-  /** The reply for later callers, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
-  get(key: string, snapshot: ChainSnapshot, isInStep: boolean): Reply | undefined {
+  /** The reply for a later caller, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
+  get(key: string, methodCache: MethodCache, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
-    if (cached === undefined || !this.#isValid(cached.validity, snapshot, isInStep)) return undefined
+    if (cached === undefined || !this.#isValid(cached.validity, isInStep)) return undefined
+    methodCache.recordLookup('memory')
+    this.#heads.recordActivity() // the head is followed, so that a reorg ends the hit
     cached.memory?.addHolder()
     return cached.reply
   }
 
-  /** Only final replies are valid in a process that is not `isInStep` with the height that callers were given. */
-  #isValid({ finalityVersion, headVersion, transactionVersion }: Validity, snapshot: ChainSnapshot, isInStep: boolean): boolean {
+  #isValid({ finalityVersion, headVersion, transactionVersion }: Validity, isInStep: boolean): boolean {
+    const { snapshot } = this.#heads
     if (finalityVersion !== undefined && finalityVersion !== snapshot.finalityVersion) return false
     if (headVersion !== undefined && !(headVersion === snapshot.headVersion && isInStep)) return false
     return transactionVersion === undefined || transactionVersion === this.#heads.transactionVersion
