@@ -20,9 +20,8 @@ export interface YamlDocument {
 
 /** Parses one document of YAML 1.2. Keys are always strings. Never throws. */
 export const parseYamlDocument = (text: string): YamlDocument => {
-  const lines = new LineCounter()
+  const lines = countLines(text)
   const document = parseDocument(text, {
-    lineCounter: lines,
     prettyErrors: false,
     stringKeys: true,
     resolveKnownTags: false,
@@ -42,6 +41,14 @@ export const parseYamlDocument = (text: string): YamlDocument => {
     resolveAlias: aliasResolver(document),
     secretRanges: () => findSecretRanges(document, text),
   }
+}
+
+/** The parser's own count leaves out the end of some lines that are malformed. */
+const countLines = (text: string): LineCounter => {
+  const lines = new LineCounter()
+  lines.addNewLine(0)
+  for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', end + 1)) lines.addNewLine(end + 1)
+  return lines
 }
 
 /** Returns the string that takes the place of a string in the value. */

@@ -137,6 +137,17 @@ t.test('the position of what is missing at the end of a file is after its last w
   t.end()
 })
 
+t.test('a malformed line does not change the positions of the lines below it', t => {
+  const text = 'pipeline:\n  - login:\n  -, url: "". &limit\n      calls: ${CALLS}\n  - next: 1\n'
+  const problems = parseYamlFile(text, 'net.yaml').problems.map(({ line, sourceLine }) => [line, sourceLine])
+  t.same(
+    problems,
+    problems.map(([line]) => [line, text.split('\n')[Number(line) - 1]]),
+  )
+  t.ok(problems.some(([line]) => line === 4))
+  t.end()
+})
+
 t.test('a duplicate key does not hide other problems; the last one counts', t => {
   const source = parseYamlFile('a: 1\na: { b: 2 }\n', 'a.yaml')
   t.match(source.problems, [{ line: 2, column: 1 }])
