@@ -175,9 +175,13 @@ export const closeOnUnreadBody: Koa.Middleware = async (ctx, next) => {
 const isTooLongToDrain = ({ headers, socket }: IncomingMessage): boolean =>
   headers.expect !== undefined || Number(headers['content-length'] ?? 0) > maxDrainedBytes || callerConnectionOf(socket).isStopped
 
-/** Must the connection close after the refusal of this request? Nothing more may be read from a stopped one, though the body has ended. */
+/**
+ * Must the connection close with the response to this request, which needs no more of the body? Nothing more may be read from a stopped one, though
+ * the body has ended. The length of chunks that still arrive is not known: past the bound of what is drained, a proxy that was not told that the
+ * connection closes would have sent the next request of another caller on it, without an answer.
+ */
 export const closesAfterRefusal = (req: IncomingMessage): boolean =>
-  req.complete ? callerConnectionOf(req.socket).isStopped : isTooLongToDrain(req)
+  req.complete ? callerConnectionOf(req.socket).isStopped : isTooLongToDrain(req) || req.headers['transfer-encoding'] !== undefined
 
 /**
  * Reads and drops the rest of the body of a request that has been responded to, then calls `onEnd`. Past a bound nothing more is
@@ -190,7 +194,9 @@ export const drainRequest = (req: IncomingMessage, onEnd: () => void): void => {
   let drainedBytes = 0
   req.on('data', (chunk: Buffer) => {
     drainedBytes += chunk.length + chunkOverheadBytes
-    if (drainedBytes > maxDrainedBytes) callerConnectionOf(req.socket).stop()
+    if (drainedBytes <= 2 * maxDrainedBytes) return
+    callerConnectionOf(req.socket).stop()
+    req.socket.end() // the response may not have said that the connection closes
   })
   req.once('end', () => {
     clearTimeout(timer)

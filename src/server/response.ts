@@ -19,9 +19,10 @@ const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Meth
 
 /** Responds to a CORS preflight. */
 export const sendPreflight = (services: Pick<RpcServices, 'activeRequests'>, req: IncomingMessage, res: ServerResponse): void => {
-  if (closesToDrain(services, res)) res.setHeader('Connection', 'close')
   const requestedHeaders = req.headers['access-control-request-headers'] ?? 'Content-Type'
-  res.writeHead(204, [...preflightHeaders, 'Access-Control-Allow-Headers', requestedHeaders, 'Vary', 'Access-Control-Request-Headers'])
+  const headers = [...preflightHeaders, 'Access-Control-Allow-Headers', requestedHeaders, 'Vary', 'Access-Control-Request-Headers']
+  if (closesToDrain(services, res) || closesAfterRefusal(req)) headers.push('Connection', 'close')
+  res.writeHead(204, headers)
   endResponse(res, '')
 }
 

@@ -296,6 +296,43 @@ t.test('the body of a refused request', async t => {
     raw.close()
   })
 
+  t.test('is dropped up to 256 KiB, and the connection takes the next request', parallel, async t => {
+    const raw = await open()
+    raw.write(requestText('POST /v3/bad', json, 'Content-Length: 262144'))
+    await raw.waitFor(/\}$/)
+    raw.write('x'.repeat(262_144) + call('good'))
+    t.match(await raw.waitFor(/"result".*\}$/), /^HTTP\/1.1 401 (?!.*close)[^]*HTTP\/1.1 200 /)
+    raw.close()
+  })
+
+  t.test('of which it is not known how much follows: the response says that the connection closes', parallel, async t => {
+    for (const [request, piece] of [
+      [requestText('POST /v3/bad', json, 'Transfer-Encoding: chunked'), '5\r\n{"jso\r\n'],
+      [requestText('POST /v3/good', json, 'Transfer-Encoding: chunked'), `200000\r\n${'x'.repeat(1_100_000)}`],
+      [requestText('OPTIONS /v3/good', 'Transfer-Encoding: chunked'), '5\r\n{"jso\r\n'],
+      [requestText('OPTIONS /v3/good', 'Content-Length: 300000'), '{"jso'],
+    ] as const) {
+      const raw = await open()
+      raw.write(request + piece)
+      t.match(await raw.waitFor(/\r\n\r\n/), /^HTTP\/1.1 (?:204|401|413) [^]*\r\nConnection: close\r\n/, request)
+      raw.close()
+    }
+  })
+
+  t.test('that comes in thousands of pieces ends the connection at once, which the response did not say', parallel, async t => {
+    const socket = connect((server.address() as AddressInfo).port, '127.0.0.1').setNoDelay()
+    socket.on('error', () => undefined)
+    const ended = once(socket.resume(), 'end').then(() => 'ended')
+    socket.write(requestText('POST /v3/bad', json, 'Content-Length: 262144'))
+    for (let i = 0; i < 262_144 && !socket.readableEnded; i++) {
+      socket.write('x')
+      await new Promise(setImmediate)
+    }
+    t.equal(await ended, 'ended')
+    t.ok(socket.bytesWritten < 100_000, `${socket.bytesWritten} bytes`)
+    socket.destroy()
+  })
+
   t.test('that does not arrive closes the connection, without a second response', parallel, async t => {
     const raw = await open()
     raw.write(requestText('POST /v3/bad', json, `Content-Length: ${body.length}`))
