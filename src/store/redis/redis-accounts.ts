@@ -5,7 +5,7 @@ import { applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
-import { changesChannel, redisKeys } from './redis-layout.ts'
+import { changesChannelOf, redisKeys } from './redis-layout.ts'
 import { dropLedger } from './redis-ledger.ts'
 import * as scripts from './redis-scripts.ts'
 
@@ -22,9 +22,9 @@ export const redisAccountStore = (redis: RedisConnection, changeFeed: ChangeFeed
 
 type Rows = ReturnType<typeof openRows>
 
-const openRows = (redis: RedisConnection, { publisherId, notify }: ChangeFeed) => {
+const openRows = (redis: RedisConnection, { channel, publisherId, notify }: ChangeFeed) => {
   const runChange = async (script: scripts.Script, scriptKeys: readonly string[], args: readonly string[]): Promise<boolean> => {
-    const isDone = (await redis.runScript(script, [...scriptKeys, redisKeys.changes], [...args, changesChannel, publisherId])) === 1
+    const isDone = (await redis.runScript(script, [...scriptKeys, redisKeys.changes], [...args, channel, publisherId])) === 1
     if (isDone) notify()
     return isDone
   }
@@ -140,6 +140,7 @@ export const findKeyRate = async (redis: RedisConnection): Promise<boolean> => {
 
 /** Notifies of changes of accounts and keys, in this process and in all others. */
 interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
+  readonly channel: string
   /** Identifies the messages of this process, which it need not receive. */
   readonly publisherId: string
   /** Notifies the subscribers in this process. */
@@ -149,6 +150,7 @@ interface ChangeFeed extends Pick<AccountStore, 'subscribe'> {
 
 /** Connects at the first subscription. Changes that are missed while the connection is lost are made up for by one notification. */
 export const openChangeFeed = (address: RedisAddress, clock: Clock): ChangeFeed => {
+  const channel = changesChannelOf(address)
   const publisherId = randomBytes(8).toString('hex')
   const listeners = new Set<() => void>()
   const notify = () => {
@@ -163,7 +165,7 @@ export const openChangeFeed = (address: RedisAddress, clock: Clock): ChangeFeed 
     let isFirst = true
     const onReady = () => {
       // Each time, because the first SUBSCRIBE may have been lost.
-      void subscriber.subscribe(changesChannel, onMessage)
+      void subscriber.subscribe(channel, onMessage)
       if (!isFirst) notify()
       isFirst = false
     }
@@ -173,6 +175,7 @@ export const openChangeFeed = (address: RedisAddress, clock: Clock): ChangeFeed 
     return subscriber
   }
   return {
+    channel,
     publisherId,
     notify,
     subscribe(onChange) {

@@ -3,7 +3,7 @@ import type { RedisAddress } from '../../config/types.ts'
 import type { HeightListener, HeightBroadcast, HeightBroadcastsOf } from '../../services/chain-heads/index.ts'
 import type { Clock } from '../../services/clock.ts'
 import { RedisConnection } from './redis-connection.ts'
-import { heightsChannel, redisKeys } from './redis-layout.ts'
+import { heightsChannelOf, redisKeys } from './redis-layout.ts'
 import { lowerHeight, raiseHeight } from './redis-scripts.ts'
 
 /** A height that no gateway raises is removed from Redis after this time: callers rely on it no longer. */
@@ -27,6 +27,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
 
   /** Redis delivers a gateway's own messages to it too, perhaps when the height has gone back since. */
   const senderId = randomBytes(8).toString('hex')
+  const channel = heightsChannelOf(address)
 
   const handleMessage = (message: string): void => {
     const [, height, sender, network = ''] = /^(\d{1,16}) (\w+) (.+)$/.exec(message) ?? []
@@ -43,7 +44,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
       retryInitialConnect: true,
       onReady: () => {
         // Subscribed with each connection, because the first subscription may have been interrupted.
-        void subscriber.subscribe(heightsChannel, handleMessage).then(resync)
+        void subscriber.subscribe(channel, handleMessage).then(resync)
       },
     })
     // open() rejects only after close().
@@ -53,7 +54,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
   return {
     heightBroadcastsOf(name, chainId) {
       connections ??= connect()
-      return [new RedisHeightBroadcast(`${name}:${chainId}`, { senderId, publisher: connections.publisher, subscribed })]
+      return [new RedisHeightBroadcast(`${name}:${chainId}`, { senderId, channel, publisher: connections.publisher, subscribed })]
     },
     async close() {
       await Promise.all([connections?.publisher.close(), connections?.subscriber.close()])
@@ -63,6 +64,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
 
 interface BroadcastContext {
   readonly senderId: string
+  readonly channel: string
   readonly publisher: RedisConnection
   readonly subscribed: Set<RedisHeightBroadcast>
 }
@@ -129,11 +131,11 @@ class RedisHeightBroadcast implements HeightBroadcast {
 
   async #publishPending(): Promise<void> {
     this.#isPublishing = true
-    const { senderId, publisher } = this.#context
+    const { senderId, channel, publisher } = this.#context
     while (this.#isPending) {
       this.#isPending = false
       const sent = this.#height
-      const args = [sent, heightTtlMs, heightsChannel, `${senderId} ${this.network}`]
+      const args = [sent, heightTtlMs, channel, `${senderId} ${this.network}`]
       // A failure needs no retry: resync() comes with the next connection.
       await publisher.runScript(raiseHeight, [redisKeys.height(this.network)], args).then(
         height => this.#handleStoredHeight(Number(height), sent),

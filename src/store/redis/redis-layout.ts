@@ -1,3 +1,5 @@
+import type { RedisAddress } from '../../config/types.ts'
+
 /**
  * Every key in Redis, by the term that the code uses; the texts are stored, so that they cannot change. A cluster places keys
  * by the part in braces: the keys of one script have the same. Rows are JSON, which scripts never encode anew.
@@ -68,11 +70,19 @@ export const redisKeys = {
   peerReply: (request: string): string => `tollgate:{peers}:reply:${request}`,
 } as const
 
+/** Databases share their channels: without its number, installations in two databases of one Redis would get each other's messages. */
+const channelOf =
+  (name: string) =>
+  ({ url }: Pick<RedisAddress, 'url'>): string => {
+    const database = Number(new URL(url.reveal()).pathname.slice(1))
+    return database === 0 ? name : `${name}:${database}`
+  }
+
 /** Channel of changes of accounts and keys; the message is the publisher's random id. */
-export const changesChannel = 'tollgate:news'
+export const changesChannelOf = channelOf('tollgate:news')
 
 /** Reported heights are published here: `<height> <sender> <network>`. */
-export const heightsChannel = 'tollgate:heights'
+export const heightsChannelOf = channelOf('tollgate:heights')
 
 /** Before the name of a process: messages to it, `<request> <process that asks> <payload>`, or `<request>` once that is answered. */
 export const peerChannelPrefix = 'tollgate:peer:'

@@ -94,9 +94,10 @@ t.teardown(() => redis?.remove())
 const address = redis && { ...redis.address, url: new Secret(`redis://:canary@127.0.0.1:${redis.port}`, `127.0.0.1:${redis.port}`) }
 let networkCount = 0
 
-const openBroadcasts = (t: Teardown): HeightBroadcasts => {
+const openBroadcasts = (t: Teardown, database = 0): HeightBroadcasts => {
   if (address === undefined) throw new Error('skipped')
-  const broadcasts = openRedisHeightBroadcasts(address, systemClock)
+  const url = new Secret(`${address.url.reveal()}/${database}`, String(address.url))
+  const broadcasts = openRedisHeightBroadcasts({ ...address, url }, systemClock)
   t.teardown(() => broadcasts.close())
   return broadcasts
 }
@@ -128,7 +129,7 @@ const deliverPending = async (from: HeightBroadcasts, to: HeightBroadcasts): Pro
 
 t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
   /** A gateway with a node of its own at this height. Blocks have timestamps. */
-  const openGateway = (t: Teardown, network: string, height: number, chainId = 1) => {
+  const openGateway = (t: Teardown, network: string, height: number, { chainId = 1, database = 0 } = {}) => {
     const clock = new TestClock()
     const node = { height }
     const upstreamClient: UpstreamClient = {
@@ -147,7 +148,7 @@ t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
         return fakeResult(value)
       },
     }
-    const broadcasts = openBroadcasts(t)
+    const broadcasts = openBroadcasts(t, database)
     const log = new TestLog()
     const heads = new HeadTracker({
       chainId,
@@ -209,13 +210,19 @@ t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
     await waitUntil(() => received === 100)
   })
 
-  t.test('do not share heights with another network or another chain ID', async t => {
+  t.test('do not share heights with another network, another chain ID, or another database', async t => {
     const a = openGateway(t, 'apart', 100)
-    const [b, c] = [openGateway(t, 'apart-too', 10), openGateway(t, 'apart', 10, 2)]
+    const [b, c] = [openGateway(t, 'apart-too', 10), openGateway(t, 'apart', 10, { chainId: 2 })]
+    const d = openGateway(t, 'apart', 99, { database: 1 })
     const same = openGateway(t, 'apart', 99)
-    await Promise.all([a, b, c, same].map(each => each.advance(500)))
+    await Promise.all([a, b, c, d, same].map(each => each.advance(500)))
     await waitUntil(() => same.heads.reportHeight('a', 99) === 100)
-    t.same([b.heads.reportHeight('a', 10), c.heads.reportHeight('a', 10)], [10, 10])
+    const sameAsD = openBroadcasts(t, 1)
+    await deliverPending(sameAsD, d.broadcasts)
+    t.equal(a.heads.reportHeight('a', 101), 101)
+    await waitUntil(() => same.heads.reportHeight('a', 99) === 101)
+    await deliverPending(sameAsD, d.broadcasts)
+    t.same([b.heads.reportHeight('a', 10), c.heads.reportHeight('a', 10), d.heads.reportHeight('a', 99)], [10, 10, 99])
   })
 
   t.test('ignore an implausible height of another', async t => {
