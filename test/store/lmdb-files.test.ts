@@ -105,6 +105,34 @@ t.test('a store is readable for its owner alone, also when an older Tollgate mad
   t.same(await rights(), [0o600, 0o600])
 })
 
+// For root no file is another's.
+const nobody = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {}
+const writeOnce = join(import.meta.dirname, 'write-once.js')
+const isReadable = await run(process.execPath, ['--check', writeOnce], nobody).then(
+  () => true,
+  () => false,
+)
+
+t.test(
+  'a store with a file of another user is refused with the name of the file: LMDB would crash',
+  { skip: !isReadable && 'the files of the tests are readable for root alone' },
+  async t => {
+    const path = await tempFolder(t)
+    await (await openAt(path)).close()
+    await chmod(path, 0o777)
+    const names = ['data.mdb', 'lock.mdb']
+    for (const name of names) {
+      for (const each of names) await chmod(join(path, each), each === name ? 0o400 : 0o666)
+      const failed = await run(process.execPath, [writeOnce, path, 'alice'], { timeout: 20_000, ...nobody }).then(
+        () => undefined,
+        (error: { readonly stderr: string; readonly signal: string | null }) => error,
+      )
+      t.equal(failed?.signal, null)
+      t.match(failed?.stderr, new RegExp(`StoreError: cannot use the store: EACCES: .*${name}'; let .* read and write this file`))
+    }
+  },
+)
+
 t.test(
   'is not created on a disk without room for it',
   { skip: process.getuid?.() !== 0 && 'only root can mount a small disk' },

@@ -18,6 +18,7 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
   assertLocalFilesystem(path, (await statfs(path)).type)
   await assertIntactFiles(path)
   await prepareFiles(path)
+  for (const name of ['data.mdb', 'lock.mdb']) await assertAccess(join(path, name), constants.R_OK | constants.W_OK)
   if (!isOpenHere(path)) await assertNotLocked(path)
 }
 
@@ -51,7 +52,19 @@ const networkFilesystems: ReadonlyMap<number, string> = new Map([
 /** Rejects a folder whose files LMDB would crash on. A store that does not exist yet is accepted. */
 export const assertIntactFiles = async (path: string): Promise<void> => {
   const data = join(path, 'data.mdb')
-  if ((await stat(data).catch(() => undefined))?.isFile()) await assertIntactDataFile(data)
+  if (!(await stat(data).catch(() => undefined))?.isFile()) return
+  await assertAccess(data, constants.R_OK)
+  await assertIntactDataFile(data)
+}
+
+/** Rejects a file of another user, on which LMDB would crash. A file that does not exist yet is accepted. */
+const assertAccess = async (file: string, mode: number): Promise<void> => {
+  try {
+    await access(file, mode)
+  } catch (cause) {
+    if (codeOf(cause) === 'ENOENT') return
+    throw new StoreError(`cannot use the store: ${(cause as Error).message}; let ${processUser()} read and write this file`, { cause })
+  }
 }
 
 /** Creates what LMDB itself would create with a hole in it, or with rights for other users. */
