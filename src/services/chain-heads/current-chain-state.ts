@@ -16,14 +16,11 @@ import type {
   UpstreamState,
   WaitLimits,
 } from './heads-types.ts'
-import { headTimingFor } from './poll-schedule.ts'
+import { catchUpIntervalMs, headTimingFor } from './poll-schedule.ts'
 import type { HeadTiming } from './poll-schedule.ts'
 import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId } from './recent-blocks.ts'
 import type { BlockHeader } from './upstream-requests.ts'
-
-/** While calls wait for a block, upstreams that lack it are polled this often, at most. */
-export const catchUpIntervalMs = 100
 
 export const isSameHead = (one: Head | undefined, other: Head | undefined): boolean =>
   one?.number === other?.number && one?.hash === other?.hash

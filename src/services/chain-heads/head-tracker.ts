@@ -1,21 +1,20 @@
 import type { Target } from '../../plugin/call.ts'
-import { withTimeoutOr } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { CanonicalChain } from './canonical-chain.ts'
-import { CurrentChainState, catchUpIntervalMs } from './current-chain-state.ts'
+import { CurrentChainState } from './current-chain-state.ts'
 import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
 import { HeadSelection, HeightGauges } from './network-head.ts'
 import { OnDemandMining } from './on-demand-mining.ts'
-import { PollSchedule, maxRefreshMs } from './poll-schedule.ts'
+import { PollSchedule } from './poll-schedule.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
 import { TagTracker } from './reported-tags.ts'
 import { TrackedUpstreams, TrackingStack } from './tracked-upstreams.ts'
 import type { Tracking } from './tracked-upstreams.ts'
 import { UpstreamExclusions, upstreamStateOf } from './upstream-exclusions.ts'
-import { UpstreamTracker } from './upstream-tracker.ts'
+import type { UpstreamTracker } from './upstream-tracker.ts'
 
 /**
  * Tracks the upstreams of one network, and derives the network's head, its finalized block, the reported height and the
@@ -43,14 +42,13 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #exclusions: UpstreamExclusions
   readonly #chain: CanonicalChain
   readonly #reportedHeight: ReportedHeight
-  readonly #schedule: PollSchedule
+  readonly #schedule: PollSchedule<UpstreamTracker>
   readonly #heightGauges: HeightGauges
   readonly #onDemandMining: OnDemandMining
   #maxLagBlocks = 0
-  #lastCatchUpAt = -Infinity
   /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
   #unsubscribe: (() => void) | undefined
-  readonly #tracked = new TrackedUpstreams(target => this.#createTracker(target))
+  readonly #tracked: TrackedUpstreams
   readonly #trackings = new TrackingStack<Tracking>(
     tracking => this.#follow(tracking),
     () => {
@@ -85,13 +83,24 @@ export class HeadTracker extends CurrentChainState implements Heads {
       reporters: () => this.#selection.plausible,
     })
     this.tags = this.#createTagTracker(options)
+    this.#tracked = new TrackedUpstreams({
+      ...options,
+      ...this.timing,
+      random: Math.random,
+      reportedHeight: () => this.#reportedHeight.height,
+      isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
+      onChange: () => {
+        this.#evaluate()
+        void this.#followHead()
+      },
+    })
     this.#schedule = new PollSchedule({
       clock,
       pollIntervalMs: this.pollIntervalMs,
-      poll: () => this.#upstreams.forEach(upstream => this.#startPolling(upstream)),
-      onIdle: () => this.#upstreams.forEach(upstream => upstream.closeSubscription()),
+      upstreams: () => this.#upstreams,
+      poll: this.#pollUpstream.bind(this),
     })
-    this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, poll: () => void this.refresh(true) })
+    this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, pollHeight: () => this.#pollHeight() })
     this.recordActivity = this.#schedule.recordActivity
     this.feeds = new ChainFeeds({ ...options, ...this.timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
   }
@@ -119,11 +128,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.#trackings.push({ targets, maxLag })
   }
 
-  /** Polls upstreams that no calls keep polled; for a catch-up the others too. Resolves when they have answered, at the latest after a second. */
-  async refresh(isCatchUp = false): Promise<void> {
-    if (this.#schedule.isActive && !isCatchUp) return
-    const polls = Promise.all(this.#upstreams.map(upstream => this.#pollUpstream(upstream, isCatchUp)))
-    await withTimeoutOr(this.#options.clock, maxRefreshMs, polls, () => undefined)
+  refresh(isCatchUp = false): Promise<void> {
+    return this.#schedule.refresh(isCatchUp)
   }
 
   reportHeight(upstream: string, height: number): MaybePromise<number> {
@@ -138,10 +144,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   pollLagging(): void {
-    const now = this.#options.clock.monotonic()
-    if (now - this.#lastCatchUpAt < catchUpIntervalMs) return
-    this.#lastCatchUpAt = now
-    for (const upstream of this.#upstreams) if (!this.hasBlock(upstream.name)) void this.#pollUpstream(upstream, true)
+    this.#schedule.catchUp(({ name }) => !this.hasBlock(name))
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
@@ -156,8 +159,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#plausibility.setMaxLag(maxLag)
     this.#evaluate()
     for (const upstream of added) void upstream.chain.verifyNow()
-    this.#schedule.start()
-    if (this.#schedule.isActive) added.forEach(upstream => this.#startPolling(upstream))
+    this.#schedule.start(added)
   }
 
   #subscribe(): () => void {
@@ -179,27 +181,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
   }
 
-  #createTracker(target: Target): UpstreamTracker {
-    return new UpstreamTracker({
-      ...this.#options,
-      ...this.timing,
-      target,
-      random: Math.random,
-      reportedHeight: () => this.#reportedHeight.height,
-      isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
-      onChange: () => {
-        this.#evaluate()
-        void this.#followHead()
-      },
-    })
-  }
-
-  #startPolling(upstream: UpstreamTracker): void {
-    upstream.openSubscription()
-    void this.#pollUpstream(upstream)
-  }
-
-  async #pollUpstream(upstream: UpstreamTracker, isCatchUp = false): Promise<void> {
+  async #pollUpstream(upstream: UpstreamTracker, isCatchUp: boolean): Promise<void> {
     await upstream.poll(isCatchUp)
     this.#evaluate()
     this.#onDemandMining.recordPoll(this.#selection.best, this.#upstreams, this.#reportedHeight.height)
@@ -208,6 +190,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     if (finalized === undefined) return
     await this.#chain.recordFinalized(finalized, upstream)
     this.#publish()
+  }
+
+  async #pollHeight(): Promise<number> {
+    await this.refresh(true)
+    return this.#selection.head?.number ?? 0
   }
 
   #handleBroadcastHeight(height: number, upstream: string | undefined): MaybePromise<number> {

@@ -1,11 +1,14 @@
 import type { Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import type { Clock } from '../clock.ts'
+import type { Log } from '../log.ts'
 import { NodeSubscription } from './node-subscription.ts'
 import { parseBlockHeader } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
 interface NewHeadsSubscriptionOptions {
+  /** The name of the upstream. */
+  readonly upstream: string
   readonly url: Secret
   readonly headers?: Target['headers'] | undefined
   /** The chain ID of the network. */
@@ -13,13 +16,12 @@ interface NewHeadsSubscriptionOptions {
   /** ms without a head after which the subscription is stale. */
   readonly staleAfterMs: number
   readonly clock: Clock
+  readonly log: Log
   /** From 0 to below 1. */
-  readonly random: () => number
+  random(): number
   onHead(block: BlockHeader): void
   /** Heads will come from now on. After a resubscription another node may be at the URL. */
   onSubscribed(isResubscription: boolean): void
-  /** No heads will come; called once until the next `onSubscribed`. */
-  onFailure(cause: string): void
 }
 
 /** A header takes 2 KB. */
@@ -85,6 +87,8 @@ export class NewHeadsSubscription {
     const isResubscription = this.#wasSubscribed
     this.#wasSubscribed = true
     this.#isFailureReported = false
+    const { upstream, log } = this.#options
+    log.info({ upstream }, 'newHeads subscription established')
     this.#options.onSubscribed(isResubscription)
   }
 
@@ -101,7 +105,8 @@ export class NewHeadsSubscription {
 
   #handleFailure(cause: string): void {
     this.#forgetHeads()
-    if (!this.#isFailureReported) this.#options.onFailure(cause)
+    const { upstream, log } = this.#options
+    if (!this.#isFailureReported) log.warn({ upstream, cause }, 'newHeads subscription failed: heads are polled')
     this.#isFailureReported = true
   }
 

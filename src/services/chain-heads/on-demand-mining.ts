@@ -9,10 +9,17 @@ const detectionTtlMs = hourMs
 /** The node may make the block of a transaction a moment after it has accepted the transaction. */
 const pollDelayMs = 250
 
+/**
+ * Of so many polls that follow transactions, at least half find a newer block where blocks come on demand. Where they come by the clock, fewer do: the
+ * newest block was old because the chain had halted, or because the nodes were still synchronizing. Were that not noticed, each transaction of a busy
+ * network would end what is cached for an hour.
+ */
+const minFollowUpPolls = 32
+
 interface OnDemandMiningOptions extends Pick<HeadTiming, 'idleChainMs'> {
   readonly clock: Clock
-  /** Polls all upstreams. */
-  poll(): void
+  /** Polls all upstreams, and resolves with the height of the network. */
+  pollHeight(): Promise<number>
 }
 
 type PolledUpstream = Pick<UpstreamTracker, 'height' | 'isPolling' | 'polledAgeMs'>
@@ -22,6 +29,10 @@ export class OnDemandMining {
   readonly #options: OnDemandMiningOptions
   #detectedUntil = -Infinity
   #timer: Timer | undefined
+  /** The height that the latest poll after a transaction has found. */
+  #followUpHeight = -1
+  #followUpCount = 0
+  #newBlockCount = 0
 
   constructor(options: OnDemandMiningOptions) {
     this.#options = options
@@ -47,12 +58,21 @@ export class OnDemandMining {
     if (!this.isDetected) return
     this.#timer ??= this.#options.clock.after(pollDelayMs, () => {
       this.#timer = undefined
-      this.#options.poll()
+      void this.#options.pollHeight().then(height => this.#recordFollowUp(height))
     })
   }
 
   stop(): void {
     this.#timer?.cancel()
     this.#timer = undefined
+  }
+
+  #recordFollowUp(height: number): void {
+    this.#followUpCount += 1
+    if (height > this.#followUpHeight) this.#newBlockCount += 1
+    this.#followUpHeight = height
+    if (this.#followUpCount < minFollowUpPolls) return
+    if (this.#newBlockCount < minFollowUpPolls / 2) this.#detectedUntil = -Infinity
+    this.#followUpCount = this.#newBlockCount = 0
   }
 }

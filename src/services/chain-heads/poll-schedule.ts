@@ -1,3 +1,4 @@
+import { withTimeoutOr } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 
 /** Polling stops when no call has come in for this long. */
@@ -21,6 +22,9 @@ export const minAgreeingPolls = 3
 
 /** An operator, or a caller who has taken a node back, waits no longer for the polls of all upstreams. */
 export const maxRefreshMs = 1000
+
+/** While calls wait for a block, upstreams that lack it are polled this often, at most. */
+export const catchUpIntervalMs = 100
 
 /** For so long after a caller has taken a node back, notifications may be about blocks that it no longer has. */
 export const rewindSkewMs = 1000
@@ -62,35 +66,39 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
   }
 }
 
-interface PollScheduleOptions {
-  readonly clock: Clock
-  readonly pollIntervalMs: number
-  /** Polls all upstreams. */
-  poll(): void
-  /** No call has come in for `idleTimeoutMs`. */
-  onIdle(): void
+interface ScheduledUpstream {
+  openSubscription(): void
+  closeSubscription(): void
 }
 
-/** When upstreams are polled: at once with the first call, then at each interval for as long as calls come in. */
-export class PollSchedule {
-  readonly #options: PollScheduleOptions
+interface PollScheduleOptions<U> {
+  readonly clock: Clock
+  readonly pollIntervalMs: number
+  upstreams(): readonly U[]
+  /** Resolves when the upstream has answered. For `isCatchUp`, see UpstreamTracker.poll(). */
+  poll(upstream: U, isCatchUp: boolean): Promise<void>
+}
+
+/**
+ * When upstreams are polled: at once with the first call, then at each interval for as long as calls come in; and in between where calls wait for
+ * what an upstream lacks.
+ */
+export class PollSchedule<U extends ScheduledUpstream> {
+  readonly #options: PollScheduleOptions<U>
   #isStarted = false
   #timer: Timer | undefined
   /** Polled time since the last call. */
   #idleMs = 0
+  #lastCatchUpAt = -Infinity
 
-  constructor(options: PollScheduleOptions) {
+  constructor(options: PollScheduleOptions<U>) {
     this.#options = options
   }
 
-  /** Upstreams are polled, as calls come in. */
-  get isActive(): boolean {
-    return this.#timer !== undefined
-  }
-
-  /** There are upstreams: from now on calls begin polls. */
-  start(): void {
+  /** There are upstreams, of which these are new: from now on calls begin polls. */
+  start(added: readonly U[]): void {
     this.#isStarted = true
+    if (this.#timer !== undefined) for (const upstream of added) this.#startPolling(upstream)
   }
 
   /** A call has come in. A field, which HeadTracker has too: each call runs it. */
@@ -106,12 +114,34 @@ export class PollSchedule {
     this.#timer = undefined
   }
 
+  /** Polls upstreams that no calls keep polled; for a catch-up the others too. Resolves when they have answered, at the latest after a second. */
+  async refresh(isCatchUp: boolean): Promise<void> {
+    if (this.#timer !== undefined && !isCatchUp) return
+    const { clock, upstreams, poll } = this.#options
+    const polls = Promise.all(upstreams().map(upstream => poll(upstream, isCatchUp)))
+    await withTimeoutOr(clock, maxRefreshMs, polls, () => undefined)
+  }
+
+  /** Polls the upstreams that lack what calls wait for. */
+  catchUp(isLagging: (upstream: U) => boolean): void {
+    const { clock, upstreams, poll } = this.#options
+    const now = clock.monotonic()
+    if (now - this.#lastCatchUpAt < catchUpIntervalMs) return
+    this.#lastCatchUpAt = now
+    for (const upstream of upstreams()) if (isLagging(upstream)) void poll(upstream, true)
+  }
+
   #poll(): void {
-    const { clock, pollIntervalMs, poll, onIdle } = this.#options
+    const { clock, pollIntervalMs, upstreams } = this.#options
     this.#timer = undefined
-    if (this.#idleMs > idleTimeoutMs) return onIdle()
+    if (this.#idleMs > idleTimeoutMs) return upstreams().forEach(upstream => upstream.closeSubscription())
     this.#idleMs += pollIntervalMs
     this.#timer = clock.after(pollIntervalMs, () => this.#poll())
-    poll()
+    for (const upstream of upstreams()) this.#startPolling(upstream)
+  }
+
+  #startPolling(upstream: U): void {
+    upstream.openSubscription()
+    void this.#options.poll(upstream, false)
   }
 }

@@ -1,6 +1,7 @@
 import type { Target } from '../../plugin/call.ts'
 import { revealSecrets } from '../../plugin/secret.ts'
-import type { UpstreamTracker } from './upstream-tracker.ts'
+import { UpstreamTracker } from './upstream-tracker.ts'
+import type { UpstreamTrackerOptions } from './upstream-tracker.ts'
 
 /** What a pipeline has tracked. */
 export interface Tracking {
@@ -11,14 +12,15 @@ export interface Tracking {
 
 /** The upstreams that are tracked. What is known of an upstream stays as long as each list of targets contains it. */
 export class TrackedUpstreams {
-  readonly #createTracker: (target: Target) => UpstreamTracker
+  readonly #options: Omit<UpstreamTrackerOptions, 'target'>
   /** By all that identifies a target. */
   #byTarget: ReadonlyMap<string, UpstreamTracker> = new Map()
   all: readonly UpstreamTracker[] = []
   targets: readonly Target[] = []
 
-  constructor(createTracker: (target: Target) => UpstreamTracker) {
-    this.#createTracker = createTracker
+  /** What is the same for all of them. */
+  constructor(options: Omit<UpstreamTrackerOptions, 'target'>) {
+    this.#options = options
   }
 
   /** Returns those that were not tracked before; the requests of those that are no longer tracked are canceled. */
@@ -29,7 +31,7 @@ export class TrackedUpstreams {
     this.#byTarget = new Map(
       targets.map(target => {
         const id = JSON.stringify(revealSecrets(target))
-        return [id, byTargetBefore.get(id) ?? this.#createTracker(target)]
+        return [id, byTargetBefore.get(id) ?? new UpstreamTracker({ ...this.#options, target })]
       }),
     )
     this.all = [...this.#byTarget.values()]

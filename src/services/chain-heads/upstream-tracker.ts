@@ -23,7 +23,7 @@ import {
 } from './upstream-requests.ts'
 import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
-interface UpstreamTrackerOptions extends UpstreamHeadOptions {
+export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
   readonly target: Target
   readonly chainId: number
   readonly upstreamClient: UpstreamClient
@@ -232,21 +232,16 @@ export class UpstreamTracker {
   }
 
   #createSubscription(url: Secret): NewHeadsSubscription {
-    const { chainId, clock, staleAfterMs, random, log } = this.#options
     return new NewHeadsSubscription({
+      ...this.#options,
       url,
+      upstream: this.name,
       headers: this.headers,
-      chainId,
-      clock,
-      staleAfterMs,
-      random,
       onHead: block => void this.#handleNotification(block),
       onSubscribed: isResubscription => {
-        log.info({ upstream: this.name }, 'newHeads subscription established')
         if (isResubscription) this.chain.invalidate()
         void this.#requestMissedHead()
       },
-      onFailure: cause => log.warn({ upstream: this.name, cause }, 'newHeads subscription failed: heads are polled'),
     })
   }
 }

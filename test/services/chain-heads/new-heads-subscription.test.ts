@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { NewHeadsSubscription } from '../../../src/services/chain-heads/new-heads-subscription.ts'
-import { TestClock } from '../../support/fakes.ts'
+import { TestClock, TestLog } from '../../support/fakes.ts'
 import { blockJson, hashOf, startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import type { FakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -14,6 +14,8 @@ const openSubscription = async (t: Teardown, running?: FakeSubscriptionNode) => 
   const clock = new TestClock()
   const events: string[] = []
   const subscription = new NewHeadsSubscription({
+    upstream: 'own',
+    log: Object.assign(new TestLog(), { warn: ({ cause }: { cause?: string }) => events.push(`failed: ${cause}`) }),
     url: new Secret(`${node.url}/canary`),
     chainId: 1,
     staleAfterMs: 4000,
@@ -21,7 +23,6 @@ const openSubscription = async (t: Teardown, running?: FakeSubscriptionNode) => 
     random: () => 0.5,
     onHead: ({ number }) => events.push(`head ${number}`),
     onSubscribed: isResubscription => events.push(isResubscription ? 'resubscribed' : 'subscribed'),
-    onFailure: cause => events.push(`failed: ${cause}`),
   })
   t.teardown(async () => {
     subscription.close()

@@ -80,6 +80,43 @@ t.test('where blocks come by the clock, a transaction leaves the cached answers 
   await gateway.stop()
 })
 
+/** Sends a transaction every 300 ms, 40 times. `mine` is called after each. */
+const sendMany = async ({ gateway, send }: Awaited<ReturnType<typeof open>>, mine: (sinceMs: number) => void): Promise<void> => {
+  for (let sinceMs = 300; sinceMs <= 12_000; sinceMs += 300) {
+    await send()
+    mine(sinceMs)
+    await gateway.advance(300)
+  }
+}
+
+t.test('once most transactions bring no block, blocks come by the clock: the chain had halted, or its nodes were behind', async t => {
+  const network = await open(2_000, { number: 7, ageMs: 60_000 })
+  const { chain, gateway, balance, send } = network
+  const isCachedAcrossTransaction = async () => {
+    const before = await balance()
+    await send()
+    return (await balance()) === before
+  }
+  t.notOk(await isCachedAcrossTransaction(), 'the chain has halted')
+  await sendMany(network, sinceMs => {
+    const blocks = Math.floor(sinceMs / 2_000)
+    Object.assign(chain, { number: 8 + blocks, timestampMs: startMs + blocks * 2_000 })
+  })
+  t.ok(await isCachedAcrossTransaction())
+  await gateway.stop()
+})
+
+t.test('while transactions bring blocks, these come on demand, however often', async t => {
+  const network = await open(2_000, { number: 7, ageMs: 60_000 })
+  const { chain, gateway, balance, send } = network
+  await balance()
+  await sendMany(network, sinceMs => Object.assign(chain, { number: chain.number + 1, timestampMs: startMs + sinceMs }))
+  const before = await balance()
+  await send()
+  t.not(await balance(), before)
+  await gateway.stop()
+})
+
 // Two nodes of a chain with blocks of 1 s, of which `b` is a minute behind.
 
 const openLagging = () => {
