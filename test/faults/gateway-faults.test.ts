@@ -153,14 +153,20 @@ t.test('while the breakers of all nodes are open, calls are rejected within 20 m
   for (let i = 0; i < 10; i++) await requestBalance()
   const before = brokenNode.requestCount('eth_getBalance')
   const responses = []
-  for (let i = 0; i < 50; i++) responses.push(await requestBalance())
+  let fastestUnroutedMs = Infinity
+  for (let i = 0; i < 50; i++) {
+    responses.push(await requestBalance())
+    const startMs = performance.now()
+    await post(gateway.http(key), rpcMessage('eth_chainId', []), { host: 'unknown.test' })
+    fastestUnroutedMs = Math.min(fastestUnroutedMs, performance.now() - startMs)
+  }
   for (const { status, code, headers } of responses) {
     t.match({ status, code, headers }, { status: 503, code: -32002, headers: { 'retry-after': /^[1-5]$/, 'x-tollgate-credits': '0' } })
   }
   t.equal(brokenNode.requestCount('eth_getBalance'), before)
-  // The fastest: each call opens a connection, and the machine may be busy.
-  const [fastestMs] = responses.map(({ tookMs }) => tookMs).sort((a, b) => a - b)
-  t.ok(fastestMs! < 20, `${fastestMs} ms`)
+  // The fastest, and without what a request takes that reaches no pipeline: each opens a connection, and the machine may be busy.
+  const tookMs = Math.min(...responses.map(({ tookMs }) => tookMs)) - fastestUnroutedMs
+  t.ok(tookMs < 20, `${tookMs} ms`)
 })
 
 t.test('blocks up to the reported height come from a node that has them', async t => {
