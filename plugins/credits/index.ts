@@ -1,5 +1,5 @@
 import { assertKnownMethods, definePlugin, directStage } from '../../src/plugin/plugin.ts'
-import type { Explanation, OutageGrace } from '../../src/plugin/plugin.ts'
+import type { ExplainedCall, Explanation, OutageGrace } from '../../src/plugin/plugin.ts'
 import { createCharging, createChargingHandler } from './charge-and-refund.ts'
 import { FailureLimit } from './failure-limit.ts'
 
@@ -56,16 +56,18 @@ export default definePlugin({
     return directStage({
       handle: createChargingHandler({ charge, costByMethod, failureLimit }, services),
       events: { charge },
-      explain: ({ method, creditsLeft }) => explainCharge(costByMethod.get(method) ?? methods.defaultCost, creditsLeft),
+      explain: call => explainCharge(costByMethod.get(call.method) ?? methods.defaultCost, call),
       describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
     })
   },
 })
 
-const explainCharge = (cost: number, left: number | undefined): Explanation => {
+const explainCharge = (cost: number, { creditsLeft, keyCreditsLeft }: ExplainedCall): Explanation => {
   const text = [`charges ${cost} credits; a call that delivers nothing is refunded`]
-  if (left === undefined) return { text }
-  return { text: [...text, `the account has ${left} credits left today`], ...(left < cost && { ends: 'refused' }) }
+  if (creditsLeft === undefined) return { text }
+  text.push(`the account has ${creditsLeft} credits left today`)
+  if (keyCreditsLeft !== undefined) text.push(`the key has ${keyCreditsLeft} credits left of its daily limit`)
+  return { text, ...(Math.min(creditsLeft, keyCreditsLeft ?? Infinity) < cost && { ends: 'refused' }) }
 }
 
 const outageGraceOf = (onStoreOutage: 'closed' | 'grace' | 'open', credits: number): OutageGrace | undefined => {

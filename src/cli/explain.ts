@@ -12,6 +12,7 @@ import { openLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import { openStore } from '../store/open-store.ts'
+import type { BalanceStore } from '../store/store.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
@@ -22,7 +23,7 @@ const options = {
   key: {
     type: 'string',
     placeholder: 'KEY',
-    description: 'An API key or a token (JWT), to see whether it would pass and whether its account has the credits.',
+    description: 'An API key or a token (JWT), to see whether it would pass, and whether it and its account have the credits.',
   },
   json: jsonOption,
   config: configOption,
@@ -63,24 +64,34 @@ const requireServedNetwork = ({ networks, unserved }: Config, network: string): 
   if (!names.includes(network)) throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
 }
 
-type Caller = Pick<ExplainedCall, 'lookup' | 'creditsLeft'>
+type Caller = Pick<ExplainedCall, 'lookup' | 'creditsLeft' | 'keyCreditsLeft'>
 
 const noCaller: Caller = { lookup: undefined, creditsLeft: undefined }
 
-/** The key as the gateway would look it up, and what its account has left: credits that a gateway has leased are left, too. */
-const readCaller = async ({ store: address, plans, jwt: jwtOptions }: GatewayConfig, key: string): Promise<Caller> => {
+/** The key as the gateway would look it up, and what its account and the key itself have left. */
+const readCaller = async ({ store: address, plans, jwt: jwtOptions }: GatewayConfig, keyOrToken: string): Promise<Caller> => {
   const store = await openStore(address, systemClock)
   const verifier =
     jwtOptions && (await openJwtVerifier(jwtOptions, { clock: systemClock, log: openLog('silent'), metrics: createMetricsRegistry() }))
   try {
-    const lookup = await openAccounts(store, plans, systemClock, { verifier }).find(new Secret(key))
+    const lookup = await openAccounts(store, plans, systemClock, { verifier }).find(new Secret(keyOrToken))
     if (lookup.kind !== 'granted') return { lookup, creditsLeft: undefined }
-    const { left, held } = await readBalance(store, lookup.account.id, lookup.account.plan.dailyCredits)
-    return { lookup, creditsLeft: (left ?? 0) + held }
+    const { account, key } = lookup
+    return {
+      lookup,
+      creditsLeft: await readCreditsLeft(store, account.id, account.plan.dailyCredits),
+      keyCreditsLeft: key.dailyCredits === undefined ? undefined : await readCreditsLeft(store, key.id, key.dailyCredits),
+    }
   } finally {
     verifier?.close()
     await store.close()
   }
+}
+
+/** Credits that a gateway has leased are left, too. */
+const readCreditsLeft = async (store: Pick<BalanceStore, 'dayBalance'>, id: string, limit: number): Promise<number> => {
+  const { left, held } = await readBalance(store, id, limit)
+  return (left ?? 0) + held
 }
 
 interface CallExplanation {

@@ -116,6 +116,8 @@ export interface ExplainedCall {
   readonly lookup: Lookup | undefined
   /** Credits that the account has left today; undefined without a key. */
   readonly creditsLeft: number | undefined
+  /** Credits that the key has left today of a daily limit of its own; undefined where it has none. */
+  readonly keyCreditsLeft?: number | undefined
 }
 
 /** What becomes of a call at one stage. */

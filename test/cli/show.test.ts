@@ -169,6 +169,7 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   const store = await openStore({ kind: 'lmdb', path: join(dir, 'data') }, systemClock)
   await store.addAccount({ id: 'a1', name: 'alice', plan: 'core', created: 0 })
   const limited = await createKey(store, systemClock, 'a1', { methods: ['eth_call', 'eth_getLogs'], origins: ['https://app.example.org'] })
+  const withLimit = await createKey(store, systemClock, 'a1', { dailyCredits: 30 })
   await store.close()
   const command = createExplainCommand(plugins, explainCall)
   const explain = async (...args: readonly string[]) => (await runCommand(command, ['main-chain', ...args, '--config', dir])).out.join('\n')
@@ -192,6 +193,10 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   t.match(
     await explain('eth_getLogs', '--key', key),
     /credits: refuses the call\n {2}charges 255 credits.*\n {2}the account has 100 credits left today$/,
+  )
+  t.match(
+    await explain('eth_call', '--key', withLimit.key.reveal()),
+    /credits: refuses the call\n {2}charges 40 credits.*\n {2}the account has 100 credits left today\n {2}the key has 30 credits left of its daily limit$/,
   )
   t.match(
     await explain('eth_gasPrice', '--key', key),
