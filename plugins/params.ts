@@ -115,7 +115,8 @@ const explainMethod = (method: Method | undefined): Explanation => {
     return `params[${i}], the ${title}: ${accepts}${presence}`
   })
   if (method.discovers === true) return { text: ['answers an OpenRPC document of what the key may call'], ends: 'answered' }
-  if (method.answer === undefined) return { text: text.length === 0 ? ['params have no rules'] : text }
+  const withoutParams = 'issue' in method.check([null]) ? 'takes no parameters' : 'params have no rules'
+  if (method.answer === undefined) return { text: text.length === 0 ? [withoutParams] : text }
   return { text: [...text, `answers ${Buffer.from(method.answer).toString()} itself: no node is requested`], ends: 'answered' }
 }
 

@@ -63,6 +63,7 @@ export default definePlugin({
       handle: (call, next) => (heads.mayLag ? heads.sync().then(() => request(call, next)) : request(call, next)),
       ...(upstreamCapabilities && { offers: upstreamCapabilities.offers }),
       explain(call) {
+        if (upstreamCapabilities?.offers(call.method) === false) return { text: ['no upstream has the method'], ends: 'refused' }
         const { methods } = services
         const method = methods.get(call.method)
         return explainSelection({ upstreams, partner, hedge: hedge && methods.isHedgedClass(method?.class ?? 'other') }, method, call)

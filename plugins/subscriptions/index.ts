@@ -1,5 +1,5 @@
 import { definePlugin, directStage, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
-import type { Call, DirectHandler, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
+import type { Call, DirectHandler, ExplainedCall, Explanation, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { filterMethods } from './filter-methods.ts'
 import type { SubscriberContext, FilterMethod } from './filter-methods.ts'
 import { parseLogFilter } from './log-filter.ts'
@@ -54,8 +54,22 @@ export default definePlugin({
       if (!offers(method)) return refuseUnknownMethod(method)
       return answerOf.get(method)?.(call, next) ?? next(call)
     }
-    return directStage({ offers, handle }, { methods: new Set(answerOf.keys()) })
+    const explain = ({ method }: ExplainedCall): Explanation => {
+      if (!offers(method)) return { text: ['the method is not offered'], ends: 'refused' }
+      if (method === 'eth_subscribe') return explainSubscribe(kinds, eventCosts)
+      if (answerOf.has(method)) return { text: ['answers the method, for which nodes are sent other methods at most'], ends: 'answered' }
+      return { text: ['passes the call on: it answers eth_subscribe, eth_unsubscribe and the methods about filters'] }
+    }
+    return directStage({ offers, handle, explain }, { methods: new Set(answerOf.keys()) })
   },
+})
+
+const explainSubscribe = (kinds: readonly string[], eventCosts: SubscribeOptions['eventCosts']): Explanation => ({
+  text: [
+    'answers over WebSocket; the call is refused over HTTP, and in a batch',
+    `credits for a block with events: ${kinds.map(kind => `${kind} ${eventCosts[kind] ?? 0}`).join(', ')}`,
+  ],
+  ends: 'answered',
 })
 
 interface SubscribeOptions {

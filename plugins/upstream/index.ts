@@ -136,6 +136,7 @@ const explainLimits = (
   method: Method | undefined,
   { timeout, maxBytes, maxChunks }: { readonly timeout: number; readonly maxBytes: number; readonly maxChunks: number },
 ): Explanation => {
+  if (method?.stateful === true) return { text: ['the method is never sent to a node, and no plugin above answers it'], ends: 'refused' }
   const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
   const maxResults = method?.maxResults === undefined ? '' : ` and ${method.maxResults} results`
   const blocks = method?.maxBlocks === undefined ? [] : [`queries over at most ${method.maxBlocks} blocks`]

@@ -214,6 +214,37 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   })
 })
 
+t.test('explain ends at the plugin that answers or refuses the method', async t => {
+  const step = (name: string, options = '{}') => `  - ${name}: ${options}\n`
+  const above = [step('envelope'), step('key-auth'), step('credits'), step('params', "{ offer: ['debug_*'] }")]
+  const below = [step('failover', '{ upstreams: [{ name: own, url: "http://127.0.0.1:1", methods: ["eth_*"] }] }'), step('upstream')]
+  const dir = writeConfig(await tempFolder(t), {
+    'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 100 } }\n',
+    'methods/ethereum.yaml': readFileSync('configs/methods/ethereum.yaml', 'utf8'),
+    'networks/main-chain.yaml': networkYaml('main-chain', [...above, step('subscriptions'), ...below].join('')),
+    'networks/plain.yaml': networkYaml('plain', [...above, ...below].join('')),
+  })
+  const command = createExplainCommand(plugins, explainCall)
+  const explain = async (network: string, method: string): Promise<string> =>
+    (await runCommand(command, [network, method, '--config', dir])).out.join('\n')
+
+  t.match(
+    await explain('main-chain', 'eth_subscribe'),
+    /\nsubscriptions: answers the call\n.*\n {2}credits for a block with events: newHeads 50, logs 300$/,
+  )
+  t.match(await explain('main-chain', 'eth_getFilterLogs'), /\nsubscriptions: answers the call\n.*$/)
+  t.match(
+    await explain('main-chain', 'eth_newPendingTransactionFilter'),
+    /\nsubscriptions: refuses the call\n {2}the method is not offered$/,
+  )
+  t.match(await explain('main-chain', 'debug_traceTransaction'), /\nfailover: refuses the call\n {2}no upstream has the method$/)
+  t.match(
+    await explain('main-chain', 'eth_blockNumber'),
+    /\nparams\n {2}takes no parameters\n.*\nfailover\n {2}order: own\n.*\nupstreams now\n/s,
+  )
+  t.match(await explain('plain', 'eth_newFilter'), /\nupstream: refuses the call\n {2}the method is never sent to a node, .*$/)
+})
+
 /** Answers each request with the body; resolves with the port. */
 const serveJson = async (t: Test, body: object): Promise<number> => {
   const server = createServer((_request, response) => response.end(JSON.stringify(body))).listen(0, '127.0.0.1')
