@@ -1,4 +1,4 @@
-import { Document, isMap, isScalar, isSeq } from 'yaml'
+import { Document, isCollection, isMap, isScalar, isSeq } from 'yaml'
 import type { Node } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
 import type { Schema } from '../plugin/options-schema.ts'
@@ -24,24 +24,31 @@ export const maskSecrets = (value: unknown, schema: Schema | undefined): unknown
 /** As YAML; a value that the file does not contain has the comment `default`. */
 export const formatEffectiveFile = ({ source, value }: EffectiveFile): string => {
   const document = new Document(value)
+  /** `path` is that of the node in the file. */
   const annotate = (node: Node | null, path: Path): void => {
-    if (isMap(node))
+    if (isMap(node)) {
+      node.flow = node.items.length === 0
       for (const { key, value } of node.items) annotate(value as Node | null, [...path, String(key)]) // of values that are nodes
-    else if (isSeq(node)) {
+    } else if (isSeq(node)) {
       node.flow = node.items.every(item => isScalar(item))
-      if (isAligned(source, path, node.items.length)) node.items.forEach((item, index) => annotate(item as Node, [...path, index]))
+      node.items.forEach((item, index) => {
+        const indexInFile = findItem(source.valueAt(path), item, { index, count: node.items.length })
+        if (indexInFile >= 0) annotate(item as Node, [...path, indexInFile])
+      })
     }
-    const isOneLine = isScalar(node) || (isSeq(node) && node.flow === true)
+    const isOneLine = isScalar(node) || (isCollection(node) && node.flow === true)
     if (isOneLine && source.valueAt(path) === undefined) node.comment = ' default'
   }
   annotate(document.contents, [])
   return document.toString({ lineWidth: 0, flowCollectionPadding: false })
 }
 
-/** In an optional network, items whose variables are not set are omitted: then the others stand elsewhere in the file. */
-const isAligned = (source: YamlFile, path: Path, length: number): boolean => {
-  const written = source.valueAt(path)
-  return Array.isArray(written) && written.length === length
+/** In an optional network, items whose variables are not set are omitted: then the others stand elsewhere in the file, and names tell them apart. */
+const findItem = (written: unknown, item: unknown, { index, count }: { readonly index: number; readonly count: number }): number => {
+  if (!Array.isArray(written)) return -1
+  if (written.length === count) return index
+  const name = isMap(item) ? item.get('name') : undefined
+  return name === undefined ? -1 : written.findIndex(each => isJsonObject(each) && each['name'] === name)
 }
 
 /** The step of a pipeline in the form of the file, with these options. */

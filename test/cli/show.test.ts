@@ -46,6 +46,8 @@ t.test('show prints the effective configuration: defaults marked, omitted upstre
   t.match(text, /^# .*gateway.yaml$/m)
   t.match(text, /^ {2}body: 1MiB # default$/m)
   t.match(text, /^ {2}admin: 127.0.0.1:8082$/m, 'no comment at a value of the file')
+  t.match(text, /^ {8}- name: own\n {10}url: .*\n {10}weight: 1 # default$/m, 'also where another upstream is omitted')
+  t.match(text, /^ {6}exempt: \[\] # default$/m)
   t.match(text, /^# other is not served: set ABSENT$/m)
   const [gateway, network] = parseAllDocuments(text).map(document => document.toJS() as unknown)
   t.match(gateway, { store: 'redis://***@127.0.0.1:6379', admin: { token: '***' }, drain: { grace: '5s' } })
