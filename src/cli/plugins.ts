@@ -23,8 +23,8 @@ const options = { ...newPluginOptions, json: jsonOption, config: configOption } 
 export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => ({
   name: 'plugins',
   summary: commandSummaries.plugins,
-  usage: ['plugins list [--json] [--config DIR]', 'plugins describe NAME [--json]', 'plugins new NAME [--typescript]'],
-  positionals: { NAME: 'A built-in plugin, a file (./my-plugin.js) or a package; with new, a name in kebab-case.' },
+  usage: ['plugins list [--json] [--config DIR]', 'plugins describe NAME [--json] [--config DIR]', 'plugins new NAME [--typescript]'],
+  positionals: { NAME: 'A plugin of `plugins list`, a file (./my-plugin.js) or a package; with new, a name in kebab-case.' },
   options,
   run: async (args, terminal) =>
     runSubcommand({ list: list(builtIn), describe: describe(builtIn), new: createNewPlugin(builtIn) }, args, terminal),
@@ -34,8 +34,7 @@ const list =
   (builtIn: readonly AnyPlugin[]): Subcommand =>
   async (args, { env, out }) => {
     const { config, json } = readArguments(args, [], { config: options.config, json: options.json }).values
-    const external = await findUsedPlugins(config, env)
-    const all: readonly PluginLookup[] = [...builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin })), ...external]
+    const all = await listPlugins(builtIn, config, env)
     const rows = all.map(({ use, file, plugin, reason }) => ({ name: plugin?.name ?? use, file, summary: plugin?.summary ?? reason ?? '' }))
     if (json) out(JSON.stringify(rows))
     else
@@ -48,17 +47,18 @@ const list =
 
 const describe =
   (builtIn: readonly AnyPlugin[]): Subcommand =>
-  async (args, { out, err }) => {
-    const { positionals, values } = readArguments(args, ['NAME'], { json: options.json })
+  async (args, { env, out, err }) => {
+    const { positionals, values } = readArguments(args, ['NAME'], { config: options.config, json: options.json })
     const [name] = positionals
-    const { plugin, file, reason } = await findPlugin(name, builtIn)
+    const listed = await listPlugins(builtIn, values.config, env)
+    const { use, plugin, file, reason } = listed.find(each => each.plugin?.name === name) ?? (await loadPluginFrom(name))
     if (plugin === undefined) {
-      const names = builtIn.map(each => each.name)
-      err(`tollgate plugins: no built-in plugin is named ${name}, and ${reason}${formatHint(didYouMean(name, names))}`)
+      const names = listed.flatMap(each => each.plugin?.name ?? [])
+      err(`tollgate plugins: no plugin of \`plugins list\` is named ${name}, and ${reason}${formatHint(didYouMean(name, names))}`)
       return exitCodes.failed
     }
     if (values.json) out(JSON.stringify({ ...plugin, file }))
-    else for (const line of formatPlugin(plugin, name)) out(line)
+    else for (const line of formatPlugin(plugin, use)) out(line)
     return exitCodes.ok
   }
 
@@ -122,6 +122,12 @@ interface PluginLookup {
   readonly reason?: string
 }
 
+/** The built-in plugins, and those that networks of the directory use. */
+const listPlugins = async (builtIn: readonly AnyPlugin[], dir: string, env: Env): Promise<readonly PluginLookup[]> => [
+  ...builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin })),
+  ...(await findUsedPlugins(dir, env)),
+]
+
 /** The external plugins of all networks of a directory, whatever problems the networks have; each once. */
 const findUsedPlugins = async (dir: string, env: Env): Promise<readonly PluginLookup[]> => {
   const found = new Map<string, PluginLookup>()
@@ -143,10 +149,8 @@ const externalUses = (network: Json): readonly string[] => {
   return steps.flatMap(step => (isJsonObject(step) && typeof step['use'] === 'string' && step['use'] !== '' ? [step['use']] : []))
 }
 
-/** A built-in plugin by its name, or an external one by its file or package, relative to the current folder. */
-const findPlugin = async (name: string, builtIn: readonly AnyPlugin[]): Promise<PluginLookup> => {
-  const plugin = builtIn.find(each => each.name === name)
-  if (plugin !== undefined) return { use: name, file: builtInFile, plugin }
+/** An external plugin by its file or package, relative to the current folder. */
+const loadPluginFrom = async (name: string): Promise<PluginLookup> => {
   const loaded = await loadPlugin(name, join(process.cwd(), 'file'))
   if ('plugin' in loaded) return { use: name, file: displayPath(loaded.file.path), plugin: loaded.plugin }
   return { use: name, file: name, reason: loaded.reason }

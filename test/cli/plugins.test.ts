@@ -92,7 +92,7 @@ t.test('describe prints context, options and the step of a built-in plugin, or o
   t.match(external.out.slice(-2), ['  - use: ./docs/examples/region-access.js', /^ {4}with: \{ allowed: /])
   const [json = ''] = (await runInProcess('describe', 'cache', '--json')).out
   t.match(JSON.parse(json), { name: 'cache', shares: true, file: 'built in', options: { properties: { maxBytes: { default: '64MiB' } } } })
-  t.match(await runInProcess('describe', 'failovr'), { code: 1, err: [/no built-in plugin is named failovr.*did you mean `failover`\?/] })
+  t.match(await runInProcess('describe', 'failovr'), { code: 1, err: [/no plugin of `plugins list` is named failovr.*did you mean `failover`\?/] })
 })
 
 t.test('list has the built-in plugins and those of the networks, also those that cannot be loaded', async t => {
@@ -115,4 +115,7 @@ t.test('list has the built-in plugins and those of the networks, also those that
     { name: '../broken.js', summary: /^cannot load/ },
   ])
   t.match((await runInProcess('list', '--config', dir)).out[0], /^PLUGIN +FROM +SUMMARY$/)
+  const described = await runInProcess('describe', 'sound', '--config', dir)
+  t.match(described, { code: 0, out: ['sound: Sounds.'] }, 'describe takes each name of the list')
+  t.equal(described.out.at(-1), '  - use: ../sound.js', 'with the step as the network has it')
 })
