@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { displayPath } from '../config/config-files.ts'
+import { displayPath, yamlBaseNames } from '../config/config-files.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { networkNames } from '../config/load.ts'
 import { openMethodTables } from '../config/method-tables.ts'
@@ -50,8 +50,10 @@ interface NamedReport {
   readonly report: CaseReport | undefined
 }
 
+/** Also the names of networks that have cases and no file: a network that was renamed would no longer be tested. */
 const selectNetworks = (dir: string, only: string | undefined): readonly string[] => {
-  const names = networkNames(dir)
+  const tested = yamlBaseNames(join(dir, 'networks')).flatMap(name => (name.endsWith('.test') ? [name.slice(0, -'.test'.length)] : []))
+  const names = [...new Set([...networkNames(dir), ...tested])].sort()
   if (names.length === 0) throw new UsageError(`${displayPath(dir)} has no networks`)
   if (only === undefined) return names
   if (!names.includes(only)) throw new UsageError(`there is no network ${only}${formatHint(didYouMean(only, names))}`)

@@ -1,3 +1,5 @@
+import { existsSync } from 'node:fs'
+import { basename } from 'node:path'
 import { checkOptions } from '../config/check-options.ts'
 import { readNetworkConfig } from '../config/network-config.ts'
 import type { NetworkReadContext } from '../config/network-config.ts'
@@ -36,6 +38,12 @@ export const runCases = async (casesPath: string, networkPath: string, context: 
   if (source.value === undefined) return notRun(source.problems)
   const { options: file, problems } = checkOptions({ source, namePath: [], owner: '', schema: caseFileSchema })
   if (file === undefined || source.problems.length > 0) return notRun([...source.problems, ...problems])
+  if (!existsSync(networkPath)) {
+    const name = basename(networkPath)
+    return notRun([
+      source.problemAtKey(['cases'], `there is no network file ${name} beside this file`, `restore ${name}, or rename or remove this file`),
+    ])
+  }
   const { config, unserved, problems: networkProblems } = await readNetworkConfig(networkPath, { ...context, env: file.env })
   if (config === undefined) {
     const missing = unserved && source.problemAtKey(['env'], `the network needs ${unserved.variables.join(', ')}`, 'give values in `env`')

@@ -22,6 +22,15 @@ const runTest = async (t: Test, cases: string, args: readonly string[] = []) => 
   return { code, out, err: err.map(text => text.replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')).join('\n') }
 }
 
+t.test('cases of a network that has no file fail: a network that was renamed is not left untested', async t => {
+  const dir = t.testdir({ networks: { 'old-name.test.yaml': 'cases:\n  - { name: a, steps: [{ send: eth_chainId }] }\n' } })
+  writeFileSync(join(dir, 'networks/new-name.yaml'), JSON.stringify(networkFile('new-name', ['http://a.test'])))
+  const { code, out, err } = await runCommand(command, ['--config', dir])
+  t.equal(code, 1)
+  t.match(err.join('\n'), /old-name\.test\.yaml:1:1: there is no network file old-name\.yaml beside this file/)
+  t.same(out, ['new-name  no cases', 'old-name  not run: 1 problem'])
+})
+
 t.test('every shipped network has its cases, and passes them', async t => {
   const { code, out, err } = await runCommand(command, ['--json', '--config', 'configs'])
   const reports = JSON.parse(out.join('')) as readonly { readonly network: string; readonly passed?: number; readonly failed?: number }[]
