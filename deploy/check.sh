@@ -62,6 +62,7 @@ check 'Kubernetes objects' kubectl kubernetes
 check 'Helm chart: lint' helm helm lint deploy/helm/tollgate --set-file networks.ethereum-mainnet=configs/networks/ethereum-mainnet.yaml
 check 'Helm chart: template' helm helm template t deploy/helm/tollgate --set-file networks.ethereum-mainnet=configs/networks/ethereum-mainnet.yaml
 check 'nginx snippet' nginx nginx_snippet
+check 'alert rules and scrape configuration' promtool promtool check config deploy/prometheus/prometheus.yaml
 check 'Caddyfile' caddy caddy validate --adapter caddyfile --config deploy/proxies/Caddyfile
 if command -v docker >/dev/null && docker compose version >/dev/null 2>&1; then
   check 'compose file' docker docker compose -f deploy/docker/compose.yaml config --quiet

@@ -124,7 +124,7 @@ const findJwtFailures = async ({ gateway }: Config, onAnswer: () => void): Promi
   const jwks = gateway?.jwt?.jwks
   if (jwks === undefined) return []
   const failure = await findKeySetFailure(jwks).finally(onAnswer)
-  return failure === undefined ? [] : [`gateway.yaml: jwt.jwks: ${failure}`]
+  return failure === undefined ? [] : [`gateway.yaml: the keys of jwt.jwks cannot be fetched: ${failure}`]
 }
 
 /** What is wrong in the store. An account whose plan is removed from gateway.yaml keeps the plan's name: its calls are rejected until the plan is back. */

@@ -55,21 +55,26 @@ t.test('every page opens with what its reader can do afterwards', async t => {
   }
 })
 
-t.test('every tollgate command that is named exists, with its options', async t => {
-  const commands = pages.flatMap(({ file, text }) =>
-    Array.from(text.matchAll(/npx tollgate ([a-z][^`\n#&|]*)/g), ([, words = '']) => ({ file, words: words.trim().split(/\s+/) })),
+t.test('every tollgate command that is named exists, with its options, and with its arguments where it has an option', async t => {
+  const written = pages.filter(({ file }) => !file.startsWith('docs/reference/'))
+  const commands = written.flatMap(({ file, text }) =>
+    Array.from(text.matchAll(/(?:npx |^|`)tollgate ([a-z][^`\n#&|]*)/gm), ([, words = '']) => ({ file, words: words.trim().split(/\s+/) })),
   )
-  t.ok(commands.length > 20)
+  t.ok(commands.length > 60, `${commands.length} commands`)
   const names = [...new Set(commands.map(({ words: [name = ''] }) => name))]
   const usages = new Map(await Promise.all(names.map(async name => [name, await helpOf(name)] as const)))
   for (const { file, words } of commands) {
     const [name = '', second = ''] = words
     const usage = usages.get(name) ?? ''
-    const hasSubcommand = usage.includes(`tollgate ${name} ${second} `)
+    const hasSubcommand = new RegExp(`tollgate ${name} ${second}( |$)`, 'm').test(usage)
     // `usage` takes an account or a subcommand.
     const takesArgument = !new RegExp(`tollgate ${name} [a-z]`).test(usage) || new RegExp(`tollgate ${name} [A-Z]`).test(usage)
-    t.ok(hasSubcommand || (takesArgument && usage.includes(`tollgate ${name} `)), `${file}: npx tollgate ${words.join(' ')}`)
+    t.ok(hasSubcommand || second === '' || (takesArgument && usage.includes(`tollgate ${name}`)), `${file}: tollgate ${words.join(' ')}`)
+    const optionAt = words.findIndex(word => word.startsWith('--'))
     for (const option of words.filter(word => word.startsWith('--'))) t.ok(usage.includes(`${option}`), `${file}: ${name} ${option}`)
+    if (optionAt < 0) continue
+    const argumentCounts = Array.from(usage.matchAll(/^ *tollgate ([\w -]*?)(?: [[-].*)?$/gm), ([, fixed = '']) => fixed.split(' ').length)
+    t.ok(argumentCounts.includes(optionAt), `${file}: tollgate ${words.join(' ')}: as many arguments as the usage has`)
   }
 })
 
@@ -175,6 +180,27 @@ t.test('docs/operations.md names every event of the log, and messages that are t
   t.same(new Set(codesIn(events)), new Set(Array.from(sources.matchAll(/\bevent: '([\w-]+)'/g), ([, event]) => event)))
   t.ok(codesIn(messages).length > 10)
   for (const message of codesIn(messages)) t.ok(new RegExp(`['"\`]${message}`).test(sources), message)
+})
+
+t.test('docs/operations.md says for every alert rule what to do', t => {
+  const named = (text: string) => [...new Set(text.match(/\bTollgate[A-Z]\w+/g))].sort()
+  t.same(named(readPage('docs/operations.md').text), named(readFileSync('deploy/prometheus/alerts.yaml', 'utf8')))
+  t.end()
+})
+
+t.test('docs/dashboard.md lists every error of the API', t => {
+  const sources = sourceTexts().join('\n')
+  const thrown = Array.from(sources.matchAll(/new ApiError\(\s*(\d+),\s*'([\w-]+)'/g), ([, status, code]) => `${status} ${code}`)
+  const ofBodies = ['400 malformed', '413 malformed'] // the status is that of koa-bodyparser
+  const [, rows = ''] = /\| status \| `code` \|.*\n\|---.*\n([^]*?)\n\n/.exec(readPage('docs/dashboard.md').text) ?? []
+  const listed = [...rows.matchAll(/^\| (\d+) \| (.+?) \|/gm)].flatMap(([, status, codes = '']) =>
+    codes
+      .replaceAll('`', '')
+      .split(', ')
+      .map(code => `${status} ${code}`),
+  )
+  t.same(listed.sort(), [...new Set([...thrown, ...ofBodies])].sort())
+  t.end()
 })
 
 t.test('docs/errors.md lists the error categories of the method table, and no other', async t => {

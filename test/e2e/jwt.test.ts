@@ -92,5 +92,5 @@ t.test('check --online fetches the keys of the issuer', async t => {
   deployment.writeGateway({ jwt: { issuer: jwt.issuer, audience: jwt.audience, jwks } })
   const { code, stdout, stderr } = await deployment.run('check', '--online')
   t.equal(code, 1)
-  t.match(stdout + stderr, 'gateway.yaml: jwt.jwks: HTTP 404')
+  t.match(stdout + stderr, 'gateway.yaml: the keys of jwt.jwks cannot be fetched: HTTP 404')
 })
