@@ -92,7 +92,10 @@ t.test('describe prints context, options and the step of a built-in plugin, or o
   t.match(external.out.slice(-2), ['  - use: ./docs/examples/region-access.js', /^ {4}with: \{ allowed: /])
   const [json = ''] = (await runInProcess('describe', 'cache', '--json')).out
   t.match(JSON.parse(json), { name: 'cache', shares: true, file: 'built in', options: { properties: { maxBytes: { default: '64MiB' } } } })
-  t.match(await runInProcess('describe', 'failovr'), { code: 1, err: [/no plugin of `plugins list` is named failovr.*did you mean `failover`\?/] })
+  t.match(await runInProcess('describe', 'failovr'), {
+    code: 1,
+    err: [/no plugin of `plugins list` is named failovr.*did you mean `failover`\?/],
+  })
 })
 
 t.test('list has the built-in plugins and those of the networks, also those that cannot be loaded', async t => {
