@@ -106,6 +106,13 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateWorkersMissing: [4, { tollgate_workers_ready: '1x10', tollgate_workers_configured: '2x10' }],
   TollgateEventLoopLag: [8, { 'nodejs_eventloop_lag_p99_seconds{job="tollgate"}': '0.2x10' }],
   TollgateReloadFailed: [2, { tollgate_config_last_reload_successful: '0x10' }],
+  TollgateUsageUndelivered: [
+    190,
+    {
+      'tollgate_usage_webhook_messages_total{result="retried"}': '0x10 1x60 2x60 3x60',
+      'tollgate_usage_webhook_messages_total{result="delivered"}': '7x200',
+    },
+  ],
   TollgateAlertsUndelivered: [8, { 'tollgate_alert_deliveries_total{channel="email",result="failed"}': '0x5 1x5' }],
 }
 
