@@ -63,6 +63,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('an account is created, suspended and resumed, and its calls follow', async t => {
+    await page.click('summary')
     await page.fill('[name=name]', 'alice')
     await page.fill('form[aria-label="Create an account"] [name=label]', 'customer 7')
     await page.dblclick('text="Create an account" >> nth=-1')
@@ -83,6 +84,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('plan, credits and label are changed; a form says which field is wrong', async t => {
+    await page.click('form[aria-label=Change] button')
+    await page.waitForSelector('[role=status]:has-text("Nothing was edited.")')
     await page.selectOption('form[aria-label=Change] select', 'growth')
     await page.fill('form[aria-label=Change] [name=credits]', '5000')
     await page.click('form[aria-label=Change] button')

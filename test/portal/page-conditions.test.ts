@@ -334,6 +334,35 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.keyboard.press('Enter')
     await page.waitForSelector('button[aria-label="Revoke the key asked"]')
     t.equal(await focused(), 'Revoke')
+    await page.keyboard.press('Enter')
+    await page.locator('button.danger').press('Enter')
+    await page.waitForSelector('button[aria-label="Revoke the key asked"]', { state: 'detached' })
+    await page.locator('text="Close"').press('Enter')
+    await page.evaluate('new Promise(requestAnimationFrame)')
+    t.equal(await focused(), 'Keys', 'what had the focus is gone: the heading has it')
+  })
+
+  t.test('what has happened is said in a place that was there before', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Keys')
+    await page.waitForSelector('[role=status]', { state: 'attached' })
+    await page.evaluate(`globalThis.region = document.querySelector('form ~ [role=status]')`)
+    await page.fill('[name=name]', 'announced')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[data-testid=new-key]')
+    t.match(await page.evaluate('globalThis.region.textContent'), 'announced')
+  })
+
+  t.test('a number that is none opens the fields among which it stands', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Keys')
+    await page.fill('[name=name]', 'limited')
+    await page.click('summary')
+    await page.locator('[name=days]').pressSequentially('1e')
+    await page.click('summary')
+    t.notOk(await page.isVisible('[name=days]'))
+    await page.click('button[type=submit]')
+    await page.waitForSelector('[name=days]:visible')
   })
 
   t.test('the way back leads to the page before, however often a link was clicked', async t => {

@@ -26,6 +26,13 @@ const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0
 
 const openPage = (page: Page, title: string): Promise<void> => page.click(`nav >> text="${title}"`)
 
+/** Where an element stands. */
+const boxOf = async (page: Page, selector: string) => {
+  const box = await page.locator(selector).boundingBox()
+  if (box === null) throw new Error(`${selector} is not visible`)
+  return box
+}
+
 const creditsUsed = async (page: Page): Promise<number> =>
   Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(',', '').match(/^\d+/)?.[0])
 
@@ -85,6 +92,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.dblclick('button[type=submit]')
     const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.match(key, /^tg_\w{38}$/)
+    t.match(await page.textContent('[data-testid=new-key] ~ .copy-code pre'), `/v3/${key} -H 'Content-Type: application/json'`)
     await page.waitForSelector('td:has-text("from the page")')
     t.equal(await page.locator('tbody tr').count(), 1, 'a double click creates one key')
     await openPage(page, 'Overview')
@@ -103,15 +111,18 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('code:text-is("active")')
     await page.click('button:has-text("Revoke")')
     await page.click('button.danger')
+    await page.click('text="Show revoked and expired keys (1)"')
     await page.waitForSelector('code:text-is("revoked")')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === -32090)
   })
 
   t.test('a form says which field is wrong and why', async t => {
     await page.fill('[name=name]', 'k')
+    await page.click('summary')
     await page.fill('[name=networks]', 'devnt')
+    await page.click('summary')
     await page.click('button[type=submit]')
-    await page.waitForSelector('[name=networks][aria-invalid=true]')
+    await page.waitForSelector('[name=networks][aria-invalid=true]:visible')
     t.match(await page.textContent('.error'), /did you mean/)
   })
 
@@ -233,6 +244,38 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await page.waitForSelector(`h1:has-text("${title}")`)
       t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, title)
     }
+    await page.evaluate(`document.querySelector('[data-testid=account]').textContent = 'a'.repeat(64)`)
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, 'a long name')
+    const [name, button] = [await boxOf(page, '[data-testid=account]'), await boxOf(page, 'header button')]
+    t.ok(button.x >= name.x + name.width && button.y < name.y, 'one line of the header')
+    await openPage(page, 'Networks')
+    t.ok((await boxOf(page, 'td:has-text("/v3/API_KEY") >> nth=0')).height < 100, 'a URL is broken into few lines')
+  })
+
+  t.test('a box to tick stands beside what it means', async t => {
+    await page.route('**/api/v1/sign-in-options', route => route.fulfill({ json: { email: true, signUp: false, provider: null } }))
+    await openPage(page, 'Access')
+    await openPage(page, 'Alerts')
+    const [box, label] = [await boxOf(page, '[name=email]'), await boxOf(page, 'label:has-text("Mail to")')]
+    t.ok(box.width < 30 && Math.abs(box.y - label.y) < 10)
+    await page.unroute('**/api/v1/sign-in-options')
+  })
+
+  t.test('the chart says what the column below the pointer stands for, and goes on while figures arrive', async t => {
+    await page.setViewportSize({ width: 1_200, height: 800 })
+    await openPage(page, 'Overview')
+    await page.waitForSelector('.plot canvas')
+    const { width } = await boxOf(page, '.u-over')
+    await page.hover('.u-over', { position: { x: width - 2, y: 20 } })
+    await page.waitForSelector('.pointed:text-matches("^[-0-9]{10} [0-9]{2}:00 UTC: [0-9]+, so far$")')
+    await page.evaluate(`globalThis.canvas = document.querySelector('.plot canvas')`)
+    const before = await creditsUsed(page)
+    const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"chart"}' })`
+    const { key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { key: string }
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
+    await waitUntil(async () => (await creditsUsed(page)) > before)
+    t.equal(await page.evaluate('globalThis.canvas.isConnected'), true, 'the chart is not drawn anew')
+    t.ok(await page.isVisible('.pointed'))
   })
 
   t.test('the pages are reached with the keyboard alone', async t => {

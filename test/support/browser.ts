@@ -20,13 +20,15 @@ export const openBrowser = (): Promise<Browser> =>
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
-/** The accessibility rules that the page breaks, by axe-core; all rules unless some are named. */
+/** The accessibility rules that the page breaks, by axe-core; all rules unless some are named, and those of WCAG 2.2, which axe leaves out by default. */
 export const findAccessibilityViolations = async (page: Page, rules?: readonly string[]): Promise<readonly string[]> => {
   await page.evaluate(axeSource)
   return page.evaluate(async runOnly => {
     // In the page, into which it was just loaded.
     const { axe } = globalThis as unknown as { readonly axe: typeof AxeCore }
-    const { violations } = await axe.run(runOnly === undefined ? {} : { runOnly: [...runOnly] })
+    const { violations } = await axe.run(
+      runOnly === undefined ? { rules: { 'target-size': { enabled: true } } } : { runOnly: [...runOnly] },
+    )
     return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => String(target)).join(', ')}`)
   }, rules)
 }

@@ -17,15 +17,28 @@ const heightPx = 220
 /** Columns over time; the same figures as a table for those who cannot see them. */
 export const Chart = ({ title, times, points }: ChartProps) => {
   const isTable = useSignal(false)
+  const pointed = useSignal<number | undefined>(undefined)
+  const time = pointed.value === undefined ? undefined : times[pointed.value]
+  const isRunning = pointed.value === times.length - 1
   return (
     <figure class="chart">
       <figcaption>
         <span>{title}</span>
+        {time !== undefined && !isTable.value && (
+          <span class="pointed" aria-hidden="true">
+            {formatTime(time)}: {formatNumber(points[pointed.value ?? 0] ?? 0)}
+            {isRunning && `, ${texts.soFar}`}
+          </span>
+        )}
         <button type="button" class="quiet" onClick={() => (isTable.value = !isTable.value)}>
           {isTable.value ? texts.showChart : texts.showTable}
         </button>
       </figcaption>
-      {isTable.value ? <PointsTable title={title} times={times} points={points} /> : <Plot title={title} times={times} points={points} />}
+      {isTable.value ? (
+        <PointsTable title={title} times={times} points={points} />
+      ) : (
+        <Plot title={title} times={times} points={points} onPoint={index => (pointed.value = index)} />
+      )}
     </figure>
   )
 }
@@ -50,9 +63,16 @@ const formatTick = (seconds: number, stepSeconds: number): string => {
   return stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0 ? iso.slice(5, 10) : iso.slice(11, 16)
 }
 
-const createPlot = (element: HTMLElement, times: readonly string[], points: readonly number[]): uPlot => {
+const toSeconds = (times: readonly string[]): number[] => times.map(time => Date.parse(time) / 1_000)
+
+interface PlotProps extends ChartProps {
+  /** The column below the pointer; undefined where there is none. */
+  onPoint(index: number | undefined): void
+}
+
+const createPlot = (element: HTMLElement, { times, points, onPoint }: PlotProps): uPlot => {
   const { color } = getComputedStyle(element)
-  const seconds = times.map(time => Date.parse(time) / 1_000)
+  const seconds = toSeconds(times)
   const stepSeconds = (seconds[1] ?? 0) - (seconds[0] ?? 0)
   const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
   const bars = {
@@ -67,7 +87,8 @@ const createPlot = (element: HTMLElement, times: readonly string[], points: read
     height: heightPx,
     tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
     legend: { show: false },
-    cursor: { y: false },
+    cursor: { y: false, points: { show: false } },
+    hooks: { setCursor: [plot => onPoint(columnAt(plot, seconds, stepSeconds))] },
     axes: [
       { ...axis, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
       { ...axis, size: 60, values: (_, values) => values.map(formatNumber) },
@@ -78,26 +99,38 @@ const createPlot = (element: HTMLElement, times: readonly string[], points: read
   return new uPlot(options, [seconds, [...points]], element)
 }
 
-const Plot = ({ title, times, points }: ChartProps) => {
+/** A column begins at its time, and is as wide as a step. */
+const columnAt = ({ cursor: { left = -1 }, posToVal }: uPlot, seconds: readonly number[], stepSeconds: number): number | undefined => {
+  const index = Math.floor((posToVal(left, 'x') - (seconds[0] ?? 0)) / stepSeconds)
+  return left < 0 || seconds[index] === undefined ? undefined : index
+}
+
+const Plot = (props: PlotProps) => {
+  const { title, times, points } = props
   const holder = useRef<HTMLDivElement>(null)
+  const shown = useRef<uPlot>(null)
+  const latest = useRef(props)
+  latest.current = props
   useEffect(() => {
     const element = holder.current
     if (element === null) return
-    const draw = () => createPlot(element, times, points)
-    let plot = draw()
-    const redraw = () => {
-      plot.destroy()
-      plot = draw()
+    const draw = () => {
+      shown.current?.destroy()
+      shown.current = createPlot(element, latest.current)
     }
-    const observer = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }))
+    draw()
+    const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightPx }))
     observer.observe(element)
     const theme = matchMedia('(prefers-color-scheme: dark)')
-    theme.addEventListener('change', redraw)
+    theme.addEventListener('change', draw)
     return () => {
       observer.disconnect()
-      theme.removeEventListener('change', redraw)
-      plot.destroy()
+      theme.removeEventListener('change', draw)
+      shown.current?.destroy()
+      shown.current = null
     }
-  }, [times, points])
+  }, [String(times)])
+  // New figures come every second: the pointer stays where it is.
+  useEffect(() => shown.current?.setData([toSeconds(times), [...points]]), [points])
   return <div ref={holder} class="plot" role="img" aria-label={`${title}. ${texts.showTable}.`} />
 }

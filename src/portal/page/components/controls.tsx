@@ -37,9 +37,11 @@ interface TextFieldProps {
   readonly required?: boolean
   readonly type?: 'text' | 'password' | 'number' | 'email'
   readonly value?: string
+  /** What the browser may fill in: nothing unless given. */
+  readonly autocomplete?: 'email' | 'current-password'
 }
 
-export const TextField = ({ label, name, help, error, required = false, type = 'text', value = '' }: TextFieldProps) => (
+export const TextField = ({ label, name, help, error, required = false, type = 'text', value = '', autocomplete }: TextFieldProps) => (
   <Field label={label} help={help} error={error}>
     {({ id, describedBy }) => (
       <input
@@ -49,7 +51,7 @@ export const TextField = ({ label, name, help, error, required = false, type = '
         type={type as 'text'}
         required={required}
         defaultValue={value}
-        autocomplete="off"
+        autocomplete={autocomplete ?? 'off'}
         spellcheck={false}
         aria-describedby={describedBy}
         aria-invalid={error !== undefined}
@@ -98,10 +100,44 @@ export const Select = <Value extends string>({ label, options, value, onChange }
   </Field>
 )
 
-/** A text to copy: a URL, or code. */
-export const CopyText = ({ text, label }: { readonly text: string; readonly label: string }) => {
-  const isCopied = useSignal(false)
+interface CopyProps {
+  readonly text: string
+  readonly label: string
+}
+
+/** A text on one line to copy, such as a URL. */
+export const CopyText = ({ text, label }: CopyProps) => {
   const code = useRef<HTMLElement>(null)
+  return (
+    <span class="copy">
+      <code ref={code} tabIndex={0}>
+        {text}
+      </code>
+      <CopyButton text={text} label={label} element={code} />
+    </span>
+  )
+}
+
+/** Code to copy. */
+export const CopyCode = ({ text, label }: CopyProps) => {
+  const code = useRef<HTMLPreElement>(null)
+  return (
+    <div class="copy-code">
+      <pre ref={code} tabIndex={0}>
+        {text}
+      </pre>
+      <CopyButton text={text} label={label} element={code} />
+    </div>
+  )
+}
+
+interface CopyButtonProps extends CopyProps {
+  /** Has the text. */
+  readonly element: { readonly current: HTMLElement | null }
+}
+
+const CopyButton = ({ text, label, element }: CopyButtonProps) => {
+  const isCopied = useSignal(false)
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text)
@@ -109,19 +145,19 @@ export const CopyText = ({ text, label }: { readonly text: string; readonly labe
       setTimeout(() => (isCopied.value = false), 2_000)
     } catch {
       // Without https, or where it is not allowed: the text is selected, for the keys that copy.
-      if (code.current !== null) getSelection()?.selectAllChildren(code.current)
+      if (element.current !== null) getSelection()?.selectAllChildren(element.current)
     }
   }
   const action = isCopied.value ? texts.copied : texts.copy
   return (
-    <span class="copy">
-      <code ref={code} tabIndex={0}>
-        {text}
-      </code>
+    <>
       <button type="button" class="quiet" aria-label={`${action}: ${label}`} onClick={() => void copy()}>
         {action}
       </button>
-    </span>
+      <span class="unseen" role="status">
+        {isCopied.value && texts.copied}
+      </span>
+    </>
   )
 }
 

@@ -32,10 +32,18 @@ export const Downloads = ({ name, titles, read }: DownloadsProps) => {
   }
   return (
     <div class="buttons">
-      <button type="button" onClick={() => void download(({ rows }) => save(`${name}.csv`, 'text/csv', toCsv([titles, ...rows])))}>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => void download(({ rows }) => save(`${name}.csv`, 'text/csv', toCsv([titles, ...rows])))}
+      >
         {texts.usage.download} CSV
       </button>
-      <button type="button" onClick={() => void download(({ json }) => save(`${name}.json`, 'application/json', toJson(json)))}>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => void download(({ json }) => save(`${name}.json`, 'application/json', toJson(json)))}
+      >
         {texts.usage.download} JSON
       </button>
       <Notice text={error.value} />

@@ -37,7 +37,7 @@ interface FormProps<Answer> {
   send(values: FormData): Promise<Answer>
   readonly children: (errorOf: ErrorOf) => ComponentChildren
   /** That it has succeeded, in words. */
-  readonly success?: string
+  success?(answer: Answer): string
   /** What is shown below the form once it was answered: a text that is shown this once stays when another attempt fails. */
   done?(answer: Answer): ComponentChildren
 }
@@ -59,8 +59,11 @@ export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, 
       <button type="submit" disabled={isSending.value}>
         {button}
       </button>
-      {success !== undefined && answer.value !== undefined && error.value === undefined && <p role="status">{success}</p>}
-      {answer.value !== undefined && done?.(answer.value)}
+      {/* There before what it says: a region that comes with its text is not announced everywhere. */}
+      <div role="status">
+        {answer.value !== undefined && error.value === undefined && success !== undefined && <p>{success(answer.value)}</p>}
+        {answer.value !== undefined && done?.(answer.value)}
+      </div>
     </form>
   )
 }
@@ -70,10 +73,10 @@ const fieldOf = ({ field }: RequestError): string | undefined => field?.split('.
 
 /** A text that is shown this once, with what to do with it. */
 export const ShownOnce = ({ help, text, label }: { readonly help: string; readonly text: string; readonly label: string }) => (
-  <div role="status">
+  <>
     <p>{help}</p>
     <CopyText text={text} label={label} />
-  </div>
+  </>
 )
 
 /** What was typed, separated by commas. */

@@ -29,6 +29,7 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
     if (!isFirst.current) heading.current?.focus()
     isFirst.current = false
   }, [path.value])
+  useEffect(() => keepFocus(), [])
   // The address stays: what follows # is the token of a link there.
   const skipToContent = (event: MouseEvent): void => {
     event.preventDefault()
@@ -70,6 +71,25 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
       </main>
     </>
   )
+}
+
+/** What had the focus is gone, such as the button that removes a row: the keyboard goes on at what was around it, or at the heading. */
+const keepFocus = (): (() => void) => {
+  let around: readonly Element[] = []
+  const remember = (event: FocusEvent): void => {
+    around = event.composedPath().filter(each => each instanceof Element)
+  }
+  const observer = new MutationObserver(() => {
+    if (around[0]?.isConnected !== false || document.activeElement !== document.body) return
+    const next = around.find(each => each.isConnected && each.matches('[tabindex]')) ?? document.querySelector('h1')
+    if (next instanceof HTMLElement) next.focus({ preventScroll: true })
+  })
+  addEventListener('focusin', remember)
+  observer.observe(document.body, { childList: true, subtree: true })
+  return () => {
+    removeEventListener('focusin', remember)
+    observer.disconnect()
+  }
 }
 
 const retryIntervalMs = 3_000

@@ -6,6 +6,7 @@ import { texts } from '../texts.ts'
 interface Column<Row> {
   readonly title: string
   readonly isNumber?: boolean
+  readonly isTime?: boolean
   cell(row: Row): ComponentChildren
 }
 
@@ -14,17 +15,22 @@ interface TableProps<Row> {
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   keyOf(row: Row): string
+  /** The sum of the rows, as the last one. */
+  readonly total?: Row
 }
 
+const classOf = ({ isNumber, isTime }: Pick<Column<never>, 'isNumber' | 'isTime'>): string | undefined =>
+  isNumber ? 'number' : isTime ? 'time' : undefined
+
 /** Scrolls by itself where the window is narrow. */
-export const Table = <Row,>({ caption, columns, rows, keyOf }: TableProps<Row>) => (
+export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
     <table>
       <thead>
         <tr>
-          {columns.map(({ title, isNumber }) => (
-            <th key={title} scope="col" class={isNumber ? 'number' : undefined}>
-              {title}
+          {columns.map(column => (
+            <th key={column.title} scope="col" class={classOf(column)}>
+              {column.title}
             </th>
           ))}
         </tr>
@@ -32,14 +38,25 @@ export const Table = <Row,>({ caption, columns, rows, keyOf }: TableProps<Row>) 
       <tbody>
         {rows.map(row => (
           <tr key={keyOf(row)}>
-            {columns.map(({ title, isNumber, cell }) => (
-              <td key={title} class={isNumber ? 'number' : undefined}>
-                {cell(row)}
+            {columns.map(column => (
+              <td key={column.title} class={classOf(column)}>
+                {column.cell(row)}
               </td>
             ))}
           </tr>
         ))}
       </tbody>
+      {total !== undefined && (
+        <tfoot>
+          <tr class="total">
+            {columns.map(column => (
+              <td key={column.title} class={classOf(column)}>
+                {column.cell(total)}
+              </td>
+            ))}
+          </tr>
+        </tfoot>
+      )}
     </table>
   </section>
 )

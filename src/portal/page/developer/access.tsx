@@ -160,7 +160,7 @@ const Identities = () => {
         rows={found}
         columns={[
           { title: text.provider, cell: identity => identity.issuer },
-          { title: text.linked, cell: identity => formatTime(identity.linked) },
+          { title: text.linked, isTime: true, cell: identity => formatTime(identity.linked) },
           {
             title: text.unlink,
             cell: identity => <RowButton label={text.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />,
@@ -214,8 +214,8 @@ const TokenTable = ({ tokens, remove }: { readonly tokens: readonly TokenJson[];
     columns={[
       { title: texts.keys.name, cell: token => token.name },
       { title: texts.keys.key, cell: token => <code>…{token.hint}</code> },
-      { title: texts.keys.created, cell: token => formatTime(token.created) },
-      { title: text.expires, cell: token => formatTime(token.expires, texts.never) },
+      { title: texts.keys.created, isTime: true, cell: token => formatTime(token.created) },
+      { title: text.expires, isTime: true, cell: token => formatTime(token.expires, texts.never) },
       {
         title: text.remove,
         cell: token => <RowButton label={text.remove} of={token.name} onClick={() => remove(`/tokens/${token.id}`)} />,

@@ -52,7 +52,7 @@ const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
     return changed
   }
   return (
-    <Form title={text.thresholds} button={text.save} send={save} success={text.saved}>
+    <Form title={text.thresholds} button={text.save} send={save} success={() => text.saved}>
       {errorOf => (
         <>
           <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={errorOf('daily')} />
@@ -140,8 +140,8 @@ const Deliveries = ({ deliveries }: { readonly deliveries: AlertsJson['deliverie
       { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
       { title: text.state, cell: ({ state }) => text.states[state] },
       { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
-      { title: text.lastAttempt, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
-      { title: text.nextAttempt, cell: ({ nextAttempt }) => formatTime(nextAttempt) },
+      { title: text.lastAttempt, isTime: true, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
+      { title: text.nextAttempt, isTime: true, cell: ({ nextAttempt }) => formatTime(nextAttempt) },
     ]}
   />
 )

@@ -21,11 +21,11 @@ export const Networks = () => {
             columns={[
               { title: text.name, cell: row => row.name },
               { title: text.chainId, isNumber: true, cell: row => row.chainId },
+              { title: text.http, cell: row => <CopyText text={`${row.http}/v3/API_KEY`} label={`${text.http} ${row.name}`} /> },
+              { title: text.ws, cell: row => <CopyText text={`${row.ws}/ws/v3/API_KEY`} label={`${text.ws} ${row.name}`} /> },
               { title: text.head, isNumber: true, cell: row => formatNumber(row.head) },
               { title: text.finalized, isNumber: true, cell: row => formatNumber(row.finalized) },
               { title: text.nodes, isNumber: true, cell: row => `${row.usableNodes} / ${row.nodes}` },
-              { title: text.http, cell: row => <CopyText text={`${row.http}/v3/API_KEY`} label={`${text.http} ${row.name}`} /> },
-              { title: text.ws, cell: row => <CopyText text={`${row.ws}/ws/v3/API_KEY`} label={`${text.ws} ${row.name}`} /> },
             ]}
           />
         )}

@@ -4,6 +4,7 @@ import { Chart } from '../components/chart.tsx'
 import { Notice } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
+import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
 
@@ -22,7 +23,17 @@ export const Overview = () => {
 
 const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) =>
   hours.every(({ calls }) => calls === 0) ? (
-    <p>{text.noCalls}</p>
+    <p>
+      {text.noCalls}{' '}
+      <a href="/keys" onClick={followLink}>
+        {texts.keys.create}
+      </a>
+      , {text.then}{' '}
+      <a href="/try-it" onClick={followLink}>
+        {text.tryCall}
+      </a>
+      .
+    </p>
   ) : (
     <Chart title={text.last24h} times={hours.map(({ start }) => start)} points={hours.map(({ calls }) => calls)} />
   )

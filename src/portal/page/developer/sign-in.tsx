@@ -78,10 +78,10 @@ export const SignIn = () => {
           {text.withProvider} {options.value.provider}
         </button>
       )}
+      {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
       <p>{text.how}</p>
       <p>{text.operator}</p>
       <pre tabIndex={0}>tollgate accounts link NAME</pre>
-      {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
     </main>
   )
 }
@@ -94,11 +94,11 @@ const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {
     <form class="card form" onSubmit={submit} aria-label={text.sendLink}>
       <p>{text.byEmail}</p>
       {isSignUp && <p>{text.signUp}</p>}
-      <TextField label={text.email} name="email" type="email" required error={error.value?.message} />
+      <TextField label={text.email} name="email" type="email" autocomplete="email" required error={error.value?.message} />
       <button type="submit" disabled={isSending.value}>
         {text.sendLink}
       </button>
-      {answer.value !== undefined && <p role="status">{text.linkSent}</p>}
+      <div role="status">{answer.value !== undefined && <p>{text.linkSent}</p>}</div>
     </form>
   )
 }

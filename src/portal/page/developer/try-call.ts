@@ -54,9 +54,9 @@ interface CodeSample {
   readonly code: string
 }
 
-/** The call as a developer would write it, with API_KEY in place of the key. Each of `params` is a JSON text. */
-export const codeSamples = ({ http }: NetworkJson, method: string, params: readonly string[]): readonly CodeSample[] => {
-  const url = `${http}/v3/API_KEY`
+/** The call as a developer would write it, with API_KEY in place of the key unless that is given. Each of `params` is a JSON text. */
+export const codeSamples = ({ http }: NetworkJson, method: string, params: readonly string[], key = 'API_KEY'): readonly CodeSample[] => {
+  const url = `${http}/v3/${key}`
   const body = callBody(method, params)
   const list = `[${params.join(', ')}]`
   return [

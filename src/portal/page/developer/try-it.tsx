@@ -1,11 +1,11 @@
 import { useSignal } from '@preact/signals'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
-import { Notice, Select, TextField } from '../components/controls.tsx'
+import { CopyCode, Notice, Select, TextField } from '../components/controls.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { newKey } from './keys.tsx'
+import { newKey } from './new-key.tsx'
 import { codeSamples, parseParams, sendCall } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 
@@ -112,9 +112,9 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
       {answer.value !== undefined && <Answer answer={answer.value} />}
       <h2>{text.code}</h2>
       {codeSamples(network, method.name, params.value).map(({ language, code }) => (
-        <details key={language}>
+        <details key={language} open={language === 'curl'}>
           <summary>{language}</summary>
-          <pre tabIndex={0}>{code}</pre>
+          <CopyCode text={code} label={language} />
         </details>
       ))}
     </>

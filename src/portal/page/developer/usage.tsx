@@ -12,7 +12,7 @@ import { texts } from '../texts.ts'
 
 const text = texts.usage
 
-export const ranges = ['24h', '7d', '30d', '90d']
+export const ranges = ['24h', '7d', '30d', '90d'].map(value => ({ value, label: value.replace('h', ' hours').replace('d', ' days') }))
 
 const dimensions = (['method', 'network', 'key', 'outcome'] as const).map(value => ({ value, label: text[value] }))
 
@@ -63,7 +63,8 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
   <Table
     caption={`${texts.pages.usage} ${text.by} ${text[by]}`}
     keyOf={row => row.name}
-    rows={[...groups, { ...total, name: text.total }]}
+    rows={groups}
+    total={{ ...total, name: text.total }}
     columns={[
       { title: text[by], cell: row => <code>{nameOf(row)}</code> },
       { title: texts.calls, isNumber: true, cell: row => formatNumber(row.calls) },

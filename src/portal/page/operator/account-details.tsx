@@ -131,18 +131,19 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
     const [credits, label] = [Number(values.get('credits')), String(values.get('label')).trim()]
     // What is not changed here may just be changed by others.
     const changes = {
-      ...(plan.value !== undefined && { plan: plan.value }),
+      ...(plan.value !== undefined && plan.value !== account.plan && { plan: plan.value }),
       ...(credits !== (account.credits ?? 0) && { credits }),
       ...(label !== (account.label ?? '') && { label }),
     }
+    if (Object.keys(changes).length === 0) return text.nothingToChange
     const changed = { ...account, ...(await request<AccountJson>('PATCH', path, changes)) }
     plan.value = undefined
     // Before the form is reset: to what is stored, not to what was.
     onChanged(changed)
-    return changed
+    return text.changed
   }
   return (
-    <Form title={text.change} send={change} success={text.changed}>
+    <Form title={text.change} send={change} success={said => said}>
       {errorOf => (
         <>
           <Select label={text.plan} options={planNames} value={plan.value ?? account.plan} onChange={value => (plan.value = value)} />
@@ -205,8 +206,8 @@ const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onCh
       { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
       { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
       { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.none : formatNumber(key.dailyCredits)) },
-      { title: texts.keys.created, cell: key => formatTime(key.created) },
-      { title: texts.keys.expires, cell: key => formatTime(key.expires, texts.never) },
+      { title: texts.keys.created, isTime: true, cell: key => formatTime(key.created) },
+      { title: texts.keys.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
       { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
       {
         title: texts.keys.actions,

@@ -31,6 +31,10 @@ export const Accounts = () => {
         <TextField label={text.searchLabel} name="search" />
         <button type="submit">{text.search}</button>
       </form>
+      <details>
+        <summary>{text.create}</summary>
+        <CreateAccount />
+      </details>
       <WhenLoaded from={page}>
         {({ accounts }) => (accounts.length === 0 ? <p>{text.none}</p> : <AccountTable accounts={accounts} />)}
       </WhenLoaded>
@@ -46,7 +50,6 @@ export const Accounts = () => {
           </button>
         )}
       </div>
-      <CreateAccount />
     </>
   )
 }
@@ -69,7 +72,7 @@ const AccountTable = ({ accounts }: { readonly accounts: readonly AccountJson[] 
       { title: text.plan, cell: account => account.plan },
       { title: text.credits, isNumber: true, cell: account => (account.credits === null ? text.ofPlan : formatNumber(account.credits)) },
       { title: text.label, cell: account => account.label ?? '–' },
-      { title: text.created, cell: account => formatTime(account.created) },
+      { title: text.created, isTime: true, cell: account => formatTime(account.created) },
     ]}
   />
 )

@@ -97,7 +97,7 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
     keyOf={change => cellsOf(change).join(' ')}
     rows={changes}
     columns={[
-      { title: text.time, cell: change => formatTime(change.time) },
+      { title: text.time, isTime: true, cell: change => formatTime(change.time) },
       { title: text.author, cell: ({ by }) => `${by.name} (${by.kind})` },
       { title: text.action, cell: change => <code>{change.action}</code> },
       { title: text.account, cell: change => change.account.name },

@@ -49,7 +49,14 @@ const SignIn = () => {
       <h1>{texts.signIn.title}</h1>
       <form class="card form" onSubmit={submit} aria-label={texts.signIn.title}>
         <p>{text.signIn.how}</p>
-        <TextField label={text.signIn.token} name="token" type="password" required error={error.value?.message} />
+        <TextField
+          label={text.signIn.token}
+          name="token"
+          type="password"
+          autocomplete="current-password"
+          required
+          error={error.value?.message}
+        />
         <button type="submit" disabled={isSending.value}>
           {text.signIn.submit}
         </button>

@@ -26,6 +26,7 @@ export const operatorTexts = {
     first: 'First',
     change: 'Change',
     changed: 'Changed.',
+    nothingToChange: 'Nothing was edited.',
     suspend: 'Suspend the account',
     resume: 'Resume the account',
     suspendHelp: 'While it is suspended, calls with all its keys are refused.',

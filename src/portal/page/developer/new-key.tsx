@@ -1,0 +1,50 @@
+import { signal } from '@preact/signals'
+import type { NetworkJson } from '../../routes/networks.ts'
+import type { NewKeyJson } from '../../routes/keys.ts'
+import { CopyCode, CopyText } from '../components/controls.tsx'
+import { useRequest } from '../request.ts'
+import { followLink } from '../router.ts'
+import { texts } from '../texts.ts'
+import { codeSamples } from './try-call.ts'
+
+const text = texts.keys
+
+/** The key that was just created, in memory alone: Keys shows it until it is closed, Try it offers it. */
+export const newKey = signal<NewKeyJson | undefined>(undefined)
+
+export const ShowNewKey = ({ created }: { readonly created: NewKeyJson }) => (
+  <section class="card new-key" aria-label={text.newKey}>
+    <h2>
+      {text.newKey}: {created.name}
+    </h2>
+    <p data-testid="new-key">
+      <CopyText text={created.key} label={text.newKey} />
+    </p>
+    <p>{text.saveNow}</p>
+    <FirstCall created={created} />
+    <button type="button" onClick={() => (newKey.value = undefined)}>
+      {texts.close}
+    </button>
+  </section>
+)
+
+const firstMethod = 'eth_blockNumber'
+
+/** A call with the key, to be pasted into a terminal. */
+const FirstCall = ({ created: { key, networks, methods } }: { readonly created: NewKeyJson }) => {
+  const found = useRequest<readonly NetworkJson[]>('/networks').data.value
+  const network = found?.find(({ name }) => networks.length === 0 || networks.includes(name))
+  if (network === undefined || (methods.length > 0 && !methods.includes(firstMethod))) return null
+  const [curl] = codeSamples(network, firstMethod, [], key)
+  return (
+    <>
+      <p>
+        {text.firstCall}{' '}
+        <a href="/try-it" onClick={followLink}>
+          {texts.pages.tryIt}
+        </a>
+      </p>
+      <CopyCode text={curl?.code ?? ''} label="curl" />
+    </>
+  )
+}
