@@ -17,12 +17,13 @@ export interface CacheMiss extends CacheQuery {
   readonly requestedAt: number
 }
 
-/** How long a reply is valid: while the chain has these versions, of its finalized blocks, of its head, or of what callers have sent, and for `ttlMs`. */
+/** How long a reply is valid: while the chain has these versions, of its finalized blocks, of its head, or of what callers have sent, and not after a time. */
 export interface Validity {
-  readonly finalityVersion?: number
-  readonly headVersion?: number
-  readonly transactionVersion?: number | undefined
-  readonly ttlMs?: number
+  readonly finalityVersion: number | undefined
+  readonly headVersion: number | undefined
+  readonly transactionVersion: number | undefined
+  /** On the monotonic clock. */
+  readonly expiresAtMs: number
 }
 
 type ValidityServices = Pick<Services, 'clock' | 'heads' | 'methods' | 'network'>
@@ -57,14 +58,30 @@ export class ReplyValidity {
     const { finalityVersion, headVersion } = heads.snapshot
     const isFinalityKnown = finalityVersion === snapshot.finalityVersion
     // From Redis, which holds final answers only.
-    if (reply.source === 'cache') return isFinalityKnown ? { finalityVersion } : undefined
-    if (isFailure(reply)) return isTooLargeQuery(reply) && this.#tooManyTtlMs > 0 ? { ttlMs: this.#tooManyTtlMs } : undefined
-    if (isFinalityKnown && isFinal(miss, reply, snapshot, methods)) return { finalityVersion }
+    if (reply.source === 'cache') return isFinalityKnown ? whileFinal(finalityVersion) : undefined
+    if (isFailure(reply))
+      return isTooLargeQuery(reply) && this.#tooManyTtlMs > 0 ? until(clock.monotonic() + this.#tooManyTtlMs) : undefined
+    if (isFinalityKnown && isFinal(miss, reply, snapshot, methods)) return whileFinal(finalityVersion)
     if (headVersion !== snapshot.headVersion || !snapshot.isCurrent(reply.upstream)) return undefined
-    const ttlMs = this.#latestTtlMs - (clock.monotonic() - requestedAt)
-    return ttlMs > 0 ? { headVersion, transactionVersion: this.#outpacesPolls ? transactionVersion : undefined, ttlMs } : undefined
+    const expiresAtMs = requestedAt + this.#latestTtlMs
+    if (clock.monotonic() >= expiresAtMs) return undefined
+    return {
+      finalityVersion: undefined,
+      headVersion,
+      transactionVersion: this.#outpacesPolls ? transactionVersion : undefined,
+      expiresAtMs,
+    }
   }
 }
+
+const until = (expiresAtMs: number): Validity => ({
+  finalityVersion: undefined,
+  headVersion: undefined,
+  transactionVersion: undefined,
+  expiresAtMs,
+})
+
+const whileFinal = (finalityVersion: number): Validity => ({ ...until(Infinity), finalityVersion })
 
 const isTooLargeQuery = ({ kind, category }: Failure): boolean => kind === 'tooMany' || category === 'rangeTooWide'
 

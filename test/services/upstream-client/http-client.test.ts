@@ -12,8 +12,8 @@ import { systemClock } from '../../../src/services/clock.ts'
 import { parseEndpoint } from '../../../src/services/upstream-client/endpoint.ts'
 import { openHttpClient } from '../../../src/services/upstream-client/http-client.ts'
 import { httpImplementations } from '../../../src/services/upstream-client/http-connection.ts'
-import type { HttpImplementation, InFlightRequest } from '../../../src/services/upstream-client/http-connection.ts'
-import { ResponseReader } from '../../../src/services/upstream-client/http1/response-reader.ts'
+import type { HttpImplementation, InFlightRequest, ResponseHeaders } from '../../../src/services/upstream-client/http-connection.ts'
+import { HeadParser, ResponseReader } from '../../../src/services/upstream-client/http1/response-reader.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { malformedResponses } from '../../support/malformed-responses.ts'
 
@@ -28,15 +28,19 @@ interface Outcome {
 
 const errorCodeOf = (error: unknown): string => (error instanceof Error && 'code' in error ? String(error.code) : String(error))
 
+/** One for all, as the responses of a connection have: what it says of a head is nothing of the head before. */
+const headParser = new HeadParser()
+
 /** Reads a response that comes in these pieces; `ends`: the connection ends behind it. */
 const readPieces = (pieces: readonly string[], ends = true): Outcome & { rest: string; isReusable: boolean } => {
   const outcome: Outcome = { body: '', isComplete: false }
-  const reader = new ResponseReader({
-    onHeaders: (status, headers) => Object.assign(outcome, { status, headers: { ...headers } }),
-    onData(bytes) {
+  const events = {
+    onHeaders: (status: number, headers: ResponseHeaders) => Object.assign(outcome, { status, headers: { ...headers } }),
+    onData(bytes: Buffer) {
       outcome.body += bytes.toString('latin1')
     },
-  })
+  }
+  const reader = new ResponseReader(events, headParser)
   let rest = ''
   try {
     for (const piece of pieces) {

@@ -3,7 +3,7 @@ import type { Clock, Timer } from '../../clock.ts'
 import { connectTimeoutMs, maxConnectionAgeMs } from '../http-connection.ts'
 import type { ConnectionOwner, HttpRequest, NodeConnection, ResponseHandler } from '../http-connection.ts'
 import { InvalidResponseError, connectionClosed, connectionTimedOut } from '../network-errors.ts'
-import { ResponseReader } from './response-reader.ts'
+import { HeadParser, ResponseReader } from './response-reader.ts'
 import type { SocketConnector } from './socket-connector.ts'
 
 /** For how long a connection may idle where the node does not say; a node that does not say may end it as a request is sent. */
@@ -23,6 +23,7 @@ export class Http1Connection implements NodeConnection {
   readonly #owner: ConnectionOwner
   readonly #clock: Clock
   readonly #connector: SocketConnector
+  readonly #headParser = new HeadParser()
   #socket: Socket | undefined
   #openedAtMs = 0
   #connectTimer: Timer | undefined
@@ -97,7 +98,7 @@ export class Http1Connection implements NodeConnection {
 
   #write({ endpoint, body }: HttpRequest): void {
     this.#waiting = undefined
-    this.#reader = new ResponseReader(this.#handler!)
+    this.#reader = new ResponseReader(this.#handler!, this.#headParser)
     const byteLength = Buffer.byteLength(body)
     const message = `${endpoint.requestHead}content-length: ${byteLength}\r\n\r\n${body}`
     this.#socket?.write(message, byteLength === body.length ? 'latin1' : 'utf8')

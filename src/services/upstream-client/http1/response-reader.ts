@@ -23,6 +23,7 @@ export class ResponseReader {
   isReusable = false
   keepAliveMs: number | undefined
   readonly #events: ResponseEvents
+  readonly #headParser: HeadParser
   /** A head of which only a part has come. */
   #partialHead: Buffer | undefined
   #informationalCount = 0
@@ -30,8 +31,9 @@ export class ResponseReader {
   #remainingBytes: number | undefined
   #chunkedBody: ChunkedBody | undefined
 
-  constructor(events: ResponseEvents) {
+  constructor(events: ResponseEvents, headParser: HeadParser) {
     this.#events = events
+    this.#headParser = headParser
   }
 
   /**
@@ -92,7 +94,7 @@ export class ResponseReader {
 
   #handleHead(bytes: Buffer, start: number, end: number): void {
     this.#checkLength(end - start)
-    const head = parseHead(bytes.toString('latin1', start, end))
+    const head = this.#headParser.parse(bytes.toString('latin1', start, end))
     if (head.status >= 200) return this.#beginBody(head)
     this.#informationalCount += 1
     // Nothing has been asked for that 101 could switch to.
@@ -138,7 +140,6 @@ const statusLinePattern = /^HTTP\/1\.[01] [1-9]\d\d(?: [\t -~\x80-\xff]*)?(?:\r\
 /** At most 15 digits are exact in a number. */
 const lengthPattern = /^\d{1,15}$/
 
-/** Parses a head, one character per byte, without the empty line behind it. Throws an InvalidResponseError. */
 const parseHead = (head: string): ResponseHead => {
   const [, minorVersion, statusCode] = headPattern.exec(head) ?? []
   if (statusCode === undefined) throw new InvalidResponseError(statusLinePattern.test(head) ? 'HTTP_HEADER' : 'HTTP_STATUS_LINE')
@@ -152,6 +153,24 @@ const parseHead = (head: string): ResponseHead => {
     framing,
     isReusable: framing !== Infinity && staysOpen(minorVersion === '1', headers['connection']),
     keepAliveMs: keepAliveOf(headers['keep-alive']),
+  }
+}
+
+/**
+ * Parses the heads of one connection. A node's responses have the same head, but for the date, which changes each second, and often the
+ * length: to compare a head with the one before takes 20 ns, to parse it 1 us.
+ */
+export class HeadParser {
+  #lastText: string | undefined
+  #lastHead: ResponseHead | undefined
+
+  /** One character per byte, without the empty line behind the head. Throws an InvalidResponseError. */
+  parse(text: string): ResponseHead {
+    if (this.#lastHead === undefined || text !== this.#lastText) {
+      this.#lastHead = parseHead(text)
+      this.#lastText = text
+    }
+    return this.#lastHead
   }
 }
 
