@@ -37,7 +37,7 @@ export interface Push {
    * also because its caller does not read, and no more messages fit.
    */
   send(pieces: readonly (string | Uint8Array)[]): boolean
-  /** Closes the WebSocket once what was sent has been read; the reason is for the caller, of at most 123 bytes. */
+  /** Closes the WebSocket once what was sent has been read; the reason is for the caller, of which 123 bytes are sent. */
   close(code: number, reason: string): void
 }
 

@@ -134,8 +134,8 @@ export class WsConnection {
 
   /** Closes once all queued responses are sent; messages that arrive from now on are ignored. */
   close(code = 1001, reason = gatewayStops): void {
-    this.#isClosing = true
     this.#sendQueue.close(code, reason)
+    this.#isClosing = true
   }
 
   /**

@@ -170,3 +170,25 @@ export class TickCork {
     })
   }
 }
+
+/** What a close frame says. */
+export interface CloseStatus {
+  readonly code: number
+  readonly reason: string
+}
+
+const maxReasonBytes = 123
+
+/** As a close frame may have it (RFC 6455, 5.5 and 7.4): a longer reason is cut, between two characters. Throws RangeError for another code. */
+export const closeStatusOf = (code: number, reason: string): CloseStatus => {
+  if (!isCloseCode(code)) throw new RangeError(`${code} is no code with which a WebSocket can be closed`)
+  const bytes = Buffer.from(reason)
+  let end = Math.min(bytes.length, maxReasonBytes)
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1
+  return { code, reason: bytes.toString('utf8', 0, end) }
+}
+
+const reservedCodes: readonly number[] = [1004, 1005, 1006]
+
+const isCloseCode = (code: number): boolean =>
+  Number.isInteger(code) && ((code >= 1000 && code <= 1014 && !reservedCodes.includes(code)) || (code >= 3000 && code <= 4999))

@@ -5,8 +5,8 @@ import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
 import type { Timer } from '../services/clock.ts'
 import { watchReadSpeed } from './read-speed.ts'
-import { encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
-import type { Frame } from './ws-frames.ts'
+import { closeStatusOf, encodeTextFrame, splitIntoFrames } from './ws-frames.ts'
+import type { CloseStatus, Frame } from './ws-frames.ts'
 import { WsResponseMemory } from './ws-memory.ts'
 import type { WsResponseMemoryOptions } from './ws-memory.ts'
 import type { RpcServices } from './rpc-services.ts'
@@ -61,7 +61,7 @@ export class WsSendQueue {
   #drainCount = 0
   #refusedCount = 0
   #readSpeedTimer: Timer | undefined
-  #pendingClose: { readonly code: number; readonly reason: string } | undefined
+  #pendingClose: CloseStatus | undefined
 
   /** `stream` is what `socket` writes to. */
   constructor(socket: WebSocket, stream: Socket, options: WsSendQueueOptions) {
@@ -100,10 +100,10 @@ export class WsSendQueue {
     this.#isOverloaded = this.#stream.writableNeedDrain
   }
 
-  /** Closes the WebSocket once all queued responses are sent. Nothing is sent after it. */
+  /** Closes the WebSocket once all queued responses are sent. Nothing is sent after it. Throws RangeError for a code that no close frame may have. */
   close(code: number, reason: string): void {
-    this.#pendingClose ??= { code, reason }
-    if (this.#queue.length === 0) this.#socket.close(code, reason)
+    this.#pendingClose ??= closeStatusOf(code, reason)
+    if (this.#queue.length === 0) this.#socket.close(this.#pendingClose.code, this.#pendingClose.reason)
     else this.#updateReadSpeedTimer()
   }
 

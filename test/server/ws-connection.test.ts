@@ -428,6 +428,27 @@ t.test('a caller who reads', async t => {
     t.same(await found, [9 * mib, 3])
   })
 
+  t.test('gets what fits of the reason of a close, whole characters', async t => {
+    for (const isQueued of [true, false]) {
+      const { deliver, caller, connection } = await open(t, 60_000)
+      if (isQueued) deliver(9 * mib)
+      connection.close(4000, 'é'.repeat(100))
+      caller.resume()
+      const [code, reason] = await once(caller, 'close')
+      t.same([code, String(reason)], [4000, 'é'.repeat(61)])
+    }
+  })
+
+  t.test('stays connected after a close with a code that cannot be sent, which is an error', async t => {
+    const { deliver, caller, connection } = await open(t, 60_000)
+    const found = nextLengths(caller, 2)
+    deliver(9 * mib)
+    for (const code of [0, 999, 1005, 1006, 1015, 2999, 5000, 1000.5, Number.NaN]) t.throws(() => connection.close(code, ''), RangeError)
+    deliver(3)
+    caller.resume()
+    t.same(await found, [9 * mib, 3])
+  })
+
   t.test('and closes in the middle of a response gets no more, and its memory is released', async t => {
     const { deliver, caller, closed, memoryBudget, stream } = await open(t, 60_000)
     deliver(21 * mib)
