@@ -57,6 +57,17 @@ nginx_snippet() {
   return $code
 }
 
+# Its servers do not resolve here either.
+haproxy_file() {
+  local file
+  file=$(mktemp)
+  sed 's/gateway-[ab]:8080/127.0.0.1:8080/' deploy/proxies/haproxy.cfg >"$file"
+  haproxy -c -f "$file"
+  local code=$?
+  rm "$file"
+  return $code
+}
+
 check 'systemd unit' systemd-analyze unit
 check 'Kubernetes objects' kubectl kubernetes
 check 'Helm chart: lint' helm helm lint deploy/helm/tollgate --set-file networks.ethereum-mainnet=configs/networks/ethereum-mainnet.yaml
@@ -64,6 +75,7 @@ check 'Helm chart: template' helm helm template t deploy/helm/tollgate --set-fil
 check 'nginx snippet' nginx nginx_snippet
 check 'alert rules and scrape configuration' promtool promtool check config deploy/prometheus/prometheus.yaml
 check 'Caddyfile' caddy caddy validate --adapter caddyfile --config deploy/proxies/Caddyfile
+check 'HAProxy file' haproxy haproxy_file
 if command -v docker >/dev/null && docker compose version >/dev/null 2>&1; then
   check 'compose file' docker docker compose -f deploy/docker/compose.yaml config --quiet
 else

@@ -108,8 +108,12 @@ t.test('the compose file runs two gateways on one Redis that keeps all keys, and
   const variables = Object.keys(valueAt(services['gateway-a'], ['environment']) as object).filter(name => name !== 'TOLLGATE_STORE')
   for (const name of variables) t.match(networks, `\${${name}}`)
   t.match(read('deploy/docker/gateway.yaml'), '${TOLLGATE_STORE:-lmdb:/var/lib/tollgate}')
-  const proxy = read('deploy/proxies/nginx.conf')
-  for (const name of Object.keys(services).filter(each => each.startsWith('gateway'))) t.match(proxy, `server ${name}:8080 `)
+  const gateways = Object.keys(services).filter(each => each.startsWith('gateway'))
+  for (const name of gateways) {
+    t.equal(read('deploy/proxies/nginx.conf').split(`server ${name}:8080 `).length, 3, 'for calls, and for WebSockets')
+    t.match(read('deploy/proxies/Caddyfile'), ` ${name}:8080 `)
+    t.match(read('deploy/proxies/haproxy.cfg'), `server ${name} ${name}:8080\n`)
+  }
   t.end()
 })
 
@@ -128,6 +132,33 @@ t.test('no log of a proxy has the path of a request, or the header X-Api-Key', t
     .slice(1)
   t.equal(caddyLogs.length, 2, 'the access log, and the log of errors')
   for (const log of caddyLogs) for (const field of ['request>uri', 'request>headers>X-Api-Key']) t.match(log, `${field} delete`)
+  const haproxy = read('deploy/proxies/haproxy.cfg')
+  const [, haproxyFormat = ''] = /^ +log-format '(.*)'$/m.exec(haproxy) ?? []
+  const variables = haproxyFormat.match(/%(?:\{[^}]*\})?(?:\[[^\]]*\]|\w+)/g) ?? []
+  t.ok(variables.length > 5)
+  for (const variable of variables) t.notMatch(variable, /%(?:\{.*\})?(?:\[|r$|HU|HP|HQ|hr)/)
+  t.notMatch(haproxy, /^ +(?:option httplog|capture )/m)
+  t.end()
+})
+
+t.test('proxies tell gateways the address of the caller, and nothing that the caller has written in its place', t => {
+  const nginx = read('deploy/proxies/nginx.conf')
+  t.match(nginx, 'proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;')
+  t.match(nginx, 'proxy_set_header Forwarded "";')
+  t.notMatch(nginx, /location [^}]*proxy_set_header/, 'one in a location would undo those of the server')
+  t.match(read('deploy/proxies/Caddyfile'), /^\t+header_up -Forwarded$/m)
+  t.match(read('deploy/proxies/haproxy.cfg'), /^ +option forwardfor\n +http-request del-header Forwarded$/m)
+  t.end()
+})
+
+t.test('what a proxy itself answers is a JSON-RPC error that pages in browsers may read', t => {
+  for (const [file, count] of Object.entries({ 'nginx.conf': 2, Caddyfile: 1, 'haproxy.cfg': 3 })) {
+    const text = read(`deploy/proxies/${file}`)
+    const bodies = text.match(/\{"jsonrpc".*\}\}/g) ?? []
+    t.equal(bodies.length, count, file)
+    for (const body of bodies) t.match(JSON.parse(body), { jsonrpc: '2.0', id: null, error: { code: Number, message: String } })
+    t.equal(text.match(/Access-Control-Allow-Origin \*/g)?.length, count, file)
+  }
   t.end()
 })
 
