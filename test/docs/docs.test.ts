@@ -7,7 +7,7 @@ import { parse } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { checkConfig } from './check-config.ts'
-import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf } from './markdown.ts'
+import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf, withoutBlocks } from './markdown.ts'
 
 const pages = readPages()
 const readme = readPage('README.md')
@@ -30,9 +30,18 @@ t.test('README shows a plugin as the example has it', async t => {
   t.equal(block?.code, readFileSync('docs/examples/block-methods.js', 'utf8'))
 })
 
-t.test('the package has the pages that plugin authors read', async t => {
+t.test('the package has what its README and the pages of docs/ link to', async t => {
   t.ok(packageJson.files.includes('docs'))
-  t.ok(existsSync('docs/plugins.md'))
+  const packed = ['README.md', ...packageJson.files]
+  // architecture.md is about the source code, which the package does not have.
+  const readers = pages.filter(({ file }) => file === 'README.md' || (file.startsWith('docs/') && file !== 'docs/architecture.md'))
+  const links = readers.flatMap(page => relativeLinksOf(page).map(link => ({ from: page.file, ...link })))
+  t.ok(links.length > 60, `${links.length} links`)
+  for (const { from, target, file } of links)
+    t.ok(
+      packed.some(each => file === each || file.startsWith(`${each}/`)),
+      `${from}: ${target}`,
+    )
 })
 
 t.test('every relative link leads to a file, and to a heading of it', async t => {
@@ -52,6 +61,20 @@ t.test('every page of docs/ is linked from another page', async t => {
 t.test('every page opens with what its reader can do afterwards', async t => {
   for (const { file, text } of pages.filter(({ file }) => /^docs\/\w+\.md$/.test(file))) {
     t.match(text, /^# .+\n\nAfter reading this page you /, file)
+  }
+})
+
+t.test('a page of more than 250 lines begins with links to its sections', async t => {
+  const long = pages.filter(({ file, text }) => /^docs\/\w+\.md$/.test(file) && text.split('\n').length > 250)
+  t.ok(long.length >= 3)
+  for (const { file, text } of long) {
+    const [, list = ''] = /\nOn this page: ([^]*?)\.\n\n/.exec(text) ?? []
+    const headings = Array.from(withoutBlocks(text).matchAll(/^## (.+)$/gm), ([, heading]) => heading)
+    t.same(
+      [...list.matchAll(/\[([^\]]+)\]\(#/g)].map(([, heading]) => heading?.replaceAll('\n', ' ')),
+      headings,
+      file,
+    )
   }
 })
 

@@ -28,9 +28,11 @@ const fencePattern = /^([ ]*)```(\w*)\n([^]*?)^\1```$/gm
 export const codeBlocksOf = ({ file, text }: Page): readonly CodeBlock[] =>
   Array.from(text.matchAll(fencePattern), ([, , language = '', code = '']) => ({ file, language, code }))
 
+export const withoutBlocks = (text: string): string => text.replace(fencePattern, '')
+
 /** The texts between single backticks. */
 export const codeSpansOf = ({ text }: Page): readonly string[] =>
-  Array.from(text.replace(fencePattern, '').matchAll(/`([^`\n]+)`/g), ([, code = '']) => code)
+  Array.from(withoutBlocks(text).matchAll(/`([^`\n]+)`/g), ([, code = '']) => code)
 
 /** A link to another file of the repository, or to a heading of one. */
 export interface RelativeLink {
@@ -41,7 +43,7 @@ export interface RelativeLink {
 }
 
 export const relativeLinksOf = ({ file, text }: Page): readonly RelativeLink[] =>
-  Array.from(text.replace(fencePattern, '').matchAll(/\]\(([^)\s]+)\)/g), ([, target = '']) => target)
+  Array.from(withoutBlocks(text).matchAll(/\]\(([^)\s]+)\)/g), ([, target = '']) => target)
     .filter(target => !/^[a-z]+:/.test(target))
     .map(target => {
       const [path = '', anchor] = target.split('#', 2)
@@ -51,7 +53,7 @@ export const relativeLinksOf = ({ file, text }: Page): readonly RelativeLink[] =
 /** The anchors that GitHub gives the headings of a page; headings of the same text are told apart by a number. */
 export const anchorsOf = ({ text }: Page): ReadonlySet<string> => {
   const anchors = new Set<string>()
-  for (const [, heading = ''] of text.replace(fencePattern, '').matchAll(/^#{1,6} +(.+)$/gm)) {
+  for (const [, heading = ''] of withoutBlocks(text).matchAll(/^#{1,6} +(.+)$/gm)) {
     const slug = heading
       .toLowerCase()
       .replace(/[^\p{L}\p{N}\s_-]/gu, '')
