@@ -92,7 +92,10 @@ export default definePlugin({
     }
     return directStage({
       handle,
-      offers: name => methods.get(name) !== undefined,
+      offers(name) {
+        const method = methods.get(name)
+        return method !== undefined && (method.answer === undefined && method.discovers !== true ? true : 'answered')
+      },
       describeMethods: described => describeOffered(methods, described),
       explain: ({ method }) => explainMethod(methods.get(method)),
     })

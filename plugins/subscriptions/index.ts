@@ -48,7 +48,10 @@ export default definePlugin({
       ...filterMethods(subscriptions.filters, maxFilters),
     }
     const answerOf = new Map(Object.entries(answers))
-    const offers = (method: string) => method !== 'eth_newPendingTransactionFilter' || offer.includes('newPendingTransactions')
+    const offers = (method: string) => {
+      if (!answerOf.has(method)) return true
+      return method === 'eth_newPendingTransactionFilter' && !offer.includes('newPendingTransactions') ? false : 'answered'
+    }
     const handle: DirectHandler<SubscriberContext, 'request'> = (call, next) => {
       const { method } = call.context.request
       if (!offers(method)) return refuseUnknownMethod(method)

@@ -92,7 +92,8 @@ export default definePlugin({
       const isReported = method?.rewinds === true || method?.reports !== undefined
       return isReported ? reply.then(result => reportResult(result, call.context, method, services)) : reply
     }
-    return directStage({ handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) })
+    const offers = (method: string) => methods.get(method)?.stateful !== true
+    return directStage({ offers, handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) })
   },
 })
 

@@ -67,7 +67,7 @@ export const buildNetwork = async (
   const singletons = host.singletons.newReferences()
   holdSeries(config, host, singletons)
   const heads = openNetworkHeads(config, host, singletons)
-  const offers = (method: string, context?: Partial<CallContext>) => stages.every(({ stage }) => stage.offers?.(method, context) ?? true)
+  const offers = (method: string, context?: Partial<CallContext>) => offersMethod(stages, method, context)
   const methods = openMethodTable(config.methods, { name: config.name, chainId: config.chainId, version: host.version })
   const describeMethods: Services['describeMethods'] = context =>
     stages
@@ -95,6 +95,16 @@ export const buildNetwork = async (
   if (problems.length === 0) return { network, problems }
   await network.stop()
   return { problems }
+}
+
+/** As the first stage says that refuses or answers the method. */
+const offersMethod = (stages: readonly PipelineStage[], method: string, context: Partial<CallContext> | undefined): boolean => {
+  for (const { stage } of stages) {
+    const offered = stage.offers?.(method, context) ?? true
+    if (!offered) return false
+    if (offered === 'answered') return true
+  }
+  return true
 }
 
 const eventRulesOf = (stages: readonly PipelineStage[]): EventRules => composeEventRules(stages.map(({ stage }) => stage.events ?? {}))

@@ -80,9 +80,10 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
   admit?(origin: Origin): Failure | undefined | Promise<Failure | undefined>
   /**
    * False for a method that the stage refuses whatever its parameters are; with the context of a call, also for one that it refuses
-   * to that caller. `services.offers()` and `services.describeMethods()` ask all stages of the pipeline.
+   * to that caller. `answered` for one that the stage answers, whatever the stages below refuse. `services.offers()` and
+   * `services.describeMethods()` ask the stages of the pipeline from the first to the last.
    */
-  offers?(method: string, context?: Partial<CallContext>): boolean
+  offers?(method: string, context?: Partial<CallContext>): boolean | 'answered'
   /**
    * The methods as developers read of them. Each stage changes the list of the stage above it; the first gets that of the
    * method table.

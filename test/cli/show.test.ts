@@ -10,7 +10,8 @@ import { plugins } from '../../plugins/index.ts'
 import { exitCodes } from '../../src/cli/command.ts'
 import { createExplainCommand } from '../../src/cli/explain.ts'
 import { createShowCommand } from '../../src/cli/show.ts'
-import { explainCall } from '../../src/core/dry-run.ts'
+import { loadConfig } from '../../src/config/load.ts'
+import { describeNetworks, explainCall } from '../../src/core/dry-run.ts'
 import { networkStatusOf } from '../../src/server/network-status.ts'
 import { createKey } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
@@ -216,16 +217,32 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   })
 })
 
-t.test('explain ends at the plugin that answers or refuses the method', async t => {
+t.test('explain ends at the plugin that answers or refuses the method, and only methods that are answered are described', async t => {
   const step = (name: string, options = '{}') => `  - ${name}: ${options}\n`
   const above = [step('envelope'), step('key-auth'), step('credits'), step('params', "{ offer: ['debug_*'] }")]
-  const below = [step('failover', '{ upstreams: [{ name: own, url: "http://127.0.0.1:1", methods: ["eth_*"] }] }'), step('upstream')]
+  const below = [
+    step('failover', '{ upstreams: [{ name: own, url: "http://127.0.0.1:1", methods: [eth_call, eth_blockNumber, eth_newFilter] }] }'),
+    step('upstream'),
+  ]
   const dir = writeConfig(await tempFolder(t), {
     'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 100 } }\n',
     'methods/ethereum.yaml': readFileSync('configs/methods/ethereum.yaml', 'utf8'),
     'networks/main-chain.yaml': networkYaml('main-chain', [...above, step('subscriptions'), ...below].join('')),
     'networks/plain.yaml': networkYaml('plain', [...above, ...below].join('')),
   })
+  const described = await describeNetworks(await loadConfig(dir, plugins, {}))
+  const namesOf = (network: string) => described.get(network)?.map(({ name }) => name) ?? []
+  const answered = ['eth_call', 'net_version', 'rpc.discover', 'eth_subscribe', 'eth_getFilterLogs']
+  t.same(
+    answered.filter(name => !namesOf('main-chain').includes(name)),
+    [],
+    'by the node, or by a plugin',
+  )
+  t.notOk(namesOf('main-chain').some(name => name.startsWith('debug_') || name === 'eth_newPendingTransactionFilter'))
+  t.notOk(
+    namesOf('plain').some(name => /subscribe|Filter/.test(name)),
+    'nobody answers these',
+  )
   const command = createExplainCommand(plugins, explainCall)
   const explain = async (network: string, method: string): Promise<string> =>
     (await runCommand(command, [network, method, '--config', dir])).out.join('\n')

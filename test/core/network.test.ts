@@ -106,6 +106,39 @@ t.test('calls of other methods than a direct stage names pass it by', async t =>
   t.same(entered, ['eth_mine'])
 })
 
+t.test('a method is offered as the first stage says that refuses or answers it', async t => {
+  const offering = (offers: Stage['offers']) =>
+    definePlugin({
+      name: 'offering',
+      summary: 'Offers.',
+      options,
+      create: () => ({ handle: (call, next) => next(call), ...(offers && { offers }) }),
+    })
+  const describedBy = async (...stages: readonly Stage['offers'][]): Promise<number> =>
+    (await networkOf(...stages.map(offering), last)).network.describeMethods().length
+  t.ok((await describedBy(() => true, undefined)) > 10)
+  t.ok(
+    (await describedBy(
+      () => 'answered',
+      () => false,
+    )) > 10,
+  )
+  t.equal(
+    await describedBy(
+      () => false,
+      () => 'answered',
+    ),
+    0,
+  )
+  t.equal(
+    await describedBy(
+      () => true,
+      () => false,
+    ),
+    0,
+  )
+})
+
 t.test('the parameters of methods are put in words once, however often they are described', async t => {
   const { network } = await networkOf(last)
   const [first, second] = [network.describeMethods(), network.describeMethods()]

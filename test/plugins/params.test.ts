@@ -149,8 +149,8 @@ t.test('says which methods it offers, as the options have them', async t => {
   const options = { methods: { eth_call: false, eth_new: { params: [] } } }
   const { offers } = createStage(params, { ...defaults, ...options }, { methods })
   t.same(
-    ['eth_getLogs', 'eth_new', 'eth_call', 'eth_nothing', '__proto__'].map(name => offers?.(name)),
-    [true, true, false, false, false],
+    ['eth_getLogs', 'eth_new', 'eth_call', 'eth_nothing', '__proto__', 'eth_chainId', 'rpc.discover'].map(name => offers?.(name)),
+    [true, true, false, false, false, 'answered', 'answered'],
   )
 })
 
