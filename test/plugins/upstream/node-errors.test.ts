@@ -253,6 +253,7 @@ for (const { category, method, replyAlone, isRetriedElsewhere } of cases) {
 
 t.test('a refusal of a node is cached', async t => {
   for (const category of ['tooMany', 'rangeTooWide'] as const) {
+    await callNetwork(`${category.toLowerCase()}.test`, logs) // that of the tests above may be too old on a busy machine
     const before = first.get(category)?.received.filter(request => request.method === logs).length
     const again = await callNetwork(`${category.toLowerCase()}.test`, logs)
     t.equal(again.headers['x-tollgate-cache'], 'hit')
