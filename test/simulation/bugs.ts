@@ -62,7 +62,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'a late response is added to the available credits once more',
-    file: 'src/services/ledger/leased-credits.js',
+    file: 'src/services/ledger/lease.js',
     original: 'granted - this.#granted)',
     replacement: 'granted - this.#returned - this.used)',
   },
@@ -149,7 +149,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'overdrafts are never reported to the store',
-    file: 'src/services/ledger/leased-credits.js',
+    file: 'src/services/ledger/lease.js',
     original: 'this.#granted += credits',
     replacement: 'this.#granted += 0',
   },
@@ -161,7 +161,7 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'credits that were used before an account was evicted can be spent again',
-    file: 'src/services/ledger/leased-credits.js',
+    file: 'src/services/ledger/lease.js',
     original: '+= returned + used',
     replacement: '+= returned',
     firstSeed: 250,

@@ -1,5 +1,5 @@
 import { singleFlight } from '../../util/async.ts'
-import type { Lease } from './leased-credits.ts'
+import type { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
 
 /** Leases that are not charged any more, kept until their available credits are returned and their use is reported. */

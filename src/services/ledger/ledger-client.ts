@@ -4,8 +4,8 @@ import { createSemaphore, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { DayBoundary } from './day-boundary.ts'
-import { retryDelayMs } from './leased-credits.ts'
-import type { Lease } from './leased-credits.ts'
+import { retryDelayMs } from './cached-balance.ts'
+import type { Lease } from './lease.ts'
 import type { StoreOutage } from './store-outage.ts'
 
 /** The part of a LeaseRequest that its lease does not know. */

@@ -1,0 +1,47 @@
+/** The store's last response about an account's day, or that there was none. Either is valid until the store may be asked again. */
+export class CachedBalance {
+  /** Credits of the day. */
+  limit = 0
+  /** Credits that no process has leased. */
+  remaining = 0
+  /** The last request failed. */
+  isStoreUnavailable = false
+  #validUntil = -Infinity
+  #retryAt = -Infinity
+
+  /** The last request failed so recently that the store must not be asked again yet. */
+  isBackingOff(now: number): boolean {
+    return now < this.#retryAt
+  }
+
+  /** The store has fewer credits than these, as far as is known. */
+  isKnownInsufficient(credits: number, now: number): boolean {
+    return now < this.#validUntil && credits > this.remaining
+  }
+
+  recordAvailability(isAvailable: boolean, now: number): void {
+    this.isStoreUnavailable = !isAvailable
+    if (!isAvailable) this.#retryAt = now + retryDelayMs
+  }
+
+  /** A response about the current day and limit. */
+  update(remaining: number, now: number): void {
+    this.remaining = remaining
+    this.#validUntil = now + retryDelayMs
+  }
+
+  /** The plan has another limit. */
+  changeLimit(limit: number): void {
+    this.remaining += limit - this.limit
+    this.limit = limit
+    this.#validUntil = -Infinity
+  }
+
+  startDay(): void {
+    this.remaining = this.limit
+    this.#validUntil = -Infinity
+  }
+}
+
+/** After a failure, or after the store had too few credits. */
+export const retryDelayMs = 250
