@@ -1,6 +1,6 @@
-import { StoreRemovedError, storeTimeoutMs } from '../../store/store.ts'
+import { StoreError, StoreRemovedError, storeTimeoutMs } from '../../store/store.ts'
 import type { LeaseResponse, LedgerStore, StoreDay } from '../../store/store.ts'
-import { createSemaphore, withTimeout } from '../../util/async.ts'
+import { TimeoutError, createSemaphore, withTimeout } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { DayBoundary } from './day-boundary.ts'
@@ -158,7 +158,8 @@ export class LedgerClient {
     const reason = error instanceof Error ? error.message : String(error)
     if (this.#outageReasons.has(reason) || this.#outageReasons.size === maxOutageReasons) return
     this.#outageReasons.add(reason)
-    this.#log.warn({ err: error }, 'store unreachable: calls are charged to credits that are already leased')
+    const isKnown = error instanceof StoreError || error instanceof TimeoutError
+    this.#log.warn(isKnown ? { cause: reason } : { err: error }, 'store unreachable: calls are charged to credits that are already leased')
   }
 
   #endOutage(): void {

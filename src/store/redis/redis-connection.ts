@@ -54,7 +54,7 @@ export class RedisConnection {
     } catch (cause) {
       this.#isClosed = true
       this.#pingTimer.cancel()
-      throw this.#storeError(errorMessage(cause), cause)
+      throw this.#storeError(errorMessage(cause), cause, { isFirstConnect: true })
     }
   }
 
@@ -149,8 +149,8 @@ export class RedisConnection {
     return (cause instanceof ClientOfflineError ? this.#lastConnectError : undefined) ?? errorMessage(cause)
   }
 
-  #storeError(reason: string, cause: unknown): StoreError {
-    return new StoreError(`cannot use redis at ${this.#address.url}: ${withFix(reason)}`, { cause })
+  #storeError(reason: string, cause: unknown, when: Parameters<typeof withFix>[1] = {}): StoreError {
+    return new StoreError(`cannot use redis at ${this.#address.url}: ${withFix(reason, when)}`, { cause })
   }
 
   #createClient(): Client {

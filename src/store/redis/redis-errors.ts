@@ -1,22 +1,60 @@
-import { SocketTimeoutError } from '@redis/client'
+import { ClientOfflineError, SocketTimeoutError } from '@redis/client'
 import { StoreError } from '../store.ts'
 
 /** The AggregateError of an attempt on several addresses has no message of its own, and that of a silent connection is no sentence. */
 export const errorMessage = (error: unknown): string => {
   if (error instanceof SocketTimeoutError) return 'the connection is silent: Redis hangs, or cannot be reached'
+  if (error instanceof ClientOfflineError) return 'the connection was lost'
   if (error instanceof AggregateError) return errorMessage(error.errors[0])
-  return error instanceof Error ? error.message : String(error)
+  return shorten(error instanceof Error ? error.message : String(error))
 }
 
-/** What the operator can do about an error of Redis, by its code. */
-const fixes: readonly (readonly [codes: RegExp, fix: string])[] = [
+/** Without the arguments of an unknown command, such as a whole script, and with the words of OpenSSL alone. */
+const shorten = (message: string): string =>
+  message
+    .replace(/, with args beginning with:.*$/s, '')
+    .replace(/^\w+:error:\w+:[^:]*:[^:]*:([^:]+):.*$/s, 'TLS: $1')
+    .trim()
+
+type Fixes = readonly (readonly [errors: RegExp, fix: string])[]
+
+/** What the operator can do about an error of Redis, or of the connection to it. */
+const fixes: Fixes = [
   [/^connect ECONNREFUSED /, 'start it, or correct its address'],
   [/^getaddrinfo /, 'check the host of `store` in gateway.yaml'],
   [/^OOM /, 'raise its maxmemory, or make room in it'],
   [/^MISCONF /, 'make room on its disk, or repair its snapshots'],
-  [/^READONLY /, 'let `store` in gateway.yaml name an address that always leads to the primary'],
-  [/^(NOAUTH|WRONGPASS|NOPERM) /, 'check the user, the password and the rights of `store` in gateway.yaml'],
-  [/^(MOVED|ASK) /, 'let `store` in gateway.yaml name one Redis: the gateway does not follow the nodes of a cluster'],
+  [/^NOREPLICAS /, 'start its replicas, or lower its min-replicas-to-write'],
+  [/^(READONLY|MASTERDOWN) /, 'let `store` in gateway.yaml name an address that always leads to the primary'],
+  [/publish to the channel|access one of the channels/, 'give its user the channels `&tollgate:*`'],
+  [
+    /^(NOAUTH|WRONGPASS|NOPERM) |^ERR The user executing the script/,
+    'check the user, the password and the rights of `store` in gateway.yaml',
+  ],
+  [
+    /^(MOVED|ASK|CLUSTERDOWN) /,
+    'let `store` in gateway.yaml name one Redis, or a cluster of one node: the gateway does not follow the nodes of a cluster',
+  ],
+  [/SELECT is not allowed in cluster mode/, 'a cluster has no databases: name none in `store` in gateway.yaml'],
+  [/DB index is out of range/, 'name a database in `store` that it has, or raise its `databases`'],
+  [
+    /^ERR unknown (redis )?command/i,
+    'a Sentinel, or a Redis with `rename-command`, cannot be the store: let `store` in gateway.yaml name the primary, and give its user all commands',
+  ],
+  [/max number of clients/, 'raise its maxclients'],
+  [/certificate (has expired|is not yet valid)/, 'renew its certificate, or put the clock of this machine right'],
+  [/does not match certificate's altnames/, 'let `store` in gateway.yaml name a host that its certificate names'],
+  [/certificate required|handshake failure/, 'set its `tls-auth-clients no`: the gateway has no certificate of its own'],
+  [/self-signed certificate|unable to (get|verify)/, 'put the file of its certificate authority into NODE_EXTRA_CA_CERTS'],
+  [/wrong version number/, 'it does not use TLS on this port: write redis:// in place of rediss://'],
+]
+
+/** Later, the same errors say that the connection is lost. */
+const firstConnectFixes: Fixes = [
+  [
+    /ECONNRESET|^Socket closed unexpectedly|^Connection timeout/,
+    'check that a Redis listens there, and write rediss:// where it uses TLS, or redis:// where it does not',
+  ],
 ]
 
 /** Where in a script an error happened stands before it in Redis 6 and older, and behind it in Redis 7: it says nothing about these errors. */
@@ -24,9 +62,10 @@ export const withoutScript = (reason: string): string =>
   reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?\s*$/, '')
 
 /** The error, with what the operator can do about it where that is known. */
-export const withFix = (reason: string): string => {
+export const withFix = (reason: string, { isFirstConnect = false } = {}): string => {
   const error = withoutScript(reason)
-  const fix = fixes.find(([codes]) => codes.test(error))?.[1]
+  const known = isFirstConnect ? [...fixes, ...firstConnectFixes] : fixes
+  const fix = known.find(([errors]) => errors.test(error))?.[1]
   return fix === undefined ? reason : `${error}; ${fix}`
 }
 

@@ -84,6 +84,9 @@ export const changesChannelOf = channelOf('tollgate:news')
 /** Reported heights are published here: `<height> <sender> <network>`. */
 export const heightsChannelOf = channelOf('tollgate:heights')
 
+/** Nobody listens here. */
+export const rightsChannel = 'tollgate:rights'
+
 /** Before the name of a process: messages to it, `<request> <process that asks> <payload>`, or `<request>` once that is answered. */
 export const peerChannelPrefix = 'tollgate:peer:'
 

@@ -15,6 +15,12 @@ redis.call('PUBLISH', ARGV[#ARGV - 1], ARGV[#ARGV])
 return 1
 `
 
+/** Fails where a script may not publish. ARGV: channel. */
+export const publishNothing = script(`
+redis.call('TIME')
+return redis.call('PUBLISH', ARGV[1], '')
+`)
+
 /** KEYS: names, accounts. ARGV: name, id, row. */
 export const addAccount = script(`
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end

@@ -9,9 +9,9 @@ import { RedisConnection } from './redis-connection.ts'
 import { listLiveProcesses, openRedisDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
 import { outOfSyncError } from './redis-errors.ts'
-import { layoutVersion, redisKeys } from './redis-layout.ts'
+import { layoutVersion, redisKeys, rightsChannel } from './redis-layout.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
-import { putRecord, takeRecord } from './redis-scripts.ts'
+import { publishNothing, putRecord, takeRecord } from './redis-scripts.ts'
 import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse } from './redis-usage.ts'
 
 /**
@@ -24,6 +24,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
   let warnings: readonly string[]
   try {
     await checkVersion(redis, address)
+    await checkRights(redis)
     await checkEvictionPolicy(redis, address)
     warnings = await persistenceWarnings(redis, address)
   } catch (error) {
@@ -54,6 +55,9 @@ const checkVersion = async (redis: RedisConnection, address: RedisAddress): Prom
       'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
   )
 }
+
+/** A script that fails in the middle leaves what it has written: an account, say, of which the command says that it was not added. */
+const checkRights = (redis: RedisConnection): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
 
 /** Without writing anything. Nothing when Redis cannot be read: it may be unreachable from this machine. */
 export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Promise<StoreContents> => {

@@ -1,6 +1,9 @@
 import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
 import { connect, createServer } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
 import { createClient } from '@redis/client'
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
@@ -129,6 +132,10 @@ t.test('an error of redis says what to change', { skip: skipWithoutRedis }, asyn
   await untilError(/: OOM .*; raise its maxmemory/)
   await redis.send('CONFIG', 'SET', 'maxmemory', '0')
   await untilUsed()
+  await redis.send('CONFIG', 'SET', 'min-replicas-to-write', '1')
+  await untilError(/: NOREPLICAS .*; start its replicas, or lower its min-replicas-to-write$/)
+  await redis.send('CONFIG', 'SET', 'min-replicas-to-write', '0')
+  await untilUsed()
   await redis.send('REPLICAOF', '127.0.0.1', '1')
   await untilError(/: READONLY .*; let `store` in gateway.yaml name an address that always leads to the primary$/)
   await redis.send('REPLICAOF', 'NO', 'ONE')
@@ -142,6 +149,41 @@ t.test('an error of redis says what to change', { skip: skipWithoutRedis }, asyn
   await operator.sendCommand(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'])
   operator.destroy()
   await untilError(/: NOAUTH .*; check the user, the password and the rights/)
+})
+
+t.test('a redis that cannot be the store is refused, with what to change', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer('--rename-command', 'EVALSHA', '')
+  const cluster = await startRedisServer('--cluster-enabled', 'yes')
+  const pem = readFileSync(new URL('../../../../test/support/certificates/self-signed.pem', import.meta.url))
+  const servers = [createTlsServer({ cert: pem, key: pem }), createServer(socket => socket.destroy())]
+  for (const server of servers) await once(server.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => Promise.all([redis.remove(), cluster.remove(), ...servers.map(server => server.close())]))
+  const [tlsPort, closingPort] = servers.map(server => (server.address() as AddressInfo).port) // as that of every TCP server
+  const http = createHttpServer().listen(0, '127.0.0.1')
+  await once(http, 'listening')
+  t.teardown(() => http.close())
+  const { port: httpPort } = http.address() as AddressInfo // the same
+  const cases: readonly (readonly [url: string, reason: RegExp])[] = [
+    [redis.url, /ERR unknown command [`']EVALSHA[`']; a Sentinel, or a Redis with `rename-command`, cannot be the store: let [^;]+$/],
+    [`${redis.url}/99`, /ERR DB index is out of range; name a database in `store` that it has, or raise its `databases`$/],
+    [cluster.url, /CLUSTERDOWN [^;]+; let `store` in gateway.yaml name one Redis, or a cluster of one node: [^;]+$/],
+    [`${cluster.url}/1`, /ERR SELECT is not allowed in cluster mode; a cluster has no databases: name none in `store` in gateway.yaml$/],
+    [`rediss://127.0.0.1:${tlsPort}`, /certificate; put the file of its certificate authority into NODE_EXTRA_CA_CERTS$/],
+    [
+      `rediss://127.0.0.1:${httpPort}`,
+      /TLS: wrong version number; it does not use TLS on this port: write redis:\/\/ in place of rediss:\/\/$/,
+    ],
+    [
+      `redis://127.0.0.1:${httpPort}`,
+      /; check that a Redis listens there, and write rediss:\/\/ where it uses TLS, or redis:\/\/ where it does not$/,
+    ],
+    [`redis://127.0.0.1:${closingPort}`, /; check that a Redis listens there, [^;]+$/],
+  ]
+  for (const [url, reason] of cases) {
+    const error = await openStore({ kind: 'redis', url: new Secret(url, 'HOST') }, systemClock).catch((error: unknown) => error)
+    t.match(error, { name: 'StoreError', message: /^cannot use redis at HOST: [^\n]+$/ })
+    t.match((error as Error).message, reason)
+  }
 })
 
 /** Between the store and Redis: changes what Redis sends, and counts the connections. */
