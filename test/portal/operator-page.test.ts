@@ -129,6 +129,19 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('td >> text="alice"')
   })
 
+  t.test('what was typed when the session ended is there again after the operator has signed in', async t => {
+    await page.goto(`${gateway.admin}/operator/accounts/alice`)
+    await page.fill('form[aria-label=Change] [name=label]', 'half typed')
+    await context.clearCookies()
+    await page.click('form[aria-label=Change] button')
+    await page.fill('[name=token]', adminToken)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:has-text("alice")')
+    await page.click('form[aria-label=Change] button')
+    await page.waitForSelector('[role=status]:has-text("Changed.")')
+    t.equal(await page.inputValue('form[aria-label=Change] [name=label]'), 'half typed')
+  })
+
   t.test('traffic and nodes are those of the calls', async t => {
     await openPage(page, 'Traffic')
     await page.waitForSelector('td:has-text("alice")')

@@ -264,6 +264,37 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.equal(await page.locator('[data-testid=new-key]').count(), 0)
   })
 
+  t.test('what was typed when the session ended is there again for the same person, who signs in in another tab', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Access')
+    await page.fill('form[aria-label="Add a person"] [name=name]', 'half-typed')
+    await page.context().clearCookies()
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('h1:has-text("Sign in")')
+    await page.waitForSelector('[role=alert]:has-text("what you have typed is kept")')
+    t.notOk(await page.isVisible('[data-testid=account]'))
+    const other = await page.context().newPage()
+    await other.goto(await newLink('alice'))
+    await other.waitForSelector('[data-testid=credits-left]')
+    await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`)
+    await page.waitForSelector('h1:has-text("Access")')
+    t.equal(await page.inputValue('form[aria-label="Add a person"] [name=name]'), 'half-typed')
+    await page.waitForSelector('[role=alert]:has-text("Send this again.")')
+    await page.click('button:has-text("Add a person")')
+    await page.waitForSelector('td:has-text("half-typed")')
+    t.equal(await page.locator('[role=alert]').count(), 0)
+  })
+
+  t.test('who signs out in one tab has signed out in all of them, and nothing typed stays', async t => {
+    const page = await openSignedIn(t)
+    const other = await page.context().newPage()
+    await other.goto(`${portal}/keys`)
+    await other.fill('[name=name]', 'half-typed')
+    await page.click('text="Sign out"')
+    await other.waitForSelector('h1:has-text("Sign in")')
+    t.equal(await other.locator('[name=name]').count(), 0)
+  })
+
   t.test('a hidden tab holds no connection, and has the figures again when it is shown', async t => {
     const page = await openSignedIn(t)
     const setVisibility = (state: string) =>

@@ -1,6 +1,7 @@
 import { signal, useSignal } from '@preact/signals'
 import type { ReadonlySignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { hasEnded } from './session-end.ts'
 import { texts } from './texts.ts'
 
 /** The gateway refused; the message is a sentence for people, and `field` the member that is wrong. */
@@ -92,11 +93,12 @@ export const useRequest = <T>(path: string): Loaded<T> => {
     reads.oldest = reads.count + 1
   }
   useEffect(() => {
+    if (hasEnded.value) return undefined
     dropEarlierReads()
     load()
     const timer = setInterval(() => document.visibilityState === 'visible' && load(), refreshIntervalMs)
     return () => clearInterval(timer)
-  }, [path])
+  }, [path, hasEnded.value])
   const show = (value: T): void => {
     dropEarlierReads()
     data.value = value

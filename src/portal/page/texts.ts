@@ -3,6 +3,7 @@ export const texts = {
   product: 'Tollgate',
   loading: 'Loading…',
   notConnected: 'The gateway cannot be reached. This page tries again by itself.',
+  sendAgain: 'Your session had ended: nothing was saved. Send this again.',
   signOut: 'Sign out',
   signOutEverywhere: 'Sign out everywhere',
   skipToContent: 'Skip to content',
@@ -35,6 +36,7 @@ export const texts = {
   },
   signIn: {
     title: 'Sign in',
+    ended: 'Your session has ended. Sign in again, also in another tab: what you have typed is kept.',
     how: 'Open the sign-in link that the operator of this gateway gave you. A link works once, for a day.',
     operator: 'Operators print a link with this command:',
     working: 'Signing in…',

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import type { RequestError } from '../request.ts'
+import { texts } from '../texts.ts'
 import { CopyText, Notice } from './controls.tsx'
 
 /** Sends a form once, also when it is clicked again before the answer; keeps what was answered and what was wrong. */
@@ -55,7 +56,7 @@ export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, 
     <form class="card form" onSubmit={submit} aria-label={title}>
       <Heading>{title}</Heading>
       {content}
-      {!fields.has(failed) && <Notice text={error.value?.message} />}
+      {!fields.has(failed) && <Notice text={error.value?.status === 401 ? texts.sendAgain : error.value?.message} />}
       <button type="submit" disabled={isSending.value}>
         {button}
       </button>

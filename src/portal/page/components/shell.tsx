@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import { now } from '../clock.ts'
 import { connectionProblem } from '../request.ts'
 import { followLink, path } from '../router.ts'
+import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { Notice } from './controls.tsx'
 
@@ -36,7 +37,7 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
     heading.current?.focus()
   }
   return (
-    <>
+    <div class="shell" hidden={hasEnded.value}>
       {/* biome-ignore lint/a11y/useValidAnchor: a link to this page itself, which skips what is above */}
       <a class="skip" href="#content" onClick={skipToContent}>
         {texts.skipToContent}
@@ -69,7 +70,7 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
         </h1>
         {children}
       </main>
-    </>
+    </div>
   )
 }
 

@@ -9,6 +9,7 @@ import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
+import { signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 
@@ -22,7 +23,7 @@ export const Access = () => (
     <p>
       <a href="/api/v1/openapi.json">{text.api}</a>
     </p>
-    <button type="button" onClick={() => void request('DELETE', '/sessions').then(() => (session.value = null))}>
+    <button type="button" class="danger" onClick={() => void signOutBy(request('DELETE', '/sessions'), session)}>
       {texts.signOutEverywhere}
     </button>
   </>

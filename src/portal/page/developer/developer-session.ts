@@ -3,6 +3,7 @@ import type { AccountReport } from '../../routes/account.ts'
 import type { SessionJson } from '../../routes/session.ts'
 import { clockOffsetMs } from '../clock.ts'
 import { connectionProblem, get, onSignedOut } from '../request.ts'
+import { endSession, followOtherTabs, hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 
 /** Undefined: not known yet; null: nobody is signed in. */
@@ -14,9 +15,7 @@ export const refusedSignIn = signal<string | undefined>(undefined)
 /** The credits now; undefined until they have arrived. */
 export const account = signal<AccountReport | undefined>(undefined)
 
-onSignedOut(() => {
-  session.value = null
-})
+onSignedOut(() => endSession(session))
 
 /** The id of the person of whom the page may hold something, after a sign-out too. */
 let lastPerson: string | undefined
@@ -30,7 +29,10 @@ export const loadSession = async (): Promise<void> => {
   // Somebody else has signed in, in another tab of this browser: nothing of the person before may stay.
   if (lastPerson !== undefined && lastPerson !== found.person.id) return location.reload()
   session.value = found
+  hasEnded.value = false
 }
+
+followOtherTabs(session, loadSession)
 
 /** An EventSource connects again by itself, except after a response that is no stream: of a gateway without its store, or of a proxy without a gateway. */
 const reconnectMs = 3_000
@@ -72,7 +74,7 @@ document.addEventListener('visibilitychange', () => {
 })
 
 /** Not the session itself, which is loaded again and again: each time, the stream would begin anew. */
-const isSignedIn = computed(() => session.value !== null && session.value !== undefined)
+const isSignedIn = computed(() => session.value !== null && session.value !== undefined && !hasEnded.value)
 
 /** While somebody is signed in and looks at the page, the gateway sends the credits each time that they change. */
 effect(() => {

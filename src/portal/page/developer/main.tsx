@@ -6,6 +6,7 @@ import { Notice } from '../components/controls.tsx'
 import { Shell, Unavailable } from '../components/shell.tsx'
 import { request } from '../request.ts'
 import { path } from '../router.ts'
+import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { Access } from './access.tsx'
 import { Alerts } from './alerts.tsx'
@@ -57,12 +58,17 @@ const App = () => {
   if (current === null || isSigningIn) return <SignIn />
   if (current === undefined)
     return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
-  return <Portal current={current} />
+  return (
+    <>
+      {hasEnded.value && <SignIn />}
+      <Portal current={current} />
+    </>
+  )
 }
 
 const Portal = ({ current }: { readonly current: SessionJson }) => {
   const { path: pagePath, title, Page } = pages.find(page => page.path === path.value) ?? pages[0]
-  const signOut = () => void request('DELETE', '/session').then(() => (session.value = null))
+  const signOut = () => void signOutBy(request('DELETE', '/session'), session)
   return (
     <Shell owner={current.account.name} pages={pages} current={pagePath} title={title} onSignOut={signOut}>
       {path.value === signInPath && <Notice text={refusedSignIn.value} />}

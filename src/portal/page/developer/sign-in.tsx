@@ -5,6 +5,7 @@ import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
 import { navigate } from '../router.ts'
+import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { loadSession, refusedSignIn, session } from './developer-session.ts'
 
@@ -72,7 +73,7 @@ export const SignIn = () => {
     <main class="sign-in" id="content">
       <h1>{text.title}</h1>
       {attempt !== undefined && error.value === undefined && <p>{text.working}</p>}
-      <Notice text={error.value ?? connectionProblem.value} />
+      <Notice text={error.value ?? connectionProblem.value ?? (hasEnded.value ? text.ended : undefined)} />
       {typeof options.value?.provider === 'string' && (
         <button type="button" onClick={() => void goToProvider()}>
           {text.withProvider} {options.value.provider}

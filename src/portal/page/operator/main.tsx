@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals'
 import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
-import { TextField } from '../components/controls.tsx'
+import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { Shell, Unavailable } from '../components/shell.tsx'
 import { send } from '../request.ts'
 import { path } from '../router.ts'
+import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
@@ -36,7 +37,12 @@ const App = () => {
   if (session.value === null) return <SignIn />
   if (session.value === undefined)
     return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
-  return <Pages />
+  return (
+    <>
+      {hasEnded.value && <SignIn />}
+      <Pages />
+    </>
+  )
 }
 
 const SignIn = () => {
@@ -48,6 +54,7 @@ const SignIn = () => {
     <main class="sign-in" id="content">
       <h1>{texts.signIn.title}</h1>
       <form class="card form" onSubmit={submit} aria-label={texts.signIn.title}>
+        <Notice text={hasEnded.value ? texts.signIn.ended : undefined} />
         <p>{text.signIn.how}</p>
         <TextField
           label={text.signIn.token}
@@ -65,10 +72,7 @@ const SignIn = () => {
   )
 }
 
-const signOut = async (): Promise<void> => {
-  await send('POST', '/logout')
-  session.value = null
-}
+const signOut = () => void signOutBy(send('POST', '/logout'), session)
 
 const Pages = () => {
   const [, accountName] = accountPath.exec(path.value) ?? []
@@ -78,7 +82,7 @@ const Pages = () => {
       ? { title: page.title, content: <page.Page /> }
       : { title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
   return (
-    <Shell owner={text.owner} pages={pages} current={page.path} title={shown.title} onSignOut={() => void signOut()}>
+    <Shell owner={text.owner} pages={pages} current={page.path} title={shown.title} onSignOut={signOut}>
       {shown.content}
       <p>
         <a href="/api/v1/openapi.json">{text.api}</a>
