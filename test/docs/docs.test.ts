@@ -5,6 +5,8 @@ import { formatCommandHelp } from '../../src/cli/command.ts'
 import { findCommandLoader } from '../../src/cli/commands.ts'
 import { parse } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
+import { describeOptions } from '../../src/config/describe-options.ts'
+import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { checkConfig } from './check-config.ts'
 import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf, withoutBlocks } from './markdown.ts'
@@ -64,8 +66,8 @@ t.test('every page opens with what its reader can do afterwards', async t => {
   }
 })
 
-t.test('a page of more than 250 lines begins with links to its sections', async t => {
-  const long = pages.filter(({ file, text }) => /^docs\/\w+\.md$/.test(file) && text.split('\n').length > 250)
+t.test('a page of more than 280 lines begins with links to its sections', async t => {
+  const long = pages.filter(({ file, text }) => /^docs\/\w+\.md$/.test(file) && text.split('\n').length > 280)
   t.ok(long.length >= 3)
   for (const { file, text } of long) {
     const [, list = ''] = /\nOn this page: ([^]*?)\.\n\n/.exec(text) ?? []
@@ -162,6 +164,30 @@ t.test('every option of gateway.yaml that is shown with a value passes check', a
   }
 })
 
+t.test(
+  'every option of gateway.yaml or of failover that is named exists, and the default that stands behind an option in brackets is its default',
+  async t => {
+    const options = [gatewaySchema, ...plugins.map(plugin => plugin.options)].flatMap(schema => describeOptions(schema))
+    const sections = ['limits', 'listen', 'drain', 'admin', 'portal', 'headers', 'metrics', 'jwt', 'accessLog', 'breaker']
+    let defaultCount = 0
+    for (const { file, text } of pages) {
+      for (const [, path = ''] of withoutBlocks(text).matchAll(/`([a-zA-Z]+\.[\w.]+)`/g))
+        if (sections.includes(path.split('.')[0] ?? ''))
+          t.ok(
+            options.some(option => `${option.path}.`.startsWith(`${path}.`)),
+            `${file}: ${path}`,
+          )
+      for (const [, path = '', written = ''] of withoutBlocks(text).matchAll(/`(\w+\.\w+)` \((\d[\w, ]*)\)/g)) {
+        const option = options.find(each => each.path === path)
+        if (option === undefined) continue
+        t.equal(written.replaceAll(/[ ,]/g, ''), String(option.default), `${file}: ${path}`)
+        defaultCount += 1
+      }
+    }
+    t.ok(defaultCount >= 10, `${defaultCount} defaults`)
+  },
+)
+
 t.test('every metric that is named exists, and docs/operations.md names each', async t => {
   const defined = new Set<string>(Object.values(metricDefinitions).map(({ name }) => name))
   const histograms = Object.values(metricDefinitions).flatMap(({ name, type }) => (type === 'histogram' ? [name] : []))
@@ -193,6 +219,20 @@ t.test('every error message that is shown beside its code is one of the code', a
       `${file}: ${message}`,
     )
   }
+})
+
+t.test('every message that is quoted where callers and operators look it up is one of the code', async t => {
+  const sources = [...sourceTexts(), readFileSync('configs/methods/ethereum.yaml', 'utf8')].join('\n')
+  const files = ['errors', 'subscriptions', 'failover', 'caching', 'dashboard'].map(name => `docs/${name}.md`)
+  const texts = files.map(readPage).flatMap(page => codeSpansOf(page).map(code => ({ file: page.file, code })))
+  const messages = texts.filter(({ code }) => /^[a-z][\w-]*(?: [\w"…,;:.()/-]+)+$/.test(code) && !/^(?:npx|npm|tollgate) /.test(code))
+  t.ok(messages.length >= 20, `${messages.length} messages`)
+  // A value is inserted in place of `…`.
+  for (const { file, code } of messages)
+    t.ok(
+      code.split('…').every(piece => sources.includes(piece.trim())),
+      `${file}: ${code}`,
+    )
 })
 
 t.test('docs/operations.md names every event of the log, and messages that are there', async t => {
