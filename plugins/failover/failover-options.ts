@@ -132,7 +132,8 @@ export const failoverOptions = {
     maxLag: {
       type: 'integer',
       minimum: 1,
-      description: 'Nodes that are so many blocks behind the head are requested last. Default: 5, or the blocks of 10 s if those are more.',
+      description:
+        'Nodes that are more than so many blocks behind the head are requested last. Default: 5, or the blocks of 10 s if those are more.',
       examples: [10],
     },
     hedge: {

@@ -34,9 +34,11 @@ const envOf = (files: Readonly<Record<string, string>>): Readonly<Record<string,
       // Each with a URL of its own: two upstreams with one URL are a warning.
       .map(([, name = '']) => [
         name,
-        `${name.includes('REDIS') ? 'redis' : name.includes('WS') ? 'ws' : 'http'}://${name.toLowerCase().replaceAll('_', '-')}.test:1`,
+        `${schemes.find(scheme => name.includes(scheme.toUpperCase())) ?? 'http'}://${name.toLowerCase().replaceAll('_', '-')}.test:1`,
       ]),
   )
+
+const schemes = ['redis', 'smtp', 'ws']
 
 const defaultFiles: Readonly<Record<string, string>> = {
   'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 1000 } }\n',

@@ -3,10 +3,11 @@ import { join } from 'node:path'
 import t from 'tap'
 import { formatCommandHelp } from '../../src/cli/command.ts'
 import { findCommandLoader } from '../../src/cli/commands.ts'
-import { parse } from 'yaml'
+import { parse, parseDocument, stringify } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
 import { describeOptions } from '../../src/config/describe-options.ts'
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'
+import { isJsonObject } from '../../src/util/json.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { checkConfig } from './check-config.ts'
 import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf, withoutBlocks } from './markdown.ts'
@@ -147,6 +148,40 @@ t.test('every option that is shown as `plugin: { … }`, and every list item of 
 
 const networkHead = 'network: test-net\nchainId: 1\nblockTime: 12s\nmethods: ethereum\nhosts: [test.example.org]\npipeline:\n'
 const minimalOptions = (name: string): string => (name === 'failover' ? '{ upstreams: [{ name: own, url: "http://127.0.0.1:1" }] }' : '{}')
+
+t.test('every YAML block of steps, or of sections of gateway.yaml, passes check', async t => {
+  const blocks = pages.flatMap(codeBlocksOf).filter(({ language }) => language === 'yaml')
+  // Excerpts with a line `# ...` between two parts are no YAML of their own.
+  const whole = blocks.filter(({ code }) => parseDocument(code).errors.length === 0)
+  const parsed = whole.map(({ file, code }) => ({ file, code, value: parse(code) as unknown }))
+  const names = plugins.map(({ name }) => name)
+  const stepLists = parsed.flatMap(({ file, code, value }) => {
+    const steps: unknown = isJsonObject(value) && value['network'] === undefined ? value['pipeline'] : value
+    return Array.isArray(steps) ? [{ file, code, steps: steps.filter(step => names.includes(nameOf(step))) }] : []
+  })
+  t.ok(stepLists.length >= 5, `${stepLists.length} lists of steps`)
+  for (const { file, code, steps } of stepLists) {
+    const pipeline = names.map(name => steps.find(step => nameOf(step) === name) ?? parse(`{ ${name}: ${minimalOptions(name)} }`))
+    const files = { 'networks/test-net.yaml': `${networkHead}${stringify(pipeline)}` }
+    t.same(await checkConfig(t.testdir(), files), { code: 0, problems: '' }, `${file}: ${code}`)
+  }
+  const keys = Object.keys(gatewaySchema.properties)
+  const sections = parsed.flatMap(({ file, value }) =>
+    isJsonObject(value) && Object.keys(value).every(key => keys.includes(key)) ? [{ file, value }] : [],
+  )
+  t.ok(sections.length >= 12, `${sections.length} blocks of gateway.yaml`)
+  for (const { file, value } of sections) {
+    const listen = { rpc: '127.0.0.1:8080', portal: '127.0.0.1:8081', admin: '127.0.0.1:8082', ...Object(value['listen']) }
+    const gateway = { store: 'lmdb:data', plans: { core: { dailyCredits: 1000 } }, ...value, listen }
+    const { problems } = await checkConfig(t.testdir(), { 'gateway.yaml': stringify(gateway) })
+    // Certificates and folders of logs are those of a machine.
+    const [first = ''] = problems.split('\n')
+    t.ok(first === '' || /no such file|does not exist/.test(first), `${file}: ${Object.keys(value).join()}: ${first}`)
+  }
+})
+
+/** The plugin of a step in its short form. */
+const nameOf = (step: unknown): string => (isJsonObject(step) ? (Object.keys(step)[0] ?? '') : '')
 
 t.test('every option of gateway.yaml that is shown with a value passes check', async t => {
   const keys = ['listen', 'admin', 'store', 'workers', 'memory', 'limits', 'usage', 'log', 'drain']
