@@ -126,6 +126,14 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [state, -32602, 'invalid string length', 'invalidParams'],
   [logs, -32602, 'Invalid variadic value or array type', 'invalidParams'],
   [state, -32600, 'Invalid request', 'requestRejected'],
+  // Hardhat
+  ['eth_call', -32603, 'Error: VM Exception while processing transaction: invalid opcode', 'reverted'],
+  ['eth_call', -32603, 'Error: Transaction reverted without a reason string', 'reverted'],
+  // Ganache
+  ['eth_sendTransaction', -32700, 'sender account not recognized', undefined],
+  ['eth_sendRawTransaction', -32700, 'Could not decode transaction: invalid RLP: remainder must be zero', undefined],
+  [state, -32700, 'header not found', 'blockNotFound'],
+  [state, -32700, 'The method eth_foo does not exist/is not available', 'methodNotFound'],
   // Ankr, Arbitrum, Base, Optimism and others
   [logs, -32600, 'block range is too wide', 'rangeTooWide'],
   [logs, -32000, 'Block range is too large', 'rangeTooWide'],
@@ -146,6 +154,9 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [state, -32005, 'limit exceeded', 'rateLimited'],
   // Recognized by code alone
   [state, -32700, 'parse error', 'requestRejected'],
+  [state, -32700, 'Parsing error', 'requestRejected'],
+  [state, -32700, 'Invalid JSON was received by the server.', 'requestRejected'],
+  [state, -32700, 'Unexpected token < in JSON at position 0', 'requestRejected'],
   [state, -32603, 'Internal error', 'internal'],
   ['eth_call', -32603, 'VM Exception while processing transaction: reverted with reason string "x"', 'reverted'],
   ['eth_call', -32603, 'EVM error OutOfGas', 'reverted'],
