@@ -46,17 +46,20 @@ export class CallFailover implements Alternatives {
   }
 
   #pickNode(): UpstreamNode | undefined {
-    const node = this.#findNode(() => true)
+    const node = this.#findNode()
     if (node !== undefined) this.#triedNodes.push(node)
     return node
   }
 
-  /** The next node to try, of those that are allowed. */
-  #findNode(isAllowed: (node: UpstreamNode) => boolean): UpstreamNode | undefined {
-    const { candidates } = this.#selection
-    const { request } = this.#call.context
-    const mayTry = (node: UpstreamNode) => this.#isUntried(node) && this.#hasRequiredBlock(node) && isAllowed(node)
-    return candidates.find(each => mayTry(each) && !each.isDeprioritized(request)) ?? candidates.find(mayTry)
+  /** The next node to try, of those that are allowed: one that is not deprioritized, if there is any. */
+  #findNode(isAllowed: (node: UpstreamNode) => boolean = isAnyNode): UpstreamNode | undefined {
+    let deprioritized: UpstreamNode | undefined
+    for (const node of this.#selection.candidates) {
+      if (!this.#isUntried(node) || !this.#hasRequiredBlock(node) || !isAllowed(node)) continue
+      if (!node.isDeprioritized(this.#call.context.request)) return node
+      deprioritized ??= node
+    }
+    return deprioritized
   }
 
   #isUntried(node: UpstreamNode): boolean {
@@ -90,7 +93,7 @@ export class CallFailover implements Alternatives {
     const lagging = candidates.filter(node => this.#isUntried(node))
     if (lagging.length === 0) return undefined
     this.#hasWaited = true
-    const limits = { timeoutMs: maxCatchUpMs, isOver: () => this.#findNode(() => true) !== undefined, signal: this.#signal }
+    const limits = { timeoutMs: maxCatchUpMs, isOver: () => this.#findNode() !== undefined, signal: this.#signal }
     const names = lagging.map(({ name }) => name)
     await heads.waitForBlock(names, requiredBlock.number, limits)
     return this.#pickNode()
@@ -150,7 +153,7 @@ export class CallFailover implements Alternatives {
   #isMissedBy(pickedNode: UpstreamNode, reply: Reply): boolean {
     const { method, requiredBlock, heads } = this.#selection
     if (isFailure(reply) || !isJsonNull(reply.result) || method?.reports === undefined || requiredBlock !== undefined) return false
-    return !heads.hasBlock(reply.upstream ?? pickedNode.name) && this.#findNode(() => true) !== undefined
+    return !heads.hasBlock(reply.upstream ?? pickedNode.name) && this.#findNode() !== undefined
   }
 
   /** The reply may come from the hedge of the request rather than from the node that was picked. */
@@ -225,6 +228,8 @@ export class CallFailover implements Alternatives {
     )
   }
 }
+
+const isAnyNode = (): boolean => true
 
 /** The longest wait for a node that lacks the required block. With blocks of up to 2 s, a reported height that no node has any more goes back within it. */
 const maxCatchUpMs = 4_000

@@ -20,6 +20,12 @@ export interface ResponseHandler {
 
 export type ResponseHeaders = Readonly<Record<string, string | string[] | undefined>>
 
+/** The JSON-RPC id of a request, and its digits. */
+export interface RequestId {
+  readonly value: number
+  readonly digits: string
+}
+
 /** A JSON-RPC request, as it is sent to one node. */
 export interface HttpRequest {
   /** By which the response is found among those that come over a WebSocket. */

@@ -10,7 +10,7 @@ import { parseEndpoint, withHeaders } from './endpoint.ts'
 import type { Endpoint } from './endpoint.ts'
 import { openHttpClient } from './http-client.ts'
 import type { HttpClient } from './http-client.ts'
-import type { HttpImplementation, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
+import type { HttpImplementation, RequestId, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
 import { sendRequest } from './http-exchange.ts'
 import type { ExchangeContext, PendingRequest } from './http-exchange.ts'
 import { NodeWebSocket } from './node-websocket.ts'
@@ -131,21 +131,29 @@ const newDecompressionLimits = (clock: Clock) => ({
   brotli: new ConcurrencyLimit(clock, maxConcurrentBrotli, Infinity),
 })
 
-/** Random ids, below 2^53: no node can answer a request before it has received it. Random numbers are drawn many at a time: 60 ns each. */
-const createRequestIds = (): (() => number) => {
+/**
+ * Random ids: no node can answer a request before it has received it. Random words are drawn many at a time: 6 ns each. Of two parts, as
+ * V8 takes 0.2 us to write a number above 2^31, and 20 ns for each part.
+ */
+const createRequestIds = (): (() => RequestId) => {
   const words = new Uint32Array(1024)
   let next = words.length
-  return () => {
+  const nextWord = (): number => {
     if (next === words.length) {
       randomFillSync(words)
       next = 0
     }
-    return (words[next++]! & maxHighWord) * 2 ** 32 + words[next++]!
+    return words[next++]!
+  }
+  return () => {
+    const high = 1 + (nextWord() % maxHighPart)
+    const low = 1e8 + (nextWord() % 9e8) // nine digits
+    return { value: high * 1e9 + low, digits: `${high}${low}` }
   }
 }
 
-/** A number holds 53 bits exactly; the lower 32 are another word. */
-const maxHighWord = 2 ** 21 - 1
+/** Ids stay below 2^53: a number holds 53 bits exactly. */
+const maxHighPart = 2 ** 23
 
 /** A partner gets nothing of the caller but the call. */
 const withTraceparent = (endpoint: Endpoint, traceparent: string | undefined, { source }: Target): Endpoint =>

@@ -483,7 +483,7 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
     decompressionLimits: { zlib: new ConcurrencyLimit(clock, 1), brotli: new ConcurrencyLimit(clock, 1) },
     redactor: new SecretRedactor(),
     sockets: { maxUpstreamSockets: 1, recordRefused: () => undefined },
-    newRequestId: () => 1,
+    newRequestId: () => ({ value: 1, digits: '1' }),
   }
   const options = requestOptions({ maxBytes: 1 << 22, idempotent: true })
   const deadline = new RequestDeadline(clock, options)
