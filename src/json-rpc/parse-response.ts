@@ -43,10 +43,12 @@ export type ParsedResponse =
 
 /** Parses a node's response while it arrives: 25 us for each 64 KiB. */
 export class ResponseParser {
+  /** Bytes so far. */
+  byteLength = 0
   readonly #id: string
   readonly #expectedBytes: number
-  readonly #buffer: ChunkBuffer
-  /** Undefined until it is needed. */
+  /** Undefined until it is needed, as is the scanner. */
+  #buffer: ChunkBuffer | undefined
   #scanner: Scanner | undefined
   /** Of a response that needs no scan. */
   #shortResult: ParsedResponse | undefined
@@ -55,21 +57,17 @@ export class ResponseParser {
   constructor(id: string, expectedBytes = 0) {
     this.#id = id
     this.#expectedBytes = expectedBytes
-    this.#buffer = new ChunkBuffer(expectedBytes)
-  }
-
-  /** Bytes so far. */
-  get byteLength(): number {
-    return this.#buffer.byteLength
   }
 
   /** Takes the next bytes; false when the response is known to be invalid. Transient bytes, which change after the call, are copied. */
   push(chunk: Uint8Array, isTransient = false): boolean {
     if (chunk.length === 0) return true
     const isWhole = this.byteLength === 0 && chunk.length === this.#expectedBytes
-    this.#buffer.push(chunk, isTransient)
-    if (isWhole && chunk.length <= maxShortBytes) this.#shortResult = parseShortResult(toBuffer(this.#buffer.rawJson), this.#id)
-    return this.#shortResult !== undefined || this.#openScanner().push(chunk)
+    this.byteLength += chunk.length
+    if (isWhole && chunk.length <= maxShortBytes) this.#shortResult = parseShortResult(toBuffer(chunk), this.#id, isTransient)
+    if (this.#shortResult !== undefined) return true
+    this.#openBuffer().push(chunk, isTransient)
+    return this.#openScanner().push(chunk)
   }
 
   /**
@@ -79,13 +77,14 @@ export class ResponseParser {
   get hasBegunResult(): boolean {
     const { openMember, isArray, items, error } = this.#openScanner()
     if (openMember === undefined || isArray || error !== undefined) return false
-    const envelope = findEnvelope(this.#buffer.rawJson, [...(items[0]?.members ?? []), openMember])
-    return envelope?.result === openMember && (envelope.id === undefined || equalsLiteral(this.#buffer.rawJson, envelope.id, this.#id))
+    const { rawJson } = this.#openBuffer()
+    const envelope = findEnvelope(rawJson, [...(items[0]?.members ?? []), openMember])
+    return envelope?.result === openMember && (envelope.id === undefined || equalsLiteral(rawJson, envelope.id, this.#id))
   }
 
   /** Frees the bytes; finish() has returned no result, and will not be called. */
   discard(): void {
-    this.#buffer.discard()
+    this.#buffer?.discard()
   }
 
   /** The response is complete. */
@@ -95,7 +94,11 @@ export class ResponseParser {
     const error = scanner.end()
     if (error !== undefined) return invalidResponse(scanErrorReasons[error])
     const members = scanner.isArray ? undefined : scanner.items[0]?.members
-    return members === undefined ? invalidResponse('not an object') : parseMembers(this.#buffer.rawJson, members, this.#id)
+    return members === undefined ? invalidResponse('not an object') : parseMembers(this.#openBuffer().rawJson, members, this.#id)
+  }
+
+  #openBuffer(): ChunkBuffer {
+    return (this.#buffer ??= new ChunkBuffer(this.#expectedBytes))
   }
 
   #openScanner(): Scanner {
@@ -113,7 +116,7 @@ const beforeResult = ',"result":"'
  * The result of a response that has what most nodes write and nothing else: the version, the id, a text without escapes, and perhaps a line
  * feed. Most responses are such: read here, one takes 0.5 us, and with a scan 1.3. Undefined for any other response, which may be valid too.
  */
-const parseShortResult = (response: Buffer, id: string): ParsedResponse | undefined => {
+const parseShortResult = (response: Buffer, id: string, isTransient: boolean): ParsedResponse | undefined => {
   const idEnd = beforeId.length + id.length
   const start = idEnd + beforeResult.length
   const hasUsualForm =
@@ -122,7 +125,15 @@ const parseShortResult = (response: Buffer, id: string): ParsedResponse | undefi
   const end = skipPlainBytes(response, undefined, start)
   const length = response[response.length - 1] === ascii.lineFeed ? response.length - 1 : response.length
   if (end + '"}'.length !== length || !startsWithAt(response, end, '"}')) return undefined
-  return { kind: 'result', result: response.subarray(start - 1, end + 1), count: undefined, streamStatus: undefined }
+  const result = response.subarray(start - 1, end + 1)
+  return { kind: 'result', result: isTransient ? copyOf(result) : result, count: undefined, streamStatus: undefined }
+}
+
+/** Not of the pool of Node.js: who keeps the copy would keep 8 KiB. */
+const copyOf = (bytes: Buffer): Buffer => {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  copy.set(bytes)
+  return copy
 }
 
 const maxDepth = 512

@@ -197,6 +197,17 @@ t.test('parsing stops where a response is known to be invalid', async t => {
   t.strictSame(parser.finish(), invalidResponse('not JSON'))
 })
 
+t.test('the result of a short response outlives bytes that change after they were read, and holds no memory but its own', async t => {
+  const bytes = Buffer.from(responseText('"result":"0x1"'))
+  const parser = new ResponseParser('7', bytes.length)
+  parser.push(bytes, true)
+  bytes.fill(0)
+  const parsed = parser.finish()
+  const result = toBuffer(parsed.kind === 'result' ? parsed.result : Buffer.alloc(0))
+  t.equal(result.toString(), '"0x1"')
+  t.equal(result.buffer.byteLength, '"0x1"'.length)
+})
+
 t.test('a result is not copied, but for short chunks', async t => {
   const one = Buffer.from(responseText('"result":"0x1"'))
   const parser = new ResponseParser('7')
