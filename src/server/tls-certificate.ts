@@ -67,13 +67,13 @@ export class TlsCertificate implements TlsServers {
     this.#watch.start(() => this.#reload())
   }
 
-  /** An HTTP server that takes TLS 1.2 and 1.3 only, and HTTP/1.1 only (ALPN). */
+  /** An HTTP server that takes TLS 1.2 and 1.3 only, and HTTP/1 only (ALPN): `curl --http1.0` offers nothing else. */
   createServer(options: ServerOptions, serve: RequestListener): Server {
     const { cert, key } = this.#pair
     // Loaded only where TLS is used: 2 to 6 ms of a start.
     const { createServer } = process.getBuiltinModule('node:https')
     const { handshakeTimeoutMs: handshakeTimeout = 10_000 } = this.#options
-    const tlsOptions = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1'], handshakeTimeout } as const
+    const tlsOptions = { minVersion: 'TLSv1.2', ALPNProtocols: ['http/1.1', 'http/1.0'], handshakeTimeout } as const
     const server = createServer({ ...options, ...tlsOptions, cert, key }, serve)
     // Before Node's own listener, which reports a malformed request: nothing can be sent, and the connection would stay open for ever.
     server.prependListener('tlsClientError', ({ code = '' }: NodeJS.ErrnoException, socket: TLSSocket) => {

@@ -55,13 +55,19 @@ const startServer = async (t: Test, options: ServerOptions = {}) => {
   return { port, open, seriesOf, connectTls }
 }
 
-t.test('TLS 1.2 and 1.3 are accepted, and HTTP/1.1 within them', async t => {
+t.test('TLS 1.2 and 1.3 are accepted, and HTTP/1.1 within them, or HTTP/1.0 where the client offers nothing else', async t => {
   const { connectTls } = await startServer(t)
   for (const version of ['TLSv1.2', 'TLSv1.3'] as const) {
-    const socket = connectTls({ minVersion: version, maxVersion: version, ALPNProtocols: ['h2', 'http/1.1'] })
-    await once(socket, 'secureConnect')
-    t.equal(socket.alpnProtocol, 'http/1.1')
-    socket.destroy()
+    for (const [offered, accepted] of [
+      [['h2', 'http/1.0', 'http/1.1'], 'http/1.1'],
+      [['http/1.0'], 'http/1.0'],
+      [[], false],
+    ] as const) {
+      const socket = connectTls({ minVersion: version, maxVersion: version, ALPNProtocols: [...offered] })
+      await once(socket, 'secureConnect')
+      t.equal(socket.alpnProtocol, accepted)
+      socket.destroy()
+    }
   }
 })
 
