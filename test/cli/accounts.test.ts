@@ -111,7 +111,7 @@ t.test('the log of changes says who changed what, in order, and never a key', as
   t.match(changes, [
     { time, by, action: 'account-added', account: { id: /^acc_/, name: 'alice' }, after: { plan: 'core', credits: 7_000 } },
     { action: 'account-changed', before: { plan: 'core', credits: 7_000 }, after: { plan: 'growth', credits: null } },
-    { action: 'account-changed', before: { suspended: null }, after: { suspended: Number } },
+    { action: 'account-changed', before: { suspended: null }, after: { suspended: /^20\S+Z$/ } },
     { action: 'key-created', target: id, account: { name: 'alice' }, after: { networks: ['devnet'] } },
     { action: 'key-changed', target: id, after: { networks: null, dailyCredits: 5 } },
     { action: 'key-created', target: rotated, after: { rotated: id } },

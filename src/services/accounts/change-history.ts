@@ -40,7 +40,7 @@ export interface Change {
   readonly account: { readonly id: string; readonly name: string }
   /** Id of the key, the person or the token. */
   readonly target?: string
-  /** The members that were set; null was removed. */
+  /** The members that were set; null was removed. Times are ISO 8601. */
   readonly after?: { readonly [member: string]: Json }
   /** Their values before, where they are known. */
   readonly before?: { readonly [member: string]: Json }
@@ -68,7 +68,19 @@ export const readChanges = async (store: Pick<RecordStore, 'records'>, month: st
   (await store.records('change', month)).flatMap(record => toChange(record) ?? [])
 
 /** Written by recordChange() alone. */
-const toChange = ({ value }: StoredRecord): Change | undefined => (isJsonObject(value) ? (value as unknown as Change) : undefined)
+const toChange = ({ value }: StoredRecord): Change | undefined => {
+  if (!isJsonObject(value)) return undefined
+  const { before, after, ...change } = value as unknown as Change
+  return { ...change, ...(before && { before: withIsoTimes(before) }), ...(after && { after: withIsoTimes(after) }) }
+}
+
+/** Times of accounts and keys are stored in ms; people and programs read them as they read all others. */
+const withIsoTimes = (members: NonNullable<Change['after']>): NonNullable<Change['after']> =>
+  Object.fromEntries(
+    Object.entries(members).map(([name, value]) => [name, timeMembers.has(name) && typeof value === 'number' ? isoTime(value) : value]),
+  )
+
+const timeMembers: ReadonlySet<string> = new Set(['suspended', 'deleteAt', 'expires', 'revoked'])
 
 /** The months that may have changes, the oldest first. */
 export const changeMonths = (now: number): readonly string[] => {
