@@ -126,8 +126,37 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(await page.textContent('.error'), /did you mean/)
   })
 
+  t.test('a key is changed in a form that has what it may do, and the keyboard goes on at its row', async t => {
+    await page.reload()
+    const names = ['eth_chainId', 'eth_gasPrice']
+    const body = JSON.stringify({ name: 'to change', methods: names, rate: '5/s', burst: 9, dailyCredits: 1_000 })
+    const create = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`
+    const { id } = (await page.evaluate(`${create}.then(response => response.json())`)) as { id: string }
+    await page.reload()
+    const button = page.locator('button[aria-label="Change to change"]')
+    await button.press('Enter')
+    const form = 'form[aria-label="Change: to change"]'
+    t.equal(await page.inputValue(`${form} [name=methods]`), names.join(', '))
+    t.equal(await page.evaluate('document.activeElement.name'), 'name')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.fill(`${form} [name=origins]`, 'dapp.example')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector(`${form} [name=origins][aria-invalid=true]`)
+    await page.fill(`${form} [name=origins]`, 'https://dapp.example')
+    await page.fill(`${form} [name=dailyCredits]`, '')
+    await page.fill(`${form} [name=burst]`, '')
+    const sent = page.waitForRequest(request => request.method() === 'PATCH')
+    await page.keyboard.press('Enter')
+    t.same((await sent).postDataJSON(), { origins: ['https://dapp.example'], dailyCredits: 0, rate: '5/s' })
+    await page.waitForSelector('tr:has-text("to change") >> text="Web pages (origins): https://dapp.example"')
+    t.equal(await page.locator(form).count(), 0)
+    t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Change to change')
+    await page.evaluate(`fetch('/api/v1/keys/${id}/revoke', { method: 'POST' })`)
+    await page.reload()
+  })
+
   t.test('Try it shows the cost before the call, the answer, and the call in code', async t => {
-    await page.fill('[name=networks]', '')
+    await page.fill('[name=name]', 'k')
     await page.click('button[type=submit]')
     const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
     await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')).error === undefined)
@@ -192,7 +221,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('[data-testid=webhook-test]:has-text("private")')
     await page.route('**/alerts/webhook', route => route.fulfill({ status: 503, contentType: 'text/html', body: '' }))
     await page.click('text="Remove the webhook"')
-    await page.waitForSelector('[data-testid=webhook-test]:has-text("The gateway cannot be reached")')
+    await page.waitForSelector('[data-testid=webhook-test]:has-text("The gateway could not be reached")')
     await page.unroute('**/alerts/webhook')
     await openPage(page, 'Keys')
     await openPage(page, 'Alerts')

@@ -30,7 +30,8 @@ type Verb = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T> => {
   const failToConnect = (): never => {
     connectionProblem.value = texts.notConnected
-    throw new RequestError(0, texts.notConnected)
+    // What is only read is read again.
+    throw new RequestError(0, verb === 'GET' ? texts.notConnected : texts.notSent)
   }
   const response = await fetch(url, {
     method: verb,

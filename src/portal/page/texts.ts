@@ -3,6 +3,7 @@ export const texts = {
   product: 'Tollgate',
   loading: 'Loading…',
   notConnected: 'The gateway cannot be reached. This page tries again by itself.',
+  notSent: 'The gateway could not be reached. Check the connection, then send this again.',
   sendAgain: 'Your session had ended: nothing was saved. Send this again.',
   signOut: 'Sign out',
   signOutEverywhere: 'Sign out everywhere',
@@ -93,6 +94,8 @@ export const texts = {
   keys: {
     create: 'Create a key',
     name: 'Name',
+    change: 'Change',
+    save: 'Save',
     restrictions: 'Allowlists, limits and expiry (optional)',
     allowlists: 'Allowlists',
     limits: 'Limits',

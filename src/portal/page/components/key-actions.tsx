@@ -14,10 +14,12 @@ interface KeyActionsProps {
   readonly apiKey: Pick<KeyJson, 'id' | 'name' | 'hint' | 'state'>
   readonly mayRotate: boolean
   onChanged(answer: KeyAnswer): void
+  /** Asks for the form that changes the key; undefined where there is none. */
+  onChange?(): void
 }
 
 /** Rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
-export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onChanged }: KeyActionsProps) => {
+export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onChanged, onChange }: KeyActionsProps) => {
   const revoking = useConfirmation()
   const isSending = useSignal(false)
   const error = useSignal<string | undefined>(undefined)
@@ -50,6 +52,7 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onCha
   }
   return (
     <span class="actions">
+      {onChange !== undefined && <RowButton label={text.change} of={name || hint} onClick={onChange} />}
       {state === 'suspended' ? button('resume', text.resume) : button('suspend', text.suspend)}
       {mayRotate && state === 'active' && button('rotate', text.rotate)}
       <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} ref={revoking.askRef} onClick={revoking.ask}>

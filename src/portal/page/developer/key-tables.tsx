@@ -31,6 +31,8 @@ interface KeyTableProps {
   readonly keys: readonly OwnKeyJson[]
   readonly mayChange: boolean
   onChanged(answer: KeyAnswer): void
+  /** Asks for the form that changes the key. */
+  onChange(id: string): void
 }
 
 /** The keys, the newest first; those that have ended are many after some years, and are shown when asked for. */
@@ -53,7 +55,7 @@ export const KeyTables = ({ keys, ...props }: KeyTableProps) => {
   )
 }
 
-const KeyTable = ({ caption, keys, mayChange, onChanged }: KeyTableProps & { readonly caption: string }) => (
+const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
   <Table
     caption={caption}
     keyOf={key => key.id}
@@ -73,7 +75,10 @@ const KeyTable = ({ caption, keys, mayChange, onChanged }: KeyTableProps & { rea
       { title: text.created, isTime: true, cell: key => formatTime(key.created) },
       { title: text.lastUsed, isTime: true, cell: key => formatHourOfDay(key.lastUsed, texts.never) },
       { title: text.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
-      { title: text.actions, cell: key => (mayChange ? <KeyActions apiKey={key} mayRotate onChanged={onChanged} /> : '–') },
+      {
+        title: text.actions,
+        cell: key => (mayChange ? <KeyActions apiKey={key} mayRotate onChanged={onChanged} onChange={() => onChange(key.id)} /> : '–'),
+      },
     ]}
   />
 )

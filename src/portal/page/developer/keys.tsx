@@ -1,3 +1,4 @@
+import { useSignal } from '@preact/signals'
 import type { NewKeyJson, OwnKeyJson } from '../../routes/keys.ts'
 import { TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form, splitList } from '../components/form.tsx'
@@ -5,13 +6,16 @@ import type { KeyAnswer } from '../components/key-actions.tsx'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
+import { ChangeKey } from './change-key.tsx'
 import { KeyTables } from './key-tables.tsx'
 import { newKey, ShowNewKey } from './new-key.tsx'
+import { Restrictions } from './restrictions.tsx'
 
 const text = texts.keys
 
 export const Keys = () => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
+  const changed = useSignal<string | undefined>(undefined)
   const mayChange = session.value?.person.role !== 'viewer'
   const onChanged = (answer: KeyAnswer): void => {
     if ('key' in answer) newKey.value = answer
@@ -22,7 +26,18 @@ export const Keys = () => {
       {mayChange ? <CreateKey onCreated={onChanged} /> : <p>{text.viewerOnly}</p>}
       {/* There before the key: a region that comes with its text is not announced everywhere. */}
       <div role="status">{newKey.value !== undefined && <ShowNewKey created={newKey.value} />}</div>
-      <WhenLoaded from={keys}>{found => <KeyTables keys={found} mayChange={mayChange} onChanged={onChanged} />}</WhenLoaded>
+      <WhenLoaded from={keys}>
+        {found => (
+          <>
+            {found
+              .filter(({ id }) => id === changed.value)
+              .map(key => (
+                <ChangeKey key={key.id} apiKey={key} onSaved={keys.reload} onClosed={() => (changed.value = undefined)} />
+              ))}
+            <KeyTables keys={found} mayChange={mayChange} onChanged={onChanged} onChange={id => (changed.value = id)} />
+          </>
+        )}
+      </WhenLoaded>
     </>
   )
 }
@@ -51,33 +66,5 @@ const CreateKey = ({ onCreated }: { onCreated(created: NewKeyJson): void }) => {
         </>
       )}
     </Form>
-  )
-}
-
-const restrictions = [
-  { name: 'networks', label: text.networks, help: text.networksHelp },
-  { name: 'methods', label: text.methods, help: text.methodsHelp },
-  { name: 'origins', label: text.origins, help: text.originsHelp },
-  { name: 'ips', label: text.ips, help: text.ipsHelp },
-  { name: 'dailyCredits', label: text.limit, help: text.limitHelp, type: 'number' },
-  { name: 'rate', label: text.rate, help: text.rateHelp },
-  { name: 'burst', label: text.burst, help: text.burstHelp, type: 'number' },
-  { name: 'days', label: text.days, help: text.daysHelp, type: 'number' },
-] as const
-
-/** Most keys have none: the fields are shown when asked for, or when one of them is wrong. */
-const Restrictions = ({ errorOf }: { errorOf(field: string): string | undefined }) => {
-  const fields = restrictions.map(field => ({ ...field, error: errorOf(field.name) }))
-  return (
-    <details
-      class="field"
-      open={fields.some(({ error }) => error !== undefined) || undefined}
-      onInvalidCapture={event => (event.currentTarget.open = true)}
-    >
-      <summary>{text.restrictions}</summary>
-      {fields.map(field => (
-        <TextField key={field.name} {...field} />
-      ))}
-    </details>
   )
 }

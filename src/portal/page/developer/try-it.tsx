@@ -77,7 +77,7 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
     try {
       answer.value = await sendCall(network, key, method.name, params.value)
     } catch {
-      error.value = texts.notConnected
+      error.value = texts.notSent
     } finally {
       isSending.value = false
     }

@@ -1,0 +1,74 @@
+import { useEffect, useRef } from 'preact/hooks'
+import type { OwnKeyJson } from '../../routes/keys.ts'
+import { TextField } from '../components/controls.tsx'
+import { Form, splitList } from '../components/form.tsx'
+import { request } from '../request.ts'
+import { texts } from '../texts.ts'
+import { Restrictions } from './restrictions.tsx'
+
+const text = texts.keys
+
+interface ChangeKeyProps {
+  readonly apiKey: OwnKeyJson
+  onSaved(): void
+  onClosed(): void
+}
+
+/** A form with what the key may do now. */
+export const ChangeKey = ({ apiKey, onSaved, onClosed }: ChangeKeyProps) => {
+  const element = useRef<HTMLDivElement>(null)
+  // What others change meanwhile is not changed back.
+  const before = useRef(fieldsOf(apiKey)).current
+  useEffect(() => {
+    const opener = document.activeElement
+    element.current?.querySelector('input')?.focus()
+    return () => {
+      if (opener instanceof HTMLElement) opener.focus()
+    }
+  }, [])
+  const save = async (values: FormData): Promise<void> => {
+    await request('PATCH', `/keys/${apiKey.id}`, changeOf(before, values))
+    onSaved()
+    onClosed()
+  }
+  return (
+    <div ref={element}>
+      <Form title={`${text.change}: ${apiKey.name || apiKey.hint}`} button={text.save} send={save}>
+        {errorOf => (
+          <>
+            <TextField label={text.name} name="name" required={before.name !== ''} value={before.name} error={errorOf('name')} />
+            <Restrictions values={before} errorOf={errorOf} />
+            <p>
+              <button type="button" class="quiet" onClick={onClosed}>
+                {texts.cancel}
+              </button>
+            </p>
+          </>
+        )}
+      </Form>
+    </div>
+  )
+}
+
+const fieldsOf = ({ name, networks, methods, origins, ips, dailyCredits, rate, burst }: OwnKeyJson) => ({
+  ...{ name, networks: networks.join(', '), methods: methods.join(', '), origins: origins.join(', '), ips: ips.join(', ') },
+  ...{ dailyCredits: String(dailyCredits ?? ''), rate: rate ?? '', burst: String(burst ?? '') },
+})
+
+type Fields = ReturnType<typeof fieldsOf>
+
+const changeOf = (before: Fields, values: FormData): object => {
+  const typed = (name: keyof Fields) => String(values.get(name) ?? '').trim()
+  const isChanged = (name: keyof Fields) => typed(name) !== before[name]
+  const lists = (['networks', 'methods', 'origins', 'ips'] as const).filter(isChanged)
+  return {
+    ...(isChanged('name') && { name: typed('name') }),
+    ...Object.fromEntries(lists.map(name => [name, splitList(values.get(name))])),
+    ...(isChanged('dailyCredits') && { dailyCredits: Number(typed('dailyCredits')) }),
+    // A rate replaces the burst too.
+    ...((isChanged('rate') || isChanged('burst')) && {
+      rate: typed('rate') || 'none',
+      ...(typed('burst') !== '' && { burst: Number(typed('burst')) }),
+    }),
+  }
+}
