@@ -114,10 +114,15 @@ const refund = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): R
 
 /**
  * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a call that
- * joined another in flight caused no request.
+ * joined another in flight caused no request. A method that a node lacks is no work for the node, and libraries ask for some
+ * methods again and again, although they do without them.
  */
 const isFreeFailure = (reply: Reply): boolean =>
-  isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
+  isFailure(reply) &&
+  reply.fault === 'upstream' &&
+  reply.source !== 'gateway' &&
+  reply.cache !== 'hit' &&
+  reply.category !== 'methodNotFound'
 
 const countRefusal = (charged: ChargedCall, refusal: Failure): Failure => {
   count(charged, refusal, undefined, 0)

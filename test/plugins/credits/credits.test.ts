@@ -291,6 +291,7 @@ t.test('free failures of an account', async t => {
     for (const [what, reply, isLimited] of [
       ['a timeout', failed, true],
       ['an error of a node', { ...refuse('unavailable', { source: 'node' }), kind: 'node' }, true],
+      ['a method that the nodes lack', refuse('unavailable', { source: 'node', category: 'methodNotFound' }), false],
       ['an error of the partner', refuse('unavailable', { source: 'partner' }), true],
       ['an outage', refuse('unavailable'), false],
       ['a revert', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, false],
