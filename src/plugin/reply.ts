@@ -158,7 +158,8 @@ export const isCharged = (reply: Reply): boolean =>
 
 /**
  * A copy of the reply with these changes. The one place that copies replies: a member that is missing in copyMembers() does
- * not compile. It takes 30 ns where a spread of replies that were made in different places takes 170 to 360.
+ * not compile. It takes 30 ns where a spread of replies that were made in different places takes 170 to 360. Write the changes out: V8 takes
+ * 2 us to go through the members of an object that was made with a spread.
  */
 export const copyReply = <R extends Reply>(reply: R, changes: Partial<R>): R => {
   const copy = copyMembers(reply) as R // a Result for a Result, a Failure for a Failure
