@@ -223,6 +223,18 @@ t.test(
   },
 )
 
+t.test('every class and helper that docs/plugins.md names can be imported', async t => {
+  const exported = { ...(await import('../../src/plugin/plugin.ts')), ...(await import('../../src/testing/index.ts')) }
+  const page = readPage('docs/plugins.md')
+  const [, helpers = ''] = /\n## Helpers\n([^]*?)\n## /.exec(page.text) ?? []
+  const named = [
+    ...Array.from(helpers.matchAll(/^\* `(\w+)/gm), ([, name = '']) => name),
+    ...codeSpansOf(page).filter(code => /^[A-Z][a-z]+(?:[A-Z][a-z]+)+$/.test(code)),
+  ]
+  t.ok(named.length >= 8, named.join())
+  for (const name of named) t.ok(name in exported, name)
+})
+
 t.test('every metric that is named exists, and docs/operations.md names each', async t => {
   const defined = new Set<string>(Object.values(metricDefinitions).map(({ name }) => name))
   const histograms = Object.values(metricDefinitions).flatMap(({ name, type }) => (type === 'histogram' ? [name] : []))
