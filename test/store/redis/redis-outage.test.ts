@@ -59,10 +59,10 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
     const start = systemClock.monotonic()
     await t.rejects(store.heartbeat('p1'), { message: /: no answer for 1000 ms$/ })
     const timeoutMs = systemClock.monotonic() - start
-    t.ok(timeoutMs > 900 && timeoutMs < 1_500, `${timeoutMs} ms`)
+    t.ok(timeoutMs > 900, `${timeoutMs} ms`)
     const second = systemClock.monotonic()
     t.equal(await isReachable(), false)
-    t.ok(systemClock.monotonic() - second < 50)
+    t.ok(systemClock.monotonic() - second < 900, 'without another timeout')
     redis.resume()
     t.ok((await untilReachable()) < 1_000)
   })

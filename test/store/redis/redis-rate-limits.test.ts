@@ -30,8 +30,10 @@ t.test('rate limits over Redis', { skip: skipWithoutRedis }, async t => {
     const request = requestOf('calls account a', 200, 100)
     const startedAt = performance.now()
     const passed = gateways.map(() => 0)
+    let attempts = 0
     const callUntilEnd = async (i: number): Promise<void> => {
       while (performance.now() - startedAt < 1_000) {
+        attempts += 1
         if ((await gateways[i]?.take([request])) === undefined) passed[i]! += 1
         else await new Promise(setImmediate)
       }
@@ -39,7 +41,8 @@ t.test('rate limits over Redis', { skip: skipWithoutRedis }, async t => {
     await Promise.all(gateways.map((_, i) => callUntilEnd(i)))
     const [sum, most] = [passed.reduce((a, b) => a + b), 100 + (200 * (performance.now() - startedAt)) / 1000]
     t.ok(sum <= most, `${sum} of ${most}`)
-    t.ok(sum >= 0.6 * most, `${sum} of ${most}: a gateway holds at most 5 % of the burst`)
+    // On a busy machine there are fewer attempts than may pass.
+    t.ok(sum >= 0.6 * Math.min(most, attempts), `${sum} of ${most} in ${attempts} attempts: a gateway holds at most 5 % of the burst`)
     t.ok(
       passed.every(each => each > 0),
       String(passed),
