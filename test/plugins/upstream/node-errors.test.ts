@@ -251,6 +251,12 @@ for (const { category, method, replyAlone, isRetriedElsewhere } of cases) {
   })
 }
 
+t.test('callers may ask again and again for a method that the node lacks', async t => {
+  const replies: HttpResponse[] = []
+  for (let i = 0; i < 30; i++) replies.push(await callNetwork('methodnotfound.test', state))
+  t.same(new Set(replies.map(reply => reply.json().error?.code)), new Set([-32601]))
+})
+
 t.test('a refusal of a node is cached', async t => {
   for (const category of ['tooMany', 'rangeTooWide'] as const) {
     await callNetwork(`${category.toLowerCase()}.test`, logs) // that of the tests above may be too old on a busy machine
