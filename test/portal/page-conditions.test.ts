@@ -402,6 +402,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.goBack()
     await page.waitForSelector('h1:has-text("Keys")')
     t.equal(page.url(), `${portal}/keys`)
+    await page.goto(`${portal}/networks/`)
+    await page.waitForSelector('h1:has-text("Networks")')
   })
 
   t.test('who skips to the content stays at the address, which is none of a link', async t => {

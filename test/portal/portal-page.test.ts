@@ -266,6 +266,13 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     }
   })
 
+  t.test('the page that is shown stands out in the navigation where the system sets the colors', async t => {
+    await page.emulateMedia({ forcedColors: 'active' })
+    const backgrounds = `new Set([...document.querySelectorAll('nav a')].map(link => getComputedStyle(link).backgroundColor)).size`
+    t.equal(await page.evaluate(backgrounds), 2)
+    await page.emulateMedia({ forcedColors: 'none' })
+  })
+
   t.test('every page fits a window of 360 px', async t => {
     await page.setViewportSize({ width: 360, height: 800 })
     for (const title of pageTitles) {

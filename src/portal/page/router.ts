@@ -1,10 +1,13 @@
 import { signal } from '@preact/signals'
 
+/** `/keys/`, as people type it, is `/keys`. */
+const readPath = (): string => location.pathname.replace(/(?<=.)\/$/, '')
+
 /** The path of the page that is shown. */
-export const path = signal(location.pathname)
+export const path = signal(readPath())
 
 addEventListener('popstate', () => {
-  path.value = location.pathname
+  path.value = readPath()
 })
 
 export const navigate = (to: string): void => {
