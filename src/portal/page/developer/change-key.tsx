@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { TextField } from '../components/controls.tsx'
 import { Form, splitList } from '../components/form.tsx'
@@ -19,7 +19,7 @@ export const ChangeKey = ({ apiKey, onSaved, onClosed }: ChangeKeyProps) => {
   const element = useRef<HTMLDivElement>(null)
   // What others change meanwhile is not changed back.
   const before = useRef(fieldsOf(apiKey)).current
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opener = document.activeElement
     element.current?.querySelector('input')?.focus()
     return () => {
