@@ -203,6 +203,12 @@ class CallerConnection implements PacedConnection {
   }
 }
 
+/** Is the gateway stopping, and this the last response of its connection? A caller gets no response behind one with `Connection: close`. */
+export const closesToDrain = (
+  { activeRequests }: { readonly activeRequests: { readonly isDraining: boolean } },
+  res: ServerResponse,
+): boolean => activeRequests.isDraining && callerConnectionOf(res.req.socket).closesAfter(res)
+
 /** The address of the other end of the connection of a request. Read for each request: parseAddressText() would take 0.1 us more. */
 export const peerAddressOf = ({ socket: { remoteAddress = '' } }: Pick<IncomingMessage, 'socket'>): string =>
   remoteAddress.startsWith('::ffff:') && remoteAddress.includes('.') ? remoteAddress.slice('::ffff:'.length) : remoteAddress

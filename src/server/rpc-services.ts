@@ -1,4 +1,3 @@
-import type { ServerResponse } from 'node:http'
 import type { GatewayConfig, GatewayLimits } from '../config/types.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
 import type { Reply } from '../plugin/reply.ts'
@@ -8,7 +7,6 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
 import { InFlight } from '../util/async.ts'
-import { callerConnectionOf } from './caller-connection.ts'
 import type { ReadClientAddress } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
 import type { EndpointByHost } from './reloadable-endpoints.ts'
@@ -49,10 +47,6 @@ export class ActiveRequests extends InFlight {
   /** No new work: HTTP connections close after the responses to the requests that have begun. */
   isDraining = false
 }
-
-/** Is the gateway stopping, and this the last response of its connection? A caller gets no response behind one with `Connection: close`. */
-export const closesToDrain = ({ activeRequests }: Pick<RpcServices, 'activeRequests'>, res: ServerResponse): boolean =>
-  activeRequests.isDraining && callerConnectionOf(res.req.socket).closesAfter(res)
 
 /** Refunds calls whose response cannot be delivered; `outcome` is what the caller gets instead. Never throws. */
 export const refundCharges = ({ log }: Pick<RpcServices, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {

@@ -6,10 +6,11 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { sentBytesOf } from '../runtime/http-internals.ts'
+import { closesToDrain } from './caller-connection.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { rawHeadersOf } from './response-headers.ts'
 import type { ResponseOrigin } from './response-headers.ts'
-import { closesToDrain, refundCharges } from './rpc-services.ts'
+import { refundCharges } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Sends a response that is too long for one write, compressed or in parts. Returns it, or the refusal that is sent in its place. */
