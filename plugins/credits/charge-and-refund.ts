@@ -1,4 +1,4 @@
-import { copyReply, isCharged, isFailure, refuse, withContext, withCredits } from '../../src/plugin/plugin.ts'
+import { copyReply, isCharged, isFailure, refuse, refuseUnknownMethod, withContext, withCredits } from '../../src/plugin/plugin.ts'
 import type {
   Call,
   CallContext,
@@ -47,6 +47,9 @@ interface ChargingOptions {
   readonly failureLimit: FailureLimit
 }
 
+/** What methods that are not in the table are counted under: callers may invent as many as they like. */
+const otherMethods = 'other'
+
 /** Charges each call before the plugins below run, and refunds what delivered nothing. */
 export const createChargingHandler =
   (
@@ -58,10 +61,11 @@ export const createChargingHandler =
     const knownCost = costByMethod.get(request.method)
     const cost = knownCost ?? defaultCost
     const recentCalls = failureLimit.of(account.id)
-    const method = knownCost === undefined ? 'other' : request.method
+    const method = knownCost === undefined ? otherMethods : request.method
     const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost }
     const { refusedForMs } = recentCalls
     if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
+    if (recentCalls.missingMethods.has(method)) return countRefusal(charged, refuseUnknownMethod(method))
     const result = charge(call.context, cost)
     return result instanceof Promise ? result.then(settled => serve(charged, settled)) : serve(charged, result)
   }
@@ -93,7 +97,8 @@ const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply
 /** Keeps the charge, or refunds it. */
 const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   if (!isCharged(reply)) return refund(charged, charge, reply)
-  const { cost, usage } = charged
+  const { cost, usage, method, recentCalls } = charged
+  recentCalls.missingMethods.forget(method)
   const usageRecord = count(charged, reply, charge.day, cost)
   return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, usage, usageRecord))
 }
@@ -107,22 +112,23 @@ const internalError = refuse('internal')
 
 const refund = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   const credits = charge.refund() ? 0 : charged.cost
-  if (isFreeFailure(reply)) charged.recentCalls.recordFreeFailure()
+  if (isFreeFailure(reply)) recordFreeFailure(charged, reply)
   count(charged, reply, charge.day, credits)
   return withCredits(reply, 0, charge.quota)
 }
 
 /**
  * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a call that
- * joined another in flight caused no request. A method that a node lacks is no work for the node, and libraries ask for some
- * methods again and again, although they do without them.
+ * joined another in flight caused no request.
  */
-const isFreeFailure = (reply: Reply): boolean =>
-  isFailure(reply) &&
-  reply.fault === 'upstream' &&
-  reply.source !== 'gateway' &&
-  reply.cache !== 'hit' &&
-  reply.category !== 'methodNotFound'
+const isFreeFailure = (reply: Reply): reply is Failure =>
+  isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
+
+/** Libraries ask for some methods again and again, although they do without them: where nodes lack a method of the table, that is no failure. */
+const recordFreeFailure = ({ method, recentCalls }: ChargedCall, { category }: Failure): void => {
+  if (category === 'methodNotFound' && method !== otherMethods) recentCalls.missingMethods.record(method)
+  else recentCalls.recordFreeFailure()
+}
 
 const countRefusal = (charged: ChargedCall, refusal: Failure): Failure => {
   count(charged, refusal, undefined, 0)

@@ -1,5 +1,6 @@
 import { getOrCreate } from '../../src/plugin/plugin.ts'
 import type { Clock, Timer } from '../../src/plugin/plugin.ts'
+import { MissingMethods } from './missing-methods.ts'
 
 /** Above these shares of its calls, free failures limit an account. */
 const singleAttemptShare = 0.05
@@ -17,9 +18,11 @@ const bucketCount = 6
  */
 export class FailureLimit {
   readonly #accounts = new Map<string, RecentCalls>()
+  readonly #clock: Clock
   readonly #rotation: Timer
 
   constructor(clock: Clock) {
+    this.#clock = clock
     this.#rotation = clock.every(bucketMs, () => this.#rotate())
   }
 
@@ -28,8 +31,10 @@ export class FailureLimit {
   }
 
   of(account: string): RecentCalls {
-    return getOrCreate(this.#accounts, account, createRecentCalls)
+    return getOrCreate(this.#accounts, account, this.#createRecentCalls)
   }
+
+  readonly #createRecentCalls = (): RecentCalls => new RecentCalls(this.#clock)
 
   /** Drops the counts that are a minute old. */
   #rotate(): void {
@@ -42,10 +47,15 @@ export class FailureLimit {
 
 /** The calls of one account, and how many were free failures. To record a call takes 5 ns: no clock is read. */
 export class RecentCalls {
+  readonly missingMethods: MissingMethods
   readonly #calls = new Array<number>(bucketCount).fill(0)
   readonly #failures = new Array<number>(bucketCount).fill(0)
   #totalCalls = 0
   #totalFailures = 0
+
+  constructor(clock: Clock) {
+    this.missingMethods = new MissingMethods(clock)
+  }
 
   recordCall(): void {
     this.#calls[0]! += 1
@@ -88,5 +98,3 @@ export class RecentCalls {
 }
 
 const isAbove = (share: number, calls: number, failures: number): boolean => calls >= minCalls && failures > share * calls
-
-const createRecentCalls = (): RecentCalls => new RecentCalls()

@@ -249,8 +249,8 @@ t.test('free failures of an account', async t => {
     t.teardown(() => stage.stop?.())
     /** The accounts of the calls that ran. */
     const ran: Account[] = []
-    const request = (reply: Reply, account = fakeAccount) =>
-      stage.handle(fakeCall('eth_call', [], { account }), async below => {
+    const request = (reply: Reply, account = fakeAccount, method = 'eth_call') =>
+      stage.handle(fakeCall(method, [], { account }), async below => {
         ran.push((below as Call<ContextKey>).context.account) // the stage passes the whole context
         return reply
       })
@@ -291,7 +291,6 @@ t.test('free failures of an account', async t => {
     for (const [what, reply, isLimited] of [
       ['a timeout', failed, true],
       ['an error of a node', { ...refuse('unavailable', { source: 'node' }), kind: 'node' }, true],
-      ['a method that the nodes lack', refuse('unavailable', { source: 'node', category: 'methodNotFound' }), false],
       ['an error of the partner', refuse('unavailable', { source: 'partner' }), true],
       ['an outage', refuse('unavailable'), false],
       ['a revert', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, false],
@@ -304,6 +303,44 @@ t.test('free failures of an account', async t => {
       await requestMany(20, reply as Reply)
       t.equal('kind' in (await request(fakeResult(1))), isLimited, what)
     }
+  })
+
+  t.test('are none where the nodes lack a method, for which they are asked once in 10 s after five such calls in a row', async t => {
+    const { request, requestMany, ran, clock } = await openNetwork()
+    const lacking = { ...refuse('method', { source: 'node', fault: 'upstream', category: 'methodNotFound' }), kind: 'node' as const }
+    await requestMany(1_000, lacking)
+    t.equal(ran.length, 5)
+    t.match(await request(lacking), { kind: 'method', error: { code: -32601, message: /eth_call/ }, source: 'gateway' })
+    t.ok('result' in (await request(fakeResult(1), { ...fakeAccount, id: 'acc_2' })), 'what one account is told is not told to others')
+    t.ok('result' in (await request(fakeResult(1), fakeAccount, 'eth_getLogs')), 'nor is it told of another method')
+    ran.length = 0
+    clock.advance(9_999)
+    await requestMany(10, lacking)
+    t.equal(ran.length, 0)
+    clock.advance(1)
+    await requestMany(10, lacking)
+    t.equal(ran.length, 1, 'one such call is enough after that')
+    clock.advance(10_000)
+    await requestMany(10, fakeResult(1))
+    t.equal(ran.length, 11, 'a node has the method now')
+    for (let i = 0; i < 10; i++) {
+      await requestMany(4, lacking)
+      await requestMany(1, refuse('params'))
+      await request(fakeResult(1))
+    }
+    t.equal(ran.length, 11 + 60, 'charged calls between them show that a node has it')
+    await requestMany(4, lacking)
+    await requestMany(4, { ...lacking, cache: 'hit' })
+    await requestMany(4, refuse('params'))
+    await requestMany(4, lacking)
+    t.equal(ran.length, 71 + 13, 'calls that no node was asked for show nothing')
+  })
+
+  t.test('are also those of a method that is not in the table, of which callers may invent as many as they like', async t => {
+    const { request, ran } = await openNetwork()
+    for (let i = 0; i < 100; i++)
+      await request(refuse('unavailable', { source: 'node', category: 'methodNotFound' }), fakeAccount, `made_up${i}`)
+    t.equal(ran.length, 20)
   })
 })
 

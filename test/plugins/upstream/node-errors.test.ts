@@ -251,10 +251,15 @@ for (const { category, method, replyAlone, isRetriedElsewhere } of cases) {
   })
 }
 
-t.test('callers may ask again and again for a method that the node lacks', async t => {
+t.test('callers may ask again and again for a method that the nodes lack, which the nodes are rarely asked for', async t => {
+  const startedAt = performance.now()
   const replies: HttpResponse[] = []
-  for (let i = 0; i < 30; i++) replies.push(await callNetwork('methodnotfound.test', state))
+  for (let i = 0; i < 100; i++) replies.push(await callNetwork('methodnotfound.test', state))
   t.same(new Set(replies.map(reply => reply.json().error?.code)), new Set([-32601]))
+  t.same(new Set(replies.map(reply => reply.headers['x-tollgate-credits'])), new Set(['0']))
+  const requestCount = first.get('methodNotFound')?.received.filter(({ method }) => method === state).length ?? Infinity
+  t.ok(requestCount <= 5 + Math.ceil((performance.now() - startedAt) / 10_000), String(requestCount))
+  for (let i = 0; i < 10; i++) t.ok('result' in (await callNetwork('methodnotfound-pair.test', state)).json(), 'another node has it')
 })
 
 t.test('a refusal of a node is cached', async t => {

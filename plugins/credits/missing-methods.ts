@@ -1,0 +1,44 @@
+import type { Clock } from '../../src/plugin/plugin.ts'
+
+/** So many calls of a method in a row, without a charged one between them, show that the nodes lack it. */
+const minCallsInRow = 5
+/** Until the nodes are asked again for a method that they lack: they may have been upgraded. */
+const rememberedForMs = 10_000
+
+interface MissingMethod {
+  readonly callsInRow: number
+  /** On the monotonic clock. */
+  readonly until: number
+}
+
+/**
+ * The methods that one account's calls have shown the nodes to lack. Such calls are free and limit no account, so without a memory the nodes
+ * would be asked as often as the caller likes. A memory of all accounts would let one caller withhold a method from the others, as some errors
+ * that say so depend on the parameters. Bounded by the method table, as other methods are not recorded.
+ */
+export class MissingMethods {
+  readonly #clock: Clock
+  readonly #methods = new Map<string, MissingMethod>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** No node needs to be asked now. */
+  has(method: string): boolean {
+    if (this.#methods.size === 0) return false
+    const missing = this.#methods.get(method)
+    return missing !== undefined && missing.callsInRow >= minCallsInRow && this.#clock.monotonic() < missing.until
+  }
+
+  /** After the time one more such reply is enough to begin anew. */
+  record(method: string): void {
+    const callsInRow = 1 + (this.#methods.get(method)?.callsInRow ?? 0)
+    this.#methods.set(method, { callsInRow, until: this.#clock.monotonic() + rememberedForMs })
+  }
+
+  /** A call of the method has been charged, so a node has it. */
+  forget(method: string): void {
+    if (this.#methods.size > 0) this.#methods.delete(method)
+  }
+}
