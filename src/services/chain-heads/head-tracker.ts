@@ -4,7 +4,7 @@ import { CanonicalChain } from './canonical-chain.ts'
 import { CurrentChainState } from './current-chain-state.ts'
 import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
-import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
+import type { Head, HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
 import { HeadSelection, HeightGauges } from './network-head.ts'
 import { OnDemandMining } from './on-demand-mining.ts'
 import { PollSchedule } from './poll-schedule.ts'
@@ -100,7 +100,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       upstreams: () => this.#upstreams,
       poll: this.#pollUpstream.bind(this),
     })
-    this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, pollHeight: () => this.#pollHeight() })
+    this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, pollHead: () => this.#pollHead() })
     this.recordActivity = this.#schedule.recordActivity
     this.feeds = new ChainFeeds({ ...options, ...this.timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
   }
@@ -192,9 +192,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#publish()
   }
 
-  async #pollHeight(): Promise<number> {
+  async #pollHead(): Promise<Head | undefined> {
     await this.refresh(true)
-    return this.#selection.head?.number ?? 0
+    return this.#selection.head
   }
 
   #handleBroadcastHeight(height: number, upstream: string | undefined): MaybePromise<number> {

@@ -1,5 +1,7 @@
 import { hourMs } from '../../util/dates.ts'
 import type { Clock, Timer } from '../clock.ts'
+import { isSameHead } from './current-chain-state.ts'
+import type { Head } from './heads-types.ts'
 import type { HeadTiming } from './poll-schedule.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
@@ -10,16 +12,16 @@ const detectionTtlMs = hourMs
 const pollDelayMs = 250
 
 /**
- * Of so many polls that follow transactions, at least half find a newer block where blocks come on demand. Where they come by the clock, fewer do: the
+ * Of so many polls that follow transactions, at least half find another block where blocks come on demand. Where they come by the clock, fewer do: the
  * newest block was old because the chain had halted, or because the nodes were still synchronizing. Were that not noticed, each transaction of a busy
- * network would end what is cached for an hour.
+ * network would end what is cached for an hour. Another block need not be a higher one: tests take their node back before each case.
  */
 const minFollowUpPolls = 32
 
 interface OnDemandMiningOptions extends Pick<HeadTiming, 'idleChainMs'> {
   readonly clock: Clock
-  /** Polls all upstreams, and resolves with the height of the network. */
-  pollHeight(): Promise<number>
+  /** Polls all upstreams, and resolves with the head of the network. */
+  pollHead(): Promise<Head | undefined>
 }
 
 type PolledUpstream = Pick<UpstreamTracker, 'height' | 'isPolling' | 'polledAgeMs'>
@@ -29,8 +31,8 @@ export class OnDemandMining {
   readonly #options: OnDemandMiningOptions
   #detectedUntil = -Infinity
   #timer: Timer | undefined
-  /** The height that the latest poll after a transaction has found. */
-  #followUpHeight = -1
+  /** What the latest poll after a transaction has found. */
+  #followUpHead: Head | undefined
   #followUpCount = 0
   #newBlockCount = 0
 
@@ -58,7 +60,7 @@ export class OnDemandMining {
     if (!this.isDetected) return
     this.#timer ??= this.#options.clock.after(pollDelayMs, () => {
       this.#timer = undefined
-      void this.#options.pollHeight().then(height => this.#recordFollowUp(height))
+      void this.#options.pollHead().then(head => this.#recordFollowUp(head))
     })
   }
 
@@ -67,10 +69,10 @@ export class OnDemandMining {
     this.#timer = undefined
   }
 
-  #recordFollowUp(height: number): void {
+  #recordFollowUp(head: Head | undefined): void {
     this.#followUpCount += 1
-    if (height > this.#followUpHeight) this.#newBlockCount += 1
-    this.#followUpHeight = height
+    if (!isSameHead(head, this.#followUpHead)) this.#newBlockCount += 1
+    this.#followUpHead = head
     if (this.#followUpCount < minFollowUpPolls) return
     if (this.#newBlockCount < minFollowUpPolls / 2) this.#detectedUntil = -Infinity
     this.#followUpCount = this.#newBlockCount = 0

@@ -13,7 +13,7 @@ const open = async (blockTime: number, { number, ageMs }: { readonly number: num
   const chain = { number, timestampMs: startMs - ageMs, sent: 0, polls: 0 }
   const block = () => ({
     number: `0x${chain.number.toString(16)}`,
-    hash: `0x${chain.number.toString(16).padStart(64, '0')}`,
+    hash: toHexQuantity(chain.timestampMs).padEnd(66, '0'),
     parentHash: `0x${'f'.repeat(64)}`,
     timestamp: `0x${Math.floor(chain.timestampMs / 1_000).toString(16)}`,
   })
@@ -111,6 +111,17 @@ t.test('while transactions bring blocks, these come on demand, however often', a
   const { chain, gateway, balance, send } = network
   await balance()
   await sendMany(network, sinceMs => Object.assign(chain, { number: chain.number + 1, timestampMs: startMs + sinceMs }))
+  const before = await balance()
+  await send()
+  t.not(await balance(), before)
+  await gateway.stop()
+})
+
+t.test('while transactions bring blocks, these come on demand, though the node is taken back before each', async t => {
+  const network = await open(12_000, { number: 7, ageMs: 3_600_000 })
+  const { chain, gateway, balance, send } = network
+  await balance()
+  await sendMany(network, sinceMs => Object.assign(chain, { number: 8, timestampMs: startMs + sinceMs }))
   const before = await balance()
   await send()
   t.not(await balance(), before)
