@@ -7,14 +7,14 @@ import { ResponseParser, serializeRequest } from '../../src/json-rpc/parse-respo
 import type { ParsedResponse } from '../../src/json-rpc/parse-response.ts'
 import { ExactNumber } from '../../src/util/json.ts'
 
-/** Parses the response in chunks that end at the cuts; the request's id is 7. An announced length makes no difference. */
-const parseChunks = (response: string | Uint8Array, cuts: readonly number[] = []): ParsedResponse => {
+/** Parses the response in chunks that end at the cuts. An announced length, and bytes that change after they were read, make no difference. */
+const parseChunks = (response: string | Uint8Array, cuts: readonly number[] = [], id = '7'): ParsedResponse => {
   const bytes = Buffer.from(response)
-  const [parsed, announced] = [
-    parseInChunks(new ResponseParser('7'), bytes, cuts),
-    parseInChunks(new ResponseParser('7', bytes.length), bytes, cuts),
-  ]
-  deepStrictEqual(withStringResult(announced), withStringResult(parsed))
+  const parsed = parseInChunks(new ResponseParser(id), bytes, cuts)
+  for (const expectedBytes of [undefined, bytes.length]) {
+    deepStrictEqual(withStringResult(parseInChunks(new ResponseParser(id, expectedBytes), bytes, cuts)), withStringResult(parsed))
+    deepStrictEqual(withStringResult(parseTransient(new ResponseParser(id, expectedBytes), bytes, cuts)), withStringResult(parsed))
+  }
   return parsed
 }
 
@@ -24,6 +24,19 @@ const parseInChunks = (parser: ResponseParser, bytes: Buffer, cuts: readonly num
     parser.push(bytes.subarray(from, end))
     from = end
   }
+  return parser.finish()
+}
+
+/** The same from one buffer for all chunks, as a connection reads them. */
+const parseTransient = (parser: ResponseParser, bytes: Buffer, cuts: readonly number[]): ParsedResponse => {
+  const readBuffer = Buffer.alloc(bytes.length)
+  let from = 0
+  for (const end of [...new Set([...cuts, bytes.length])].sort((a, b) => a - b)) {
+    readBuffer.fill('"')
+    parser.push(readBuffer.subarray(0, bytes.subarray(from, end).copy(readBuffer)), true)
+    from = end
+  }
+  readBuffer.fill('"')
   return parser.finish()
 }
 
@@ -140,6 +153,40 @@ t.test('a short response with a byte more, less or another is read as it would b
       }
     }
   }
+})
+
+t.test('a short response of any members and any id is read as it would be in chunks', async () => {
+  const value = fc.constantFrom(
+    '"0x1"',
+    '""',
+    '"\\u0030"',
+    '"é"',
+    '"\x7f"',
+    '1',
+    'null',
+    '[]',
+    '{"code":3,"message":"x"}',
+    `"${'0'.repeat(500)}"`,
+  )
+  const ids = fc.constantFrom('7', '77', '7.0', '70', '1000000100000000', '100000010000000', '1000000100000001', '"7"', 'null')
+  const members = fc.array(fc.tuple(fc.constantFrom('result', 'error', 'id', 'jsonrpc', 'x'), value), { maxLength: 3 })
+  const property = fc.property(
+    fc.record({
+      id: ids,
+      ownId: fc.constantFrom('7', '1000000100000000'),
+      members,
+      begin: fc.constantFrom('', ' '),
+      end: fc.constantFrom('', '\n', '}'),
+    }),
+    fc.array(fc.nat(30), { maxLength: 3 }),
+    ({ id, ownId, members, begin, end }, cuts) => {
+      const more = members.map(([name, text]) => `,"${name}":${text}`).join('')
+      const response = Buffer.from(`${begin}{"jsonrpc":"2.0","id":${id}${more}}${end}`)
+      const inChunks = parseChunks(response, cuts, ownId)
+      deepStrictEqual(withStringResult(parseChunks(response, [], ownId)), withStringResult(inChunks))
+    },
+  )
+  fc.assert(property, { numRuns: 1_000 })
 })
 
 t.test('a response that is longer than announced is no response', async t => {

@@ -911,7 +911,7 @@ t.test('the id of a request cannot be guessed, and comes back in the response of
   })
   for (let i = 0; i < 600; i++) await send()
   t.equal(new Set(ids).size, ids.length)
-  t.ok(ids.every(id => Number.isSafeInteger(id) && id >= 0))
+  t.ok(ids.every(id => Number.isSafeInteger(id) && String(id).length === 16))
   const high = ids.filter(id => id >= 2 ** 52).length
   t.ok(high > 200 && high < 400, `${high} of 600 ids are in the upper half`)
   const differences = ids.map((id, i) => id - (ids[i - 1] ?? 0))
