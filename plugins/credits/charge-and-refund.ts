@@ -39,6 +39,8 @@ interface ChargedCall {
   /** The method that the call is counted under. */
   readonly method: string
   readonly cost: number
+  /** Costs less than most methods. */
+  readonly isCheap: boolean
 }
 
 interface ChargingOptions {
@@ -62,7 +64,7 @@ export const createChargingHandler =
     const cost = knownCost ?? defaultCost
     const recentCalls = failureLimit.of(account.id)
     const method = knownCost === undefined ? otherMethods : request.method
-    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost }
+    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost, isCheap: cost < defaultCost }
     const { refusedForMs } = recentCalls
     if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
     if (recentCalls.missingMethods.has(method)) return countRefusal(charged, refuseUnknownMethod(method))
@@ -74,7 +76,6 @@ export const createChargingHandler =
 const serve = (charged: ChargedCall, charge: KeyChargeResult): MaybePromise<Reply> => {
   if (charge.kind !== 'charged') return countRefusal(charged, refusalOf(charge))
   const { call, next, recentCalls } = charged
-  recentCalls.recordCall()
   try {
     const reply = next(recentCalls.isSingleAttempt ? withSingleAttempt(call) : call)
     return reply instanceof Promise ? settleLater(charged, charge, reply) : settle(charged, charge, reply)
@@ -97,8 +98,9 @@ const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply
 /** Keeps the charge, or refunds it. */
 const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   if (!isCharged(reply)) return refund(charged, charge, reply)
-  const { cost, usage, method, recentCalls } = charged
+  const { cost, usage, method, recentCalls, isCheap } = charged
   recentCalls.missingMethods.forget(method)
+  if (!(isCheap && reply.source === 'local')) recentCalls.recordCall()
   const usageRecord = count(charged, reply, charge.day, cost)
   return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, usage, usageRecord))
 }

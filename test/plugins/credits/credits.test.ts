@@ -287,6 +287,38 @@ t.test('free failures of an account', async t => {
     t.equal(ran.at(-1)?.singleAttempt, undefined)
   })
 
+  t.test('count also where the calls end long after they began', async t => {
+    const { request, stage, clock } = await openNetwork()
+    let fail = (_reply: Reply) => {}
+    const hanging = new Promise<Reply>(resolve => {
+      fail = resolve
+    })
+    const calls = Array.from({ length: 20 }, () => stage.handle(fakeCall('eth_call'), () => hanging))
+    clock.advance(30_000)
+    fail(failed)
+    await Promise.all(calls)
+    t.match(await request(fakeResult(1)), { kind: 'failing' })
+  })
+
+  t.test('are compared with calls that were paid for: nothing that is free, or nearly, makes room for more of them', async t => {
+    for (const [what, method, reply, makesRoom] of [
+      ['a result of a node', 'eth_getProof', fakeResult(1), true],
+      ['a cheap result of a node', 'net_peerCount', fakeResult(1), true],
+      ['changes of a filter', 'eth_getFilterChanges', fakeResult([], { source: 'local' }), true],
+      ["a node's own error", 'eth_call', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, true],
+      ['an answer that needs no node', 'eth_chainId', fakeResult('0x1', { source: 'local' }), false],
+      ['invalid parameters', 'eth_call', refuse('params'), false],
+      ['an unknown filter', 'eth_getFilterChanges', refuse('unknownSubscription'), false],
+      ['a method that the nodes lack', 'eth_call', refuse('unavailable', { source: 'node', category: 'methodNotFound' }), false],
+      ['an outage', 'eth_call', refuse('unavailable'), false],
+    ] as const) {
+      const { request, requestMany, stage } = await openNetwork()
+      for (let i = 0; i < 190; i++) await stage.handle(fakeCall(method, []), async () => reply as Reply)
+      await requestMany(20, failed)
+      t.equal('result' in (await request(fakeResult(1))), makesRoom, what)
+    }
+  })
+
   t.test('are failures for which a node was requested, and that are not charged', async t => {
     for (const [what, reply, isLimited] of [
       ['a timeout', failed, true],
