@@ -13,30 +13,40 @@ export const endSession = (session: Signal<unknown>): void => {
   if (!hasEnded.value) session.value = null
 }
 
-/** To all tabs. */
-const signOuts = new BroadcastChannel('tollgate-sign-out')
+type TabMessage = 'signed in' | 'signed out'
 
-const forget = (session: Signal<unknown>): void => {
-  hasEnded.value = false
-  session.value = null
-}
+/** All tabs of the browser. */
+const tabs = new BroadcastChannel('tollgate-session')
+
+const broadcast = (message: TabMessage): void => tabs.postMessage(message)
+
+/** The page is loaded anew: nothing stays in memory, such as a key that was just created. */
+const forget = (): void => location.reload()
 
 /** Somebody signs out by this request: nothing of them may stay, in no tab. One that finds nobody signed in is as good. */
-export const signOutBy = async (sent: Promise<unknown>, session: Signal<unknown>): Promise<void> => {
+export const signOutBy = async (sent: Promise<unknown>): Promise<void> => {
   try {
     await sent
   } catch (reason) {
     if ((reason as { readonly status: number }).status !== 401) return // send() throws nothing without a status
   }
-  forget(session)
-  signOuts.postMessage('')
+  broadcast('signed out')
+  forget()
 }
 
-/** Signs out here when somebody signs out in another tab, and in again when they sign in there. */
+/** Somebody has signed in here. */
+export const announceSignIn = (): void => broadcast('signed in')
+
+/** Signs out here when somebody signs out in another tab, and asks who is signed in when somebody may have signed in there. */
 export const followOtherTabs = (session: Signal<unknown>, load: () => Promise<void>): void => {
-  signOuts.addEventListener('message', () => forget(session))
+  // A sign-in that has begun here says itself whose session it is.
+  const mayHoldSession = (): boolean => session.value !== undefined
+  const reload = (): void => void (mayHoldSession() && load().catch(() => undefined))
+  tabs.addEventListener('message', ({ data }: MessageEvent<TabMessage>) => {
+    if (data === 'signed in') reload()
+    else if (mayHoldSession()) forget()
+  })
   document.addEventListener('visibilitychange', () => {
-    const isSignedOut = hasEnded.value || session.value === null
-    if (isSignedOut && document.visibilityState === 'visible') void load().catch(() => undefined)
+    if (document.visibilityState === 'visible') reload()
   })
 }

@@ -37,7 +37,8 @@ export const texts = {
   },
   signIn: {
     title: 'Sign in',
-    ended: 'Your session has ended. Sign in again, also in another tab: what you have typed is kept.',
+    ended: 'Your session has ended. Sign in again: what you have typed is kept.',
+    inAnotherTab: 'Sign in in another tab',
     how: 'Open the sign-in link that the operator of this gateway gave you. A link works once, for a day.',
     operator: 'Operators print a link with this command:',
     working: 'Signing in…',

@@ -23,7 +23,7 @@ export const Access = () => (
     <p>
       <a href="/api/v1/openapi.json">{text.api}</a>
     </p>
-    <button type="button" class="danger" onClick={() => void signOutBy(request('DELETE', '/sessions'), session)}>
+    <button type="button" class="danger" onClick={() => void signOutBy(request('DELETE', '/sessions'))}>
       {texts.signOutEverywhere}
     </button>
   </>

@@ -17,7 +17,7 @@ import { Keys } from './keys.tsx'
 import { Networks } from './networks.tsx'
 import { Overview } from './overview.tsx'
 import { Plan } from './plan.tsx'
-import { SignIn } from './sign-in.tsx'
+import { SignIn, SignInAgain } from './sign-in.tsx'
 import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
 
@@ -60,7 +60,7 @@ const App = () => {
     return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
   return (
     <>
-      {hasEnded.value && <SignIn />}
+      {hasEnded.value && <SignInAgain />}
       <Portal current={current} />
     </>
   )
@@ -68,7 +68,7 @@ const App = () => {
 
 const Portal = ({ current }: { readonly current: SessionJson }) => {
   const { path: pagePath, title, Page } = pages.find(page => page.path === path.value) ?? pages[0]
-  const signOut = () => void signOutBy(request('DELETE', '/session'), session)
+  const signOut = () => void signOutBy(request('DELETE', '/session'))
   return (
     <Shell owner={current.account.name} pages={pages} current={pagePath} title={title} onSignOut={signOut}>
       {path.value === signInPath && <Notice text={refusedSignIn.value} />}

@@ -5,7 +5,7 @@ import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
 import { navigate } from '../router.ts'
-import { hasEnded } from '../session-end.ts'
+import { announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { loadSession, refusedSignIn, session } from './developer-session.ts'
 
@@ -36,6 +36,19 @@ const signIn = async (attempt: SignInAttempt): Promise<SessionJson> => {
   }
 }
 
+/** In another tab: in this one, a link or a provider would load another page in place of what was typed. */
+export const SignInAgain = () => (
+  <main class="sign-in">
+    <h1>{text.title}</h1>
+    <Notice text={connectionProblem.value ?? text.ended} />
+    <p>
+      <a href="/" target="_blank" rel="noopener">
+        {text.inAnotherTab}
+      </a>
+    </p>
+  </main>
+)
+
 /** Where nobody is signed in. */
 export const SignIn = () => {
   const attempt = useRef(readAttempt()).current
@@ -49,6 +62,7 @@ export const SignIn = () => {
     signIn(attempt).then(
       started => {
         session.value = started
+        announceSignIn()
         navigate('/')
       },
       (reason: Error) => {
@@ -73,7 +87,7 @@ export const SignIn = () => {
     <main class="sign-in" id="content">
       <h1>{text.title}</h1>
       {attempt !== undefined && error.value === undefined && <p>{text.working}</p>}
-      <Notice text={error.value ?? connectionProblem.value ?? (hasEnded.value ? text.ended : undefined)} />
+      <Notice text={error.value ?? connectionProblem.value} />
       {typeof options.value?.provider === 'string' && (
         <button type="button" onClick={() => void goToProvider()}>
           {text.withProvider} {options.value.provider}

@@ -6,7 +6,7 @@ import { useSubmit } from '../components/form.tsx'
 import { Shell, Unavailable } from '../components/shell.tsx'
 import { send } from '../request.ts'
 import { path } from '../router.ts'
-import { hasEnded, signOutBy } from '../session-end.ts'
+import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
@@ -49,6 +49,7 @@ const SignIn = () => {
   const { error, isSending, submit } = useSubmit(async values => {
     await send('POST', '/login', { token: String(values.get('token')) })
     await loadSession()
+    announceSignIn()
   })
   return (
     <main class="sign-in" id="content">
@@ -72,7 +73,7 @@ const SignIn = () => {
   )
 }
 
-const signOut = () => void signOutBy(send('POST', '/logout'), session)
+const signOut = () => void signOutBy(send('POST', '/logout'))
 
 const Pages = () => {
   const [, accountName] = accountPath.exec(path.value) ?? []
