@@ -67,7 +67,7 @@ export const createChargingHandler =
     const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost, isCheap: cost < defaultCost }
     const { refusedForMs } = recentCalls
     if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
-    if (recentCalls.missingMethods.has(method)) return countRefusal(charged, refuseUnknownMethod(method))
+    if (recentCalls.missingMethods.refuses(method)) return countRefusal(charged, refuseUnknownMethod(method))
     const result = charge(call.context, cost)
     return result instanceof Promise ? result.then(settled => serve(charged, settled)) : serve(charged, result)
   }

@@ -24,14 +24,18 @@ export class MissingMethods {
     this.#clock = clock
   }
 
-  /** No node needs to be asked now. */
-  has(method: string): boolean {
+  /** Is no node to be asked for a call of the method? When the time is over, one call asks. */
+  refuses(method: string): boolean {
     if (this.#methods.size === 0) return false
     const missing = this.#methods.get(method)
-    return missing !== undefined && missing.callsInRow >= minCallsInRow && this.#clock.monotonic() < missing.until
+    if (missing === undefined || missing.callsInRow < minCallsInRow) return false
+    const now = this.#clock.monotonic()
+    if (now < missing.until) return true
+    this.#methods.set(method, { ...missing, until: now + rememberedForMs })
+    return false
   }
 
-  /** After the time one more such reply is enough to begin anew. */
+  /** The nodes lack the method, says the reply to a call. */
   record(method: string): void {
     const callsInRow = 1 + (this.#methods.get(method)?.callsInRow ?? 0)
     this.#methods.set(method, { callsInRow, until: this.#clock.monotonic() + rememberedForMs })

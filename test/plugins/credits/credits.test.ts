@@ -249,7 +249,7 @@ t.test('free failures of an account', async t => {
     t.teardown(() => stage.stop?.())
     /** The accounts of the calls that ran. */
     const ran: Account[] = []
-    const request = (reply: Reply, account = fakeAccount, method = 'eth_call') =>
+    const request = (reply: Reply | Promise<Reply>, account = fakeAccount, method = 'eth_call') =>
       stage.handle(fakeCall(method, [], { account }), async below => {
         ran.push((below as Call<ContextKey>).context.account) // the stage passes the whole context
         return reply
@@ -351,9 +351,15 @@ t.test('free failures of an account', async t => {
     t.equal(ran.length, 0)
     clock.advance(1)
     await requestMany(10, lacking)
-    t.equal(ran.length, 1, 'one such call is enough after that')
+    t.equal(ran.length, 1)
     clock.advance(10_000)
-    await requestMany(10, fakeResult(1))
+    let respond = (_reply: Reply) => {}
+    const first = request(new Promise(resolve => (respond = resolve)))
+    await requestMany(10, lacking)
+    t.equal(ran.length, 2, 'nor do others ask while one asks')
+    respond(fakeResult(1))
+    await first
+    await requestMany(9, fakeResult(1))
     t.equal(ran.length, 11, 'a node has the method now')
     for (let i = 0; i < 10; i++) {
       await requestMany(4, lacking)
