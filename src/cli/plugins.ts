@@ -50,7 +50,9 @@ const describe =
   async (args, { env, out, err }) => {
     const { positionals, values } = readArguments(args, ['NAME'], { config: options.config, json: options.json })
     const [name] = positionals
-    const listed = await listPlugins(builtIn, values.config, env)
+    const isBuiltIn = builtIn.some(plugin => plugin.name === name)
+    // The plugins of networks run code, and may print, as they are loaded.
+    const listed = isBuiltIn ? listBuiltIn(builtIn) : await listPlugins(builtIn, values.config, env)
     const { use, plugin, file, reason } = listed.find(each => each.plugin?.name === name) ?? (await loadPluginFrom(name))
     if (plugin === undefined) {
       const names = listed.flatMap(each => each.plugin?.name ?? [])
@@ -124,9 +126,12 @@ interface PluginLookup {
 
 /** The built-in plugins, and those that networks of the directory use. */
 const listPlugins = async (builtIn: readonly AnyPlugin[], dir: string, env: Env): Promise<readonly PluginLookup[]> => [
-  ...builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin })),
+  ...listBuiltIn(builtIn),
   ...(await findUsedPlugins(dir, env)),
 ]
+
+const listBuiltIn = (builtIn: readonly AnyPlugin[]): readonly PluginLookup[] =>
+  builtIn.map(plugin => ({ use: plugin.name, file: builtInFile, plugin }))
 
 /** The external plugins of all networks of a directory, whatever problems the networks have; each once. */
 const findUsedPlugins = async (dir: string, env: Env): Promise<readonly PluginLookup[]> => {

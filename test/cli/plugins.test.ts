@@ -122,3 +122,14 @@ t.test('list has the built-in plugins and those of the networks, also those that
   t.match(described, { code: 0, out: ['sound: Sounds.'] }, 'describe takes each name of the list')
   t.equal(described.out.at(-1), '  - use: ../sound.js', 'with the step as the network has it')
 })
+
+t.test('describe loads no other plugin for one that is built in', async t => {
+  const dir = t.testdir({
+    'loaded.js': 'globalThis.wasPluginLoaded = true; export default {}',
+    networks: { 'one.yaml': 'pipeline: [{ use: ../loaded.js }]' },
+  })
+  await runInProcess('describe', 'cache', '--config', dir)
+  t.notOk('wasPluginLoaded' in globalThis)
+  await runInProcess('describe', 'sound', '--config', dir)
+  t.ok('wasPluginLoaded' in globalThis)
+})
