@@ -94,9 +94,7 @@ const statusFailure = (status: number, headers: ResponseHeaders, { target, clock
   const mayCarryResponse = status === 200 || (status >= 400 && status < 500 && status !== 429 && !rejectingStatuses.has(status))
   if (mayCarryResponse) return undefined
   const failure = upstreamFailure(target, `HTTP ${status}`)
-  return status === 429
-    ? copyReply(failure, { category: 'rateLimited', retryAfter: parseRetryAfter(headers['retry-after'], clock) })
-    : failure
+  return status === 429 ? copyReply(failure, { category: 'rateLimited', retryAfter: parseRetryAfter(headers, clock) }) : failure
 }
 
 const rejectingStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405, 407])
@@ -104,10 +102,11 @@ const rejectingStatuses: ReadonlySet<number> = new Set([401, 402, 403, 404, 405,
 /** The body, the target or the headers are too long. */
 const tooLongStatuses: ReadonlySet<number> = new Set([413, 414, 431])
 
-/** In seconds; the header is a number of seconds or a date. */
-const parseRetryAfter = (header: string | string[] | undefined, clock: Clock): number | undefined => {
-  const text = String(header ?? '').trim()
-  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - clock.now()) / 1000
+/** In seconds; the header is a number of seconds or a date. A date is by the node's clock, which may differ from ours. */
+const parseRetryAfter = (headers: ResponseHeaders, clock: Clock): number | undefined => {
+  const text = String(headers['retry-after'] ?? '').trim()
+  const nodeTime = Date.parse(String(headers['date']))
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - (Number.isNaN(nodeTime) ? clock.now() : nodeTime)) / 1000
   return Number.isFinite(seconds) ? Math.max(0, seconds) : undefined
 }
 

@@ -24,6 +24,7 @@ import { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { SecretRedactor } from '../../../src/services/upstream-client/secret-redactor.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
+import { hourMs } from '../../../src/util/dates.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { closeIdleConnection, compressResponse, faults } from '../../support/node-faults.ts'
 import { chunk, chunkedHead, httpResponse, respondCorrectly, respondEncoded } from '../../support/node-responses.ts'
@@ -786,6 +787,16 @@ t.test('a rate limit says how long it lasts', async t => {
   node.setFault(socket => void socket.write(httpResponse('', { status: 429, headers: { 'retry-after': date } })))
   const [, seconds] = rateLimitOf(await send())
   t.ok(Number(seconds) > 80 && Number(seconds) <= 90)
+})
+
+t.test('a rate limit that ends at a date lasts as long as by the clock of the node, which may differ from ours', async t => {
+  const { node, send } = await startUpstream(t)
+  for (const skewMs of [-hourMs, hourMs]) {
+    const nodeTime = systemClock.now() + skewMs
+    const headers = { 'retry-after': new Date(nodeTime + 5_000).toUTCString(), date: new Date(nodeTime).toUTCString() }
+    node.setFault(socket => void socket.write(httpResponse('', { status: 429, headers })))
+    t.same(rateLimitOf(await send()), ['rateLimited', 5])
+  }
 })
 
 const rateLimitOf = (reply: Reply) => (isFailure(reply) ? [reply.category, reply.retryAfter] : [])

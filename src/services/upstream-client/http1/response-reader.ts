@@ -182,6 +182,7 @@ const newHeaders = (): Record<string, string | undefined> => ({
   'content-encoding': undefined,
   'content-length': undefined,
   'content-type': undefined,
+  date: undefined,
   'keep-alive': undefined,
   'retry-after': undefined,
   'transfer-encoding': undefined,
