@@ -35,13 +35,13 @@ t.test('queries of usage', async t => {
     { hour: nowHour - 200 },
     { account: 'acc_2', credits: 999 },
   )
-  let now = nowHour * hourMs + 1_000
+  const clock = new TestClock(nowHour * hourMs + 1_000)
   let reads = 0
   const usageCounts: typeof store.usageCounts = (...range) => {
     reads += 1
     return store.usageCounts(...range)
   }
-  const queries = createUsageQueries({ ...store, usageCounts }, () => now)
+  const queries = createUsageQueries({ ...store, usageCounts }, clock)
   const lastHours = (hours: number) => ({ account: 'acc_1', from: nowHour + 1 - hours, to: nowHour + 1 })
 
   t.test('calls over time are summed by each dimension, hour and day, for one account', async t => {
@@ -77,7 +77,7 @@ t.test('queries of usage', async t => {
   })
 
   t.test('past hours are read again after a minute, the running one after half a second', async t => {
-    now += 120_000
+    clock.advance(120_000)
     const callsOfHour = async (hours: number) =>
       (await queries.overTime({ ...lastHours(hours), by: 'network', stepHours: 1 })).total.points[0]
     t.equal(await callsOfHour(31), 1)
@@ -87,11 +87,16 @@ t.test('queries of usage', async t => {
     t.equal(await callsOfHour(1), 2)
     t.equal(await callsOfHour(31), 1)
     t.ok(reads - readsBefore <= 1, `${reads - readsBefore} reads`)
-    now += 500
+    clock.advance(500)
     t.equal(await callsOfHour(1), 4)
     t.equal(await callsOfHour(31), 1)
-    now += 60_000
+    clock.advance(60_000)
     t.equal(await callsOfHour(31), 3)
+    const readsBeforeJump = reads
+    clock.shiftWallClock(-hourMs)
+    clock.advance(60_000)
+    await callsOfHour(31)
+    t.ok(reads > readsBeforeJump, 'also after the clock went back')
   })
 
   t.test('totals of all accounts, and pages of accounts', async t => {

@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
+import type { Clock } from '../../services/clock.ts'
 import type { UsageCount, UsageStore } from '../../store/usage-store.ts'
 import { hourMs } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'
@@ -22,8 +23,11 @@ interface HourSummary {
   readonly groups: Readonly<Record<Dimension, ReadonlyMap<string, Readonly<UsageSum>>>>
 }
 
+export type QueryClock = Pick<Clock, 'now' | 'monotonic'>
+
 interface CachedSummary {
   readonly summary: HourSummary
+  /** By the monotonic clock. */
   readonly validUntil: number
 }
 
@@ -38,16 +42,15 @@ const currentHourTtlMs = 500
 /** Reads usage by the hour, and keeps past hours for a minute: 90 days of 500 rows an hour take 1.5 s of CPU to read. */
 export class HourSummaries {
   readonly #store: Pick<UsageStore, 'usageCounts'>
-  readonly #now: () => number
+  readonly #clock: QueryClock
   readonly #cache = new LRUCache<string, CachedSummary>({
     maxSize: maxCachedGroups,
     sizeCalculation: ({ summary }) => 1 + dimensions.reduce((sum, dimension) => sum + summary.groups[dimension].size, 0),
   })
 
-  /** `now` in ms since 1970. */
-  constructor(store: Pick<UsageStore, 'usageCounts'>, now: () => number) {
+  constructor(store: Pick<UsageStore, 'usageCounts'>, clock: QueryClock) {
     this.#store = store
-    this.#now = now
+    this.#clock = clock
   }
 
   /** From hour `from` up to, not including, hour `to`, in order. Other queries run in between. */
@@ -62,7 +65,7 @@ export class HourSummaries {
     const found: HourSummary[] = []
     for (let hour = from; hour < to; hour += 1) {
       const entry = this.#cache.get(cacheKey(account, hour))
-      if (entry === undefined || entry.validUntil <= this.#now()) return undefined
+      if (entry === undefined || entry.validUntil <= this.#clock.monotonic()) return undefined
       found.push(entry.summary)
     }
     return found
@@ -72,11 +75,11 @@ export class HourSummaries {
     await setImmediate()
     const rowsByHour = new Map<number, UsageCount[]>()
     for (const row of await this.#store.usageCounts(account, from, to)) getOrCreate(rowsByHour, row.hour, () => []).push(row)
-    const lastPastHour = Math.floor(this.#now() / hourMs) - 2
+    const lastPastHour = Math.floor(this.#clock.now() / hourMs) - 2
     return Array.from({ length: to - from }, (_, i) => {
       const summary = summarizeHour(from + i, rowsByHour.get(from + i) ?? [])
       const ttlMs = summary.hour > lastPastHour ? currentHourTtlMs : pastHourTtlMs
-      this.#cache.set(cacheKey(account, summary.hour), { summary, validUntil: this.#now() + ttlMs })
+      this.#cache.set(cacheKey(account, summary.hour), { summary, validUntil: this.#clock.monotonic() + ttlMs })
       return summary
     })
   }

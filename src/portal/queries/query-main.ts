@@ -40,7 +40,7 @@ const queries = createUsageQueries(
     records: async (kind, account) => (await queriedStore()).records(kind, account),
     dayTotals: async (account, day) => (await queriedStore()).dayTotals(account, day),
   },
-  () => systemClock.now(),
+  systemClock,
 )
 
 const runQuery = async (name: QueryName, options: unknown) => {

@@ -6,7 +6,7 @@ import { getOrCreate } from '../../util/memoize.ts'
 import { readLedgerDay, readUsagePage } from './usage-days.ts'
 import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.ts'
 import { HourSummaries, addUsage, newUsageSum } from './hour-summaries.ts'
-import type { Dimension, UsageSum } from './hour-summaries.ts'
+import type { Dimension, QueryClock, UsageSum } from './hour-summaries.ts'
 
 /** Hours since 1970, UTC: from `from` up to, not including, `to`. */
 interface AccountHours {
@@ -87,8 +87,8 @@ const countsPerTurn = 2_000
 
 export type QueryName = keyof UsageQueries
 
-export const createUsageQueries = (store: QueriedStore, now: () => number): UsageQueries => {
-  const summaries = new HourSummaries(store, now)
+export const createUsageQueries = (store: QueriedStore, clock: QueryClock): UsageQueries => {
+  const summaries = new HourSummaries(store, clock)
   const read = ({ account, from, to }: AccountHours) => summaries.read(account, from, to)
 
   return {
