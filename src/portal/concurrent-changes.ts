@@ -9,6 +9,9 @@ const actionTtlMs = 10_000
 /** Several times what an action takes, so that waiting requests are few writes of the store. */
 const retryMs = 5
 
+/** Clocks of gateways may differ by this much. A lock that ends later than that was taken before the clock went back. */
+const maxClockSkewMs = 60_000
+
 interface LockServices {
   readonly store: RecordStore
   readonly clock: Clock
@@ -16,12 +19,16 @@ interface LockServices {
 
 /**
  * Takes the lock of this name, of which the store has one for all gateways. Returns what releases it; undefined while another holds it. After
- * `ttlMs` another may take it.
+ * `ttlMs`, which is the same for each lock of the name, another may take it.
  */
 export const tryLock = async ({ store, clock }: LockServices, name: string, ttlMs: number): Promise<(() => Promise<void>) | undefined> => {
   const holder = randomBytes(holderBytes).toString('base64url')
   const lock: StoredRecord = { id: name, account: '', value: holder, expires: clock.now() + ttlMs }
-  if (!(await store.addRecord('lock', lock))) return undefined
+  if (!(await store.addRecord('lock', lock))) {
+    const held = await store.findRecord('lock', name)
+    const isObsolete = held !== undefined && held.expires > lock.expires + maxClockSkewMs
+    if (!isObsolete || !(await store.replaceRecord('lock', held, holder, lock.expires))) return undefined
+  }
   return async () => {
     // Only its own: another may hold it by now.
     try {

@@ -118,6 +118,10 @@ export interface BackoffOptions {
 /** The delay after so many failed attempts, from 1 on: as Backoff, for attempts of which only the number is known. */
 export const backoffDelayMs = ({ minMs, maxMs }: BackoffOptions, attempts: number): number => Math.min(maxMs, minMs * 2 ** (attempts - 1))
 
+/** Whether the next attempt is due, by times in ms since 1970. One that is further away than any delay was planned before the clock went back. */
+export const isAttemptDue = ({ maxMs }: BackoffOptions, nextAttempt: number, now: number): boolean =>
+  nextAttempt <= now || nextAttempt > now + maxMs
+
 /** Exponential backoff: each delay is twice the one before, from `minMs` up to `maxMs`. */
 export class Backoff {
   readonly #options: BackoffOptions

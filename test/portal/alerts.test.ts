@@ -247,6 +247,23 @@ t.test('a webhook that fails is tried again with back-off for a day, always as t
   t.notMatch(JSON.stringify(scenario.log.lines), /127\.0\.0\.1|portal-secret-canary/)
 })
 
+t.test('when the clock goes back by hours, alerts go on, and messages are tried again', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await changeAlerts(scenario.services, 'acc_1', { daily: [10, 50], monthly: [] })
+  const gateway = scenario.gateway()
+  receiver.answerWith(500)
+  await scenario.spend(100)
+  await scenario.round(gateway)
+  scenario.clock.shiftWallClock(-3 * hourMs)
+  receiver.answerWith(204)
+  await scenario.spend(400)
+  await scenario.round(gateway)
+  await waitUntil(async () => (await scenario.deliveries()).every(({ state }) => state === 'delivered'))
+  t.same(receiver.received.map(({ json }) => json.data.threshold).sort(), [10, 10, 50])
+})
+
 t.test('a gateway that is killed while it sends leaves the message to another', async t => {
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)

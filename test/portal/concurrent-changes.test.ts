@@ -6,7 +6,7 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
 import { editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
-import { oneAtATime } from '../../src/portal/concurrent-changes.ts'
+import { oneAtATime, tryLock } from '../../src/portal/concurrent-changes.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import {
   addNewPerson,
@@ -32,6 +32,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { RecordKind } from '../../src/store/record-store.ts'
 import type { Store } from '../../src/store/store.ts'
+import { hourMs } from '../../src/util/dates.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 
@@ -224,6 +225,16 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     steps.emit('left')
     await Promise.all(next)
     t.equal(await isFree(), true)
+  })
+
+  t.test('a lock that is left from before the clock went back by an hour holds nobody up, and one gateway gets it', async t => {
+    const clockBefore = { ...systemClock, now: () => systemClock.now() + hourMs }
+    await tryLock({ store, clock: clockBefore }, 'left', 10_000)
+    const locks = await Promise.all([store, other].map(each => tryLock({ store: each, clock: systemClock }, 'left', 10_000)))
+    t.equal(locks.filter(release => release !== undefined).length, 1)
+    const aheadBySeconds = { ...systemClock, now: () => systemClock.now() + 30_000 }
+    await tryLock({ store, clock: aheadBySeconds }, 'held', 10_000)
+    t.equal(await tryLock({ store: other, clock: systemClock }, 'held', 10_000), undefined, 'clocks may differ by seconds')
   })
 
   t.test('what was done under a lock stands, also where the store fails before the lock is released', async t => {

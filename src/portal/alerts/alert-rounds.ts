@@ -3,6 +3,7 @@ import type { Store } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../background.ts'
 import type { BackgroundTask } from '../background.ts'
+import { tryLock } from '../concurrent-changes.ts'
 import { alertBuckets, listAlertSettings, mailReceivers, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './deliverer.ts'
@@ -46,9 +47,9 @@ export class AlertRounds {
 
   /** One round, unless another gateway does one. Resolves before what it sends has been answered. Rejects where the store fails. */
   async run(): Promise<void> {
-    const { store, clock } = this.#options
-    const expires = clock.now() + roundIntervalMs - 1
-    if (!(await store.addRecord('lock', { id: 'alert-round', account: '', value: true, expires }))) return
+    const { store } = this.#options
+    // Never released: the next round is due when the lock ends.
+    if ((await tryLock(this.#options, 'alert-round', roundIntervalMs - 1)) === undefined) return
     // From another place each time: nobody is always the last whom the limit of deliveries leaves for the next round.
     const start = Math.floor(Math.random() * alertBuckets.length)
     for (const bucket of [...alertBuckets.slice(start), ...alertBuckets.slice(0, start)]) {

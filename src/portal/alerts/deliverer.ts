@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events'
 import type { Log } from '../../services/log.ts'
 import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
-import { backoffDelayMs, withTimeoutOr } from '../../util/async.ts'
+import { backoffDelayMs, isAttemptDue, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import type { Mail, SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
@@ -129,7 +129,8 @@ export class Deliverer {
 
 const undelivered = 'alert could not be delivered within a day: its receiver is not told'
 
-export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean => state === 'pending' && nextAttempt <= now
+export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean =>
+  state === 'pending' && isAttemptDue(retryDelays, nextAttempt, now)
 
 /** The mail of an alert. Its Message-ID is the same for each attempt. */
 const alertMail = (delivery: Delivery, to: string, portalUrl: string): Mail => {
