@@ -6,7 +6,9 @@ import type { Metrics } from '../services/metrics.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { ledgerRetentionDays } from '../store/store.ts'
-import { backoffDelayMs } from '../util/async.ts'
+import type { BalanceStore } from '../store/store.ts'
+import { storeTimeOf } from '../store/store-clock.ts'
+import { backoffDelayMs, isAttemptDue } from '../util/async.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import type { Json } from '../util/json.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
@@ -20,7 +22,7 @@ import type { UsageRowCursor } from './queries/usage-days.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
 
 export interface UsageWebhookOptions {
-  readonly store: RecordStore
+  readonly store: RecordStore & Pick<BalanceStore, 'dayBalance'>
   readonly queries: Pick<UsageQueries, 'usagePage' | 'ledgerDay'>
   readonly url: Secret
   /** Signs messages; without it, keys derived from `secrets` do. */
@@ -117,22 +119,24 @@ export class UsageWebhook {
 
   /** True when there may be more to send. */
   async #sendNext(): Promise<boolean> {
-    const { clock } = this.#options
+    const { clock, store } = this.#options
     const release = await tryLock(this.#options, recordId, lockTtlMs)
     if (release === undefined) return false
-    const progress = await this.#readProgress()
-    const isDue = progress.nextAttempt <= clock.now() && (await this.#isClosed(progress.day))
-    const next = isDue ? await this.#attempt(progress) : undefined
+    // A clock that is ahead for a moment would end days that go on: their later calls would never be sent. The id is no account's.
+    const storeTime = storeTimeOf(await store.dayBalance(recordId))
+    const progress = await this.#readProgress(storeTime)
+    const isDue = isAttemptDue(retryDelays, progress.nextAttempt, clock.now()) && (await this.#isClosed(progress.day, storeTime))
+    const next = isDue ? await this.#attempt(progress, storeTime) : undefined
     if (next !== undefined) await this.#writeProgress(next)
     await release()
     return next !== undefined && next.attempts === 0
   }
 
-  async #readProgress(): Promise<Progress> {
-    const { store, clock, retentionMs, log } = this.#options
+  async #readProgress(storeTime: number): Promise<Progress> {
+    const { store, retentionMs, log } = this.#options
     const stored = (await store.findRecord('delivery', recordId))?.value as Progress | undefined // written by #sendNext() alone
-    const progress = stored ?? newDay(Math.floor(clock.now() / dayMs) - 1)
-    const firstDay = Math.ceil((clock.now() - retentionMs) / dayMs)
+    const progress = stored ?? newDay(Math.floor(storeTime / dayMs) - 1)
+    const firstDay = Math.ceil((storeTime - retentionMs) / dayMs)
     if (progress.day >= firstDay) return progress
     const next = newDay(firstDay)
     await this.#writeProgress(next)
@@ -144,16 +148,16 @@ export class UsageWebhook {
     return this.#options.store.putRecord('delivery', { id: recordId, account: '', value: toJson(progress), expires: neverExpires })
   }
 
-  async #isClosed(day: number): Promise<boolean> {
-    const age = this.#options.clock.now() - (day + 1) * dayMs
+  async #isClosed(day: number, storeTime: number): Promise<boolean> {
+    const age = storeTime - (day + 1) * dayMs
     if (age < minSettlingMs) return false
     return age >= maxSettlingMs || (await this.#options.queries.ledgerDay({ day })).isSettled
   }
 
   /** The progress after an attempt; undefined when it was aborted. */
-  async #attempt(progress: Progress): Promise<Progress | undefined> {
+  async #attempt(progress: Progress, storeTime: number): Promise<Progress | undefined> {
     const { clock, log, metrics } = this.#options
-    const { message, next } = progress.hasSentRows ? await this.#sumsMessage(progress) : await this.#rowsMessage(progress)
+    const { message, next } = progress.hasSentRows ? await this.#sumsMessage(progress, storeTime) : await this.#rowsMessage(progress)
     if (message === undefined) return next
     const { isDelivered, status } = await this.#post(message)
     if (!isDelivered && this.#stopping.signal.aborted) return undefined
@@ -181,9 +185,9 @@ export class UsageWebhook {
     return { message, next: { ...next, part: part + 1, ...(cursor && { after: cursor }) } }
   }
 
-  async #sumsMessage({ day, part, rows, calls, credits }: Progress): Promise<NextMessage> {
-    const { clock, queries } = this.#options
-    const hasLedger = day > Math.floor(clock.now() / dayMs) - ledgerRetentionDays
+  async #sumsMessage({ day, part, rows, calls, credits }: Progress, storeTime: number): Promise<NextMessage> {
+    const { queries } = this.#options
+    const hasLedger = day > Math.floor(storeTime / dayMs) - ledgerRetentionDays
     const ledgerCredits = hasLedger ? (await queries.ledgerDay({ day })).used : null
     const data = { day: isoDate(day * dayMs), part, rows, calls, credits, ledgerCredits }
     return { message: { type: 'usage.day', data }, next: newDay(day + 1) }

@@ -1,11 +1,15 @@
 import type { Clock } from '../services/clock.ts'
 import { dayMs } from '../util/dates.ts'
+import type { StoreDay } from './store.ts'
 
 /** A clock that jumps further than this is not followed by a process that has not lived through the difference. */
 export const maxClockJumpMs = dayMs
 
 /** A store may have been unused for this time. At its first use, a clock that is further ahead of the store is not followed. */
 export const maxUnusedMs = 90 * dayMs
+
+/** The time of a store in ms since 1970, by the day that it names. */
+export const storeTimeOf = ({ today, endsInMs }: StoreDay): number => (today + 1) * dayMs - endsInMs
 
 /** The time of a store, and by how much the clock differs from it; 0 while the clock is followed. */
 export interface StoreTime {

@@ -34,7 +34,7 @@ const openScenario = async (t: Test) => {
   const gateway = (over: Partial<UsageWebhookOptions> = {}) =>
     new UsageWebhook({
       ...{ store, clock, log, metrics: createMetricsRegistry(), version: '1.2.3', retentionMs: 90 * dayMs },
-      ...{ queries: createUsageQueries(store, clock.now), url: new Secret(receiver.url), secret: new Secret(secret), secrets: [] },
+      ...{ queries: createUsageQueries(store, clock), url: new Secret(receiver.url), secret: new Secret(secret), secrets: [] },
       ...over,
     })
   const messages = (type: string) => receiver.received.filter(({ json }) => json.type === type)
@@ -198,6 +198,29 @@ t.test('a day is sent when its calls have all been reported, or six hours later'
   await heartbeats()
   await gateway().run()
   t.equal(messages('usage.day').length, 2)
+})
+
+t.test('a clock that is ahead by days or years for a while neither ends a day early nor skips one', async t => {
+  const { clock, store, log, gateway, messages, rows } = await openScenario(t)
+  const worker = await startProcess(store, clock)
+  await worker.call('acc_alice', 'eth_call', 80)
+  await worker.report()
+  await gateway().run()
+  for (const aheadMs of [2 * dayMs, 400 * dayMs]) {
+    clock.shiftWallClock(aheadMs)
+    await gateway().run()
+    clock.shiftWallClock(-aheadMs)
+  }
+  await worker.call('acc_alice', 'eth_call', 80)
+  await worker.stop()
+  clock.advance(dayMs)
+  await gateway().run()
+  t.same(
+    messages('usage.day').map(({ json }) => json.data.day),
+    ['2026-01-14', '2026-01-15'],
+  )
+  t.match(rows(), [{ calls: 2, credits: 160 }])
+  t.notMatch(JSON.stringify(log.lines), /usage-skipped/)
 })
 
 t.test('after an outage of the billing system the days follow in order, those that `usage.retention` still covers', async t => {

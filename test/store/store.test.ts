@@ -8,7 +8,9 @@ import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accou
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
 import { assertLocalFilesystem } from '../../src/store/lmdb/data-folder.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
 import { StoreError } from '../../src/store/store.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { accountStoreContract } from './account-store-contract.ts'
@@ -31,6 +33,18 @@ t.test('lmdb follows a clock within reason', async t => {
   })
 })
 t.test('lmdb fulfills the contract of record stores', t => recordStoreContract(t, tempStore))
+t.test('lmdb drops no record because its clock is ahead for a while', async t => {
+  const clock = new TestClock()
+  const store = await tempStore(t, clock)
+  await store.heartbeat('gateway')
+  const session = { id: 's1', account: 'acc_1', value: null, expires: clock.now() + hourMs }
+  await store.putRecord('session', session)
+  clock.shiftWallClock(400 * dayMs)
+  t.equal(await store.findRecord('session', 's1'), undefined)
+  await store.putRecord('session', { ...session, id: 's2', expires: neverExpires })
+  clock.shiftWallClock(-400 * dayMs)
+  t.same(await store.findRecord('session', 's1'), session)
+})
 
 t.test('the in-memory ledger of the tests fulfills the contract', t => ledgerStoreContract(t, (_, clock) => new InMemoryLedgerStore(clock)))
 t.test('the in-memory usage of the tests fulfills the contract', t => usageStoreContract(t, (_, clock) => new InMemoryUsageStore(clock)))

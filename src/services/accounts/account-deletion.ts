@@ -1,5 +1,6 @@
 import { accountRecordKinds, neverExpires } from '../../store/record-store.ts'
-import type { AccountRow } from '../../store/store.ts'
+import type { AccountRow, BalanceStore } from '../../store/store.ts'
+import { storeTimeOf } from '../../store/store-clock.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
@@ -32,7 +33,7 @@ export const deleteAccount = async ({ store, accounts, clock }: DeletionContext,
 export const resumeChange = { suspended: null, deleteAt: null } as const
 
 interface RemovalContext {
-  readonly store: RecordedStore
+  readonly store: RecordedStore & Pick<BalanceStore, 'dayBalance'>
   readonly clock: Clock
   readonly log: Log
 }
@@ -57,6 +58,8 @@ export const removeDeletedAccounts = async (context: RemovalContext, isStopped =
 const removeIfDue = async ({ store, clock, log }: RemovalContext, account: AccountRow): Promise<boolean> => {
   const { id, name, suspended, deleteAt } = account
   if (suspended === undefined || deleteAt === undefined || deleteAt > clock.now()) return false
+  // A removal cannot be undone: a clock that is ahead for a moment is not enough.
+  if (deleteAt > storeTimeOf(await store.dayBalance(id))) return false
   if (!(await store.removeAccount(id, deleteAt))) return false
   const before = { deleteAt: isoTime(deleteAt) }
   await recordChange(store, clock, { kind: 'gateway', name: 'deletion' }, { action: 'account-removed', account: { id, name }, before })

@@ -42,7 +42,7 @@ const openFolder = async (path: string, clock: Clock): Promise<Store> => {
     ...lmdbLedgerStore(tables, transactions, clock, dayClock),
     ...lmdbUsageStore(tables, transactions, dayClock),
     ...copyableLmdb(tables, transactions, clock),
-    ...lmdbRecordStore(tables, transactions, clock),
+    ...lmdbRecordStore(tables, transactions, clock, dayClock),
     close: () => transactions.close(),
   }
   return withWatchedReads(store, watch)
@@ -111,7 +111,13 @@ const copyableLmdb = (tables: LmdbTables, transactions: Transactions, clock: Clo
   },
 })
 
-const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: Clock): RecordStore => {
+/** A record that has expired by the clock is not found. It is dropped when it has expired by the store's time too, which follows no far jump of the clock. */
+const lmdbRecordStore = (
+  tables: LmdbTables,
+  transactions: Transactions,
+  clock: Clock,
+  { currentDay }: ReturnType<typeof openLmdbDayClock>,
+): RecordStore => {
   const { records, recordsByAccount, recordsByExpiry } = tables
   const find = (kind: RecordKind, id: string) => unexpired(records.get([kind, id]), clock.now())
   const remove = (kind: RecordKind, { id, account, expires }: StoredRecord): void => {
@@ -121,7 +127,7 @@ const lmdbRecordStore = (tables: LmdbTables, transactions: Transactions, clock: 
   }
   const put = (kind: RecordKind, record: StoredRecord): void => {
     const replaced = records.get([kind, record.id])
-    const expired = expiredKeys(tables, clock.now())
+    const expired = expiredKeys(tables, Math.min(clock.now(), currentDay().now))
     if (replaced !== undefined) remove(kind, replaced)
     for (const [, kindOfExpired, id] of expired) {
       const row = records.get([kindOfExpired, id])

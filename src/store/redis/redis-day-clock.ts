@@ -1,7 +1,6 @@
 import type { Clock } from '../../services/clock.ts'
-import { dayMs } from '../../util/dates.ts'
 import type { StoreDay } from '../store.ts'
-import { StoreClock } from '../store-clock.ts'
+import { StoreClock, storeTimeOf } from '../store-clock.ts'
 import type { RedisConnection } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
 import { redisKeys } from './redis-layout.ts'
@@ -29,7 +28,7 @@ export const openRedisDayClock = (clock: Clock, testTime: TestTime | undefined):
     scriptArgs: () => [testTime === undefined ? '' : String(testTime.now()), latestDay, String(storeClock.expectedNow ?? '')],
     observe(storeDay) {
       latestDay = Math.max(latestDay, storeDay.today)
-      storeClock.observe((storeDay.today + 1) * dayMs - storeDay.endsInMs)
+      storeClock.observe(storeTimeOf(storeDay))
       return storeDay
     },
     isSynced: () => storeClock.expectedNow !== undefined,

@@ -56,6 +56,19 @@ t.test('a deleted account is suspended at once, and removed a week later with ev
   t.match(log.lines, [{ fields: { event: 'account-removed', account: 'acc_1' } }])
 })
 
+t.test('a clock that is ahead by weeks for a while removes no account', async t => {
+  const { clock, store, remove, requestDeletion } = await setUp(t)
+  await store.heartbeat('gateway')
+  await requestDeletion()
+  clock.shiftWallClock(2 * deletionDelayMs)
+  await remove()
+  t.match(await store.account('acc_1'), { name: 'alice' })
+  clock.shiftWallClock(-2 * deletionDelayMs)
+  clock.advance(deletionDelayMs)
+  await remove()
+  t.equal(await store.account('acc_1'), undefined)
+})
+
 t.test('an account that is resumed stays, and can be deleted again', async t => {
   const { clock, store, accounts, remove, requestDeletion } = await setUp(t)
   await requestDeletion()
