@@ -23,8 +23,8 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
   await redis.open()
   let warnings: readonly string[]
   try {
-    await checkVersion(redis, address)
     await checkRights(redis)
+    await checkVersion(redis, address)
     await checkEvictionPolicy(redis, address)
     warnings = await persistenceWarnings(redis, address)
   } catch (error) {
@@ -46,6 +46,9 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
   }
 }
 
+/** A script that fails in the middle leaves what it has written: an account, say, of which the command says that it was not added. */
+const checkRights = (redis: RedisConnection): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
+
 const checkVersion = async (redis: RedisConnection, address: RedisAddress): Promise<void> => {
   await redis.sendCommand('SETNX', redisKeys.version, String(layoutVersion))
   const found = await redis.sendCommand('GET', redisKeys.version)
@@ -55,9 +58,6 @@ const checkVersion = async (redis: RedisConnection, address: RedisAddress): Prom
       'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
   )
 }
-
-/** A script that fails in the middle leaves what it has written: an account, say, of which the command says that it was not added. */
-const checkRights = (redis: RedisConnection): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
 
 /** Without writing anything. Nothing when Redis cannot be read: it may be unreachable from this machine. */
 export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Promise<StoreContents> => {

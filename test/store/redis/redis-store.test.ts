@@ -442,7 +442,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const address = { kind: 'redis', url: new Secret(`redis://least:secret@127.0.0.1:${redis.port}/1`, 'HOST') } as const
     await redis.send('ACL', 'SETUSER', 'least', 'on', '>secret', ...words, 'resetchannels')
     await t.rejects(openStore(address, systemClock), { message: /; give its user the channels `&tollgate:\*`$/ })
-    t.same(await redis.send('KEYS', '*'), [])
+    t.match(await redis.send('INFO', 'keyspace'), /^# Keyspace\s*$/, 'no database has a key')
     await redis.send('ACL', 'SETUSER', 'least', '&tollgate:*')
     await redis.send('ACL', 'LOG', 'RESET')
     const openLeast = async (t: Test, clock: Clock): Promise<Store> => {
