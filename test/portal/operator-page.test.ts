@@ -142,6 +142,15 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.equal(await page.inputValue('form[aria-label=Change] [name=label]'), 'half typed')
   })
 
+  t.test('an address that is none of a page says so, with a way home', async t => {
+    await page.goto(`${gateway.admin}/operator/acounts`)
+    await page.waitForSelector('h1:has-text("Page not found")')
+    t.equal(await page.locator('[aria-current]').count(), 0)
+    await page.click('main >> text="Accounts"')
+    await page.waitForSelector('h1:has-text("Accounts")')
+    t.equal(page.url(), `${gateway.admin}/operator`)
+  })
+
   t.test('traffic and nodes are those of the calls', async t => {
     await openPage(page, 'Traffic')
     await page.waitForSelector('td:has-text("alice")')

@@ -155,6 +155,24 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.reload()
   })
 
+  t.test('a first call is shown for no key that would refuse it', async t => {
+    for (const [name, value] of [
+      ['methods', 'eth_chainId'],
+      ['origins', 'https://dapp.example'],
+    ] as const) {
+      await page.fill('[name=name]', name)
+      await page.click('summary')
+      await page.fill(`[name=${name}]`, value)
+      const networks = page.waitForResponse('**/api/v1/networks')
+      await page.click('button[type=submit]')
+      await (await networks).finished()
+      await page.waitForSelector(`h2:has-text("${name}")`)
+      await page.evaluate('new Promise(requestAnimationFrame)')
+      t.equal(await page.locator('[data-testid=new-key] ~ .copy-code').count(), 0, name)
+      await page.reload()
+    }
+  })
+
   t.test('Try it shows the cost before the call, the answer, and the call in code', async t => {
     await page.fill('[name=name]', 'k')
     await page.click('button[type=submit]')
@@ -271,6 +289,18 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const backgrounds = `new Set([...document.querySelectorAll('nav a')].map(link => getComputedStyle(link).backgroundColor)).size`
     t.equal(await page.evaluate(backgrounds), 2)
     await page.emulateMedia({ forcedColors: 'none' })
+  })
+
+  t.test('an address that is none of a page says so, with a way home', async t => {
+    await page.goto(`${gateway.portal}/kyes`)
+    await page.waitForSelector('h1:has-text("Page not found")')
+    t.equal(await page.locator('[aria-current]').count(), 0)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('main >> text="Overview"')
+    await page.waitForSelector('h1:has-text("Overview")')
+    t.equal(page.url(), `${gateway.portal}/`)
+    await page.goto(`${gateway.portal}/sign-in`)
+    await page.waitForSelector('h1:has-text("Overview")')
   })
 
   t.test('every page fits a window of 360 px', async t => {

@@ -13,7 +13,7 @@ interface ShellProps {
   readonly owner: string
   /** Of the navigation. */
   readonly pages: readonly { readonly path: string; readonly title: string }[]
-  /** The path in the navigation of what is shown. */
+  /** The path in the navigation of what is shown; empty where that is none of them. */
   readonly current: string
   readonly title: string
   readonly children: ComponentChildren
@@ -92,6 +92,17 @@ const keepFocus = (): (() => void) => {
     observer.disconnect()
   }
 }
+
+/** For an address that is none of the pages. */
+export const NotFound = ({ home }: { readonly home: ShellProps['pages'][number] }) => (
+  <p>
+    {texts.notFound.how}{' '}
+    <a href={home.path} onClick={followLink}>
+      {home.title}
+    </a>
+    .
+  </p>
+)
 
 const retryIntervalMs = 3_000
 

@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
-import { Shell, Unavailable } from '../components/shell.tsx'
+import { NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import { request } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
@@ -32,6 +32,8 @@ const pages = [
   { path: '/alerts', title: texts.pages.alerts, Page: Alerts },
   { path: '/access', title: texts.pages.access, Page: Access },
 ] as const
+
+const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
 
 /** Of sign-in links, and of the way back from a provider. */
 const signInPath = '/sign-in'
@@ -67,7 +69,8 @@ const App = () => {
 }
 
 const Portal = ({ current }: { readonly current: SessionJson }) => {
-  const { path: pagePath, title, Page } = pages.find(page => page.path === path.value) ?? pages[0]
+  const shownPath = path.value === signInPath ? pages[0].path : path.value
+  const { path: pagePath, title, Page } = pages.find(page => page.path === shownPath) ?? notFound
   const signOut = () => void signOutBy(request('DELETE', '/session'))
   return (
     <Shell owner={current.account.name} pages={pages} current={pagePath} title={title} onSignOut={signOut}>

@@ -30,11 +30,12 @@ export const ShowNewKey = ({ created }: { readonly created: NewKeyJson }) => (
 
 const firstMethod = 'eth_blockNumber'
 
-/** A call with the key, to be pasted into a terminal. */
-const FirstCall = ({ created: { key, networks, methods } }: { readonly created: NewKeyJson }) => {
+/** A call with the key, to be pasted into a terminal; nothing where the key would refuse it. */
+const FirstCall = ({ created: { key, networks, methods, origins } }: { readonly created: NewKeyJson }) => {
   const found = useRequest<readonly NetworkJson[]>('/networks').data.value
   const network = found?.find(({ name }) => networks.length === 0 || networks.includes(name))
-  if (network === undefined || (methods.length > 0 && !methods.includes(firstMethod))) return null
+  const isAllowed = origins.length === 0 && (methods.length === 0 || methods.includes(firstMethod))
+  if (network === undefined || !isAllowed) return null
   const [curl] = codeSamples(network, firstMethod, [], key)
   return (
     <>

@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
-import { Shell, Unavailable } from '../components/shell.tsx'
+import { NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import { send } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
@@ -24,6 +24,8 @@ const pages = [
   { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes },
   { path: '/operator/audit', title: text.pages.audit, Page: Audit },
 ] as const
+
+const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
 
 const accountPath = /^\/operator\/accounts\/([\w.@-]+)$/
 
@@ -77,13 +79,13 @@ const signOut = () => void signOutBy(send('POST', '/logout'))
 
 const Pages = () => {
   const [, accountName] = accountPath.exec(path.value) ?? []
-  const page = pages.find(each => each.path === path.value) ?? pages[0]
+  const page = pages.find(each => each.path === path.value) ?? notFound
   const shown =
     accountName === undefined
-      ? { title: page.title, content: <page.Page /> }
-      : { title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
+      ? { path: page.path, title: page.title, content: <page.Page /> }
+      : { path: pages[0].path, title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
   return (
-    <Shell owner={text.owner} pages={pages} current={page.path} title={shown.title} onSignOut={signOut}>
+    <Shell owner={text.owner} pages={pages} current={shown.path} title={shown.title} onSignOut={signOut}>
       {shown.content}
       <p>
         <a href="/api/v1/openapi.json">{text.api}</a>
