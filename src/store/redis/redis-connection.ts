@@ -16,6 +16,7 @@ export class RedisConnection {
   readonly #clock: Clock
   readonly #onReady: () => void
   readonly #onError: (cause: string) => void
+  readonly #beforeCommand: (() => Promise<void> | undefined) | undefined
   readonly #semaphore = createSemaphore(maxConcurrentCommands)
   readonly #pending = new Set<Promise<unknown>>()
   #client: Client
@@ -28,18 +29,20 @@ export class RedisConnection {
 
   /**
    * With `retryInitialConnect` open() waits for a Redis that is not reachable yet. `onReady` is called after each connect,
-   * `onError` when the connection is lost or cannot be made; commands that fail report their error themselves.
+   * `onError` when the connection is lost or cannot be made; commands that fail report their error themselves. A command is not
+   * sent when `beforeCommand` throws or rejects.
    */
   constructor(
     address: ConnectionAddress,
     clock: Clock,
-    { retryInitialConnect = false, onReady = noop, onError = noop }: ConnectionOptions = {},
+    { retryInitialConnect = false, onReady = noop, onError = noop, beforeCommand }: ConnectionOptions = {},
   ) {
     this.#address = address
     this.#clock = clock
     this.#retriesInitialConnect = retryInitialConnect
     this.#onReady = onReady
     this.#onError = onError
+    this.#beforeCommand = beforeCommand
     this.#client = this.#createClient()
   }
 
@@ -74,7 +77,15 @@ export class RedisConnection {
     }
   }
 
-  sendCommand(...args: readonly string[]): Promise<unknown> {
+  async sendCommand(...args: readonly string[]): Promise<unknown> {
+    const ready = this.#beforeCommand?.()
+    // Not awaited where there is nothing to wait for: close() waits for the commands that were sent before it.
+    if (ready !== undefined) await ready
+    return this.#sendLimited(args, {})
+  }
+
+  /** Without `beforeCommand`. */
+  sendUnguarded(...args: readonly string[]): Promise<unknown> {
     return this.#sendLimited(args, {})
   }
 
@@ -182,6 +193,7 @@ interface ConnectionOptions {
   readonly retryInitialConnect?: boolean
   readonly onReady?: () => void
   readonly onError?: (cause: string) => void
+  readonly beforeCommand?: (() => Promise<void> | undefined) | undefined
 }
 
 type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>

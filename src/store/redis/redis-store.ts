@@ -9,6 +9,7 @@ import { RedisConnection } from './redis-connection.ts'
 import { listLiveProcesses, openRedisDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
 import { outOfSyncError } from './redis-errors.ts'
+import { openStoreConnection } from './redis-identity.ts'
 import { layoutVersion, redisKeys, rightsChannel } from './redis-layout.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { publishNothing, putRecord, takeRecord } from './redis-scripts.ts'
@@ -19,16 +20,17 @@ import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse }
  * clock by `testTime`.
  */
 export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> => {
-  const redis = new RedisConnection(address, clock)
-  await redis.open()
+  const connection = await openStoreConnection(address, clock)
+  const { redis } = connection
   let warnings: readonly string[]
   try {
     await checkRights(redis)
     await checkVersion(redis, address)
     await checkEvictionPolicy(redis, address)
     warnings = await persistenceWarnings(redis, address)
+    await connection.identify()
   } catch (error) {
-    await redis.close()
+    await connection.close()
     throw error
   }
   const dayClock = openRedisDayClock(clock, testTime)
@@ -41,7 +43,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     ...copyableRedis(redis, dayClock),
     ...redisRecordStore(redis, clock, testTime),
     async close() {
-      await Promise.all([redis.close(), changeFeed.close()])
+      await Promise.all([connection.close(), changeFeed.close()])
     },
   }
 }

@@ -104,6 +104,101 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
   })
 })
 
+t.test('a redis that has lost its data, or has others, is not used: it would refuse every key', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const clock = new TestClock()
+  const store = await openStore(redis.address, clock)
+  t.teardown(() => store.close())
+  const lost = {
+    name: 'StoreError',
+    message:
+      `redis at 127.0.0.1:${redis.port} has lost the data of this store, or has others: ` +
+      'restore them, or restart the gateways to use what it has',
+  }
+  const answers = async (): Promise<readonly string[]> => {
+    const asked = Array.from({ length: 5 }, async () => store.account('alice'))
+    return Promise.all(asked.map(each => each.then(row => row?.name ?? 'none').catch((error: Error) => error.message)))
+  }
+  /** All answers until the first of the last kind. */
+  const answersUntil = async (last: string): Promise<ReadonlySet<string>> => {
+    const seen = new Set<string>()
+    await waitUntil(async () => {
+      for (const answer of await answers()) seen.add(answer)
+      return seen.has(last)
+    })
+    return seen
+  }
+  const restartEmpty = async () => {
+    await redis.kill()
+    await redis.restart()
+  }
+  let saved: string | null = null
+
+  t.test('once it has an account: before, there is nothing to lose', async t => {
+    await restartEmpty()
+    await answersUntil('none')
+    clock.advance(1_000)
+    t.notOk((await answersUntil('none')).has(lost.message))
+    await store.addAccount(alice)
+    await waitUntil(async () => {
+      clock.advance(1_000)
+      await delay(20)
+      saved = (await redis.send('GET', 'tollgate:id')) as string | null
+      return saved !== null
+    })
+    await answersUntil('alice')
+    const other = await openStore(redis.address, systemClock)
+    t.equal((await other.account('alice'))?.name, 'alice')
+    await other.close()
+    t.equal(await redis.send('GET', 'tollgate:id'), saved, 'the same for all gateways')
+  })
+
+  t.test('from the first command after its restart', async t => {
+    await restartEmpty()
+    t.notOk((await answersUntil(lost.message)).has('none'), 'no key was taken for unknown')
+    await t.rejects(store.heartbeat('p1'), lost)
+    t.same(await redis.send('KEYS', '*'), [], 'and nothing was written')
+  })
+
+  t.test('unless it is restarted with the gateway: a store that is opened takes what is there', async t => {
+    const other = await openStore(redis.address, systemClock)
+    await other.addAccount({ ...alice, name: 'bob' })
+    await other.close()
+    const another = await openStore(redis.address, systemClock)
+    t.equal((await another.account('bob'))?.name, 'bob')
+    await another.close()
+    clock.advance(1_000)
+    await t.rejects(store.heartbeat('p1'), lost)
+  })
+
+  t.test('until it has them again, within a second', async () => {
+    await redis.send('SET', 'tollgate:id', saved ?? '')
+    clock.advance(1_000)
+    await answersUntil('none') // bob, and not alice, is there
+    await redis.send('FLUSHALL')
+    clock.advance(1_000)
+    await answersUntil(lost.message)
+    await redis.send('SET', 'tollgate:id', saved ?? '')
+    clock.advance(1_000)
+    await answersUntil('none')
+  })
+
+  t.test('nor is a redis that cannot say yet which data it has', async t => {
+    await redis.send('ACL', 'SETUSER', 'default', '-get')
+    await redis.send('CLIENT', 'KILL', 'TYPE', 'normal')
+    const refused = `cannot use redis at 127.0.0.1:${redis.port}: NOPERM `
+    const seen = new Set<string>()
+    await waitUntil(async () => {
+      for (const answer of await answers()) seen.add(answer)
+      return [...seen].some(answer => answer.startsWith(refused))
+    })
+    t.notOk(seen.has('none'))
+    await redis.send('ACL', 'SETUSER', 'default', '+get')
+    await answersUntil('none')
+  })
+})
+
 t.test('an error of redis says what to change', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer()
   t.teardown(() => redis.remove())
