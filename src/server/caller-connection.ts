@@ -82,11 +82,12 @@ class CallerConnection implements PacedConnection {
 
   /**
    * To be called as the gateway stops, before the response is sent: is it the last one of the connection? Requests behind it that have begun are
-   * responded to as well, and further ones do not begin.
+   * responded to as well, and further ones do not begin. Where the last one was made before the gateway stopped, the next request is the last.
    */
   closesAfter(res: ServerResponse): boolean {
-    this.#isClosing = true
-    return this.#latestResponse === undefined || this.#latestResponse === res
+    const last = this.#latestResponse ?? res
+    this.#isClosing ||= !last.headersSent
+    return last === res
   }
 
   /** A request has come in. */

@@ -636,6 +636,24 @@ t.test('while the gateway stops', async t => {
     await waitUntil(() => services.memoryBudget.reservedBytes === 0)
   })
 
+  t.test('requests are still taken behind a response that was made before, and does not say that the connection closes', async t => {
+    services.activeRequests.isDraining = false
+    const { raw, begin } = await openBehindSlow('')
+    await begin(1)
+    const count = counted.length
+    raw.write(call('good'))
+    await waitUntil(() => counted.length > count)
+    services.activeRequests.isDraining = true
+    finishLookup()
+    await raw.waitFor(/(?:HTTP\/1.1 200 [^]*){2}\}$/)
+    raw.write(call('late') + call('good'))
+    const heads = (await raw.received).split(/(?=HTTP\/1.1 )/)
+    t.same(
+      heads.map(head => /^Connection: (.*)\r$/im.exec(head)?.[1]),
+      ['keep-alive', 'keep-alive', 'keep-alive', 'close'],
+    )
+  })
+
   t.test('an upgrade behind them is not served', async t => {
     const { raw, begin } = await openBehindSlow(call('late'))
     await begin(2)
