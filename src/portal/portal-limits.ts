@@ -1,7 +1,7 @@
 import type { Clock } from '../services/clock.ts'
 import { AttemptLimit } from '../util/attempt-limit.ts'
 import type { AttemptLimitOptions } from '../util/attempt-limit.ts'
-import { hourMs } from '../util/dates.ts'
+import { dayMs, hourMs } from '../util/dates.ts'
 import { tooManyAttempts } from './api-errors.ts'
 
 interface PortalLimit extends Pick<AttemptLimit, 'record'> {
@@ -16,8 +16,10 @@ export interface PortalLimits {
   readonly failedTokens: PortalLimit
   readonly linkRequests: PortalLimit
   readonly providerSignIns: PortalLimit
-  /** Mails with links to one e-mail address. */
+  /** Mails with links to one mailbox. */
   readonly links: PortalLimit
+  /** All mails in a day to addresses without a person, of which each sign-up that is allowed in a day may have so many. */
+  readonly signUpMails: SignUpMails
   /** By account: all that is created or changed, as it stays in the store, or in the log of changes. By person: what viewers may create. */
   readonly changes: PortalLimit
   /** By person, so that nobody keeps others from revoking a key: what takes something away. */
@@ -28,15 +30,45 @@ export interface PortalLimits {
   readonly webhookTests: PortalLimit
 }
 
+/** Anyone can have mails sent to strangers, from any number of networks: what all of them together may cause. */
+export class SignUpMails {
+  readonly #clock: Clock
+  #count = 0
+  #endsAt = 0
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Counts one more mail, which may be sent unless too many were; `last` is the one after which none may. */
+  record(signUpsPerDay: number): 'sent' | 'last' | 'refused' {
+    const now = this.#clock.monotonic()
+    if (now >= this.#endsAt) {
+      this.#count = 0
+      this.#endsAt = now + dayMs
+    }
+    const max = Math.max(minSignUpMails, mailsPerSignUp * signUpsPerDay)
+    if (this.#count >= max) return 'refused'
+    this.#count += 1
+    return this.#count >= max ? 'last' : 'sent'
+  }
+}
+
+const mailsPerSignUp = 10
+const minSignUpMails = 100
+
+/** `a+1@example.org` and `a+2@example.org` are one mailbox at most providers. */
+const toMailbox = (email: string): string => email.replace(/\+[^@]*@/, '@')
+
 export const openPortalLimits = (clock: Clock): PortalLimits => {
-  const open = (label: string, options: AttemptLimitOptions): PortalLimit => {
+  const open = (label: string, options: AttemptLimitOptions, toKey = (who: string) => who): PortalLimit => {
     const attempts = new AttemptLimit(clock, options)
     return {
       check(who) {
-        const retryAfter = attempts.retryAfter(who)
+        const retryAfter = attempts.retryAfter(toKey(who))
         if (retryAfter !== undefined) throw tooManyAttempts(label, retryAfter)
       },
-      record: who => attempts.record(who),
+      record: who => attempts.record(toKey(who)),
     }
   }
   return {
@@ -44,7 +76,8 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     failedTokens: open('requests with an unknown token', { max: 10, windowMs: 60_000 }),
     linkRequests: open('requests for sign-in links', { max: 20, windowMs: hourMs }),
     providerSignIns: open('sign-ins', { max: 60, windowMs: 60_000 }),
-    links: open('mails to this address', { max: 5, windowMs: hourMs }),
+    links: open('mails to this address', { max: 5, windowMs: hourMs }, toMailbox),
+    signUpMails: new SignUpMails(clock),
     changes: open('changes in one hour', { max: 200, windowMs: hourMs }),
     removals: open('removals in one hour', { max: 1_000, windowMs: hourMs }),
     confirmations: open('confirmations of e-mail addresses in one hour', { max: 20, windowMs: hourMs }),

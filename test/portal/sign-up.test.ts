@@ -8,8 +8,9 @@ import { sessionRoutes } from '../../src/portal/routes/session.ts'
 import { completeSignUp, createSignUpToken } from '../../src/portal/sign-up.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
+import { dayMs } from '../../src/util/dates.ts'
 import { tempFolder, tempStore } from '../store/temp-store.ts'
-import { TestLog } from '../support/fakes.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { startMailServer } from '../support/mail-server.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
@@ -177,6 +178,31 @@ t.test('the store is read as often before the response for an address that has a
     t.equal(reads, 1, email)
     await waitUntil(() => sent === 1)
   }
+})
+
+t.test('mails to strangers are limited, whatever network asks for them and whatever the address', async t => {
+  const store = await tempStore(t, systemClock)
+  const person = await addPerson(store, { account: 'acc_1', name: 'owner', role: 'owner' })
+  await setEmail(store, person, 'known@example.org')
+  const [clock, log, sent] = [new TestClock(), new TestLog(), [] as string[]]
+  const signUp = { plan: 'core', perDay: 11, domains: [] }
+  const services = {
+    ...{ store, clock, log, signUp, url: 'http://127.0.0.1', limits: openPortalLimits(clock) },
+    sendMail: async ({ to }: { readonly to: string }) => void sent.push(to),
+  }
+  const route = sessionRoutes.find(({ path }) => path === '/sign-in-links')
+  const requestLink = async (email: string, callerNetwork: string) =>
+    route?.handle({ body: { email }, callerNetwork } as never, services as never) // what it reads of them
+  for (let i = 1; i <= 5; i += 1) await requestLink(`victim+${i}@example.org`, `10.0.0.${i}`)
+  await t.rejects(requestLink('victim+6@example.org', '10.0.0.6'), { message: /mails to this address/ }, 'one mailbox')
+  for (let i = 6; i <= 130; i += 1) await requestLink(`v${i}@example.org`, `10.0.0.${i}`)
+  await requestLink('known@example.org', '10.0.0.6')
+  await waitUntil(() => sent.includes('known@example.org'))
+  t.equal(sent.length, 110 + 1)
+  t.equal(log.lines.filter(({ message }) => message.startsWith('too many links')).length, 1)
+  clock.advance(dayMs)
+  await requestLink('later@example.org', '10.0.0.7')
+  await waitUntil(() => sent.includes('later@example.org'))
 })
 
 t.test('without a mail server no links are sent', async t => {

@@ -39,12 +39,21 @@ export interface SignInOptions {
   readonly provider: string | null
 }
 
+/** False when too many addresses without a person have got mails. */
+const mayMailStranger = ({ limits, signUp, log }: PortalServices): boolean => {
+  const mail = limits.signUpMails.record(signUp?.perDay ?? 0)
+  if (mail === 'last')
+    log.warn({ event: 'sign-up-mails-limited' }, 'too many links to sign up were requested: no more are mailed for a day; others are')
+  return mail !== 'refused'
+}
+
 /** Sends a link, if the address has a person or may sign up. */
 const mailLink = async (services: PortalServices, email: string): Promise<void> => {
   const { store, clock, url, sendMail } = services
   const person = await findPersonByEmail(store, email)
   const isSignUp = person === undefined && (await maySignUp(services, email))
   if (sendMail === undefined || (person === undefined && !isSignUp)) return
+  if (isSignUp && !mayMailStranger(services)) return
   const token = person === undefined ? await createSignUpToken(services, email) : await createSignInToken(store, clock, person, email)
   const purpose = isSignUp ? 'create your account' : 'sign in'
   await sendMail({
