@@ -1,5 +1,5 @@
 import { isJsonObject, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Heads, Json, Reply, Results, Target } from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, Clock, Failure, Heads, Json, Reply, Results, Target } from '../../src/plugin/plugin.ts'
 import { openDeadline } from './node-query.ts'
 import type { NodeQuery } from './node-query.ts'
 import { isFailedRead, parseBlockNumber, readBlock } from './split-logs/split-filter.ts'
@@ -24,7 +24,7 @@ export const requestBlocks = async (
   const filter = request.params[filterParam]
   if (!isJsonObject(filter)) return query.sendRequest(request, limits)
   const isTooWide = ({ from, to }: BlockRange) => to - from >= BigInt(maxBlocks)
-  const knownRange = knownBlocks(filter, heads.snapshot.head)
+  const knownRange = knownBlocks(filter, heads.snapshot, target.name)
   if (knownRange !== undefined && isTooWide(knownRange)) return tooManyBlocks(knownRange, BigInt(maxBlocks), target)
   const { sendRequest, cancel } = openDeadline(query, clock)
   try {
@@ -50,16 +50,21 @@ export const tooManyBlocks = ({ from, to }: BlockRange, maxBlocks: bigint, targe
 }
 
 /** The range as far as it is known without a request: refusals are not charged, and should cost the node nothing. */
-const knownBlocks = ({ fromBlock, toBlock }: FilterParam, head: number | undefined): BlockRange | undefined => {
-  const [from, to] = [knownBlock(fromBlock, head), knownBlock(toBlock, head)]
+export const knownBlocks = ({ fromBlock, toBlock }: FilterParam, snapshot: ChainSnapshot, upstream: string): BlockRange | undefined => {
+  const from = knownBlock(fromBlock, snapshot)
+  // The last finalized block may be a newer one by now, but is no older.
+  const to = isFinalityTag(toBlock) ? toBigInt(snapshot.finalizedBlockOf(upstream)?.number) : knownBlock(toBlock, snapshot)
   return from === undefined || to === undefined ? undefined : { from, to }
 }
 
-const knownBlock = (block: Json | undefined, head: number | undefined): bigint | undefined => {
+const knownBlock = (block: Json | undefined, { head }: ChainSnapshot): bigint | undefined => {
   if (block === 'earliest') return 0n
-  if (block === 'safe' || block === 'finalized') return undefined
-  return parseBlockNumber(block) ?? (head === undefined ? undefined : BigInt(head))
+  return isFinalityTag(block) ? undefined : (parseBlockNumber(block) ?? toBigInt(head))
 }
+
+const isFinalityTag = (block: Json | undefined): boolean => block === 'safe' || block === 'finalized'
+
+const toBigInt = (block: number | undefined): bigint | undefined => (block === undefined ? undefined : BigInt(block))
 
 type BlockReader = Parameters<typeof readBlock>[1] & { readonly target: Target }
 

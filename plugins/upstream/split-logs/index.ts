@@ -1,6 +1,6 @@
 import { copyReply, isFailure, refuse, resultMemoryOf, toHexQuantity } from '../../../src/plugin/plugin.ts'
-import type { Clock, Failure, Heads, Json, Reply, Results, Target } from '../../../src/plugin/plugin.ts'
-import { rangeTooWide, tooManyBlocks } from '../limit-blocks.ts'
+import type { ChainSnapshot, Clock, Failure, Heads, Json, Reply, Results, Target } from '../../../src/plugin/plugin.ts'
+import { knownBlocks, rangeTooWide, tooManyBlocks } from '../limit-blocks.ts'
 import { openDeadline } from '../node-query.ts'
 import type { NodeQuery } from '../node-query.ts'
 import { suggestRangeOfChunks } from '../too-many-results.ts'
@@ -18,7 +18,7 @@ import {
   splitByLists,
   splitRange,
 } from './split-filter.ts'
-import type { ChunkGroup, FilterParam, ResolvedBlockRange, SendRequest } from './split-filter.ts'
+import type { BlockRange, ChunkGroup, FilterParam, ResolvedBlockRange, SendRequest } from './split-filter.ts'
 
 /** A query for logs, and its node. */
 interface LogsQuery extends NodeQuery {
@@ -102,19 +102,29 @@ const splitAndMerge = async (query: SplitQuery, { results, heads, maxChunks }: S
   if (listChunks > maxChunks)
     return retriedElsewhere(rangeTooWide(`its addresses and topics are ${listChunks} queries, more than ${maxChunks}`, target))
   if (filter['blockHash'] !== undefined) return requestChunks(query, [{ filters: splitByLists(filter, target) }], results)
+  const countChunks = (range: BlockRange): number => listChunks * countRanges(range, target)
+  const tooWide = (range: BlockRange): Reply =>
+    retriedElsewhere(tooManyBlocks(range, BigInt(target.maxRange ?? 1) * BigInt(Math.floor(maxChunks / listChunks)), target))
+  const known = knownExistingBlocks(filter, heads.snapshot, target)
+  if (known !== undefined && countChunks(known) > maxChunks) return tooWide(known)
   const node = { sendRequest, results, isFinal: (block: bigint) => heads.snapshot.isFinal(target.name, Number(block)) }
   const range = await resolveBlockRange(filter, node)
   if (range === undefined) return sendRequest({ ...request, params: [firstRangeOfFilter(filter, target)] })
   if ('error' in range) return range
   const existing = { from: range.from, to: range.lastBlock.number }
-  const count = listChunks * countRanges(existing, target)
+  const count = countChunks(existing)
   if (count === 1 && firstRangeOf(range, target).to === range.to) return sendRequest(request)
-  if (count > maxChunks) {
-    const maxBlocks = BigInt(target.maxRange ?? 1) * BigInt(Math.floor(maxChunks / listChunks))
-    return retriedElsewhere(tooManyBlocks(existing, maxBlocks, target))
-  }
+  if (count > maxChunks) return tooWide(existing)
   const reply = await requestChunks(query, chunkGroupsOf(filter, range, target), results)
   return isFailure(reply) ? reply : ((await checkNotReorged(range.lastBlock, node)) ?? reply)
+}
+
+/** Blocks above the head make no chunks. */
+const knownExistingBlocks = (filter: FilterParam, snapshot: ChainSnapshot, { name }: Target): BlockRange | undefined => {
+  const known = knownBlocks(filter, snapshot, name)
+  if (known === undefined || snapshot.head === undefined) return undefined
+  const head = BigInt(snapshot.head)
+  return known.to < head ? known : { ...known, to: head }
 }
 
 /** Another node may accept the query as it is. */

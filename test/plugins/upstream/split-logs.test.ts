@@ -97,6 +97,8 @@ interface SplitSetting extends Partial<Target> {
   readonly maxChunks?: number
   readonly clock?: TestClock
   /** The finalized block; none unless given. */
+  /** The newest block that the gateway knows of. */
+  readonly head?: number
   readonly finalized?: number
   readonly signal?: AbortSignal
 }
@@ -107,7 +109,7 @@ const requestLogs = async (
   node: (request: Request, options: RequestOptions) => Reply | Promise<Reply>,
   setting: SplitSetting = {},
 ): Promise<{ readonly reply: Reply; readonly requests: readonly Request[] }> => {
-  const { maxChunks = 16, clock = new TestClock(), finalized = -1, signal = new AbortController().signal, ...limits } = setting
+  const { maxChunks = 16, clock = new TestClock(), head, finalized = -1, signal = new AbortController().signal, ...limits } = setting
   const requests: Request[] = []
   const stage = createStage(
     upstream,
@@ -116,7 +118,11 @@ const requestLogs = async (
       methods: shippedMethods,
       clock,
       heads: {
-        snapshot: { isFinal: (_upstream: string, block: number) => block <= finalized },
+        snapshot: {
+          head,
+          isFinal: (_upstream: string, block: number) => block <= finalized,
+          finalizedBlockOf: () => (finalized < 0 ? undefined : { number: finalized, hash: hashOf(finalized) }),
+        },
         tags: noTags,
         reportHeight: (_upstream: string, height: number) => height,
       } as unknown as Heads, // the only members that are read
@@ -374,6 +380,28 @@ t.test('the number of chunks is bounded, and nothing is requested beyond the bou
   t.match(wide.reply, { error: { code: -32602, message: 'the query is too wide: its addresses and topics are 17 queries, more than 16' } })
   t.same(wide.requests, [])
   t.equal(filtersOf((await requestLogs({ fromBlock: '0x0', toBlock: '0x1f' }, node, { maxRange: 2 })).requests).length, 16)
+})
+
+t.test('a query that is too wide for the chain as it is known costs its node no request, as it costs its caller nothing', async t => {
+  const node = limitedNode(evenChain(100, 1), {})
+  const known = { maxRange: 2, head: 99, finalized: 90 }
+  for (const [fromBlock, toBlock, blocks] of [
+    ['0x5', 'latest', 95],
+    ['earliest', '0xffff', 100],
+    ['0x5', 'finalized', 86],
+    ['0x5', 'safe', 86],
+    ['0x5', '0x4f', 75],
+  ] as const) {
+    const { reply, requests } = await requestLogs({ fromBlock, toBlock }, node, known)
+    t.match(reply, {
+      category: 'rangeTooWide',
+      retryElsewhere: true,
+      error: { message: new RegExp(`wide: ${blocks} blocks, more than the 32`) },
+    })
+    t.same(requests, [], `${fromBlock} to ${toBlock}`)
+  }
+  const { reply } = await requestLogs({ fromBlock: '0x50', toBlock: 'latest' }, node, known)
+  t.notOk(isFailure(reply), '20 blocks in 10 chunks')
 })
 
 t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', async t => {
