@@ -39,8 +39,6 @@ interface ChargedCall {
   /** The method that the call is counted under. */
   readonly method: string
   readonly cost: number
-  /** Costs less than most methods. */
-  readonly isCheap: boolean
 }
 
 interface ChargingOptions {
@@ -64,7 +62,7 @@ export const createChargingHandler =
     const cost = knownCost ?? defaultCost
     const recentCalls = failureLimit.of(account.id)
     const method = knownCost === undefined ? otherMethods : request.method
-    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost, isCheap: cost < defaultCost }
+    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost }
     const { refusedForMs } = recentCalls
     if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
     if (recentCalls.missingMethods.refuses(method)) return countRefusal(charged, refuseUnknownMethod(method))
@@ -98,9 +96,9 @@ const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply
 /** Keeps the charge, or refunds it. */
 const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   if (!isCharged(reply)) return refund(charged, charge, reply)
-  const { cost, usage, method, recentCalls, isCheap } = charged
+  const { cost, usage, method, recentCalls } = charged
   recentCalls.missingMethods.forget(method)
-  if (!(isCheap && reply.source === 'local')) recentCalls.recordCall()
+  if (cost > 0) recentCalls.recordCall()
   const usageRecord = count(charged, reply, charge.day, cost)
   return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, usage, usageRecord))
 }

@@ -48,9 +48,8 @@ export class FailureLimit {
 }
 
 /**
- * The calls of one account that were paid for, and how many were free failures. Refusals do not count, nor does what the gateway answers
- * itself for next to nothing: with any number of such calls, callers could have a tenth as many failures. To record a call takes 5 ns: no
- * clock is read.
+ * The calls of one account that were paid for, and how many were free failures. Other calls do not count: with any number of calls that cost
+ * nothing, callers could have a tenth as many failures. To record a call takes 5 ns: no clock is read.
  */
 export class RecentCalls {
   readonly missingMethods: MissingMethods

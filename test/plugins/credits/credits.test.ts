@@ -300,13 +300,14 @@ t.test('free failures of an account', async t => {
     t.match(await request(fakeResult(1)), { kind: 'failing' })
   })
 
-  t.test('are compared with calls that were paid for: nothing that is free, or nearly, makes room for more of them', async t => {
+  t.test('are compared with calls that were paid for: nothing that is free makes room for more of them', async t => {
     for (const [what, method, reply, makesRoom] of [
       ['a result of a node', 'eth_getProof', fakeResult(1), true],
       ['a cheap result of a node', 'net_peerCount', fakeResult(1), true],
       ['changes of a filter', 'eth_getFilterChanges', fakeResult([], { source: 'local' }), true],
       ["a node's own error", 'eth_call', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, true],
-      ['an answer that needs no node', 'eth_chainId', fakeResult('0x1', { source: 'local' }), false],
+      ['an answer that needs no node', 'eth_chainId', fakeResult('0x1', { source: 'local' }), true],
+      ['a method that is free', 'rpc.discover', fakeResult({}, { source: 'local' }), false],
       ['invalid parameters', 'eth_call', refuse('params'), false],
       ['an unknown filter', 'eth_getFilterChanges', refuse('unknownSubscription'), false],
       ['a method that the nodes lack', 'eth_call', refuse('unavailable', { source: 'node', category: 'methodNotFound' }), false],
