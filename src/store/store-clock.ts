@@ -37,7 +37,7 @@ export class StoreClock {
 
   /** `stored`: the last time that any process recorded. `isInUse`: other processes follow that time now. */
   read(clockNow: number, stored: number | undefined, isInUse: () => boolean): StoreTime {
-    const now = this.expectedNow === undefined ? firstNow(clockNow, stored, isInUse) : followJump(clockNow, this.expectedNow)
+    const now = this.expectedNow === undefined ? firstNow(clockNow, stored, isInUse) : followJump(clockNow, this.expectedNow, stored)
     this.observe(now)
     return { now, ignoredJumpMs: clockNow - now }
   }
@@ -48,8 +48,9 @@ export class StoreClock {
   }
 }
 
-const followJump = (clockNow: number, expectedNow: number): number =>
-  Math.abs(clockNow - expectedNow) > maxClockJumpMs ? Math.floor(expectedNow) : clockNow
+/** A process that was suspended for days follows the clock when another process, which was not, has recorded its time. */
+const followJump = (clockNow: number, expectedNow: number, stored = expectedNow): number =>
+  [expectedNow, stored].some(time => Math.abs(clockNow - time) <= maxClockJumpMs) ? clockNow : Math.floor(expectedNow)
 
 const firstNow = (clockNow: number, stored: number | undefined, isInUse: () => boolean): number => {
   const aheadMs = stored === undefined ? 0 : clockNow - stored

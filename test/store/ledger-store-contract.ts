@@ -216,6 +216,20 @@ export const storeClockContract = async (t: Test, open: (t: Test, clock: TestClo
   t.same(await repaired.dayBalance('acc_1'), { ...balance, endsInMs: (await repaired.dayBalance('acc_1')).endsInMs })
   t.same(await repaired.resetDay(), { from: today + 33, to: today + 31 })
 
+  const [suspendedClock, otherClock] = [new TestClock(start + 28 * dayMs), new TestClock(start + 28 * dayMs)]
+  const [suspended, other] = [await open(t, suspendedClock), await open(t, otherClock)]
+  for (const store of [suspended, other]) await store.heartbeat('p4')
+  suspendedClock.shiftWallClock(3 * dayMs)
+  otherClock.advance(3 * dayMs)
+  await other.heartbeat('p4')
+  const resumed = { today: today + 31, endsInMs: dayMs / 2, ignoredJumpMs: 0 }
+  t.match(
+    await suspended.heartbeat('p4'),
+    resumed,
+    'a machine that was suspended for days follows the clock where others have lived through it',
+  )
+  await other.deregister('p4')
+
   const running = new TestClock(start + 31 * dayMs)
   const user = await open(t, running)
   t.match(await user.heartbeat('p2'), { today: today + 31, endsInMs: dayMs / 2 })

@@ -78,6 +78,8 @@ local stored = tonumber(redis.call('GET', KEYS[3]) or latest * ${dayMs})
 if not expected and stored > 0 then
   local isInUse = redis.call('ZCOUNT', KEYS[1], from, to) > 0
   if clock - stored > (isInUse and ${maxClockJumpMs} or ${maxUnusedMs}) then now = stored end
+elseif expected and stored > 0 and math.abs(clock - stored) <= ${maxClockJumpMs} then
+  now = clock
 end
 today = math.max(math.floor(now / ${dayMs}), latest, tonumber(ARGV[2]))
 endsIn = (today + 1) * ${dayMs} - now
