@@ -3,6 +3,7 @@ import { networkNames } from '../config/load.ts'
 import { declaredMethodNames } from '../config/method-tables.ts'
 import type { KeyChange } from '../store/store.ts'
 import { isSubnet } from '../util/address-set.ts'
+import { dayMs } from '../util/dates.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { formatAlternatives, formatHint, parsePositiveInteger, readCredits, readList, storeOptions } from './args.ts'
 import { CommandError, UsageError } from './command.ts'
@@ -111,9 +112,14 @@ const readExpiry = (text: string | undefined, now: number): number | null | unde
   return now + readPositiveDuration('expires', text, `, or \`${neverKeyword}\``)
 }
 
+/** A longer one would end after the last date that there is. */
+const maxDays = 36_500
+
 /** In ms. */
 export const readPositiveDuration = (option: string, text: string, alternative = ''): number => {
   const durationMs = parseDuration(text)
+  if (durationMs !== undefined && durationMs > maxDays * dayMs)
+    throw new UsageError(`--${option} must be at most ${maxDays}d, not "${text}"`)
   if (durationMs !== undefined && durationMs > 0) return durationMs
   throw new UsageError(`--${option} must be a duration such as 30d or 12h${alternative}, not "${text}"`)
 }

@@ -15,6 +15,7 @@ import { formatOverview } from './top/format-overview.ts'
 import { overviewOf } from './top/overview.ts'
 import { Interval, parseSamples } from './top/samples.ts'
 import type { Scrape } from './top/samples.ts'
+import { dayMs } from '../util/dates.ts'
 
 const options = {
   url: {
@@ -51,7 +52,8 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
   async run(args, terminal) {
     const { values } = readArguments(args, [], options)
     const intervalMs = parseDuration(values.interval) ?? 0
-    if (intervalMs === 0) throw new UsageError(`--interval must be a duration such as 2s, not "${values.interval}"`)
+    if (intervalMs === 0 || intervalMs > dayMs)
+      throw new UsageError(`--interval must be a duration such as 2s, and at most 1d, not "${values.interval}"`)
     const listener = values.url === undefined ? await adminListenerOf(values.config, terminal) : { url: values.url, fetch }
     if (listener === undefined) return exitCodes.config
     const { url } = listener

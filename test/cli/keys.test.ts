@@ -141,6 +141,8 @@ t.test('a key expires after a duration, which can be changed', async t => {
   t.notOk('expires' in ((await json(keysCommand, 'set', id, '--expires', 'never')) as object))
   const { err } = await run(keysCommand, 'set', id, '--expires', 'soon')
   t.equal(err[0], '--expires must be a duration such as 30d or 12h, or `never`, not "soon"')
+  t.equal((await run(keysCommand, 'add', 'alice', '--expires', '99999999d')).err[0], '--expires must be at most 36500d, not "99999999d"')
+  t.equal(((await json(keysCommand, 'list', 'alice')) as object[]).length, 1)
 })
 
 t.test('a rotated key has the lists of the old one, which is accepted for the overlap', async t => {
