@@ -318,6 +318,24 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.ok((await boxOf(page, 'td:has-text("/v3/API_KEY") >> nth=0')).height < 100, 'a URL is broken into few lines')
   })
 
+  t.test('a window of 1,280 px has all columns of each table', async t => {
+    await page.setViewportSize({ width: 1_280, height: 800 })
+    const body = JSON.stringify({
+      ...{ name: 'a key of many limits', methods: ['eth_chainId', 'eth_gasPrice', 'eth_getTransactionReceipt'], rate: '50/s', burst: 100 },
+      ...{ origins: ['https://dapp.example', 'https://*.wallet.example'], ips: ['203.0.113.0/24', '127.0.0.1'], dailyCredits: 500_000 },
+    })
+    const create = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`
+    await page.evaluate(`${create}.then(response => response.json())`)
+    for (const title of ['Keys', 'Networks', 'Access']) {
+      await openPage(page, title)
+      await page.waitForSelector(`h1:has-text("${title}")`)
+      if (title === 'Keys') await page.waitForSelector('td:has-text("a key of many limits")')
+      await page.waitForSelector('tbody tr')
+      const cutOff = `[...document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth).length`
+      t.equal(await page.evaluate(cutOff), 0, title)
+    }
+  })
+
   t.test('a box to tick stands beside what it means', async t => {
     await page.route('**/api/v1/sign-in-options', route => route.fulfill({ json: { email: true, signUp: false, provider: null } }))
     await openPage(page, 'Access')

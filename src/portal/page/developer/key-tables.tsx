@@ -11,7 +11,7 @@ const text = texts.keys
 /** What the key has used today, of how much; and how fast it may be used. */
 const limitsOf = ({ dailyCredits, usedToday, rate, burst }: OwnKeyJson): readonly string[] => [
   ...(dailyCredits === null ? [] : [`${formatNumber(usedToday ?? 0)} / ${formatNumber(dailyCredits)} ${text.today}`]),
-  ...(rate === null ? [] : [burst === null ? rate : `${rate}, ${text.burst} ${formatNumber(burst)}`]),
+  ...(rate === null ? [] : [burst === null ? rate : `${rate}, ${text.burst.toLowerCase()} ${formatNumber(burst)}`]),
 ]
 
 const allowlistsOf = (key: OwnKeyJson): readonly string[] =>
@@ -20,7 +20,7 @@ const allowlistsOf = (key: OwnKeyJson): readonly string[] =>
     .map(name => `${text[name]}: ${key[name].join(', ')}`)
 
 const Lines = ({ lines }: { readonly lines: readonly string[] }) => (
-  <div>
+  <div class="lines">
     {(lines.length === 0 ? [texts.none] : lines).map(line => (
       <div key={line}>{line}</div>
     ))}
@@ -70,8 +70,7 @@ const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTablePro
         ),
       },
       { title: text.state, cell: key => <code>{text.states[key.state]}</code> },
-      { title: text.allowlists, cell: key => <Lines lines={allowlistsOf(key)} /> },
-      { title: text.limits, cell: key => <Lines lines={limitsOf(key)} /> },
+      { title: text.allowlistsAndLimits, cell: key => <Lines lines={[...allowlistsOf(key), ...limitsOf(key)]} /> },
       { title: text.created, isTime: true, cell: key => formatTime(key.created) },
       { title: text.lastUsed, isTime: true, cell: key => formatHourOfDay(key.lastUsed, texts.never) },
       { title: text.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },

@@ -21,8 +21,7 @@ export const Networks = () => {
             columns={[
               { title: text.name, cell: row => row.name },
               { title: text.chainId, isNumber: true, cell: row => row.chainId },
-              { title: text.http, cell: row => <CopyText text={`${row.http}/v3/API_KEY`} label={`${text.http} ${row.name}`} /> },
-              { title: text.ws, cell: row => <CopyText text={`${row.ws}/ws/v3/API_KEY`} label={`${text.ws} ${row.name}`} /> },
+              { title: text.urls, cell: row => <Urls network={row} /> },
               { title: text.head, isNumber: true, cell: row => formatNumber(row.head) },
               { title: text.finalized, isNumber: true, cell: row => formatNumber(row.finalized) },
               { title: text.nodes, isNumber: true, cell: row => `${row.usableNodes} / ${row.nodes}` },
@@ -33,3 +32,11 @@ export const Networks = () => {
     </>
   )
 }
+
+const Urls = ({ network: { name, http, ws } }: { readonly network: NetworkJson }) => (
+  <>
+    <CopyText text={`${http}/v3/API_KEY`} label={`${text.http} ${name}`} />
+    <br />
+    <CopyText text={`${ws}/ws/v3/API_KEY`} label={`${text.ws} ${name}`} />
+  </>
+)

@@ -91,6 +91,9 @@ export const Audit = () => {
   )
 }
 
+/** Lines end between the entries of a list, not within one. */
+const breakLists = (text: string): string => text.replaceAll('","', '", "')
+
 const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
   <Table
     caption={operatorTexts.pages.audit}
@@ -102,7 +105,7 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
       { title: text.action, cell: change => <code>{change.action}</code> },
       { title: text.account, cell: change => change.account.name },
       { title: text.target, cell: change => change.target ?? '–' },
-      { title: text.change, cell: formatChange },
+      { title: text.change, cell: change => <div class="long-text">{breakLists(formatChange(change))}</div> },
     ]}
   />
 )
