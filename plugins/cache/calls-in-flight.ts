@@ -9,7 +9,7 @@ interface CacheLevels {
   readonly secondLevelCache: SecondLevelCache | undefined
 }
 
-/** Calls that ask the same at the same time share one request. */
+/** Answers from Redis or from a node. Calls that ask the same at the same time share one request. */
 export const createUncachedHandlers = ({ memoryCache, secondLevelCache }: CacheLevels, services: Services): UncachedHandlers => {
   const { heads, clock, log } = services
   const callsInFlight = new CallsInFlight(services)
