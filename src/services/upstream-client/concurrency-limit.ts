@@ -5,6 +5,12 @@ import type { Clock } from '../clock.ts'
 /** A request that waits longer in the queue is better sent to another node. */
 const maxQueueWaitMs = 1000
 
+/**
+ * An owner has at most so many admitted requests for each that is free: 7/8 of all while others have none. A request that takes as long as its
+ * timeout keeps its place for longer than others may wait.
+ */
+const maxActivePerFree = 7
+
 /** A request in the queue, which may be canceled before it is admitted. */
 export interface Waiter {
   readonly isCanceled: boolean
@@ -28,6 +34,9 @@ export class ConcurrencyLimit {
   #queuedCount = 0
   readonly #activeByOwner = new Map<string, number>()
   #active = 0
+  #firstOwner: string | undefined
+  /** There is more than one owner: each leaves some room to the others. */
+  #isShared = false
 
   constructor(clock: Clock, maxConcurrent: number, maxQueued = maxConcurrent) {
     this.#clock = clock
@@ -38,7 +47,9 @@ export class ConcurrencyLimit {
   /** False when the queue is full, the wait is too long or the request is canceled. After true, release() of the owner must follow. */
   acquire(waiter: Waiter, owner = ''): MaybePromise<boolean> {
     if (waiter.isCanceled) return false
-    if (this.#active < this.#maxConcurrent) {
+    this.#firstOwner ??= owner
+    this.#isShared ||= owner !== this.#firstOwner
+    if (this.#mayBegin(owner)) {
       this.#countActive(owner, 1)
       return true
     }
@@ -47,15 +58,26 @@ export class ConcurrencyLimit {
 
   release(owner = ''): void {
     this.#countActive(owner, -1)
-    const next = this.#queuedCount === 0 ? undefined : this.#pickNext()
-    if (next === undefined) return
-    const [nextOwner, queue] = next
+    while (this.#queuedCount > 0 && this.#admitNext());
+  }
+
+  /** Whoever has the fewest admitted requests; false when that owner has its share. */
+  #admitNext(): boolean {
+    const next = this.#pickNext()
+    if (next === undefined || !this.#mayBegin(next[0])) return false
+    const [owner, queue] = next
     // The owner is the last to be served again.
-    this.#queues.delete(nextOwner)
-    this.#queues.set(nextOwner, queue)
-    this.#countActive(nextOwner, 1)
+    this.#queues.delete(owner)
+    this.#queues.set(owner, queue)
+    this.#countActive(owner, 1)
     const [settle] = queue
     settle?.(true)
+    return true
+  }
+
+  #mayBegin(owner: string): boolean {
+    const free = this.#maxConcurrent - this.#active
+    return free > 0 && (!this.#isShared || this.#activeOf(owner) < maxActivePerFree * free)
   }
 
   #countActive(owner: string, change: 1 | -1): void {

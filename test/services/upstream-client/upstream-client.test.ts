@@ -582,6 +582,30 @@ t.test('concurrent requests', async t => {
     t.same(outcomes.slice(4), ['b1', 'b2', 'a5'])
   })
 
+  t.test('an account leaves an eighth of the places to others, once there are others', async t => {
+    const { limit, outcomes, enter } = openQueue(16, 16)
+    const enterMany = (owner: string, count: number) => {
+      for (let i = 1; i <= count; i += 1) enter(owner, owner)
+    }
+    const admitted = async (owner: string) => {
+      await new Promise(setImmediate)
+      return outcomes.filter(outcome => outcome === owner).length
+    }
+    enterMany('a', 16)
+    t.equal(await admitted('a'), 16, 'alone')
+    enterMany('b', 1)
+    for (let i = 1; i <= 15; i += 1) limit.release('a')
+    enterMany('a', 20)
+    t.equal(await admitted('a'), 16 + 13, '14 with the one that is left; b has one, and one is free')
+    enterMany('c', 1)
+    t.equal(await admitted('c'), 1, 'it does not wait, although others do')
+    limit.release('b')
+    limit.release('c')
+    t.equal(await admitted('a'), 16 + 13, 'those that wait go on waiting')
+    for (let i = 1; i <= 14; i += 1) limit.release('a')
+    t.equal(await admitted('a'), 16 + 20)
+  })
+
   t.test('a canceled request stops waiting', async t => {
     const limit = new ConcurrencyLimit(new TestClock(), 1)
     limit.acquire(createWaiter())
