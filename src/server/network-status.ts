@@ -72,7 +72,7 @@ export const storeStatusOf = (families: readonly MetricFamily[]): StoreStatus =>
 }
 
 const storeOutageTexts: Readonly<Record<string, string>> = {
-  removed: 'the data of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
+  removed: 'the files of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
   unreachable: 'the store does not answer or fails: the log has its error; calls are charged to credits that are already leased',
 }
 

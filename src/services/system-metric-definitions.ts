@@ -91,7 +91,7 @@ export const systemMetricDefinitions = {
     name: 'tollgate_store_unavailable',
     type: 'gauge',
     labels: ['reason'],
-    help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", or "removed" when the files of an embedded store, or the data of a Redis, were removed or replaced while it was in use.',
+    help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", or "removed" when the files of an embedded store were removed or replaced while it was in use.',
   },
   leases: {
     name: 'tollgate_leases',

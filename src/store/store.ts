@@ -207,5 +207,5 @@ export class StoreError extends Error {
   }
 }
 
-/** The data of the store are gone, or others are in their place: they would refuse known keys and grant credits again, and what is written may be lost. */
+/** The files of the store are gone, or others stand in their place: what would be written is lost. */
 export class StoreRemovedError extends StoreError {}

@@ -16,7 +16,6 @@ export class RedisConnection {
   readonly #clock: Clock
   readonly #onReady: () => void
   readonly #onError: (cause: string) => void
-  readonly #beforeCommand: (() => Promise<void> | undefined) | undefined
   readonly #semaphore = createSemaphore(maxConcurrentCommands)
   readonly #pending = new Set<Promise<unknown>>()
   #client: Client
@@ -29,20 +28,18 @@ export class RedisConnection {
 
   /**
    * With `retryInitialConnect` open() waits for a Redis that is not reachable yet. `onReady` is called after each connect,
-   * `onError` when the connection is lost or cannot be made; commands that fail report their error themselves. A command is not
-   * sent when `beforeCommand` throws or rejects.
+   * `onError` when the connection is lost or cannot be made; commands that fail report their error themselves.
    */
   constructor(
     address: ConnectionAddress,
     clock: Clock,
-    { retryInitialConnect = false, onReady = noop, onError = noop, beforeCommand }: ConnectionOptions = {},
+    { retryInitialConnect = false, onReady = noop, onError = noop }: ConnectionOptions = {},
   ) {
     this.#address = address
     this.#clock = clock
     this.#retriesInitialConnect = retryInitialConnect
     this.#onReady = onReady
     this.#onError = onError
-    this.#beforeCommand = beforeCommand
     this.#client = this.#createClient()
   }
 
@@ -77,15 +74,7 @@ export class RedisConnection {
     }
   }
 
-  async sendCommand(...args: readonly string[]): Promise<unknown> {
-    const ready = this.#beforeCommand?.()
-    // Not awaited where there is nothing to wait for: close() waits for the commands that were sent before it.
-    if (ready !== undefined) await ready
-    return this.#sendLimited(args, {})
-  }
-
-  /** Without `beforeCommand`. */
-  sendUnguarded(...args: readonly string[]): Promise<unknown> {
+  sendCommand(...args: readonly string[]): Promise<unknown> {
     return this.#sendLimited(args, {})
   }
 
@@ -193,7 +182,6 @@ interface ConnectionOptions {
   readonly retryInitialConnect?: boolean
   readonly onReady?: () => void
   readonly onError?: (cause: string) => void
-  readonly beforeCommand?: (() => Promise<void> | undefined) | undefined
 }
 
 type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>

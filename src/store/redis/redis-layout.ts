@@ -7,8 +7,6 @@ import type { RedisAddress } from '../../config/types.ts'
 export const redisKeys = {
   /** String: the version of this layout. */
   version: 'tollgate:version',
-  /** String: random, written once there is an account. A Redis that has another one, or none, has other data. */
-  id: 'tollgate:id',
 
   /** Hash: id of an account -> its row. */
   accounts: 'tollgate:{accounts}:accounts',

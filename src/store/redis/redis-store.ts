@@ -9,7 +9,6 @@ import { RedisConnection } from './redis-connection.ts'
 import { listLiveProcesses, openRedisDayClock } from './redis-day-clock.ts'
 import type { RedisDayClock, TestTime } from './redis-day-clock.ts'
 import { outOfSyncError } from './redis-errors.ts'
-import { openStoreConnection } from './redis-identity.ts'
 import { layoutVersion, redisKeys, rightsChannel } from './redis-layout.ts'
 import { readLedgerDay, redisLedgerStore } from './redis-ledger.ts'
 import { publishNothing, putRecord, takeRecord } from './redis-scripts.ts'
@@ -20,17 +19,16 @@ import { parseHourCounts, parseHourMember, redisUsageStore, restoreReportedUse }
  * clock by `testTime`.
  */
 export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> => {
-  const connection = await openStoreConnection(address, clock)
-  const { redis } = connection
+  const redis = new RedisConnection(address, clock)
+  await redis.open()
   let warnings: readonly string[]
   try {
     await checkRights(redis)
     await checkVersion(redis, address)
     await checkEvictionPolicy(redis, address)
     warnings = await persistenceWarnings(redis, address)
-    await connection.identify()
   } catch (error) {
-    await connection.close()
+    await redis.close()
     throw error
   }
   const dayClock = openRedisDayClock(clock, testTime)
@@ -43,7 +41,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     ...copyableRedis(redis, dayClock),
     ...redisRecordStore(redis, clock, testTime),
     async close() {
-      await Promise.all([connection.close(), changeFeed.close()])
+      await Promise.all([redis.close(), changeFeed.close()])
     },
   }
 }
