@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { applyChange } from '../store.ts'
+import { StoreError, applyChange } from '../store.ts'
 import type { AccountRow, AccountStore, HashedKey, KeyRow, KeyWithAccount } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
@@ -12,11 +12,26 @@ import * as scripts from './redis-scripts.ts'
 /** Rows are JSON of these types, written by this program. */
 export const redisAccountStore = (redis: RedisConnection, changeFeed: ChangeFeed): AccountStore => {
   const rows = openRows(redis, changeFeed)
+  const changeCount = openChangeCount(redis)
   return {
     subscribe: changeFeed.subscribe,
-    changeCount: async () => Number((await redis.sendCommand('GET', redisKeys.changes)) ?? 0),
+    changeCount,
     ...accountRows(redis, rows),
-    ...keyRows(redis, rows),
+    ...keyRows(redis, rows, changeCount),
+  }
+}
+
+/**
+ * Fails while Redis does not have the accounts and keys that it had, until it has some again: it has restarted without its data, or an empty
+ * replica has been promoted. Such a Redis would say of every key that it is unknown.
+ */
+const openChangeCount = (redis: RedisConnection) => {
+  let hasChanges = false
+  return async (): Promise<number> => {
+    const count = (await redis.sendCommand('GET', redisKeys.changes)) as string | null
+    if (count === null && hasChanges) throw new StoreError('redis has lost its accounts and keys: restore them, or add them anew')
+    if (count !== null) hasChanges = true
+    return Number(count)
   }
 }
 
@@ -74,7 +89,9 @@ const accountRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Ro
   } satisfies Partial<AccountStore>
 }
 
-const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) => {
+const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows, changeCount: () => Promise<number>) => {
+  /** Of a key that Redis does not have. Fails when Redis has lost all keys. */
+  const unknownKey = async (): Promise<undefined> => void (await changeCount())
   const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow) => {
     const hash = await rowAt(redisKeys.keyIds, id)
     return hash === null ? undefined : updateRow<KeyRow>(redisKeys.keys, hash, edit)
@@ -85,7 +102,7 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     // With the reply to another look-up, the caller would use the account of somebody else.
     if (foundHash !== hash) throw outOfSyncError()
     const [key, account] = rows.map(parseRow)
-    return key && account ? ({ key, account } as KeyWithAccount) : undefined
+    return key && account ? ({ key, account } as KeyWithAccount) : unknownKey()
   }
   return {
     async addKey(hash, row) {
@@ -101,7 +118,7 @@ const keyRows = (redis: RedisConnection, { runChange, rowAt, updateRow }: Rows) 
     findKey,
     async findKeyById(id) {
       const hash = await rowAt(redisKeys.keyIds, id)
-      const found = hash === null ? undefined : await findKey(hash)
+      const found = await (hash === null ? unknownKey() : findKey(hash))
       if (found !== undefined && found.key.id !== id) throw outOfSyncError()
       return found
     },

@@ -104,6 +104,49 @@ t.test('a redis that becomes unreachable', { skip: skipWithoutRedis }, async t =
   })
 })
 
+t.test('a redis that has lost all its data', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const [store, cli] = [await openStore(redis.address, systemClock), await openStore(redis.address, systemClock)]
+  t.teardown(() => Promise.all([store.close(), cli.close()]))
+  const key = { id: 'key_1', name: 'k', hint: 'abcd', account: alice.id, created: 1 }
+  const lost = { name: 'StoreError', message: 'redis has lost its accounts and keys: restore them, or add them anew' }
+
+  t.test('says of no key that it is unknown', async t => {
+    t.equal(await store.findKey('hash'), undefined, 'before there are accounts, a key is unknown')
+    t.equal(await store.changeCount(), 0)
+    await store.addAccount(alice)
+    await store.addKey('hash', key)
+    t.match(await store.findKey('hash'), { key, account: alice })
+    t.equal(await store.changeCount(), 2)
+    t.equal(await store.findKey('other'), undefined)
+    t.equal(await store.findKeyById('other'), undefined)
+    await redis.kill()
+    await redis.restart()
+    const lookUps: readonly (() => Promise<unknown>)[] = [
+      async () => store.findKey('hash'),
+      async () => store.findKeyById('key_1'),
+      async () => store.changeCount(),
+    ]
+    const outcomeOf = (lookUp: () => Promise<unknown>) => lookUp().catch((error: Error) => error.message)
+    await waitUntil(async () => (await outcomeOf(async () => store.findKey('hash'))) === lost.message)
+    for (const lookUp of lookUps) await t.rejects(lookUp(), lost)
+  })
+
+  t.test('is used again as soon as it has accounts and keys', async t => {
+    await waitUntil(() =>
+      cli.addAccount({ ...alice, name: 'bob' }).then(
+        () => true,
+        () => false,
+      ),
+    )
+    t.equal(await store.findKey('hash'), undefined)
+    await cli.addKey('new', key)
+    t.match(await store.findKey('new'), { key, account: { name: 'bob' } })
+    t.equal(await store.changeCount(), 2)
+  })
+})
+
 t.test('an error of redis says what to change', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer()
   t.teardown(() => redis.remove())
