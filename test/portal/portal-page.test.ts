@@ -215,6 +215,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const countKeys = `fetch('/api/v1/usage?by=key').then(response => response.json()).then(({ groups }) => groups.length)`
     await waitUntil(async () => (await page.evaluate(countKeys)) === 3)
     await openPage(page, 'Usage')
+    await page.waitForSelector('tfoot')
+    const lines = `['tbody', 'tfoot'].map(part => getComputedStyle(document.querySelector(part + ' tr:last-child td')).borderBottomWidth)`
+    t.same(await page.evaluate(lines), ['1px', '0px'], 'a line is between the rows and their sum')
     await page.selectOption('select >> nth=1', 'key')
     await page.waitForSelector('td:has-text("=1+1,x")')
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])

@@ -2,15 +2,15 @@ const numberFormat = new Intl.NumberFormat('en')
 
 export const formatNumber = (value: number | null): string => (value === null ? '–' : numberFormat.format(value))
 
-/** `2026-01-31 14:05 UTC`. */
+/** `2026-01-31 14:05 UTC`; where it must be broken, after the date. */
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
-  iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)} UTC`
+  iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u00a0UTC`
 
 /** `2026-01-15 12:00–13:00 UTC`: of a time of which only the hour is known. */
 export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string => {
   if (iso === null) return withoutTime
   const end = new Date(Date.parse(iso) + 3_600_000).toISOString()
-  return `${iso.slice(0, 10)} ${iso.slice(11, 16)}–${end.slice(11, 16)} UTC`
+  return `${iso.slice(0, 10)} ${iso.slice(11, 16)}–${end.slice(11, 16)}\u00a0UTC`
 }
 
 /** `14:05 UTC`. */

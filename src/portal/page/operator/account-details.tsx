@@ -67,7 +67,7 @@ const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, 
         {suspended === null ? text.active : text.suspended}
       </p>
       <p>
-        {text.plan} {plan}, <code>{id}</code>, {text.created} {formatTime(created)}
+        {text.plan} {plan}, <code>{id}</code>, {text.created.toLowerCase()} {formatTime(created)}
       </p>
       {deleteAt === null ? (
         <p class="help">{text.suspendHelp}</p>
@@ -77,12 +77,14 @@ const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, 
         </p>
       )}
       <Notice text={error.value?.message} />
-      <form class="actions" onSubmit={submit}>
-        <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
-          {suspended === null ? text.suspend : text.resume}
-        </button>
-      </form>
-      {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
+      <div class="buttons">
+        <form onSubmit={submit}>
+          <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
+            {suspended === null ? text.suspend : text.resume}
+          </button>
+        </form>
+        {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}
+      </div>
     </section>
   )
 }
