@@ -185,7 +185,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
     t.match(await page.textContent('details >> nth=0'), /curl -s .*eth_gasPrice/)
     await openPage(page, 'Keys')
-    await page.waitForSelector('td:text-matches("^[-0-9]{10} ([0-9]{2}):00–[0-9]{2}:00 UTC$") >> nth=0')
+    await page.waitForSelector('td:text-matches("^[-0-9]{10} ([0-9]{2}):00–[0-9]{2}:00.UTC$") >> nth=0')
     await openPage(page, 'Try it')
   })
 
@@ -354,7 +354,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('.plot canvas')
     const { width } = await boxOf(page, '.u-over')
     await page.hover('.u-over', { position: { x: width - 2, y: 20 } })
-    await page.waitForSelector('.pointed:text-matches("^[-0-9]{10} [0-9]{2}:00 UTC: [0-9]+, so far$")')
+    await page.waitForSelector('.pointed:text-matches("^[-0-9]{10} [0-9]{2}:00.UTC: [0-9]+, so far$")')
     await page.evaluate(`globalThis.canvas = document.querySelector('.plot canvas')`)
     const before = await creditsUsed(page)
     const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"chart"}' })`
