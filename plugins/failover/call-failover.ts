@@ -5,7 +5,7 @@ import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import { lateAfterMs } from './late-calls.ts'
 import type { NodeSelection } from './node-selection.ts'
-import { RejectedReplies, isFinalReply, lacksAnswer, noUpstream, retryTimeout } from './retries.ts'
+import { RejectedReplies, isFinalReply, noUpstream, retryTimeout } from './retries.ts'
 import type { Alternatives, FailoverCall, NextBelow, UpstreamNode } from './upstream-node.ts'
 
 /** The failover of one call: it tries node after node, each at most once, until a reply is final. */
@@ -118,9 +118,8 @@ export class CallFailover implements Alternatives {
       retries.retry.add()
       const reply = await this.#requestWithinMaxTime(node)
       if (reply === undefined) return this.#rejected.best ?? retryTimeout(node.name)
-      const resolved = await this.#resolveDuplicate(reply, node)
-      const final = this.#finalOf(resolved, node)
-      hasRetryFailed = final === undefined && !lacksAnswer(resolved)
+      const final = this.#finalOf(await this.#resolveDuplicate(reply, node), node)
+      hasRetryFailed = final === undefined
       return final
     } finally {
       retryBudget.release(hasRetryFailed)

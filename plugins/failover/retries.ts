@@ -1,4 +1,4 @@
-import { isCharged, isFailure, refuse } from '../../src/plugin/plugin.ts'
+import { isFailure, refuse } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
@@ -7,12 +7,6 @@ import type { UpstreamNode } from './upstream-node.ts'
 /** True when no other node can have a better reply. */
 export const isFinalReply = (reply: Reply): boolean =>
   isFailure(reply) ? reply.fault !== 'upstream' && reply.retryElsewhere !== true : reply.unexpectedType !== true
-
-/**
- * The node is well, and has no better answer: it lacks the block, its state or the method. Callers can ask for such things as often as they
- * like, and would use up the retries of all.
- */
-export const lacksAnswer = (reply: Reply): boolean => isCharged(reply) || (isFailure(reply) && reply.category === 'methodNotFound')
 
 /** The first failure that is about the request rather than about its node. */
 const betterFailure = (one: Failure | undefined, other: Failure): Failure =>

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { missingHistoryFaults } from '../support/node-faults.ts'
 import { skipUnlessLinux } from '../support/process-memory.ts'
 import { partnerFaultNames, faultCases } from './fault-cases.ts'
 import type { GatewayResult, FaultResult } from './fault-matrix-run.ts'
@@ -51,9 +50,7 @@ t.test('one of two nodes is faulty', async t => {
 
 t.test('both nodes are faulty', async t => {
   for (const { name, calls, correctCalls, attempts, wrongResponses } of resultsWith('both')) {
-    // Nodes that lack the block are well, and the call is charged: each of them is asked, whatever the budget.
-    const most = name in missingHistoryFaults ? 2 * calls : maxAttempts(calls)
-    t.ok(correctCalls > 0 || attempts <= most, `${name}: ${attempts} attempts for ${calls} calls`)
+    t.ok(correctCalls > 0 || attempts <= maxAttempts(calls), `${name}: ${attempts} attempts for ${calls} calls`)
     t.same(wrongResponses, [], `${name}: no caller gets a wrong response, or that of another call`)
   }
 })

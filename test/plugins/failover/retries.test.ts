@@ -26,27 +26,6 @@ t.test('retries', async t => {
     t.equal(requested.length, 1000)
   })
 
-  t.test('that find no node with the block, its state or the method leave the budget to other calls', async t => {
-    const names = ['a', 'b', 'c']
-    for (const [category, fault] of [
-      ['blockNotFound', 'caller'],
-      ['stateUnavailable', 'caller'],
-      ['methodNotFound', 'upstream'],
-    ] as const) {
-      const responderOf =
-        (name: string): Responder =>
-        ({ context: { request } }) => {
-          if (request.method === 'eth_call') return failure(name, { kind: 'node', category, fault, retryElsewhere: true })
-          return name === 'c' ? fakeResult('c') : failure(name, { retryElsewhere: true })
-        }
-      const responders = Object.fromEntries(names.map(name => [name, responderOf(name)]))
-      const { request, requestMany, requested } = openFailover(t, responders, { upstreams: names.map(name => node(name)) })
-      await requestMany(50, () => fakeCall('eth_call'))
-      t.equal(requested.length, 150, category)
-      t.equal(valueOrErrorCode(await request(fakeCall('eth_getBalance'))), 'c', category)
-    }
-  })
-
   t.test('go to no node whose breaker opened, or whose rate limit began, while they waited for the budget', async t => {
     const answers: ((reply: Reply) => void)[] = []
     let isUp = true
