@@ -97,7 +97,7 @@ t.test('what operators are told about nodes is what calls meet', async t => {
     await rename(data, `${data}-moved`)
     await waitUntil(isRemoved)
     t.match(await store(), { usable: false, reason: /removed or replaced while it was in use: put its files back|put them back/ })
-    await waitUntil(() => gateway.log.some(({ err }) => /the store in .* was removed or replaced/.test(JSON.stringify(err ?? ''))))
+    await waitUntil(() => gateway.log.some(({ cause }) => /^the store in .* was removed or replaced/.test(String(cause))))
     let code: unknown
     await waitUntil(async () => (code = (await call(gateway.http(key), 'eth_chainId')).error?.code) !== undefined)
     t.equal(code, -32002)
