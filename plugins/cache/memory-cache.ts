@@ -154,7 +154,10 @@ export class MemoryCache {
     })
   }
 
-  /** The reply for a later caller, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given. */
+  /**
+   * The reply for a later caller, if it is still valid; only a final one unless the process is `isInStep` with the height that callers were given.
+   * It counts as a hit of the method.
+   */
   get(key: string, methodCache: MethodCache, isInStep: boolean): Reply | undefined {
     const cached = this.#replies.get(key)
     if (cached === undefined || !this.#isValid(cached, isInStep)) return undefined
