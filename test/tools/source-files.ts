@@ -57,25 +57,6 @@ export const withImporters = (sources: readonly SourceFile[], files: readonly st
   return found
 }
 
-/** A file that exactly one other file imports, if only for types. */
-export interface SingleImporterFile {
-  readonly file: string
-  readonly importer: string
-}
-
-export const findSingleImporterFiles = (sources: readonly SourceFile[]): readonly SingleImporterFile[] =>
-  sources.flatMap(({ file }) => {
-    const [importer, ...others] = sources.filter(({ imports }) => imports.includes(file))
-    return importer !== undefined && others.length === 0 ? [{ file, importer: importer.file }] : []
-  })
-
-/** A file that imports so many files that nobody else imports is a list, as that of the commands. */
-export const minListEntries = 5
-
-/** The files that a list imports, such as one command, page, group of routes or plugin each. */
-export const findListEntries = (files: readonly SingleImporterFile[]): readonly SingleImporterFile[] =>
-  files.filter(({ importer }) => files.filter(other => other.importer === importer).length >= minListEntries)
-
 const numericConstantPattern = /^(?:export )?const (\w+)(?:: number)? = [-\d_.a-fxo*+/<() ]*\d[-\d_.a-fxo*+/<() ]*(?: as const)?$/gm
 
 /** A limit in front (`maxRetries`) or a unit behind (`timeoutMs`). */

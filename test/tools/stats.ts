@@ -1,73 +1,59 @@
-import { spawnSync } from 'node:child_process'
+import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import {
-  findListEntries,
-  findSingleImporterFiles,
-  findUnitlessConstants,
-  minListEntries,
-  readSourceFiles,
-  rootDir,
-} from './source-files.ts'
-import type { SingleImporterFile } from './source-files.ts'
+import { readSourceFiles, rootDir } from './source-files.ts'
+import type { SourceFile } from './source-files.ts'
 
-// npm run stats [-- --json]: the size and the shape of src and plugins, without tests. An import for types counts as one, and so does one that
-// is made later (`await import`); imports by tests do not. biome.json sets the limits of files and functions.
+// npm run stats [-- --json]: the files and lines of each folder of src, plugins and test, and the words of the documentation.
 
-const folders = ['src', 'plugins']
+interface Size {
+  readonly folder: string
+  readonly files: number
+  readonly lines: number
+}
 
-/** What exceeds the limit of this rule of Biome, as `file:line (lines)`; also where `npm run lint` ignores the rule. */
-const findExcesses = (rule: string): readonly string[] => {
-  const biome = join(rootDir, 'node_modules/@biomejs/biome/bin/biome')
-  const { stdout, stderr } = spawnSync(
-    process.execPath,
-    [biome, 'lint', `--only=${rule}`, '--reporter=json', '--max-diagnostics=none', ...folders],
-    { cwd: rootDir, encoding: 'utf8' },
+const countLines = (text: string): number => text.split('\n').length - 1
+
+const sizeOf = (folder: string, sources: readonly SourceFile[]): Size => ({
+  folder,
+  files: sources.length,
+  lines: sources.reduce((sum, { text }) => sum + countLines(text), 0),
+})
+
+/** The first `depth` folders of a path. */
+const topFolder = (path: string, depth: number): string => path.split('/').slice(0, -1).slice(0, depth).join('/')
+
+const sizes = (root: string, depth: number): readonly Size[] => {
+  const sources = readSourceFiles([root])
+  const folders = [...new Set(sources.map(({ file }) => topFolder(file, depth)))].sort()
+  const parts = folders.map(folder =>
+    sizeOf(
+      folder,
+      sources.filter(({ file }) => topFolder(file, depth) === folder),
+    ),
   )
-  if (!stdout.startsWith('{')) throw new Error(`biome failed: ${stderr}`)
-  const { diagnostics } = JSON.parse(stdout) as { diagnostics: readonly BiomeDiagnostic[] }
-  return diagnostics.map(({ message, location: { path, start } }) => `${path}:${start.line} (${/\((\d+)\)/.exec(message)?.[1]} lines)`)
+  return [...parts.filter(({ folder }) => folder !== root || folders.length === 1), sizeOf(root, sources)]
 }
 
-/** Only the members that are read here. */
-interface BiomeDiagnostic {
-  readonly message: string
-  readonly location: { readonly path: string; readonly start: { readonly line: number } }
-}
-
-const sources = readSourceFiles(folders)
-const singleImporterFiles = findSingleImporterFiles(sources)
-
-const formatImport = ({ file, importer }: SingleImporterFile): string => `${file} <- ${importer}`
+const documentationWords = (): number =>
+  ['README.md', ...(readdirSync(join(rootDir, 'docs'), { recursive: true }) as string[]).map(file => join('docs', file))]
+    .filter(file => file.endsWith('.md'))
+    .reduce((sum, file) => sum + readFileSync(join(rootDir, file), 'utf8').split(/\s+/).filter(Boolean).length, 0)
 
 const stats = {
-  sourceFiles: sources.length,
-  lines: sources.reduce((sum, { text }) => sum + text.split('\n').length - 1, 0),
-  singleImporterFiles: singleImporterFiles.map(formatImport),
-  /** Some of the files before. */
-  listEntryFiles: findListEntries(singleImporterFiles).map(formatImport),
-  longFiles: findExcesses('style/noExcessiveLinesPerFile'),
-  longFunctions: findExcesses('complexity/noExcessiveLinesPerFunction'),
-  unitlessConstants: findUnitlessConstants(sources),
+  source: [...sizes('src', 3), ...sizes('plugins', 2)],
+  test: sizes('test', 2),
+  documentationWords: documentationWords(),
 }
 
-const formatList = (title: string, items: readonly string[]): string =>
-  [`${title}: ${items.length}`, ...items.map(item => `  ${item}`)].join('\n')
+const formatSize = ({ folder, files, lines }: Size): string =>
+  `${folder.padEnd(36)}${String(files).padStart(6)} files${String(lines).padStart(8)} lines`
 
 const { values } = parseArgs({ options: { json: { type: 'boolean', default: false } } })
 if (values.json) console.log(JSON.stringify(stats))
-else {
+else
   console.log(
-    [
-      `source files: ${stats.sourceFiles} (${stats.lines} lines)`,
-      formatList('files with a single importer', stats.singleImporterFiles),
-      formatList(
-        `of these, entries of a list (the importer imports ${minListEntries} or more files that nobody else imports)`,
-        stats.listEntryFiles,
-      ),
-      formatList('files over the limit of lines', stats.longFiles),
-      formatList('functions over the limit of lines', stats.longFunctions),
-      formatList('numeric constants without unit or bound', stats.unitlessConstants),
-    ].join('\n\n'),
+    [...stats.source.map(formatSize), '', ...stats.test.map(formatSize), '', `README and docs: ${stats.documentationWords} words`].join(
+      '\n',
+    ),
   )
-}
