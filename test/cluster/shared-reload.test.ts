@@ -25,6 +25,29 @@ const fakeWorker = (answer: Answer = []) => {
   return { received, worker }
 }
 
+/** A worker that reads these files, with its own part of a reload. */
+const realWorker = (config: ValidConfig) => {
+  const ended: string[] = []
+  let reply: WorkerMessage | undefined
+  const prepareReload = async () => ({ commit: () => void ended.push('commit'), abandon: async () => void ended.push('abandon') })
+  const part = new WorkerReload(
+    { prepareReload },
+    async () => config,
+    message => void (reply = message),
+  )
+  const worker = {
+    pid: 1,
+    send: (message: PrimaryMessage) => message.kind === 'endReload' && part.end(message),
+    async request(message: Extract<PrimaryMessage, { kind: 'prepareReload' }>) {
+      await part.prepare(message)
+      return reply
+    },
+  } as unknown as WorkerProcess // a reload uses no more of it
+  return { received: ended, worker }
+}
+
+const configOf = (gateway: object) => ({ gateway, networks: [] }) as unknown as ValidConfig // no more is read of it here
+
 /** Of a gateway with these workers, which have started with the configuration `old`. */
 const openReload = (...workers: readonly ReturnType<typeof fakeWorker>[]) => {
   const log = new TestLog()
@@ -60,6 +83,27 @@ t.test('no worker commits when one has a problem, which is reported once, or doe
     const error = await reload.prepare('new').catch((rejected: unknown) => rejected)
     t.same(error instanceof ReloadError && error.problems, problems)
     for (const { received } of workers) t.same(received, ['prepare new', 'abandon'])
+  }
+})
+
+t.test('workers that read other files than the primary, or than each other, do not commit', async t => {
+  const [before, after] = [configOf({ watch: false }), configOf({ watch: true })]
+  t.not(configId(before), configId(after))
+  for (const [read, problems] of [
+    [[after, after], undefined],
+    [[after, before], [{ message: 'the files changed while the workers read them' }]],
+    [[before, before], [{ message: 'the files changed while the workers read them' }]],
+  ] as const) {
+    const workers = read.map(realWorker)
+    const { reload } = openReload(...workers)
+    const result = await reload.prepare(configId(after)).catch((rejected: unknown) => rejected)
+    t.same(result instanceof ReloadError ? result.problems : undefined, problems)
+    if (!(result instanceof ReloadError)) (result as { commit(): void }).commit()
+    const expected = read.map(config => (problems === undefined ? ['commit'] : config === after ? ['abandon'] : []))
+    t.same(
+      workers.map(({ received }) => received),
+      expected,
+    )
   }
 })
 

@@ -33,4 +33,15 @@ t.test('late calls', async t => {
     t.ok(halfMs > 500 && halfMs < 1000, `${halfMs}`)
     t.equal(suspectAfterMs(4), undefined)
   })
+
+  t.test('make no node suspect whose latency is unknown, as fewer than 100 of its calls have been answered', async t => {
+    const afterAnswers = (answerCount: number) => {
+      const calls = new LateCalls(new LatencyTracker())
+      for (let i = 0; i < answerCount; i++) calls.recordAnswer(0, 1)
+      for (let i = 0; i < 32; i++) calls.recordLate(0, 20)
+      return calls.isSuspect(10_000, silentMs)
+    }
+    t.notOk(afterAnswers(99))
+    t.ok(afterAnswers(100))
+  })
 })

@@ -425,3 +425,16 @@ t.test('bytes that nobody has asked for close the connection', async t => {
   await waitUntil(() => sockets[0]?.closed === true)
   t.match(await post(client, `http://127.0.0.1:${port}`), { body: 'ok' })
 })
+
+t.test('a connection with bytes behind a response is not used again: they must not become the next response', async t => {
+  const surplus = okResponse('bad')
+  for (const byteLength of [1, surplus.length - 1, surplus.length]) {
+    const { port, sockets } = await startNode(t, socket => void socket.write(okResponse() + surplus.slice(0, byteLength)))
+    const client = openClient(t, 'tollgate')
+    for (const requestCount of [1, 2, 3]) {
+      t.match(await post(client, `http://127.0.0.1:${port}`), { body: 'ok', isComplete: true })
+      t.equal(sockets.length, requestCount, 'each request has a connection of its own')
+    }
+    await waitUntil(() => sockets.every(socket => socket.closed))
+  }
+})
