@@ -5,7 +5,7 @@ import { isJsonObject } from '../util/json.ts'
 import { jsonPointer, parseJsonPointer } from '../util/json-path.ts'
 import { describeSchema } from './describe-options.ts'
 import { formats } from './formats.ts'
-import { formatSuggestion, closestKey, didYouMeanKey } from '../util/did-you-mean.ts'
+import { closestMatch, didYouMean, formatSuggestion } from '../util/did-you-mean.ts'
 import type { Problem } from './problem.ts'
 import { childSchema, schemaAt } from './schema.ts'
 import { formatCodePoint } from './yaml-errors.ts'
@@ -47,7 +47,7 @@ const missingPropertyOf = ({ params }: ErrorObject): string => String(params['mi
 /** Is the missing key there, but mistyped? */
 const isMistyped = (missing: ErrorObject, unknown: ErrorObject, location: OptionsLocation): boolean =>
   missing.instancePath === unknown.instancePath &&
-  closestKey(unknownPropertyOf(unknown), knownKeysAt(location, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
+  closestMatch(unknownPropertyOf(unknown), knownKeysAt(location, parseJsonPointer(unknown.instancePath))) === missingPropertyOf(missing)
 
 const knownKeysAt = ({ schema }: OptionsLocation, inside: Path): readonly string[] => {
   const here = schemaAt(schema, inside)
@@ -71,7 +71,7 @@ const unknownKeyProblem = (location: OptionsLocation, inside: Path, key: string)
 /** The known key that was probably meant; it may look the same, where a letter is one of another alphabet. */
 const suggestKey = (key: string, known: readonly string[]): string | undefined => {
   const [lookAlike] = /\P{ASCII}/u.exec(key) ?? []
-  const suggestion = didYouMeanKey(key, known)
+  const suggestion = didYouMean(key, known)
   return suggestion && lookAlike ? `${suggestion} (the key contains the character ${formatCodePoint(lookAlike)})` : suggestion
 }
 
@@ -147,7 +147,7 @@ const suggestText = (value: unknown, { enum: values, format, examples: [example]
   if (typeof value === 'number' && Number.isFinite(value))
     return formatSuggestion(suggest?.(String(value))) ?? (suggest && !formatExample ? 'the unit is missing' : hint)
   if (typeof value !== 'string') return hint
-  if (values) return didYouMeanKey(value, values)
+  if (values) return didYouMean(value, values)
   return formatSuggestion(suggest?.(value)) ?? explain?.(value) ?? hint
 }
 

@@ -5,7 +5,6 @@ import { plugins } from '../../plugins/index.ts'
 import { createCheckCommand } from '../../src/cli/check.ts'
 import { exitCodes } from '../../src/cli/command.ts'
 import { dryRunNetworks } from '../../src/core/dry-run.ts'
-import { renamedKeys } from '../../src/util/did-you-mean.ts'
 import { networkYaml, writeConfig } from '../config/config-fixture.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { startFakeSubscriptionNode } from '../support/fake-subscription-node.ts'
@@ -107,40 +106,6 @@ t.test('the name of a node that is not allowed in a header is a problem', async 
   t.match(err.join(''), /failover\.partner\.name must be a name of ASCII characters without spaces, not "a b"/)
   t.match(await named('""', 'p'), { code: exitCodes.config, err: [/without spaces, not ""/] })
   t.match(await named('own.eu-1:8545', 'P(2)'), { code: exitCodes.ok })
-})
-
-t.test('the hint for an old key or value is its current name', async t => {
-  const upstreams = 'upstreams: [{ name: own, url: "http://127.0.0.1:1" }]'
-  const entries = [
-    '{ params: [{ title: a, is: hash, called: a thing, fill: "0x1" }], keep: head, at: 0, resend: false, split: true }',
-    '{ word: true, answer: { is: chainId }, cache: head }',
-    '{ height: true, cache: found, params: [{ title: b, type: object, notAbove: { a: b } }] }',
-  ]
-  const categories = ['known', 'tooWide', 'unknown', 'pruned', 'badParams', 'noMethod', 'misread', 'limited', 'denied', 'away']
-  const oldTable = [
-    'defaults: { cost: 80, cache: never, class: light, idempotent: true }',
-    `methods:\n${entries.map((entry, i) => `  m${i}: ${entry}`).join('\n')}`,
-    `errors:\n${[...categories.map(name => `  - { category: ${name}, code: 1 }`), '  - { means: reverted, code: 3 }'].join('\n')}`,
-  ]
-  const files = {
-    'gateway.yaml': 'store: lmdb:../data\nplans: { core: { dailyCredits: 1 } }\nusage: { keep: 90d }\n',
-    'methods/ethereum.yaml': `${oldTable.join('\n')}\n`,
-    'networks/real-net.yaml': shipped({
-      credits: '{ away: open }',
-      cache: '{ tooMany: 1s, methods: { eth_call: head, eth_getLogs: found } }',
-      failover: `{ ${upstreams}, breaker: { calls: 1, errors: 1, streak: 1, pause: 1s } }`,
-      upstream: '{ silence: 1s, maxPieces: 1 }',
-    }),
-  }
-  const { code, err } = await runBuiltInCheck(t, files)
-  t.equal(code, exitCodes.config)
-  const report = err.join('\n')
-  const hints = new Set(Array.from(report.matchAll(/\^ did you mean `(\w+)`\?/g), ([, name]) => name))
-  t.same([...hints].sort(), [...new Set(Object.values(renamedKeys).flat())].sort(), 'each current name is a hint')
-  t.notOk(
-    Object.keys(renamedKeys).some(name => hints.has(name)),
-    'no old name is',
-  )
 })
 
 t.test('the call-limit plugin is accepted only where its page allows it', async t => {

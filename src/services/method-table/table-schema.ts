@@ -1,6 +1,5 @@
-import type { Ajv, ErrorObject } from 'ajv'
+import type { Ajv } from 'ajv'
 import { errorCategories } from '../../plugin/error-table.ts'
-import { formatSuggestion, renamedKey } from '../../util/did-you-mean.ts'
 import { createAjv } from './check-params.ts'
 import { resultKinds } from './index.ts'
 import { issueOfAjvError } from './issue-messages.ts'
@@ -28,19 +27,7 @@ export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly 
   ajv ??= createAjv(true).addSchema(methodTableSchema)
   const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
   if (validate === undefined) throw new Error(`no schema of a ${part}`)
-  return validate(data) ? [] : (validate.errors ?? []).map(issueOfSchemaError)
-}
-
-const issueOfSchemaError = (error: ErrorObject): Issue => {
-  const hint = formatSuggestion(renamedKeyOf(error))
-  return { ...issueOfAjvError(error), ...(hint !== undefined && { hint }) }
-}
-
-/** The current name, where the error is about the old name of a key or a value. */
-const renamedKeyOf = ({ keyword, params, parentSchema, data }: ErrorObject): string | undefined => {
-  if (keyword === 'additionalProperties')
-    return renamedKey(String(params['additionalProperty']), Object.keys(parentSchema?.['properties'] ?? {}))
-  return keyword === 'enum' ? renamedKey(String(data), params['allowedValues']) : undefined
+  return validate(data) ? [] : (validate.errors ?? []).map(issueOfAjvError)
 }
 
 const position = {
