@@ -47,9 +47,7 @@ const findLinkedPerson = async (store: RecordStore, identity: LinkedIdentity): P
   const record = await store.findRecord('identity', identity.hash)
   const person = record && (await findPerson(store, String(record.value)))
   const link = person && (await store.findRecord('identity-of', person.id))
-  // Linked by an older version, which stored the hash alone: the time is that of this sign-in.
-  if (link?.value === identity.hash) await store.replaceRecord('identity-of', link, { ...identity })
-  else if (!isJsonObject(link?.value) || link.value['hash'] !== identity.hash) return undefined // unlinked while it was being linked
+  if (!isJsonObject(link?.value) || link.value['hash'] !== identity.hash) return undefined // unlinked while it was being linked
   return person
 }
 

@@ -1,13 +1,11 @@
 import t from 'tap'
 import { Secret } from '../../src/plugin/secret.ts'
-import { findLinkedIdentity, personOfIdentity } from '../../src/portal/oidc-identities.ts'
+import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import { openOidcProvider } from '../../src/portal/oidc-provider.ts'
 import { createSignInToken, useSignInToken } from '../../src/portal/one-time-links.ts'
 import { addPerson, removePerson, setEmail } from '../../src/portal/people.ts'
-import { hashToken } from '../../src/portal/random-tokens.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { copyStore } from '../../src/store/copy-store.ts'
-import { neverExpires } from '../../src/store/record-store.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
@@ -281,27 +279,6 @@ t.test('a person has one identity: another issuer is not merged with it, and a r
     several.map(({ status }) => status),
     ['rejected', 'rejected', 'rejected'],
   )
-})
-
-t.test('what an older version has linked is shown from the next sign-in on, and ends with the address', async t => {
-  const store = await tempStore(t, systemClock)
-  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
-  const person = await addPerson(store, { account: 'acc_1', name: 'dan', role: 'viewer' })
-  await setEmail(store, person, 'dan@example.org')
-  const dan = { ...person, email: 'dan@example.org' }
-  const [issuer, services] = ['https://one.test', { store, clock: systemClock }]
-  const signIn = (email: string) => personOfIdentity(services, { name: 'Example', domains: [] }, { issuer, subject: 'dan', email })
-  const hash = hashToken(`${issuer} dan`)
-  const linkAsBefore = async () => {
-    await store.putRecord('identity-of', { id: person.id, account: 'acc_1', value: hash, expires: neverExpires })
-    await store.putRecord('identity', { id: hash, account: 'acc_1', value: person.id, expires: neverExpires })
-  }
-  await linkAsBefore()
-  t.match(await signIn('other@example.org'), { id: person.id })
-  t.match(await findLinkedIdentity(store, person.id), { hash, issuer })
-  await linkAsBefore()
-  await setEmail(store, dan, 'erin@example.org')
-  await t.rejects(signIn('dan@example.org'), { status: 403, code: 'not-invited' })
 })
 
 t.test('a person with another e-mail address signs in with the identity of that one, and the links mailed there, alone', async t => {
