@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { countText, mutants } from '../mutants/mutants.ts'
 import type { FunctionCoverage } from './call-coverage.ts'
 import { findUnitlessConstants, readSourceFiles, withImporters } from './source-files.ts'
 
@@ -84,4 +85,8 @@ const source = (file: string, ...imports: readonly string[]) => ({ file, text: '
 void t.test('the importers of a file are found, directly or through others', async t => {
   const sources = [source('a.ts'), source('b.ts', 'a.ts'), source('c.ts', 'b.ts'), source('d.ts', 'e.ts'), source('e.ts')]
   t.same([...withImporters(sources, ['a.ts'])], ['a.ts', 'b.ts', 'c.ts'])
+})
+
+void t.test('the text of each mutant is in its source file exactly once', async t => {
+  for (const mutant of mutants) t.equal(countText(mutant), 1, `${mutant.file}: ${mutant.text}`)
 })

@@ -1,0 +1,405 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { rootDir } from '../tools/source-files.ts'
+
+/** One rule of the gateway, and a way to break it that tests must notice. */
+export interface Mutant {
+  readonly rule: string
+  /** The source file, which has `text` exactly once; so has its compiled file. */
+  readonly file: string
+  readonly text: string
+  /** What stands in place of `text` while the rule is broken. */
+  readonly broken: string
+  /** At least one of these must fail then. */
+  readonly tests: readonly string[]
+}
+
+const failover = (name: string): string => `test/plugins/failover/${name}.test.ts`
+const ledger = ['ledger-leases', 'ledger', 'ledger-property'].map(name => `test/services/ledger/${name}.test.ts`)
+const httpClient = ['test/services/upstream-client/http-client.test.ts']
+const cache = ['test/plugins/cache/cache.test.ts', 'test/plugins/cache/finalized-cache.test.ts']
+const heads = ['head-plausibility', 'head-selection', 'head-tracker'].map(name => `test/services/chain-heads/${name}.test.ts`)
+const splitLogs = ['test/plugins/upstream/split-logs.test.ts']
+const filters = ['test/plugins/subscriptions/filters.test.ts']
+const subscriptions = ['test/plugins/subscriptions/subscriptions.test.ts']
+const upstream = ['test/plugins/upstream/upstream.test.ts']
+
+/** A text is short and says the rule itself, so that it outlives changes around it. No types: it is looked up in the compiled file, too. */
+export const mutants: readonly Mutant[] = [
+  // Ledger and store.
+  {
+    rule: 'a lease request that was already answered changes nothing',
+    file: 'src/store/lease-accounting.ts',
+    text: 'request.seq <= record.seq',
+    broken: 'request.seq < record.seq',
+    tests: ['test/store/store.test.ts', ...ledger],
+  },
+  {
+    rule: 'credits are granted for the day of the store only',
+    file: 'src/store/lease-accounting.ts',
+    text: 'request.day === today',
+    broken: 'true',
+    tests: ['test/store/store.test.ts', 'test/services/ledger/ledger-midnight.test.ts'],
+  },
+  {
+    rule: 'a grant is never larger than what is left of the day',
+    file: 'src/store/lease-accounting.ts',
+    text: 'minCredits - unseenGrant > remaining',
+    broken: 'false',
+    tests: ['test/store/store.test.ts', ...ledger],
+  },
+  {
+    rule: 'a grant that the process has not seen is not granted again',
+    file: 'src/store/lease-accounting.ts',
+    text: 'Math.min(desiredCredits - unseenGrant',
+    broken: 'Math.min(desiredCredits',
+    tests: ['test/store/store.test.ts', ...ledger],
+  },
+  {
+    rule: 'leases of processes that died are forfeited, not held',
+    file: 'src/store/lease-accounting.ts',
+    text: "isLive(process) ? 'held' : 'forfeited'",
+    broken: "'held'",
+    tests: ['test/store/store.test.ts'],
+  },
+  {
+    rule: 'a charge is refunded to the lease that paid it, not to a later one',
+    file: 'src/services/ledger/account-ledger.ts',
+    text: 'lease !== this.#renewal.lease',
+    broken: 'false',
+    tests: [...ledger, 'test/services/ledger/ledger-midnight.test.ts'],
+  },
+  {
+    rule: 'a charge is refunded once',
+    file: 'src/services/ledger/account-ledger.ts',
+    text: 'if (this.#isRefunded)',
+    broken: 'if (false)',
+    tests: ledger,
+  },
+  {
+    rule: 'audit reports leased credits above the limit',
+    file: 'src/cli/audit.ts',
+    text: 'leased > limit',
+    broken: 'false',
+    tests: ['test/cli/audit.test.ts'],
+  },
+  {
+    rule: 'a record that has expired is not found',
+    file: 'src/store/record-store.ts',
+    text: 'record.expires > now',
+    broken: 'true',
+    tests: ['test/store/store.test.ts', 'test/portal/portal-api.test.ts'],
+  },
+  // Credits and rates.
+  {
+    rule: 'accounts with more than a tenth of free failures are refused',
+    file: 'plugins/credits/failure-limit.ts',
+    text: 'failures > share * calls',
+    broken: 'false',
+    tests: ['test/plugins/credits/credits.test.ts'],
+  },
+  {
+    rule: 'a call that is not charged gives its credits back',
+    file: 'plugins/credits/charge-and-refund.ts',
+    text: '!isCharged(reply)',
+    broken: 'false',
+    tests: ['test/plugins/credits/credits.test.ts'],
+  },
+  {
+    rule: 'no bucket takes tokens when another one has too few',
+    file: 'src/services/rate-limits.ts',
+    text: 'waitMs > 0',
+    broken: 'false',
+    tests: ['test/plugins/rate-limit/rate-limit.test.ts'],
+  },
+  {
+    rule: 'a bucket holds no more than its burst',
+    file: 'src/services/rate-limits.ts',
+    text: 'Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond)',
+    broken: 'bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond',
+    tests: ['test/plugins/rate-limit/rate-limit.test.ts'],
+  },
+  // Keys and tokens.
+  {
+    rule: 'a revoked key is refused',
+    file: 'src/services/accounts/api-key.ts',
+    text: 'revoked !== undefined',
+    broken: 'false',
+    tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/api-key.test.ts'],
+  },
+  {
+    rule: 'a key is refused from its end on, also when its look-up is cached',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'lookup.key.expires <= clock.now()',
+    broken: 'false',
+    tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/api-key.test.ts'],
+  },
+  {
+    rule: 'a cached look-up ends with the next change of the store',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'entry?.version === this.#version',
+    broken: 'true',
+    tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/account-lookup-property.test.ts'],
+  },
+  {
+    rule: 'a key of the issuer that is gone ends the tokens that it has signed',
+    file: 'src/services/jwt/token-verifier.ts',
+    text: 'cached?.version === this.#keySet.version',
+    broken: 'cached !== undefined',
+    tests: ['test/services/jwt.test.ts'],
+  },
+  {
+    rule: 'a token that was valid is refused from its end on',
+    file: 'src/services/jwt/token-verifier.ts',
+    text: 'now < cached.expiresAt',
+    broken: 'true',
+    tests: ['test/services/jwt.test.ts'],
+  },
+  {
+    rule: 'a key is refused on networks that it does not name',
+    file: 'plugins/network-access.ts',
+    text: 'key.networks?.includes(network.name) === false',
+    broken: 'false',
+    tests: ['test/plugins/network-access.test.ts'],
+  },
+  // Secrets and addresses.
+  {
+    rule: 'secrets that a node quotes in `data` of an error are redacted',
+    file: 'src/services/upstream-client/secret-redactor.ts',
+    text: 'data: this.#redactJson(data)',
+    broken: 'data',
+    tests: ['test/services/upstream-client/upstream-client.test.ts', 'test/plugins/upstream/node-errors.test.ts'],
+  },
+  {
+    rule: 'no webhook is sent to private IPv4 addresses',
+    file: 'src/portal/alerts/webhook-addresses.ts',
+    text: '!specialIpv4.has(address)',
+    broken: 'true',
+    tests: ['test/portal/alerts.test.ts'],
+  },
+  {
+    rule: 'no webhook is sent to IPv6 addresses of special use',
+    file: 'src/portal/alerts/webhook-addresses.ts',
+    text: '!specialIpv6.has(address)',
+    broken: 'true',
+    tests: ['test/portal/alerts.test.ts'],
+  },
+  {
+    rule: 'only trusted proxies say where a request comes from',
+    file: 'src/server/client-address.ts',
+    text: '!trusted.has(peer)',
+    broken: 'false',
+    tests: ['test/server/client-address.test.ts'],
+  },
+  // HTTP client.
+  {
+    rule: 'a connection with bytes behind a response is not used again',
+    file: 'src/services/upstream-client/http1/connection.ts',
+    text: 'hasSurplus ||',
+    broken: '',
+    tests: httpClient,
+  },
+  {
+    rule: 'a connection whose request was not sent in full is not used again',
+    file: 'src/services/upstream-client/http1/connection.ts',
+    text: '|| hasUnsentBytes',
+    broken: '',
+    tests: httpClient,
+  },
+  {
+    rule: 'an idle connection is closed before the node would close it',
+    file: 'src/services/upstream-client/http1/connection.ts',
+    text: 'reader.keepAliveMs - keepAliveMarginMs',
+    broken: 'reader.keepAliveMs',
+    tests: httpClient,
+  },
+  {
+    rule: 'a response with Transfer-Encoding and Content-Length is invalid',
+    file: 'src/services/upstream-client/http1/response-reader.ts',
+    text: 'length !== undefined ||',
+    broken: '',
+    tests: httpClient,
+  },
+  {
+    rule: 'a head of a response is bounded',
+    file: 'src/services/upstream-client/http1/response-reader.ts',
+    text: 'headBytes > maxHeadBytes',
+    broken: 'false',
+    tests: httpClient,
+  },
+  // Failover.
+  {
+    rule: 'no node is suspect before 100 of its calls have been answered',
+    file: 'plugins/failover/late-calls.ts',
+    text: 'quantiles === undefined || !isKnown(this.latency)',
+    broken: 'quantiles === undefined',
+    tests: [failover('late-calls')],
+  },
+  {
+    rule: 'retries are bounded by a budget',
+    file: 'plugins/failover/retries.ts',
+    text: '+ 1 <= maxRetries',
+    broken: '+ 1 <= Infinity',
+    tests: [failover('retries'), failover('failover')],
+  },
+  {
+    rule: 'hedged requests are bounded by a budget',
+    file: 'plugins/failover/retries.ts',
+    text: 'return isWithinRatio || isWithinBurst',
+    broken: 'return true',
+    tests: [failover('hedging'), failover('retries')],
+  },
+  {
+    rule: 'the slower of two hedged requests is canceled',
+    file: 'plugins/failover/hedging.ts',
+    text: 'this.#attemptsInFlight > 0',
+    broken: 'false',
+    tests: [failover('hedging')],
+  },
+  {
+    rule: 'a node is requested once for one call',
+    file: 'plugins/failover/call-failover.ts',
+    text: '!this.#triedNodes.includes(node)',
+    broken: 'true',
+    tests: [failover('failover'), failover('retries')],
+  },
+  {
+    rule: 'a node that lacks the required block is not requested',
+    file: 'plugins/failover/call-failover.ts',
+    text: 'requiredBlock === undefined || heads.hasBlock(name, requiredBlock.number)',
+    broken: 'true',
+    tests: [failover('required-block'), failover('failover')],
+  },
+  // Cache.
+  {
+    rule: 'an answer about the newest block ends with the next head',
+    file: 'plugins/cache/memory-cache.ts',
+    text: 'headVersion === snapshot.headVersion &&',
+    broken: '',
+    tests: cache,
+  },
+  {
+    rule: 'a final answer ends when finality is taken back',
+    file: 'plugins/cache/memory-cache.ts',
+    text: 'finalityVersion !== snapshot.finalityVersion',
+    broken: 'false',
+    tests: cache,
+  },
+  {
+    rule: 'an answer of a node that is behind the head is not cached',
+    file: 'plugins/cache/finality-and-ttl.ts',
+    text: '!snapshot.isCurrent(reply.upstream)',
+    broken: 'false',
+    tests: cache,
+  },
+  {
+    rule: 'no call joins one that began before the head moved',
+    file: 'plugins/cache/calls-in-flight.ts',
+    text: 'began.headVersion === headVersion',
+    broken: 'true',
+    tests: cache,
+  },
+  {
+    rule: 'no call joins one that began before a transaction was sent',
+    file: 'plugins/cache/calls-in-flight.ts',
+    text: 'began.transactionVersion === transactionVersion',
+    broken: 'true',
+    tests: cache,
+  },
+  // Chain heads.
+  {
+    rule: 'a head is implausible when more upstreams contradict than support it',
+    file: 'src/services/chain-heads/head-plausibility.ts',
+    text: 'contradictions > support',
+    broken: 'false',
+    tests: heads,
+  },
+  {
+    rule: 'the reported height goes back only when all upstreams agree',
+    file: 'src/services/chain-heads/reported-height.ts',
+    text: 'votes.every(',
+    broken: 'votes.some(',
+    tests: ['test/services/chain-heads/reported-height.test.ts', ...heads],
+  },
+  {
+    rule: 'no finalized block above the reported height is reported',
+    file: 'src/services/chain-heads/reported-tags.ts',
+    text: 'block > reportedHeight() ||',
+    broken: '',
+    tests: ['test/services/chain-heads/reported-tags.test.ts'],
+  },
+  {
+    rule: 'a finalized block that most upstreams contradict is not reported',
+    file: 'src/services/chain-heads/reported-tags.ts',
+    text: 'contradictions > others.length - contradictions',
+    broken: 'false',
+    tests: ['test/services/chain-heads/reported-tags.test.ts'],
+  },
+  // Logs, filters and subscriptions.
+  {
+    rule: 'logs outside the requested blocks and addresses are no answer',
+    file: 'plugins/upstream/check-result.ts',
+    text: 'await results.everyObjectHas(result.result, result.count, members, search)',
+    broken: 'true',
+    tests: upstream,
+  },
+  {
+    rule: 'a storage value of more than 32 bytes is no answer',
+    file: 'plugins/upstream/check-result.ts',
+    text: '{0,64}"$/.test',
+    broken: '*"$/.test',
+    tests: upstream,
+  },
+  {
+    rule: 'a query above the newest block is not sent in chunks',
+    file: 'plugins/upstream/split-logs/split-filter.ts',
+    text: 'from > end.number',
+    broken: 'false',
+    tests: splitLogs,
+  },
+  {
+    rule: 'a filter has the logs of its topics only',
+    file: 'plugins/subscriptions/log-filter.ts',
+    text: 'minTopics: topics.length',
+    broken: 'minTopics: 0',
+    tests: ['test/plugins/subscriptions/block-logs.test.ts', ...subscriptions, ...filters],
+  },
+  {
+    rule: 'a filter that has missed too many blocks is refused',
+    file: 'plugins/subscriptions/missed-changes.ts',
+    text: 'head.number - base.number > maxNewBlocks',
+    broken: 'false',
+    tests: filters,
+  },
+  // WebSocket, reload, configuration.
+  {
+    rule: 'the length of a WebSocket frame counts in the memory of its account',
+    file: 'src/server/ws-frames.ts',
+    text: 'this.#fragmentCount * fragmentOverheadBytes',
+    broken: '0',
+    tests: ['test/server/ws-connection.test.ts', 'test/server/ws-server.test.ts'],
+  },
+  {
+    rule: 'workers that read other files than the primary do not commit',
+    file: 'src/cluster/shared-reload.ts',
+    text: 'configId(config) !== expectedId',
+    broken: 'false',
+    tests: ['test/cluster/shared-reload.test.ts'],
+  },
+  {
+    rule: 'no worker commits when one has a problem',
+    file: 'src/cluster/shared-reload.ts',
+    text: "reply !== 'late' && reply.problems.length === 0 &&",
+    broken: '',
+    tests: ['test/cluster/shared-reload.test.ts'],
+  },
+]
+
+/** How often the source file has the text; 0 where there is no such file. */
+export const countText = ({ file, text }: Mutant, root = rootDir): number => {
+  try {
+    return readFileSync(join(root, file), 'utf8').split(text).length - 1
+  } catch {
+    return 0
+  }
+}
