@@ -56,6 +56,20 @@ export const applyLeaseRequest = (leased: number, record: LeaseRecord, request: 
   return { leased: outstanding + grant, record: { granted: granted + grant, returned, used: counters.used, seq: request.seq } }
 }
 
+/**
+ * The most that may be leased over all processes so that the request gets all that it asks for: up to there applyLeaseRequest() grants the
+ * same. Infinity where it grants nothing anyway.
+ */
+export const mostLeasedFor = (record: LeaseRecord, request: LeaseRequest, today: number): number => {
+  const { seq, day, counters, minCredits, desiredCredits, limit, shareDivisor } = request
+  const granted = Math.max(record.granted, counters?.granted ?? 0)
+  const returned = Math.max(record.returned, counters?.returned ?? 0)
+  const unseenGrant = granted - (counters?.granted ?? record.returned + record.used)
+  if (seq <= record.seq || day !== today || desiredCredits <= unseenGrant) return Infinity
+  const needed = Math.max((desiredCredits - unseenGrant) * shareDivisor, minCredits - unseenGrant)
+  return limit - needed - (granted - record.granted) + (returned - record.returned)
+}
+
 /** `unseenGrant` was granted before, in a response that the process has not seen: this response brings it. */
 const grantSize = ({ minCredits, desiredCredits, shareDivisor }: LeaseRequest, remaining: number, unseenGrant: number): number => {
   if (desiredCredits <= unseenGrant || minCredits - unseenGrant > remaining) return 0

@@ -24,7 +24,7 @@ export const openStore = async (address: StoreAddress, clock: Clock): Promise<St
  */
 export const inspectStore = async (address: StoreAddress, clock: Clock): Promise<StoreContents> =>
   address.kind === 'lmdb'
-    ? (await import('./lmdb/lmdb-accounts.ts')).inspectLmdbStore(address.path)
+    ? (await import('./lmdb/lmdb-store.ts')).inspectLmdbStore(address.path)
     : (await import('./redis/redis-store.ts')).inspectRedisStore(address, clock)
 
 /** Writes an embedded store to a new folder while gateways use it. */

@@ -12,7 +12,7 @@ export const maxUnusedMs = 90 * dayMs
 export const storeTimeOf = ({ today, endsInMs }: StoreDay): number => (today + 1) * dayMs - endsInMs
 
 /** The time of a store, and by how much the clock differs from it; 0 while the clock is followed. */
-export interface StoreTime {
+export interface ClockReading {
   readonly now: number
   readonly ignoredJumpMs: number
 }
@@ -36,7 +36,7 @@ export class StoreClock {
   }
 
   /** `stored`: the last time that any process recorded. `isInUse`: other processes follow that time now. */
-  read(clockNow: number, stored: number | undefined, isInUse: () => boolean): StoreTime {
+  read(clockNow: number, stored: number | undefined, isInUse: () => boolean): ClockReading {
     const now = this.expectedNow === undefined ? firstNow(clockNow, stored, isInUse) : followJump(clockNow, this.expectedNow, stored)
     this.observe(now)
     return { now, ignoredJumpMs: clockNow - now }

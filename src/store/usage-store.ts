@@ -15,7 +15,7 @@ export interface UsageGroup {
   readonly forwarded: boolean
 }
 
-/** One text for each group of an account. Redis stores it: it must not change. */
+/** One text for each group of an account. It is stored. */
 export const usageGroupKey = ({ key, network, method, outcome, forwarded }: UsageGroup): string =>
   JSON.stringify([key, network, method, outcome, forwarded])
 
@@ -45,6 +45,11 @@ export interface UsageReport {
   readonly isFinal?: boolean
 }
 
+export interface UsageAcknowledgment {
+  /** The store does not have the report that the process has sent before. */
+  readonly hasLostWrites: boolean
+}
+
 /** All calls of one account in one hour. */
 export type HourTotal = Pick<UsageCount, 'hour' | 'calls' | 'credits'>
 
@@ -53,12 +58,8 @@ export type AccountHourTotal = HourTotal & Pick<UsageCount, 'account'>
 
 /** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
-  /**
-   * One atomic step, in which the credits of the counts are recorded as use of the process's leases too. Resolves with the number
-   * of the report that was recorded before this one, also where this one was recorded already and its response was lost. When it is
-   * lower than that of the last acknowledged report, the store has lost its last writes.
-   */
-  reportUsage(report: UsageReport): Promise<number>
+  /** One atomic step, in which the credits of the counts are recorded as use of the process's leases too. */
+  reportUsage(report: UsageReport): Promise<UsageAcknowledgment>
   /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */
   usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
   /** The sums of usageCounts() by hour, which are stored beside them: one row an hour is read, in place of hundreds. */

@@ -7,7 +7,7 @@ import type { FilterRecords, StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
 import type { BalanceStore, KeyWithAccount, LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
-import type { HourTotal, UsageCount, UsageReport, UsageStore } from '../store/usage-store.ts'
+import type { HourTotal, UsageAcknowledgment, UsageCount, UsageReport, UsageStore } from '../store/usage-store.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
 
@@ -162,18 +162,16 @@ export class InMemoryLedgerStore implements LedgerStore, Pick<BalanceStore, 'day
 export class InMemoryUsageStore implements UsageStore {
   readonly #clock: Clock
   readonly #rows = new Map<string, UsageCount>()
-  readonly #lastReports = new Map<string, { readonly seq: number; readonly previousSeq: number }>()
+  readonly #lastSeqs = new Map<string, number>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  async reportUsage({ process, seq, counts, retentionHours }: UsageReport): Promise<number> {
-    const last = this.#lastReports.get(process) ?? { seq: 0, previousSeq: 0 }
-    const previousSeq = last.seq
-    if (seq === last.seq) return last.previousSeq
-    if (seq < last.seq) return last.seq
-    this.#lastReports.set(process, { seq, previousSeq })
+  async reportUsage({ process, seq, counts, retentionHours }: UsageReport): Promise<UsageAcknowledgment> {
+    const lastSeq = this.#lastSeqs.get(process) ?? 0
+    if (seq <= lastSeq) return { hasLostWrites: false }
+    this.#lastSeqs.set(process, seq)
     for (const { calls, credits, ...group } of counts) {
       const { hour, account, key, network, method, outcome, forwarded } = group
       const row = [hour, account, key, network, method, outcome, forwarded].join(' ')
@@ -182,7 +180,7 @@ export class InMemoryUsageStore implements UsageStore {
     }
     const oldest = Math.floor(this.#clock.now() / hourMs) - retentionHours
     for (const [row, { hour }] of this.#rows) if (hour < oldest) this.#rows.delete(row)
-    return previousSeq
+    return { hasLostWrites: seq > lastSeq + 1 }
   }
 
   usageCounts(account: string, from: number, to: number): readonly UsageCount[] {

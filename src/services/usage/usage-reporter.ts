@@ -28,12 +28,7 @@ export class UsageReporter {
   readonly #maxPendingCounts: number
   /** Oldest first. */
   #unacknowledged: UsageReport[] = []
-  /** A store that loses its last writes gets them again. */
-  readonly #history = new ReportHistory()
   #seq = 0
-  #lastAcknowledgedSeq = 0
-  /** The last report that was sent without an acknowledgment. */
-  #unansweredSeq = 0
   #lastReportedHour = -1
   #isEnding = false
   #hasFinalReport = false
@@ -110,30 +105,13 @@ export class UsageReporter {
   /** False when the store fails or times out. */
   async #sendReport(report: UsageReport): Promise<boolean> {
     try {
-      this.#acknowledge(report, await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report)))
+      const { hasLostWrites } = await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report))
+      if (hasLostWrites) this.#log.warn({}, 'store lost its last writes: usage that was counted in them is missing from statistics')
       return true
     } catch {
-      this.#unansweredSeq = report.seq
       // The ledger, which asks the store as often, logs outages.
       return false
     }
-  }
-
-  /**
-   * A report that was sent before may also be in the data of the last acknowledged report, behind that one, while other data names an
-   * older one.
-   */
-  #acknowledge(report: UsageReport, previousSeq: number): void {
-    if (previousSeq < this.#lastAcknowledgedSeq) this.#repeatLostReports(previousSeq)
-    const isResent = report.seq === this.#unansweredSeq
-    this.#history.record(report, isResent ? this.#lastAcknowledgedSeq : previousSeq, this.#clock.monotonic())
-    this.#lastAcknowledgedSeq = report.seq
-  }
-
-  #repeatLostReports(previousSeq: number): void {
-    const lost = this.#history.takeMissing(previousSeq)
-    this.#log.warn({ reports: lost.length }, 'store lost its last writes: recent usage is reported again')
-    for (const each of lost) this.#unacknowledged.push({ ...this.#history.repeat(each, (this.#seq += 1)), isFinal: this.#hasFinalReport })
   }
 
   #limitMemory(): void {
@@ -145,67 +123,3 @@ export class UsageReporter {
 
 /** A store takes a report in one atomic step, during which other processes wait. */
 const maxCountsPerReport = 1_000
-
-/** Counts that the store has acknowledged, and the reports that they were in: a second one where the store had lost the first. */
-interface SentCounts {
-  readonly report: UsageReport
-  readonly seqs: readonly number[]
-  readonly until: number
-}
-
-/**
- * The reports that the store has acknowledged lately. A store may lose its last writes; or the address of the store may lead to other data,
- * and later back to the first. What a store has is known by the last report that it has: each report was acknowledged with the one
- * before it in the same data.
- */
-class ReportHistory {
-  /** Oldest first. */
-  #sent: SentCounts[] = []
-  /** Reports that were made because a store had lost others, until they are acknowledged: by seq, the reports of the same counts. */
-  readonly #repeated = new Map<number, readonly number[]>()
-  /** The report before a report in the same data, by seq. */
-  readonly #previousSeqs = new Map<number, number>()
-
-  record(report: UsageReport, previousSeq: number, now: number): void {
-    const repeated = this.#repeated.get(report.seq) ?? []
-    this.#repeated.delete(report.seq)
-    this.#previousSeqs.set(report.seq, previousSeq)
-    this.#sent.push({ report, seqs: [...repeated, report.seq], until: now + historyRetentionMs })
-    this.#sent = this.#sent.filter(({ until }, i) => until > now && i >= this.#sent.length - maxReports)
-    for (const seq of this.#previousSeqs.keys()) {
-      if (this.#previousSeqs.size <= maxPreviousSeqs) break
-      this.#previousSeqs.delete(seq)
-    }
-  }
-
-  /** Takes out what data whose last report is `lastSeq` does not have. Each of these reports is to be repeated with repeat(). */
-  takeMissing(lastSeq: number): readonly SentCounts[] {
-    const includes = this.#seqsUpTo(lastSeq)
-    const missing = this.#sent.filter(({ seqs }) => !seqs.some(includes))
-    this.#sent = this.#sent.filter(({ seqs }) => seqs.some(includes))
-    return missing
-  }
-
-  /** The same counts, in a new report. */
-  repeat({ report, seqs }: SentCounts, seq: number): UsageReport {
-    this.#repeated.set(seq, seqs)
-    return { ...report, seq }
-  }
-
-  /** Whether data whose last report is `lastSeq` has a report. Those before the oldest that is known of are taken to be in all data. */
-  #seqsUpTo(lastSeq: number): (seq: number) => boolean {
-    const known = new Set<number>()
-    let oldest = lastSeq
-    for (let seq: number | undefined = lastSeq; seq !== undefined; seq = this.#previousSeqs.get(seq)) {
-      known.add(seq)
-      oldest = seq
-    }
-    return seq => seq <= oldest || known.has(seq)
-  }
-}
-
-/** The writes that a store may lose in a power failure. */
-const historyRetentionMs = 10_000
-const maxReports = 50
-/** Of the reports in the history, and of those before them on other data. */
-const maxPreviousSeqs = 500

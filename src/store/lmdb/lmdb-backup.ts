@@ -3,10 +3,11 @@ import { chmod, open as openFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
 import { createFolder } from '../../util/files.ts'
+import { readAccounts, scanKeys } from '../accounts.ts'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
 import { readEnvironment } from './lmdb-environment.ts'
-import { openTables } from './lmdb-tables.ts'
+import { openRows, scanSource } from './lmdb-engine.ts'
 
 /** What a backup contains. The members are those of `store backup --json`. */
 export interface BackupSummary {
@@ -39,10 +40,12 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
   }
 }
 
-/** Reads every row of both tables. */
-const summarize = (root: RootDatabase): Pick<BackupSummary, 'accounts' | 'keys'> => {
-  const { accounts, keys } = openTables(root)
-  return { accounts: Array.from(accounts.getRange()).length, keys: Array.from(keys.getRange()).length }
+/** Reads every account and every key. */
+const summarize = async (root: RootDatabase): Promise<Pick<BackupSummary, 'accounts' | 'keys'>> => {
+  const source = scanSource(openRows(root))
+  let keys = 0
+  for await (const _ of scanKeys(source)) keys += 1
+  return { accounts: (await readAccounts(source)).length, keys }
 }
 
 /** Readable for its owner alone, and on disk. */

@@ -4,13 +4,13 @@ import { open } from 'lmdb'
 import type { RootDatabase } from 'lmdb'
 import { StoreError } from '../store.ts'
 import { identityOf } from './folder-watch.ts'
-import type { LmdbTables } from './lmdb-tables.ts'
+import type { Rows } from './lmdb-engine.ts'
 
 /** What all stores of this process have in common that are open on one folder. */
 export interface LmdbEnvironment {
   readonly root: RootDatabase
   /** Undefined until they have been opened. */
-  tables: LmdbTables | undefined
+  rows: Rows | undefined
   /** To be called once by each store. The environment is closed with the last of them. */
   release(): Promise<void>
 }
@@ -38,7 +38,7 @@ export const openEnvironment = (path: string): LmdbEnvironment => {
   const identity = identityOf(statSync(dataFile, { bigint: true }))
   const environment: HeldEnvironment = {
     root,
-    tables: undefined,
+    rows: undefined,
     holders: 1,
     async release() {
       environment.holders -= 1

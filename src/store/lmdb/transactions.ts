@@ -20,11 +20,15 @@ export class Transactions {
     this.#recordClosed = recordOpen(path)
   }
 
-  /** Resolves when the writes are on disk. `write` must do all its reads before its writes. */
-  async run<T>(write: () => T): Promise<T> {
-    // LMDB never settles a transaction on a closed folder.
+  /** Throws after close(): LMDB never settles a transaction on a closed folder. And while the files are gone. */
+  assertUsable(): void {
     if (this.#isClosed) throw new StoreError('the store is closed')
     this.#watch.assertPresent()
+  }
+
+  /** Resolves when the writes are on disk. `write` must do all its reads before its writes. */
+  async run<T>(write: () => T): Promise<T> {
+    this.assertUsable()
     const committed = this.#environment.root.transaction(write)
     this.#pending.add(committed)
     try {

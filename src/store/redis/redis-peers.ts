@@ -6,7 +6,7 @@ import { withTimeoutOr } from '../../util/async.ts'
 import type { Json } from '../../util/json.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { peerChannelPrefix, redisKeys } from './redis-layout.ts'
-import { putPeerReply, takeRecord } from './redis-scripts.ts'
+import { putPeerReply, takePeerReply } from './redis-scripts.ts'
 
 /** A process of another gateway that does not answer in time is busy or stopped. */
 const requestTimeoutMs = 2_000
@@ -101,7 +101,7 @@ export class RedisPeers {
       if ((await redis.sendCommand('PUBLISH', peerChannelPrefix + peer, message)) === 0) return 'absent'
       await withTimeoutOr(this.#clock, requestTimeoutMs, answered, () => undefined)
       // Also when nothing has announced the answer: messages to a process that reconnects are lost.
-      const text = (await redis.runScript(takeRecord, [redisKeys.peerReply(id)], [])) as string | null
+      const text = (await redis.runScript(takePeerReply, [redisKeys.peerReply(id)], [])) as string | null
       if (text === null) return 'late'
       return text === '' ? 'absent' : { payload: JSON.parse(text) as Json } // written by #answer()
     } finally {

@@ -1,0 +1,149 @@
+import { readTable, retryCommit } from './engine.ts'
+import type { Commit, Engine } from './engine.ts'
+import { StoreError, applyChange } from './store.ts'
+import type { AccountRow, AccountStore, HashedKey, KeyRow } from './store.ts'
+
+/** Accounts and keys have one tag: a key and its account change together. Rows are JSON. */
+const tag = 'accounts'
+
+/** By id. */
+const accounts = 'accounts'
+/** Ids by name. */
+const accountIdsByName = 'accountIdsByName'
+/** By the hash of the key's text. */
+const keys = 'keys'
+/** Hashes by the id of the key. */
+const keyHashesById = 'keyHashesById'
+/** Fields are the hashes of the keys of one account. */
+const keyHashesOf = (account: string): string => `keyHashes:${account}`
+
+/** How many changes of accounts and keys there have been. */
+const changes = { table: 'changes', field: 'count' }
+
+const parseRow = <T>(text: string | undefined): T | undefined => (text === undefined ? undefined : (JSON.parse(text) as T)) // written below
+
+/** An account's keys, in the order of their creation. */
+export const readHashedKeys = async (engine: Engine, account: string): Promise<readonly HashedKey[]> => {
+  const hashes = [...(await readTable(engine, tag, keyHashesOf(account))).keys()]
+  if (hashes.length === 0) return []
+  const found = Array.from(await readTable(engine, tag, keys, hashes), ([hash, text]) => ({ hash, key: JSON.parse(text) as KeyRow }))
+  return found.sort((a, b) => a.key.created - b.key.created || (a.key.id < b.key.id ? -1 : 1))
+}
+
+export const readAccounts = async (engine: Pick<Engine, 'scan'>): Promise<readonly AccountRow[]> => {
+  const rows: AccountRow[] = []
+  for await (const [, text] of engine.scan(tag, accounts)) rows.push(JSON.parse(text) as AccountRow)
+  return rows.sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** Of all accounts, in any order. */
+export const scanKeys = async function* (engine: Pick<Engine, 'scan'>): AsyncGenerator<KeyRow> {
+  for await (const [, text] of engine.scan(tag, keys)) yield JSON.parse(text) as KeyRow
+}
+
+/** `dropLedger` removes the days of an account, or of a key with a limit of its own. */
+export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Promise<void>): AccountStore => {
+  const change = async (commit: Commit) =>
+    engine.commit(tag, { ...commit, adds: [...(commit.adds ?? []), { ...changes, by: 1 }], notifies: true })
+  const rowAt = async (table: string, field: string) => (await readTable(engine, tag, table, [field])).get(field)
+  const accountAt = async (id: string) => parseRow<AccountRow>(await rowAt(accounts, id))
+
+  let hasChanges = false
+  /**
+   * Fails while the store does not have the accounts and keys that it had, until it has some again: a Redis has restarted without its data,
+   * or an empty replica has been promoted. Such a Redis would say of every key that it is unknown.
+   */
+  const changeCount = async (): Promise<number> => {
+    const count = await rowAt(changes.table, changes.field)
+    if (count === undefined && hasChanges) throw new StoreError('redis has lost its accounts and keys: restore them, or add them anew')
+    hasChanges ||= count !== undefined
+    return Number(count ?? 0)
+  }
+
+  /** Undefined when there is no row; else the new row. `edit` returns the row itself to leave it unchanged. */
+  const updateRow = async <Row>(table: string, field: string, edit: (row: Row) => Row): Promise<Row | undefined> => {
+    let found = await rowAt(table, field)
+    return retryCommit(async () => {
+      const row = parseRow<Row>(found)
+      const updated = row && edit(row)
+      if (updated === undefined || updated === row) return { result: row }
+      const guards = [{ table, field, is: found }]
+      const commit = await change({ guards, puts: [{ table, field, value: JSON.stringify(updated) }] })
+      found = commit.found[0]
+      return commit.isDone ? { result: updated } : undefined
+    })
+  }
+  const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow): Promise<KeyRow | undefined> => {
+    const hash = await rowAt(keyHashesById, id)
+    return hash === undefined ? undefined : updateRow<KeyRow>(keys, hash, edit)
+  }
+  const findKey: AccountStore['findKey'] = async hash => {
+    const key = parseRow<KeyRow>(await rowAt(keys, hash))
+    const account = key && (await accountAt(key.account))
+    // Fails when the store has lost all keys.
+    if (account === undefined) await changeCount()
+    return key && account && { key, account }
+  }
+
+  return {
+    subscribe: onChange => engine.watch(onChange),
+    changeCount,
+    async addAccount(row) {
+      const name = { table: accountIdsByName, field: row.name }
+      const puts = [
+        { ...name, value: row.id },
+        { table: accounts, field: row.id, value: JSON.stringify(row) },
+      ]
+      return (await change({ guards: [{ ...name, is: undefined }], puts })).isDone
+    },
+    changeAccount: (id, accountChange) => updateRow<AccountRow>(accounts, id, row => applyChange(row, accountChange)),
+    removeAccount: (id, deleteAt) =>
+      retryCommit(async () => {
+        const text = await rowAt(accounts, id)
+        const row = parseRow<AccountRow>(text)
+        if (row?.deleteAt !== deleteAt) return { result: false }
+        const hashed = await readHashedKeys(engine, id)
+        // The ledger first: a removal that is cut off is done again only while the account is there. No day of it counts, as it has been
+        // suspended for a week.
+        await Promise.all([id, ...hashed.map(({ key }) => key.id)].map(dropLedger))
+        const { isDone } = await change({
+          guards: [{ table: accounts, field: id, is: text }],
+          dels: [
+            { table: accounts, field: id },
+            { table: accountIdsByName, field: row.name },
+            ...hashed.flatMap(({ hash, key }) => [
+              { table: keys, field: hash },
+              { table: keyHashesById, field: key.id },
+            ]),
+          ],
+          drops: [keyHashesOf(id)],
+        })
+        return isDone ? { result: true } : undefined
+      }),
+    async account(idOrName) {
+      const found = await accountAt(idOrName)
+      if (found !== undefined) return found
+      const id = await rowAt(accountIdsByName, idOrName)
+      return id === undefined ? undefined : accountAt(id)
+    },
+    accounts: () => readAccounts(engine),
+    async addKey(hash, row) {
+      await change({
+        puts: [
+          { table: keys, field: hash, value: JSON.stringify(row) },
+          { table: keyHashesById, field: row.id, value: hash },
+          { table: keyHashesOf(row.account), field: hash, value: '' },
+        ],
+      })
+    },
+    changeKey: (id, keyChange) => updateKey(id, row => applyChange(row, keyChange)),
+    revokeKey: (id, time) => updateKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
+    keys: async account => (await readHashedKeys(engine, account)).map(({ key }) => key),
+    findKey,
+    async findKeyById(id) {
+      const hash = await rowAt(keyHashesById, id)
+      if (hash === undefined) return void (await changeCount())
+      return findKey(hash)
+    },
+  }
+}

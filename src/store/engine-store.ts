@@ -1,0 +1,26 @@
+import type { Clock } from '../services/clock.ts'
+import { openAccountStore, readHashedKeys } from './accounts.ts'
+import type { Engine } from './engine.ts'
+import { dropLedger, openLedgerStore, readDay } from './ledger.ts'
+import { openRecordStore } from './records.ts'
+import type { Store } from './store.ts'
+import { StoreDays } from './store-days.ts'
+import { allCounts, openUsageStore, restoreReportedUse } from './usage.ts'
+
+/** The store above an engine. `clock` is that of the gateway. */
+export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'monotonic'>): Store => {
+  const days = new StoreDays(engine, clock)
+  return {
+    warnings: engine.warnings,
+    ...openAccountStore(engine, id => dropLedger(engine, id)),
+    ...openLedgerStore(engine, days),
+    ...openUsageStore(engine, days),
+    ...openRecordStore(engine, clock, days),
+    countLiveProcesses: async () => (await days.live()).processes.size,
+    hashedKeys: account => readHashedKeys(engine, account),
+    dayRecords: (account, day) => readDay(engine, account, day),
+    allUsageCounts: hours => allCounts(engine, hours),
+    restoreReportedUse: (...use) => restoreReportedUse(engine, use),
+    close: () => engine.close(),
+  }
+}

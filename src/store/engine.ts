@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { StoreError } from './store.ts'
+
+/**
+ * What LMDB and Redis do for the store. Everything else (accounts, leases, usage, records) is written once, above it. A row has a table and a
+ * field, and its value is a text. Tables with one tag are read and written together, in one atomic step; a cluster of Redis places them by it.
+ */
+export interface Engine {
+  /** For how long a lease should last: longer where a request costs more. */
+  readonly horizonMs: number
+  readonly warnings: readonly string[]
+  /** The tables as they are at one moment. */
+  read(tag: string, reads: readonly TableRead[]): Promise<ReadResult>
+  /** All rows of a table that may be large, in any order; not of one moment. */
+  scan(tag: string, table: string): AsyncIterable<readonly [field: string, value: string]>
+  /** Writes all of it, or nothing where a guard fails. */
+  commit(tag: string, commit: Commit): Promise<CommitResult>
+  /** Calls `onChange` after commits with `notifies`, as far as this process is notified. Returns the unsubscribe function. */
+  watch(onChange: () => void): () => void
+  /** Whether a process that has sent heartbeats may still run, as far as this machine knows. */
+  mayRun(pid: number): boolean
+  close(): Promise<void>
+}
+
+/** All rows of a table, or those of these fields. */
+export interface TableRead {
+  readonly table: string
+  readonly fields?: readonly string[]
+}
+
+interface Cell {
+  readonly table: string
+  readonly field: string
+}
+
+/** `is`: the row has this value, or does not exist. `atMost`: the row is no greater number; without a row it is 0. */
+type Guard = Cell & ({ readonly is: string | undefined } | { readonly atMost: number })
+
+export interface Commit {
+  readonly guards?: readonly Guard[]
+  /** The engine's clock is in this range: from `fromMs` up to, not including, `toMs`. */
+  readonly during?: { readonly fromMs: number; readonly toMs: number }
+  readonly puts?: readonly (Cell & { readonly value: string })[]
+  /** Adds integers to rows; without a row, to 0. */
+  readonly adds?: readonly (Cell & { readonly by: number })[]
+  readonly dels?: readonly Cell[]
+  /** Tables of which all rows are removed. */
+  readonly drops?: readonly string[]
+  readonly notifies?: boolean
+}
+
+/** `clockNow`: by the engine's clock, in ms since 1970. */
+interface ReadResult {
+  readonly clockNow: number
+  /** The rows of each table that was read, by field. */
+  readonly tables: readonly ReadonlyMap<string, string>[]
+}
+
+export interface CommitResult {
+  readonly isDone: boolean
+  readonly clockNow: number
+  /** The rows of the guards, as they were before. */
+  readonly found: readonly (string | undefined)[]
+}
+
+export const meets = (guard: Guard, found: string | undefined): boolean =>
+  'is' in guard ? guard.is === found : Number(found ?? 0) <= guard.atMost
+
+/** One table, or the rows of these fields. */
+export const readTable = async (engine: Engine, tag: string, table: string, fields?: readonly string[]) =>
+  (await engine.read(tag, [{ table, ...(fields && { fields }) }])).tables[0] ?? new Map<string, string>()
+
+/** Each failed commit means that another one was written: this many in a row are no contention any more. */
+const maxAttempts = 1_000
+const firstDelayedAttempt = 3
+const maxDelayMs = 8
+
+/** Calls `attempt` until it returns a result, which is within a few times. Waits a moment where many write to one row. */
+export const retryCommit = async <T>(attempt: () => Promise<{ readonly result: T } | undefined>): Promise<T> => {
+  for (let count = 1; count <= maxAttempts; count += 1) {
+    const done = await attempt()
+    if (done !== undefined) return done.result
+    if (count >= firstDelayedAttempt) await sleep(Math.random() * maxDelayMs)
+  }
+  throw new StoreError('the store is too busy: others change the same row all the time')
+}

@@ -1,0 +1,182 @@
+import { readTable, retryCommit } from './engine.ts'
+import type { Engine } from './engine.ts'
+import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
+import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.ts'
+import { scanKeys, readAccounts } from './accounts.ts'
+import { ledgerRetentionDays } from './store.ts'
+import type { BalanceStore, ClockRepair, DayTotals, LeaseResponse, LedgerStore } from './store.ts'
+import type { StoreDays } from './store-days.ts'
+import { dropReportedUse, readReportedUse } from './usage.ts'
+
+// The ledger of an account, or of a key with a limit of its own, has the id as its tag.
+
+/** `leased`, and the record of each process. */
+const dayTable = (day: number): string => `day:${day}`
+const leased = 'leased'
+const recordPrefix = 'process:'
+/** The days of the account that have a table. No clock expires them: the latest ones are retained, by their number. */
+const daysTable = 'days'
+
+const formatRecord = ({ granted, returned, used, seq }: LeaseRecord): string => `${granted} ${returned} ${used} ${seq}`
+
+const parseRecord = (text: string | undefined): LeaseRecord => {
+  if (text === undefined) return emptyLeaseRecord
+  const [granted = 0, returned = 0, used = 0, seq = 0] = text.split(' ').map(Number)
+  return { granted, returned, used, seq }
+}
+
+/** Records of this process's leases: as many as accounts call in a day. */
+const maxKnownRecords = 100_000
+
+export const openLedgerStore = (engine: Engine, days: StoreDays): LedgerStore & BalanceStore & ClockRepair => {
+  /** The records that were written here, so that the next request needs not read its record. */
+  const known = new Map<string, string>()
+  const remember = (key: string, text: string): void => {
+    known.delete(key)
+    known.set(key, text)
+    if (known.size > maxKnownRecords) known.delete(known.keys().next().value ?? '')
+  }
+  return {
+    horizonMs: engine.horizonMs,
+    async requestLease(request) {
+      const key = `${request.day} ${request.account} ${request.process}`
+      const { text, isFirst, ...response } = await requestLease(engine, days, request, known.get(key))
+      remember(key, text)
+      if (isFirst) void retainLatestDays(engine, request.account).catch(() => undefined)
+      return response
+    },
+    heartbeat: process => days.heartbeat(process),
+    deregister: process => days.deregister(process),
+    async dayBalance(account, day) {
+      const { counted: _, ...balance } = await readDayTotals(engine, days, { account, day, countsUsage: false })
+      return balance
+    },
+    dayTotals: (account, day) => readDayTotals(engine, days, { account, day, countsUsage: true }),
+    async resetDay() {
+      const reset = await days.reset()
+      const ids = (await readAccounts(engine)).map(({ id }) => id)
+      for await (const { id, dailyCredits } of scanKeys(engine)) if (dailyCredits !== undefined) ids.push(id)
+      for (const id of ids) await dropLedger(engine, id, reset.to)
+      return reset
+    },
+  }
+}
+
+type WrittenLease = LeaseResponse & { readonly text: string; readonly isFirst: boolean }
+
+/**
+ * One step for all processes, and one round trip unless others are in the way: the process knows its own record, and while enough is left the
+ * grant is the same whatever others lease meanwhile. `expected` is that record.
+ */
+const requestLease = async (
+  engine: Engine,
+  days: StoreDays,
+  request: LeaseRequest,
+  expected: string | undefined,
+): Promise<WrittenLease> => {
+  const table = dayTable(request.day)
+  const recordCell = { table, field: recordPrefix + request.process }
+  const leasedCell = { table, field: leased }
+  let recordText = expected
+  /** What is leased over all processes, where the grant depends on it. */
+  let leasedText: { readonly is: string | undefined } | undefined
+  return retryCommit(async () => {
+    const { today, during } = await days.current()
+    const record = parseRecord(recordText)
+    const atMost = mostLeasedFor(record, request, today)
+    // Where nothing is granted, what is leased makes no difference.
+    const before = leasedText !== undefined ? Number(leasedText.is ?? 0) : atMost < Infinity ? atMost : 0
+    const result = applyLeaseRequest(before, record, request, today)
+    const text = formatRecord(result.record)
+    const committed = await engine.commit(request.account, {
+      during,
+      guards: [
+        { ...recordCell, is: recordText },
+        { ...leasedCell, ...(leasedText ?? { atMost }) },
+      ],
+      ...(result.record !== record && {
+        puts: [
+          { ...recordCell, value: text },
+          ...(recordText === undefined ? [{ table: daysTable, field: `${request.day}`, value: '' }] : []),
+        ],
+        adds: [{ ...leasedCell, by: result.leased - before }],
+      }),
+    })
+    const observed = days.observe(committed.clockNow)
+    const [foundRecord, foundLeased] = committed.found
+    if (committed.isDone) {
+      const { granted, returned, used } = result.record
+      // In this order no sum is above 2^53, where integers are not exact.
+      const remaining = request.limit - (Number(foundLeased ?? 0) + (result.leased - before))
+      const { today: day, endsInMs } = observed
+      const isFirst = recordText === undefined
+      return { result: { today: day, endsInMs, counters: { granted, returned, used }, remaining, text, isFirst } }
+    }
+    recordText = foundRecord
+    leasedText =
+      Number(foundLeased ?? 0) > mostLeasedFor(parseRecord(foundRecord), request, observed.today) ? { is: foundLeased } : undefined
+    return undefined
+  })
+}
+
+/** Drops the days before the latest ones. */
+const retainLatestDays = async (engine: Engine, account: string): Promise<void> => {
+  const found = [...(await readTable(engine, account, daysTable)).keys()].map(Number).sort((a, b) => b - a)
+  await dropDays(engine, account, found.slice(ledgerRetentionDays))
+}
+
+/** Drops what the ledger has of one account's days after `after`; of all days unless given. */
+export const dropLedger = async (engine: Engine, account: string, after = -1): Promise<void> => {
+  const found = [...(await readTable(engine, account, daysTable)).keys()].map(Number)
+  await dropDays(
+    engine,
+    account,
+    found.filter(day => day > after),
+  )
+}
+
+/** The list of days last: what is cut off is done again. */
+const dropDays = async (engine: Engine, account: string, old: readonly number[]): Promise<void> => {
+  if (old.length === 0) return
+  await dropReportedUse(engine, account, old)
+  await engine.commit(account, { drops: old.map(dayTable), dels: old.map(day => ({ table: daysTable, field: `${day}` })) })
+}
+
+interface DayQuery {
+  readonly account: string
+  readonly day: number | undefined
+  readonly countsUsage: boolean
+}
+
+const readDayTotals = async (
+  engine: Engine,
+  days: StoreDays,
+  { account, day: requestedDay, countsUsage }: DayQuery,
+): Promise<DayTotals> => {
+  const { today, endsInMs, processes } = await days.live()
+  const day = requestedDay ?? today
+  const found = day > today - ledgerRetentionDays ? await readDay(engine, account, day, countsUsage) : emptyDay
+  return { today, endsInMs, day, leased: found.leased, counted: found.counted, ...sumDay(found, process => processes.has(process)) }
+}
+
+/** One account's day: what is leased over all processes, the records by process, and the credits of the usage counts. */
+interface LedgerDay extends DayRecords {
+  readonly leased: number
+  readonly counted: number
+}
+
+const emptyDay: LedgerDay = { leased: 0, counted: 0, leases: new Map(), reported: new Map() }
+
+/** What processes have reported is read before their leases: a lease covers what was reported before. */
+export const readDay = async (engine: Engine, account: string, day: number, countsUsage = false): Promise<LedgerDay> => {
+  const { leases } = await readLeases(engine, account, day)
+  const use = await readReportedUse(engine, { account, day, processes: [...leases.keys()], countsUsage })
+  return { ...use, ...(await readLeases(engine, account, day)) }
+}
+
+const readLeases = async (engine: Engine, account: string, day: number): Promise<Pick<LedgerDay, 'leased' | 'leases'>> => {
+  const rows = await readTable(engine, account, dayTable(day))
+  const leases = new Map<string, LeaseRecord>()
+  for (const [field, text] of rows) if (field !== leased) leases.set(field.slice(recordPrefix.length), parseRecord(text))
+  return { leased: Number(rows.get(leased) ?? 0), leases }
+}

@@ -1,0 +1,103 @@
+import { kill } from 'node:process'
+import type { Database, RootDatabase } from 'lmdb'
+import type { Clock } from '../../services/clock.ts'
+import { meets } from '../engine.ts'
+import type { Commit, CommitResult, Engine } from '../engine.ts'
+import type { Transactions } from './transactions.ts'
+
+type RowKey = [tag: string, table: string, field: string]
+export type Rows = Database<string, RowKey>
+
+/** Every row of the folder. Texts stay readable with any LMDB tool. */
+export const openRows = (root: RootDatabase): Rows => root.openDB<string, RowKey>({ name: 'rows', encoding: 'string' })
+
+/** Sorts after every field. */
+const maxField = '\uffff'
+
+const tableRange = (tag: string, table: string) => ({ start: [tag, table, ''] as RowKey, end: [tag, table, maxField] as RowKey })
+
+const scanRows = function* (rows: Rows, tag: string, table: string): Generator<readonly [field: string, value: string]> {
+  for (const { key, value } of rows.getRange(tableRange(tag, table))) yield [key[2], value]
+}
+
+/** Only reads, for as long as the environment is open. */
+export const scanSource = (rows: Rows): Pick<Engine, 'scan'> => ({
+  // A type of iterator that Redis needs.
+  async *scan(tag, table) {
+    yield* scanRows(rows, tag, table)
+  },
+})
+
+export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Clock): Engine => {
+  const listeners = new Set<() => void>()
+  return {
+    horizonMs: 1_000,
+    warnings: [],
+    // LMDB reads one snapshot within one turn of the event loop.
+    async read(tag, reads) {
+      // To read on from files that are gone would hide keys that were revoked in the store that took their place.
+      transactions.assertUsable()
+      const tables = reads.map(
+        ({ table, fields }) => new Map(fields === undefined ? scanRows(rows, tag, table) : pickRows(rows, tag, table, fields)),
+      )
+      return { clockNow: clock.now(), tables }
+    },
+    async *scan(tag, table) {
+      transactions.assertUsable()
+      yield* scanRows(rows, tag, table)
+    },
+    async commit(tag, commit) {
+      const result = await transactions.run(() => applyCommit(rows, tag, commit, clock.now()))
+      // Changes of other processes are found by their count.
+      if (result.isDone && commit.notifies === true) for (const onChange of listeners) onChange()
+      return result
+    },
+    watch(onChange) {
+      listeners.add(onChange)
+      return () => {
+        listeners.delete(onChange)
+      }
+    },
+    mayRun: isRunning,
+    close: () => transactions.close(),
+  }
+}
+
+const pickRows = function* (rows: Rows, tag: string, table: string, fields: readonly string[]): Generator<readonly [string, string]> {
+  for (const field of fields) {
+    const value = rows.get([tag, table, field])
+    if (value !== undefined) yield [field, value]
+  }
+}
+
+/** Inside a transaction: all reads come before all writes. */
+const applyCommit = (rows: Rows, tag: string, commit: Commit, clockNow: number): CommitResult => {
+  const { guards = [], during, puts = [], adds = [], dels = [], drops = [] } = commit
+  const found = guards.map(({ table, field }) => rows.get([tag, table, field]))
+  const isInTime = during === undefined || (clockNow >= during.fromMs && clockNow < during.toMs)
+  if (!isInTime || !guards.every((guard, i) => meets(guard, found[i]))) return { isDone: false, clockNow, found }
+  const dropped = drops.flatMap(table => [...rows.getKeys(tableRange(tag, table))])
+  const sums = new Map<string, { readonly key: RowKey; sum: number }>()
+  for (const { table, field, by } of adds) {
+    const key: RowKey = [tag, table, field]
+    const name = `${table} ${field}`
+    const row = sums.get(name) ?? { key, sum: Number(rows.get(key) ?? 0) }
+    row.sum += by
+    sums.set(name, row)
+  }
+  for (const { table, field, value } of puts) rows.put([tag, table, field], value)
+  for (const { key, sum } of sums.values()) rows.put(key, `${sum}`)
+  for (const { table, field } of dels) rows.remove([tag, table, field])
+  for (const key of dropped) rows.remove(key)
+  return { isDone: true, clockNow, found }
+}
+
+/** On this machine. */
+const isRunning = (pid: number): boolean => {
+  try {
+    return kill(pid, 0)
+  } catch (error) {
+    // A process of another user exists, though it cannot be signaled.
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}

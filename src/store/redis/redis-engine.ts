@@ -1,0 +1,229 @@
+import { randomBytes } from 'node:crypto'
+import type { RedisAddress } from '../../config/types.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Commit, Engine } from '../engine.ts'
+import { RedisConnection, parsePairs } from './redis-connection.ts'
+import { outOfSyncError } from './redis-errors.ts'
+import { changesChannelOf, tableKey } from './redis-layout.ts'
+import { script } from './redis-scripts.ts'
+import type { Script } from './redis-scripts.ts'
+
+/** In place of the clock of Redis, in tests. */
+export type TestTime = Pick<Clock, 'now' | 'monotonic'>
+
+/**
+ * Begins both scripts. ARGV begins with the number of the request, which the reply repeats, and the time in ms, which only a test gives.
+ * As Lua writes it, a large number is 1e+15.
+ */
+const begin = `
+local at = 0
+local function take()
+  at = at + 1
+  return ARGV[at]
+end
+local reply = { take(), 1 }
+local now = tonumber(take())
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+reply[3] = string.format('%.0f', now)
+`
+
+/** KEYS: the tables. ARGV: for each table the number of fields, -1 for all, and the fields. */
+const readTables = script(`${begin}
+for i = 1, #KEYS do
+  local count = tonumber(take())
+  local rows = {}
+  if count < 0 then
+    rows = redis.call('HGETALL', KEYS[i])
+  else
+    for _ = 1, count do
+      local field = take()
+      local value = redis.call('HGET', KEYS[i], field)
+      if value then
+        rows[#rows + 1] = field
+        rows[#rows + 1] = value
+      end
+    end
+  end
+  reply[i + 3] = rows
+end
+return reply
+`)
+
+/**
+ * Engine.commit(). KEYS: the tables, which ARGV names by their position. ARGV: the range of time, or empty texts; then, each list after its
+ * length, guards (table, field, kind, value), puts (table, field, value), adds (the same), dels (table, field), drops (table); then the
+ * channel, or an empty text, and the publisher. The first write is one that Redis refuses without memory: later ones of a script are not.
+ */
+const commitTables = script(`${begin}
+local fromMs, toMs = tonumber(take()), tonumber(take())
+if fromMs and (now < fromMs or now >= toMs) then reply[2] = 0 end
+local function key() return KEYS[tonumber(take())] end
+for _ = 1, take() do
+  local table = key()
+  local found = redis.call('HGET', table, take())
+  local kind, value = take(), take()
+  reply[#reply + 1] = found
+  local isMet
+  if kind == 'is' then isMet = found == value
+  elseif kind == 'none' then isMet = not found
+  else isMet = tonumber(found or 0) <= tonumber(value) end
+  if not isMet then reply[2] = 0 end
+end
+if reply[2] == 0 then return reply end
+for _ = 1, take() do
+  local table, field = key(), take()
+  redis.call('HSET', table, field, take())
+end
+for _ = 1, take() do
+  local table, field = key(), take()
+  redis.call('HINCRBY', table, field, take())
+end
+for _ = 1, take() do
+  local table = key()
+  redis.call('HDEL', table, take())
+end
+for _ = 1, take() do redis.call('DEL', key()) end
+local channel = take()
+if channel ~= '' then redis.call('PUBLISH', channel, take()) end
+return reply
+`)
+
+export const openRedisEngine = (redis: RedisConnection, { address, clock, testTime, warnings }: RedisEngineOptions): Engine => {
+  const feed = openChangeFeed(address, clock)
+  let requests = 0
+  /** With the reply to another request, a caller would get the session of somebody else, and an account the credits of another. */
+  const run = async (runnable: Script, keys: readonly string[], args: readonly string[]): Promise<Reply> => {
+    const id = `${(requests += 1)}`
+    const reply = await redis.runScript(runnable, keys, [id, testTime === undefined ? '' : String(testTime.now()), ...args])
+    if (!Array.isArray(reply) || reply[0] !== id) throw outOfSyncError()
+    const [, isDone, clockNow, ...rest] = reply as [string, number, string, ...unknown[]] // as both scripts return them
+    return { isDone: isDone === 1, clockNow: Number(clockNow), rest }
+  }
+  return {
+    // A lease costs a round trip over the network.
+    horizonMs: 10_000,
+    warnings,
+    async read(tag, reads) {
+      const args = reads.flatMap(({ fields }) => (fields === undefined ? ['-1'] : [`${fields.length}`, ...fields]))
+      const keys = reads.map(({ table }) => tableKey(tag, table))
+      const { clockNow, rest } = await run(readTables, keys, args)
+      return { clockNow, tables: rest.map(rows => new Map(parsePairs(rows))) }
+    },
+    async *scan(tag, table) {
+      yield* scanTable(redis, tag, table)
+    },
+    async commit(tag, commit) {
+      const { keys, args } = formatCommit(tag, commit)
+      const { isDone, clockNow, rest } = await run(commitTables, keys, [
+        ...args,
+        commit.notifies === true ? feed.channel : '',
+        feed.publisherId,
+      ])
+      if (isDone && commit.notifies === true) feed.notify()
+      return { isDone, clockNow, found: rest.map(value => (value === null ? undefined : String(value))) }
+    },
+    watch: feed.subscribe,
+    // It may run on another machine.
+    mayRun: () => true,
+    async close() {
+      await Promise.all([redis.close(), feed.close()])
+    },
+  }
+}
+
+interface RedisEngineOptions {
+  readonly address: RedisAddress
+  readonly clock: Clock
+  readonly testTime: TestTime | undefined
+  readonly warnings: readonly string[]
+}
+
+interface Reply {
+  readonly isDone: boolean
+  readonly clockNow: number
+  readonly rest: readonly unknown[]
+}
+
+/** In parts: a table may be large. */
+export const scanTable = async function* (
+  redis: RedisConnection,
+  tag: string,
+  table: string,
+): AsyncGenerator<readonly [field: string, value: string]> {
+  let cursor = '0'
+  do {
+    const [next, rows] = (await redis.sendCommand('HSCAN', tableKey(tag, table), cursor, 'COUNT', '1000')) as [string, unknown]
+    yield* parsePairs(rows)
+    cursor = next
+  } while (cursor !== '0')
+}
+
+const formatCommit = (tag: string, { guards = [], during, puts = [], adds = [], dels = [], drops = [] }: Commit) => {
+  const positions = new Map<string, string>()
+  const position = (table: string): string => {
+    const known = positions.get(table) ?? `${positions.size + 1}`
+    positions.set(table, known)
+    return known
+  }
+  const args: string[] = during === undefined || during.toMs === Infinity ? ['', ''] : [`${during.fromMs}`, `${during.toMs}`]
+  args.push(`${guards.length}`)
+  for (const guard of guards) {
+    args.push(position(guard.table), guard.field)
+    if ('atMost' in guard) args.push('atMost', guard.atMost === Infinity ? 'inf' : `${guard.atMost}`)
+    else args.push(guard.is === undefined ? 'none' : 'is', guard.is ?? '')
+  }
+  args.push(`${puts.length}`)
+  for (const { table, field, value } of puts) args.push(position(table), field, value)
+  args.push(`${adds.length}`)
+  for (const { table, field, by } of adds) args.push(position(table), field, `${by}`)
+  args.push(`${dels.length}`)
+  for (const { table, field } of dels) args.push(position(table), field)
+  args.push(`${drops.length}`)
+  for (const table of drops) args.push(position(table))
+  return { keys: Array.from(positions.keys(), table => tableKey(tag, table)), args }
+}
+
+/** Connects at the first subscription. Changes that are missed while the connection is lost are made up for by one notification. */
+const openChangeFeed = (address: RedisAddress, clock: Clock) => {
+  const channel = changesChannelOf(address)
+  /** Identifies the messages of this process, which it need not receive. */
+  const publisherId = randomBytes(8).toString('hex')
+  const listeners = new Set<() => void>()
+  const notify = () => {
+    for (const onChange of listeners) onChange()
+  }
+  let connection: RedisConnection | undefined
+
+  const onMessage = (publisher: string) => {
+    if (publisher !== publisherId) notify()
+  }
+  const connect = (): RedisConnection => {
+    let isFirst = true
+    const onReady = () => {
+      // Each time, because the first SUBSCRIBE may have been lost.
+      void subscriber.subscribe(channel, onMessage)
+      if (!isFirst) notify()
+      isFirst = false
+    }
+    const subscriber = new RedisConnection(address, clock, { retryInitialConnect: true, onReady })
+    // Rejects at close() only.
+    subscriber.open().catch(() => {})
+    return subscriber
+  }
+  return {
+    channel,
+    publisherId,
+    notify,
+    subscribe(onChange: () => void) {
+      connection ??= connect()
+      listeners.add(onChange)
+      return () => {
+        listeners.delete(onChange)
+      }
+    },
+    close: async () => connection?.close(),
+  }
+}
