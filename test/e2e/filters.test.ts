@@ -113,7 +113,7 @@ t.test('filters are polled through any gateway of one Redis', { skip: skipWithou
   t.equal(await request(gateways[1], 'eth_uninstallFilter', second.logs), false)
   // What is delivered is written each second.
   const head = await chain.request('eth_blockNumber')
-  await waitUntil(async () => positionOf(await redis.send('GET', `tollgate:{portal}:filter:${first.logs}`)) === Number(head))
+  await waitUntil(async () => positionOf(await redis.send('HGET', 'tollgate:{portal}:filter', first.logs)) === Number(head))
   await emitter.emitLogs(1)
   await gateways[0].kill()
   first.seen.push(...(await request<Log[]>(gateways[1], 'eth_getFilterChanges', first.logs)))
