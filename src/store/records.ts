@@ -35,8 +35,8 @@ export const openRecordStore = (engine: Engine, clock: Pick<Clock, 'now'>, days:
   }
   const write = async (kind: RecordKind, record: StoredRecord, guards: Commit['guards'] = []) => {
     const committed = await engine.commit(tag, { guards, puts: putsOf(kind, record) })
-    // What is written is written, also where others cannot be removed: the next span tries again.
-    if (committed.isDone) await sweep().catch(() => undefined)
+    // No writer waits for it. Where it fails, writes after the next span try again.
+    if (committed.isDone) void sweep().catch(() => undefined)
     return committed
   }
   const read = async (kind: RecordKind, ids: readonly string[]): Promise<readonly StoredRecord[]> => {
