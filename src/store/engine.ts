@@ -72,7 +72,7 @@ export const readTable = async (engine: Engine, tag: string, table: string, fiel
 
 /** Each failed commit means that another one was written: this many in a row are no contention any more. */
 const maxAttempts = 1_000
-const firstDelayedAttempt = 3
+const maxImmediateAttempts = 2
 const maxDelayMs = 8
 
 /** Calls `attempt` until it returns a result, which is within a few times. Waits a moment where many write to one row. */
@@ -80,7 +80,7 @@ export const retryCommit = async <T>(attempt: () => Promise<{ readonly result: T
   for (let count = 1; count <= maxAttempts; count += 1) {
     const done = await attempt()
     if (done !== undefined) return done.result
-    if (count >= firstDelayedAttempt) await sleep(Math.random() * maxDelayMs)
+    if (count >= maxImmediateAttempts) await sleep(Math.random() * maxDelayMs)
   }
   throw new StoreError('the store is too busy: others change the same row all the time')
 }

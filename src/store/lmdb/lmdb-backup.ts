@@ -6,8 +6,8 @@ import { createFolder } from '../../util/files.ts'
 import { readAccounts, scanKeys } from '../accounts.ts'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
-import { readEnvironment } from './lmdb-environment.ts'
-import { openRows, scanSource } from './lmdb-engine.ts'
+import { openRows, readEnvironment } from './lmdb-environment.ts'
+import { scanSource } from './lmdb-engine.ts'
 
 /** What a backup contains. The members are those of `store backup --json`. */
 export interface BackupSummary {

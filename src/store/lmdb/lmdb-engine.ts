@@ -1,15 +1,9 @@
 import { kill } from 'node:process'
-import type { Database, RootDatabase } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
 import { meets } from '../engine.ts'
 import type { Commit, CommitResult, Engine } from '../engine.ts'
+import type { RowKey, Rows } from './lmdb-environment.ts'
 import type { Transactions } from './transactions.ts'
-
-type RowKey = [tag: string, table: string, field: string]
-export type Rows = Database<string, RowKey>
-
-/** Every row of the folder. Texts stay readable with any LMDB tool. */
-export const openRows = (root: RootDatabase): Rows => root.openDB<string, RowKey>({ name: 'rows', encoding: 'string' })
 
 /** Sorts after every field. */
 const maxField = '\uffff'

@@ -1,10 +1,15 @@
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { open } from 'lmdb'
-import type { RootDatabase } from 'lmdb'
+import type { Database, RootDatabase } from 'lmdb'
 import { StoreError } from '../store.ts'
 import { identityOf } from './folder-watch.ts'
-import type { Rows } from './lmdb-engine.ts'
+
+export type RowKey = [tag: string, table: string, field: string]
+export type Rows = Database<string, RowKey>
+
+/** Every row of the folder. Texts stay readable with any LMDB tool. */
+export const openRows = (root: RootDatabase): Rows => root.openDB<string, RowKey>({ name: 'rows', encoding: 'string' })
 
 /** What all stores of this process have in common that are open on one folder. */
 export interface LmdbEnvironment {

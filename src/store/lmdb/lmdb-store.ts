@@ -9,8 +9,8 @@ import { StoreError } from '../store.ts'
 import type { Store, StoreContents } from '../store.ts'
 import { assertIntactFiles, prepareDataFolder } from './data-folder.ts'
 import { FolderWatch } from './folder-watch.ts'
-import { openLmdbEngine, openRows, scanSource } from './lmdb-engine.ts'
-import { openEnvironment, readEnvironment } from './lmdb-environment.ts'
+import { openLmdbEngine, scanSource } from './lmdb-engine.ts'
+import { openEnvironment, openRows, readEnvironment } from './lmdb-environment.ts'
 import { toStoreError, Transactions } from './transactions.ts'
 
 /**

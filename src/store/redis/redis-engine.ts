@@ -95,7 +95,7 @@ export const openRedisEngine = (redis: RedisConnection, { address, clock, testTi
   const feed = openChangeFeed(address, clock)
   let requests = 0
   /** With the reply to another request, a caller would get the session of somebody else, and an account the credits of another. */
-  const run = async (runnable: Script, keys: readonly string[], args: readonly string[]): Promise<Reply> => {
+  const run = async (runnable: Script, keys: readonly string[], args: readonly string[]): Promise<ScriptReply> => {
     const id = `${(requests += 1)}`
     const reply = await redis.runScript(runnable, keys, [id, testTime === undefined ? '' : String(testTime.now()), ...args])
     if (!Array.isArray(reply) || reply[0] !== id) throw outOfSyncError()
@@ -141,7 +141,7 @@ interface RedisEngineOptions {
   readonly warnings: readonly string[]
 }
 
-interface Reply {
+interface ScriptReply {
   readonly isDone: boolean
   readonly clockNow: number
   readonly rest: readonly unknown[]
