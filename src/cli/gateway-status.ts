@@ -1,5 +1,11 @@
 import { X509Certificate } from 'node:crypto'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { request } from 'node:https'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { connect } from 'node:tls'
+import type { TLSSocket } from 'node:tls'
 import { isJsonObject } from '../util/json.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { localAdminUrl } from '../server/http-server.ts'
@@ -12,28 +18,37 @@ const statusTimeoutMs = 5_000
 /** The URL of the admin listener on this machine; undefined without one, or with a port that only the running gateway knows. */
 export const adminUrl = (config: GatewayConfig): string | undefined => (config.listen.admin?.port === 0 ? undefined : localAdminUrl(config))
 
+interface AdminRequest {
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal: AbortSignal
+}
+
 /** The part of fetch() that requests to the admin listener use. */
-export type FetchAdmin = (
-  url: string | URL,
-  init: { readonly headers?: Readonly<Record<string, string>>; readonly signal: AbortSignal },
-) => Promise<Pick<Response, 'ok' | 'status' | 'json' | 'text'>>
+export type FetchAdmin = (url: string | URL, request: AdminRequest) => Promise<Pick<Response, 'ok' | 'status' | 'json' | 'text'>>
 
 /** A fetch() for the admin listener of this configuration. With TLS it accepts the certificate of `admin.tls`, and no other. */
-export const openAdminFetch = async ({ admin: { tls } }: Pick<GatewayConfig, 'admin'>): Promise<FetchAdmin> => {
-  if (tls === undefined) return fetch
-  const { Agent, buildConnector, fetch: fetchBy } = await import('undici')
+export const openAdminFetch = ({ admin: { tls } }: Pick<GatewayConfig, 'admin'>): FetchAdmin =>
+  tls === undefined ? fetch : (url, request) => fetchOverTls(new URL(url), request, tls.cert)
+
+const fetchOverTls = async (url: URL, { headers, signal }: AdminRequest, certificateFile: string): Promise<Response> => {
+  const socket = await connectTo(url, certificateFile, signal)
+  const sent = request(url, { ...(headers === undefined ? {} : { headers }), signal, createConnection: () => socket }).end()
+  const [response] = (await once(sent, 'response')) as [Readable & { readonly statusCode: number }] // a response of node:http
+  return new Response(await text(response), { status: response.statusCode })
+}
+
+/** The token is sent only once the certificate is known to be the one of the file. */
+const connectTo = async ({ hostname, port }: URL, certificateFile: string, signal: AbortSignal): Promise<TLSSocket> => {
   // The certificate names hosts by which others reach the listener, and must not fail health checks once it has expired.
-  const connect = buildConnector({ rejectUnauthorized: false })
-  const dispatcher = new Agent({
-    connect: (options, callback) =>
-      connect(options, (error, socket) => {
-        if (error !== null) return callback(error, null)
-        if ('getPeerX509Certificate' in socket && isCertificateOf(tls.cert, socket.getPeerX509Certificate())) return callback(null, socket)
-        socket.destroy()
-        return callback(new Error(`the certificate is not that of ${tls.cert}`), null)
-      }),
-  })
-  return (url, init) => fetchBy(url, { ...init, dispatcher })
+  const socket = connect({ host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || 443), rejectUnauthorized: false })
+  try {
+    await once(socket, 'secureConnect', { signal })
+    if (isCertificateOf(certificateFile, socket.getPeerX509Certificate())) return socket
+    throw new Error(`the certificate is not that of ${certificateFile}`)
+  } catch (error) {
+    socket.destroy()
+    throw error
+  }
 }
 
 /** Reads the file for each connection: `tollgate top` runs on while the certificate is renewed. */
@@ -46,19 +61,19 @@ const isCertificateOf = (file: string, certificate: X509Certificate | undefined)
 }
 
 /** Requests a path of the admin listener at the URL. Rejects when nothing answers in time. */
-export const requestAdmin = async (
+export const requestAdmin = (
   config: GatewayConfig,
   url: string,
   path: string,
   headers: Readonly<Record<string, string>> = {},
-): ReturnType<FetchAdmin> => (await openAdminFetch(config))(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
+): ReturnType<FetchAdmin> => openAdminFetch(config)(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
 
 /** fetch() hides why a connection failed in the cause. */
 export const describeFetchError = (error: unknown): string => {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   if (!(cause instanceof Error)) return String(cause)
-  const text = cause.message || cause.name
-  return text.includes('ECONNREFUSED') ? `${text}; is the gateway running, with this configuration?` : text
+  const reason = cause.message || cause.name
+  return reason.includes('ECONNREFUSED') ? `${reason}; is the gateway running, with this configuration?` : reason
 }
 
 /** What a reload of the running gateway would come to, as the admin listener answers it. */

@@ -101,7 +101,7 @@ const adminListenerOf = async (dir: string, { env, err }: Pick<Terminal, 'env' |
   if (config === undefined) return undefined
   const url = localAdminUrl(config)
   if (url === undefined) err(`tollgate top: ${dir}/gateway.yaml has no listen.admin: add it, or give --url`)
-  return url === undefined ? undefined : { url, fetch: await openAdminFetch(config) }
+  return url === undefined ? undefined : { url, fetch: openAdminFetch(config) }
 }
 
 const scrapeTimeoutMs = 5_000

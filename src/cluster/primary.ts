@@ -143,12 +143,12 @@ const stopMarginMs = 10_000
 const maxHeadResponseBytes = 67_108_864
 
 const openSharedHeads = async (
-  { store, httpClient }: GatewayConfig,
+  { store }: GatewayConfig,
   options: Pick<SharedHeadsOptions, 'log' | 'metrics' | 'isServed'>,
 ): Promise<{ sharedHeads: SharedHeads; close(): Promise<void> }> => {
   const clock = systemClock
   const broadcasts = await openHeightBroadcasts(store, clock)
-  const upstreamClient = openUpstreamClient(clock, new MemoryBudget(maxHeadResponseBytes), { implementation: httpClient })
+  const upstreamClient = openUpstreamClient(clock, new MemoryBudget(maxHeadResponseBytes))
   const sharedHeads = new SharedHeads({ ...options, upstreamClient, clock, heightBroadcastsOf: broadcasts.heightBroadcastsOf })
   return {
     sharedHeads,

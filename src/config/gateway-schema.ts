@@ -1,7 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { accessLogRules } from '../services/access-log.ts'
 import { logLevels } from '../services/log.ts'
-import { httpImplementations } from '../services/upstream-client/http-connection.ts'
 import { rateLimitProperties } from '../services/rate-limits.ts'
 import { jwtSchema } from './jwt-options.ts'
 import { limitsSchema } from './limits-options.ts'
@@ -175,15 +174,6 @@ export const gatewaySchema = {
         },
       },
       default: {},
-    },
-    httpClient: {
-      type: 'string',
-      enum: httpImplementations,
-      default: 'tollgate',
-      description:
-        'What sends requests to nodes over HTTP: `tollgate`, the code of the gateway, or `undici`, the HTTP client of Node.js. A call to a ' +
-        'node takes a seventh more CPU with `undici`, and long answers more memory. It is there for a node that only `undici` understands: ' +
-        'calls to it fail with `invalid HTTP response` in the log.',
     },
     metrics: {
       type: 'object',

@@ -3,7 +3,6 @@ import type { AccessLogConfig } from '../services/access-log.ts'
 import type { TlsFiles } from '../services/tls-files.ts'
 import type { JwtOptions } from '../services/jwt/index.ts'
 import type { LogLevel } from '../services/log.ts'
-import type { HttpImplementation } from '../services/upstream-client/http-connection.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { Secret } from '../plugin/secret.ts'
@@ -71,7 +70,6 @@ export interface GatewayConfig {
   readonly limits: GatewayLimits
   readonly log: LogLevel
   readonly accessLog: AccessLogConfig
-  readonly httpClient: HttpImplementation
   /** What happens between SIGTERM and the end of the process. */
   readonly drain: {
     /** How long new calls are still accepted while `/readyz` already answers 503. */

@@ -135,7 +135,7 @@ export const openServices = async (
   closers.push(() => ledger.stop())
   await usage.start()
   await ledger.start()
-  const upstreamClient = openUpstreamClient(clock, memoryBudget, { sockets, implementation: config.httpClient })
+  const upstreamClient = openUpstreamClient(clock, memoryBudget, { sockets })
   const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`), ownerOf)
   closers.push(() => upstreamClient.close())
   const sharedCaches = openSharedCaches({ clock, log, metrics })

@@ -224,7 +224,7 @@ t.test('a command that runs while the certificate of the admin listener is renew
   const cert = join(t.testdir(), 'admin.pem')
   const renew = (name: string) => cpSync(pemOf(name), cert)
   renew('valid')
-  const fetchAdmin = await openAdminFetch({ admin: { hosts: [], tls: { cert, key: cert } } })
+  const fetchAdmin = openAdminFetch({ admin: { hosts: [], tls: { cert, key: cert } } })
   const request = async () => (await fetchAdmin(url, { signal: AbortSignal.timeout(10_000) })).text()
 
   t.equal(await request(), 'ready')

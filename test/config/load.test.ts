@@ -38,7 +38,6 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       admin: { hosts: [] },
       headers: { upstream: true, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
-      httpClient: 'tollgate',
       metrics: { plugins: false },
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
@@ -84,7 +83,6 @@ plans:
 limits: { connections: 7, body: 64KiB, frame: 1KiB, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
 watch: false
-httpClient: undici
 drain: { grace: 5s, timeout: 0s }
 usage: { retention: 30d }
 `,
@@ -103,7 +101,6 @@ usage: { retention: 30d }
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
       headers: { upstream: false, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
-      httpClient: 'undici',
       metrics: { plugins: false },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {

@@ -6,16 +6,12 @@ import { SocketConnector } from './http1/socket-connector.ts'
 import { SocketLimit } from './http-connection.ts'
 import type {
   ConnectionOwner,
-  HttpImplementation,
   HttpRequest,
   InFlightRequest,
-  NewConnection,
-  NodeConnection,
   ResponseHandler,
   ResponseHeaders,
   UpstreamTransport,
 } from './http-connection.ts'
-import { createUndiciConnections } from './undici-connection.ts'
 
 /** HTTP connections to all nodes: kept alive, and replaced before they get old. */
 export interface HttpClient {
@@ -24,10 +20,10 @@ export interface HttpClient {
   close(): Promise<void>
 }
 
-export const openHttpClient = (clock: Clock, maxSockets: number, implementation: HttpImplementation): HttpClient => {
+export const openHttpClient = (clock: Clock, maxSockets: number): HttpClient => {
   const limit = new SocketLimit(maxSockets)
   const pools = new Map<string, ConnectionPool>()
-  const newPool = (origin: string): ConnectionPool => new ConnectionPool(newConnectionOf[implementation](origin, limit, clock), clock)
+  const newPool = (origin: string): ConnectionPool => new ConnectionPool(new SocketConnector(origin, limit), clock)
   return {
     transportTo: ({ origin }) => getOrCreate(pools, origin, newPool),
     async close() {
@@ -36,32 +32,21 @@ export const openHttpClient = (clock: Clock, maxSockets: number, implementation:
   }
 }
 
-const newConnectionOf: Readonly<Record<HttpImplementation, (origin: string, limit: SocketLimit, clock: Clock) => NewConnection>> = {
-  tollgate: (origin, limit, clock) => {
-    const connector = new SocketConnector(origin, limit)
-    return owner => new Http1Connection(connector, owner, clock)
-  },
-  undici: createUndiciConnections,
-}
-
 /** How often idle connections are looked through for those that have expired. */
 const sweepIntervalMs = 1_000
 
-/**
- * The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close.
- * undici's own pool looks through all of its connections for each request: 2 % of what a call to a node costs.
- */
-class ConnectionPool implements UpstreamTransport, ConnectionOwner {
-  readonly #newConnection: NewConnection
+/** The connections to one origin. The connection that was used last is taken first, so that unneeded ones idle and close. */
+class ConnectionPool implements UpstreamTransport, ConnectionOwner<Http1Connection> {
+  readonly #connector: SocketConnector
   readonly #clock: Clock
-  readonly #connections = new Set<NodeConnection>()
+  readonly #connections = new Set<Http1Connection>()
   /** In the order of their last use. */
-  readonly #idle: NodeConnection[] = []
+  readonly #idle: Http1Connection[] = []
   #sweepTimer: Timer | undefined
   disconnects = 0
 
-  constructor(newConnection: NewConnection, clock: Clock) {
-    this.#newConnection = newConnection
+  constructor(connector: SocketConnector, clock: Clock) {
+    this.#connector = connector
     this.#clock = clock
   }
 
@@ -72,7 +57,7 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner {
   }
 
   /** For one request; an open connection, if one is idle. */
-  acquire(): NodeConnection {
+  acquire(): Http1Connection {
     for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
       if (this.#isUsable(connection)) return connection
       this.destroy(connection)
@@ -81,26 +66,26 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner {
   }
 
   /** For one request; a new connection. */
-  open(): NodeConnection {
-    const connection = this.#newConnection(this)
+  open(): Http1Connection {
+    const connection = new Http1Connection(this.#connector, this, this.#clock)
     this.#connections.add(connection)
     return connection
   }
 
   /** Its request has ended, with a response or an error. */
-  release(connection: NodeConnection): void {
+  release(connection: Http1Connection): void {
     if (!this.#isUsable(connection)) return this.destroy(connection)
     this.#idle.push(connection)
     this.#sweepTimer ??= this.#clock.after(sweepIntervalMs, () => this.#sweep())
   }
 
   /** Closes it at once; its request gets no further events. */
-  destroy(connection: NodeConnection): void {
+  destroy(connection: Http1Connection): void {
     this.#connections.delete(connection)
     connection.destroy()
   }
 
-  onDisconnect(connection: NodeConnection): void {
+  onDisconnect(connection: Http1Connection): void {
     this.disconnects += 1
     const index = this.#idle.indexOf(connection)
     if (index < 0) return
@@ -124,7 +109,7 @@ class ConnectionPool implements UpstreamTransport, ConnectionOwner {
     this.#sweepTimer = this.#idle.length === 0 ? undefined : this.#clock.after(sweepIntervalMs, () => this.#sweep())
   }
 
-  #isUsable({ isOpen, expiresAtMs }: NodeConnection): boolean {
+  #isUsable({ isOpen, expiresAtMs }: Http1Connection): boolean {
     return isOpen && this.#clock.monotonic() < expiresAtMs
   }
 }
@@ -135,7 +120,7 @@ class ResendingHandler implements InFlightRequest, ResponseHandler {
   readonly #pool: ConnectionPool
   readonly #handler: ResponseHandler
   #canResend: boolean
-  #connection: NodeConnection
+  #connection: Http1Connection
   /** The connection had been open before. */
   #isReused: boolean
   #hasHeaders = false

@@ -4,10 +4,6 @@ import type { Endpoint } from './endpoint.ts'
 export const maxConnectionAgeMs = 30_000
 export const connectTimeoutMs = 1_000
 
-/** What sends requests over HTTP: the gateway's own code, or undici. */
-export const httpImplementations = ['tollgate', 'undici'] as const
-export type HttpImplementation = (typeof httpImplementations)[number]
-
 /** The events of a request: it is written to an open connection, perhaps twice; headers, any number of chunks, the end; or an error at any time. */
 export interface ResponseHandler {
   onStart(): void
@@ -55,26 +51,10 @@ export interface UpstreamTransport {
   readonly disconnects: number
 }
 
-/** One connection, for one request at a time. It opens with its first request. */
-export interface NodeConnection {
-  /** It is established, and may carry a request. */
-  readonly isOpen: boolean
-  /** From then on it must not carry another request; in monotonic ms. */
-  readonly expiresAtMs: number
-  /** The connection is free before the handler's onEnd() or onError(). */
-  send(request: HttpRequest, handler: ResponseHandler): void
-  pause(): void
-  resume(): void
-  /** Closes it at once; its request gets no further events. */
-  destroy(): void
+/** Whom a connection reports to when the other side ends it after it was open. */
+export interface ConnectionOwner<Connection> {
+  onDisconnect(connection: Connection): void
 }
-
-/** Whom a connection tells when the other side ends it after it was open. */
-export interface ConnectionOwner {
-  onDisconnect(connection: NodeConnection): void
-}
-
-export type NewConnection = (owner: ConnectionOwner) => NodeConnection
 
 /** The sockets that a process may have to nodes; see SocketLimits. */
 export interface UpstreamSockets {

@@ -10,7 +10,7 @@ import { parseEndpoint, withHeaders } from './endpoint.ts'
 import type { Endpoint } from './endpoint.ts'
 import { openHttpClient } from './http-client.ts'
 import type { HttpClient } from './http-client.ts'
-import type { HttpImplementation, RequestId, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
+import type { RequestId, UpstreamSockets, UpstreamTransport } from './http-connection.ts'
 import { sendRequest } from './http-exchange.ts'
 import type { ExchangeContext, PendingRequest } from './http-exchange.ts'
 import { NodeWebSocket } from './node-websocket.ts'
@@ -58,8 +58,6 @@ interface SharedUpstreamClient extends UpstreamClient {
 
 interface UpstreamClientOptions {
   readonly sockets?: UpstreamSockets
-  /** What sends requests over HTTP; unless there is an httpClient. */
-  readonly implementation?: HttpImplementation
   /** Takes the place of sockets, in tests. */
   readonly httpClient?: HttpClient
 }
@@ -73,8 +71,7 @@ export const openUpstreamClient = (
   memory: ResponseMemory,
   {
     sockets = { maxUpstreamSockets: Infinity, recordRefused: () => undefined },
-    implementation = 'tollgate',
-    httpClient = withWebSockets(openHttpClient(clock, sockets.maxUpstreamSockets, implementation), clock),
+    httpClient = withWebSockets(openHttpClient(clock, sockets.maxUpstreamSockets), clock),
   }: UpstreamClientOptions = {},
 ): SharedUpstreamClient => {
   const states = new WeakMap<Target, TargetState>()

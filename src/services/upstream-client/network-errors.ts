@@ -18,25 +18,17 @@ export const localLimitOf = (error: unknown): string | undefined => {
 /** Open files of the process and of the system, memory for sockets, and local ports. */
 const localLimitCodes: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL'])
 
-/** Some errors of undici's HTTP parser have no code. */
 const errorCodeOf = (error: unknown): string | undefined =>
-  !(error instanceof Error)
-    ? undefined
-    : 'code' in error && typeof error.code === 'string'
-      ? error.code
-      : error.name === 'HTTPParserError'
-        ? 'HPE_ERROR'
-        : undefined
+  error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 
 const descriptions: readonly (readonly [RegExp, string])[] = [
   [/^ECONNREFUSED$/, 'connection refused'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET|ERR_STREAM_PREMATURE_CLOSE|UND_ERR_ABORTED)$/, 'connection closed'],
+  [/^(ECONNRESET|EPIPE|ERR_STREAM_PREMATURE_CLOSE)$/, 'connection closed'],
   [/^(ENOTFOUND|EAI_\w+)$/, 'host name not resolved'],
-  [/^(UND_ERR_CONNECT_TIMEOUT|ETIMEDOUT)$/, 'connection timed out'],
+  [/^ETIMEDOUT$/, 'connection timed out'],
   [/^(EHOSTUNREACH|ENETUNREACH)$/, 'host unreachable'],
   [/^(CERT_|UNABLE_TO_|SELF_SIGNED_|DEPTH_ZERO_|ERR_TLS_|ERR_SSL_|HOSTNAME_|INVALID_|EPROTO)/, 'TLS error'],
-  // undici asserts what it expects of a response, as that the status is not below 100.
-  [/^(HTTP_|HPE_|ERR_ASSERTION|UND_ERR_(HEADERS|RES|INFO|RESPONSE))/, 'invalid HTTP response'],
+  [/^HTTP_/, 'invalid HTTP response'],
   [/^(Z_|ERR__|ERR_BROTLI|ERR_ZLIB)/, 'invalid compressed response'],
 ]
 

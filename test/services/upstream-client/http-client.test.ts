@@ -11,8 +11,7 @@ import { Secret } from '../../../src/plugin/secret.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { parseEndpoint } from '../../../src/services/upstream-client/endpoint.ts'
 import { openHttpClient } from '../../../src/services/upstream-client/http-client.ts'
-import { httpImplementations } from '../../../src/services/upstream-client/http-connection.ts'
-import type { HttpImplementation, InFlightRequest, ResponseHeaders } from '../../../src/services/upstream-client/http-connection.ts'
+import type { InFlightRequest, ResponseHeaders } from '../../../src/services/upstream-client/http-connection.ts'
 import { HeadParser, ResponseReader } from '../../../src/services/upstream-client/http1/response-reader.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { malformedResponses } from '../../support/malformed-responses.ts'
@@ -226,8 +225,8 @@ const startNode = async (t: Test, serve: Serve, isTls = false) => {
   return { port: (server.address() as AddressInfo).port, sockets }
 }
 
-const openClient = (t: Test, implementation: HttpImplementation, clock = systemClock, maxSockets = 100) => {
-  const client = openHttpClient(clock, maxSockets, implementation)
+const openClient = (t: Test, clock = systemClock, maxSockets = 100) => {
+  const client = openHttpClient(clock, maxSockets)
   t.teardown(() => client.close())
   return client
 }
@@ -267,101 +266,97 @@ const waitUntil = async (isTrue: () => boolean): Promise<void> => {
   while (!isTrue()) await nextTurn()
 }
 
-for (const implementation of httpImplementations) {
-  t.test(`with ${implementation}`, async t => {
-    t.test('responses of every form come through, and the connection is used again where it may be', async t => {
-      const forms: readonly [response: string, body: string, isReused: boolean, ends?: true][] = [
-        [okResponse(), 'ok', true],
-        [`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunked(['o', 'k'], '', '')}`, 'ok', true],
-        [`HTTP/1.1 103 Early Hints\r\n\r\n${okResponse()}`, 'ok', true],
-        ['HTTP/1.1 204 No Content\r\n\r\n', '', true],
-        [okResponse('ok', 'connection: close\r\n'), 'ok', false],
-        ['HTTP/1.1 200 OK\r\n\r\nok', 'ok', false, true],
-        ['HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok', 'ok', false],
-      ]
-      for (const [response, body, isReused, ends] of forms) {
-        const { port, sockets } = await startNode(t, (socket, count) => {
-          if (count === 1 && ends) socket.end(response, 'latin1')
-          else socket.write(count === 1 ? response : okResponse(), 'latin1')
-        })
-        const client = openClient(t, implementation)
-        t.match(await post(client, `http://127.0.0.1:${port}`), { body, isComplete: true }, JSON.stringify(response))
-        await nextTurn()
-        t.match(await post(client, `http://127.0.0.1:${port}`), { body: 'ok', isComplete: true })
-        t.equal(sockets.length, isReused ? 1 : 2)
-      }
+t.test('responses of every form come through, and the connection is used again where it may be', async t => {
+  const forms: readonly [response: string, body: string, isReused: boolean, ends?: true][] = [
+    [okResponse(), 'ok', true],
+    [`HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n${chunked(['o', 'k'], '', '')}`, 'ok', true],
+    [`HTTP/1.1 103 Early Hints\r\n\r\n${okResponse()}`, 'ok', true],
+    ['HTTP/1.1 204 No Content\r\n\r\n', '', true],
+    [okResponse('ok', 'connection: close\r\n'), 'ok', false],
+    ['HTTP/1.1 200 OK\r\n\r\nok', 'ok', false, true],
+    ['HTTP/1.0 200 OK\r\ncontent-length: 2\r\n\r\nok', 'ok', false],
+  ]
+  for (const [response, body, isReused, ends] of forms) {
+    const { port, sockets } = await startNode(t, (socket, count) => {
+      if (count === 1 && ends) socket.end(response, 'latin1')
+      else socket.write(count === 1 ? response : okResponse(), 'latin1')
     })
+    const client = openClient(t)
+    t.match(await post(client, `http://127.0.0.1:${port}`), { body, isComplete: true }, JSON.stringify(response))
+    await nextTurn()
+    t.match(await post(client, `http://127.0.0.1:${port}`), { body: 'ok', isComplete: true })
+    t.equal(sockets.length, isReused ? 1 : 2)
+  }
+})
 
-    t.test('a request reaches the node as it was written, whatever its characters and its length', async t => {
-      const requests: string[] = []
-      const { port } = await startNode(t, (socket, _count, request) => {
-        requests.push(request)
-        socket.write(okResponse())
-      })
-      const client = openClient(t, implementation)
-      for (const body of ['{}', '{"a":"\u00e9"}', '{"a":"\u{1f600}"}', JSON.stringify('x'.repeat(300_000))]) {
-        t.match(await post(client, `http://127.0.0.1:${port}/path?key=1`, { body }), { body: 'ok' })
-        const [head = '', sent] = requests.at(-1)?.split('\r\n\r\n') ?? []
-        t.equal(Buffer.from(sent ?? '', 'latin1').toString(), body)
-        t.match(head, /^POST \/path\?key=1 HTTP\/1\.1\r\nhost: 127\.0\.0\.1:\d+\r\n/)
-        t.equal(head.match(/content-length/gi)?.length, 1)
-      }
-    })
-
-    t.test('while a handler has paused, no bytes come; then all come in order', async t => {
-      const body = Array.from({ length: 30_000 }, (_, i) => `${i},`).join('')
-      const { port } = await startNode(t, (socket, count) => {
-        if (count === 2) socket.end(`HTTP/1.1 200 OK\r\n\r\n${body}`)
-        else socket.write(okResponse(body))
-      })
-      const client = openClient(t, implementation)
-      for (let i = 0; i < 3; i++) {
-        let isPaused = false
-        const resumeLater = async (inFlight: InFlightRequest) => {
-          for (let turns = 0; turns < 20; turns++) await nextTurn()
-          isPaused = false
-          inFlight.resume()
-        }
-        const onHeaders = (inFlight: InFlightRequest) => {
-          isPaused = true
-          inFlight.pause()
-          void resumeLater(inFlight)
-        }
-        t.strictSame(await post(client, `http://127.0.0.1:${port}`, { onHeaders }), { status: 200, body, isComplete: true })
-        t.notOk(isPaused)
-      }
-    })
-
-    t.test('no more sockets are open than allowed, and each that closes makes room', async t => {
-      const { port, sockets } = await startNode(t, socket => void (socket !== sockets[0] && socket.write(okResponse())))
-      const client = openClient(t, implementation, systemClock, 1)
-      const first = post(client, `http://127.0.0.1:${port}`, { idempotent: false })
-      await waitUntil(() => sockets.length === 1)
-      t.match(await post(client, `http://127.0.0.1:${port}`), { error: 'EMFILE' })
-      sockets[0]?.destroy()
-      t.match(await first, { isComplete: false })
-      let outcome: Outcome
-      do {
-        await nextTurn()
-        outcome = await post(client, `http://127.0.0.1:${port}`)
-      } while (outcome.error === 'EMFILE')
-      t.match(outcome, { body: 'ok' })
-    })
-
-    t.test('a certificate that is not trusted is an error, and nothing is sent', async t => {
-      const { port, sockets } = await startNode(t, socket => void socket.write(okResponse()), true)
-      t.match(await post(openClient(t, implementation), `https://127.0.0.1:${port}`), { error: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
-      t.equal(sockets.filter(socket => socket.bytesRead > 0).length, 0)
-    })
+t.test('a request reaches the node as it was written, whatever its characters and its length', async t => {
+  const requests: string[] = []
+  const { port } = await startNode(t, (socket, _count, request) => {
+    requests.push(request)
+    socket.write(okResponse())
   })
-}
+  const client = openClient(t)
+  for (const body of ['{}', '{"a":"\u00e9"}', '{"a":"\u{1f600}"}', JSON.stringify('x'.repeat(300_000))]) {
+    t.match(await post(client, `http://127.0.0.1:${port}/path?key=1`, { body }), { body: 'ok' })
+    const [head = '', sent] = requests.at(-1)?.split('\r\n\r\n') ?? []
+    t.equal(Buffer.from(sent ?? '', 'latin1').toString(), body)
+    t.match(head, /^POST \/path\?key=1 HTTP\/1\.1\r\nhost: 127\.0\.0\.1:\d+\r\n/)
+    t.equal(head.match(/content-length/gi)?.length, 1)
+  }
+})
+
+t.test('while a handler has paused, no bytes come; then all come in order', async t => {
+  const body = Array.from({ length: 30_000 }, (_, i) => `${i},`).join('')
+  const { port } = await startNode(t, (socket, count) => {
+    if (count === 2) socket.end(`HTTP/1.1 200 OK\r\n\r\n${body}`)
+    else socket.write(okResponse(body))
+  })
+  const client = openClient(t)
+  for (let i = 0; i < 3; i++) {
+    let isPaused = false
+    const resumeLater = async (inFlight: InFlightRequest) => {
+      for (let turns = 0; turns < 20; turns++) await nextTurn()
+      isPaused = false
+      inFlight.resume()
+    }
+    const onHeaders = (inFlight: InFlightRequest) => {
+      isPaused = true
+      inFlight.pause()
+      void resumeLater(inFlight)
+    }
+    t.strictSame(await post(client, `http://127.0.0.1:${port}`, { onHeaders }), { status: 200, body, isComplete: true })
+    t.notOk(isPaused)
+  }
+})
+
+t.test('no more sockets are open than allowed, and each that closes makes room', async t => {
+  const { port, sockets } = await startNode(t, socket => void (socket !== sockets[0] && socket.write(okResponse())))
+  const client = openClient(t, systemClock, 1)
+  const first = post(client, `http://127.0.0.1:${port}`, { idempotent: false })
+  await waitUntil(() => sockets.length === 1)
+  t.match(await post(client, `http://127.0.0.1:${port}`), { error: 'EMFILE' })
+  sockets[0]?.destroy()
+  t.match(await first, { isComplete: false })
+  let outcome: Outcome
+  do {
+    await nextTurn()
+    outcome = await post(client, `http://127.0.0.1:${port}`)
+  } while (outcome.error === 'EMFILE')
+  t.match(outcome, { body: 'ok' })
+})
+
+t.test('a certificate that is not trusted is an error, and nothing is sent', async t => {
+  const { port, sockets } = await startNode(t, socket => void socket.write(okResponse()), true)
+  t.match(await post(openClient(t), `https://127.0.0.1:${port}`), { error: 'DEPTH_ZERO_SELF_SIGNED_CERT' })
+  t.equal(sockets.filter(socket => socket.bytesRead > 0).length, 0)
+})
 
 t.test('a request waits for no acknowledgment of what was sent before it, with TLS either', async t => {
   for (const scheme of ['http', 'https']) {
     const { port } = await startNode(t, socket => void socket.write(okResponse()), scheme === 'https')
     const noDelay = t.capture(Socket.prototype, 'setNoDelay', Socket.prototype.setNoDelay)
     const keepAlive = t.capture(Socket.prototype, 'setKeepAlive', Socket.prototype.setKeepAlive)
-    await post(openClient(t, 'tollgate'), `${scheme}://127.0.0.1:${port}`)
+    await post(openClient(t), `${scheme}://127.0.0.1:${port}`)
     t.match([noDelay(), keepAlive()], [[{ args: [true] }], [{ args: [true, 60_000] }]], scheme)
     noDelay.restore()
     keepAlive.restore()
@@ -379,7 +374,7 @@ t.test('a response that comes before the request has been sent is read, and the 
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  const client = openClient(t, 'tollgate')
+  const client = openClient(t)
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   t.match(await post(client, url, { body: 'x'.repeat(20_000_000) }), { body: 'no' })
   t.match(await post(client, url), { body: 'no' })
@@ -389,7 +384,7 @@ t.test('a response that comes before the request has been sent is read, and the 
 t.test('no malformed response passes for one', async t => {
   let response = ''
   const { port } = await startNode(t, socket => void socket.end(response, 'latin1'))
-  const client = openClient(t, 'tollgate')
+  const client = openClient(t)
   for (response of Object.values(malformedResponses)) {
     const { status, error } = await post(client, `http://127.0.0.1:${port}`)
     t.ok(error !== undefined || status !== 200 || /keep-alive|content-encoding/.test(response), JSON.stringify(response.slice(0, 80)))
@@ -404,7 +399,7 @@ t.test('an idle connection is closed 2 s before the node would, and after 4 s wh
   ] as const) {
     const clock = new TestClock()
     const { port, sockets } = await startNode(t, socket => void socket.write(okResponse('ok', headers)))
-    const client = openClient(t, 'tollgate', clock)
+    const client = openClient(t, clock)
     await post(client, `http://127.0.0.1:${port}`)
     if (lifetimeMs > 0) {
       await clock.advance(lifetimeMs - 1)
@@ -419,7 +414,7 @@ t.test('an idle connection is closed 2 s before the node would, and after 4 s wh
 
 t.test('bytes that nobody has asked for close the connection', async t => {
   const { port, sockets } = await startNode(t, socket => void socket.write(okResponse()))
-  const client = openClient(t, 'tollgate')
+  const client = openClient(t)
   await post(client, `http://127.0.0.1:${port}`)
   sockets[0]?.write(okResponse('bad'))
   await waitUntil(() => sockets[0]?.closed === true)
@@ -430,7 +425,7 @@ t.test('a connection with bytes behind a response is not used again: they must n
   const surplus = okResponse('bad')
   for (const byteLength of [1, surplus.length - 1, surplus.length]) {
     const { port, sockets } = await startNode(t, socket => void socket.write(okResponse() + surplus.slice(0, byteLength)))
-    const client = openClient(t, 'tollgate')
+    const client = openClient(t)
     for (const requestCount of [1, 2, 3]) {
       t.match(await post(client, `http://127.0.0.1:${port}`), { body: 'ok', isComplete: true })
       t.equal(sockets.length, requestCount, 'each request has a connection of its own')

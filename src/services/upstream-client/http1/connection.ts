@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 import type { Clock, Timer } from '../../clock.ts'
 import { connectTimeoutMs, maxConnectionAgeMs } from '../http-connection.ts'
-import type { ConnectionOwner, HttpRequest, NodeConnection, ResponseHandler } from '../http-connection.ts'
+import type { ConnectionOwner, HttpRequest, ResponseHandler } from '../http-connection.ts'
 import { InvalidResponseError, connectionClosed, connectionTimedOut } from '../network-errors.ts'
 import { HeadParser, ResponseReader } from './response-reader.ts'
 import type { SocketConnector } from './socket-connector.ts'
@@ -12,15 +12,17 @@ const defaultKeepAliveMs = 4_000
 const keepAliveMarginMs = 2_000
 
 /**
- * One connection to a node over HTTP/1.1. What arrives is read into one buffer that all connections share, and only the body of a
+ * One connection to a node over HTTP/1.1, for one request at a time. The connection opens with its first request. What arrives is read into one buffer that all connections share, and only the body of a
  * response is copied out of it; a request is one string. With undici, which allocates 64 KiB for each read, a call to a node takes
  * 15 % more CPU in all (in turns), and 21 MB take 3 times their size of memory in place of 0.7, and 1.06 times the CPU of a proxy that
  * pipes them in place of 0.66 (November 2026).
  */
-export class Http1Connection implements NodeConnection {
+export class Http1Connection {
+  /** The connection is established, and may carry a request. */
   isOpen = false
+  /** From then on the connection must not carry another request; in monotonic ms. */
   expiresAtMs = Infinity
-  readonly #owner: ConnectionOwner
+  readonly #owner: ConnectionOwner<Http1Connection>
   readonly #clock: Clock
   readonly #connector: SocketConnector
   readonly #headParser = new HeadParser()
@@ -39,12 +41,13 @@ export class Http1Connection implements NodeConnection {
   #hasEnded = false
   #isClosed = false
 
-  constructor(connector: SocketConnector, owner: ConnectionOwner, clock: Clock) {
+  constructor(connector: SocketConnector, owner: ConnectionOwner<Http1Connection>, clock: Clock) {
     this.#connector = connector
     this.#owner = owner
     this.#clock = clock
   }
 
+  /** The connection is free before the handler's onEnd() or onError(). */
   send(request: HttpRequest, handler: ResponseHandler): void {
     this.#handler = handler
     this.#isPaused = false
