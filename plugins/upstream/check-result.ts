@@ -79,7 +79,7 @@ export const expectLogs = (request: Request): ExpectedLogs => {
   return { members, search: new MemberSearch(members) }
 }
 
-const checkLogs = async (result: Result, { members, search }: ExpectedLogs, results: Results): Promise<Reply> => {
+export const checkLogs = async (result: Result, { members, search }: ExpectedLogs, results: Results): Promise<Reply> => {
   if (result.count === undefined) return wrongResult(result, 'logs are no list')
   if (await results.everyObjectHas(result.result, result.count, members, search)) return result
   return wrongResult(result, 'logs are outside the requested blocks or addresses')

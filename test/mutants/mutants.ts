@@ -353,7 +353,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a query above the newest block is not sent in chunks',
     file: 'plugins/upstream/split-logs/split-filter.ts',
-    text: 'from > end.number',
+    text: 'from > lastBlock.number',
     broken: 'false',
     tests: splitLogs,
   },

@@ -1,5 +1,6 @@
 import { copyReply, isFailure, refuse, resultMemoryOf, toHexQuantity } from '../../../src/plugin/plugin.ts'
 import type { ChainSnapshot, Clock, Failure, Heads, Json, Reply, Results, Target } from '../../../src/plugin/plugin.ts'
+import { checkLogs, expectLogs } from '../check-result.ts'
 import { knownBlocks, rangeTooWide, tooManyBlocks } from '../limit-blocks.ts'
 import { openDeadline } from '../node-query.ts'
 import type { NodeQuery } from '../node-query.ts'
@@ -18,7 +19,7 @@ import {
   splitByLists,
   splitRange,
 } from './split-filter.ts'
-import type { BlockRange, ChunkGroup, FilterParam, ResolvedBlockRange, SendRequest } from './split-filter.ts'
+import type { BlockRange, ChunkGroup, FilterParam, QueriedBlock, SendRequest } from './split-filter.ts'
 
 /** A query for logs, and its node. */
 interface LogsQuery extends NodeQuery {
@@ -65,7 +66,7 @@ const isRangeTooWide = (reply: Reply): boolean => isFailure(reply) && reply.cate
  * Requests in chunks what the node does not accept at once, and merges the logs: those of one chain, in its order, each
  * once, byte for byte, as the chain was when the query began; or it fails. For this, tags are resolved to numbers first, and
  * the last block must have the same hash afterwards: then no block below it was replaced meanwhile. Blocks above the head
- * are left to the node, in the last chunk, as far as the node accepts them.
+ * are left to the node, in the last chunk, as far as the node accepts them; where lists are split, they are in no chunk.
  */
 const requestInChunks = async (query: LogsQuery, services: SplitServices): Promise<Reply> => {
   const { target, limits } = query
@@ -109,14 +110,29 @@ const splitAndMerge = async (query: SplitQuery, { results, heads, maxChunks }: S
   if (known !== undefined && countChunks(known) > maxChunks) return tooWide(known)
   const node = { sendRequest, results, isFinal: (block: bigint) => heads.snapshot.isFinal(target.name, Number(block)) }
   const range = await resolveBlockRange(filter, node)
-  if (range === undefined) return sendRequest({ ...request, params: [firstRangeOfFilter(filter, target)] })
+  if (range === undefined) return sendRequest(request)
   if ('error' in range) return range
-  const existing = { from: range.from, to: range.lastBlock.number }
+  const { lastBlock } = range
+  if (lastBlock === undefined) return requestAboveHead(query, range)
+  const existing = { from: range.from, to: lastBlock.number }
   const count = countChunks(existing)
   if (count === 1 && firstRangeOf(range, target).to === range.to) return sendRequest(request)
   if (count > maxChunks) return tooWide(existing)
-  const reply = await requestChunks(query, chunkGroupsOf(filter, range, target), results)
-  return isFailure(reply) ? reply : ((await checkNotReorged(range.lastBlock, node)) ?? reply)
+  const reply = await requestChunks(query, chunkGroupsOf(filter, { ...range, lastBlock }, target), results)
+  return isFailure(reply) ? reply : ((await checkNotReorged(lastBlock, node)) ?? reply)
+}
+
+/**
+ * No block of the range exists: the node refuses it in its own words, or returns no logs. Its first chunk is enough for that, unless
+ * a block is added meanwhile, of which the chunk would have a part of the logs.
+ */
+const requestAboveHead = async ({ request, filter, target, sendRequest }: SplitQuery, range: BlockRange): Promise<Reply> => {
+  const [first = filter, ...others] = splitByLists(withBlocks(filter, firstRangeOf(range, target)), target)
+  const reply = await sendRequest({ ...request, params: [first] })
+  if (isFailure(reply) || others.length === 0 || reply.count === 0) return reply
+  resultMemoryOf(reply)?.release()
+  const cause = 'a block was added while the chunks of a query were requested'
+  return refuse('unavailable', { source: target.source, upstream: target.name, retryElsewhere: true, retryAfter: 1, cause })
 }
 
 /** Blocks above the head make no chunks. */
@@ -130,19 +146,25 @@ const knownExistingBlocks = (filter: FilterParam, snapshot: ChainSnapshot, { nam
 /** Another node may accept the query as it is. */
 const retriedElsewhere = (failure: Failure): Failure => copyReply(failure, { retryElsewhere: true })
 
-/** For blocks that do not exist yet. */
-const firstRangeOfFilter = (filter: FilterParam, target: Target): FilterParam => {
-  const [from, to] = [parseBlockNumber(filter['fromBlock']), parseBlockNumber(filter['toBlock'])]
-  return from === undefined || to === undefined ? filter : { ...filter, toBlock: toHexQuantity(firstRangeOf({ from, to }, target).to) }
-}
+const withBlocks = (filter: FilterParam, { from, to }: BlockRange): FilterParam => ({
+  ...filter,
+  fromBlock: toHexQuantity(from),
+  toBlock: toHexQuantity(to),
+})
 
-const chunkGroupsOf = (filter: FilterParam, { from, to, lastBlock }: ResolvedBlockRange, target: Target): readonly ChunkGroup[] =>
+const chunkGroupsOf = (
+  filter: FilterParam,
+  { from, to, lastBlock }: BlockRange & { readonly lastBlock: QueriedBlock },
+  target: Target,
+): readonly ChunkGroup[] =>
   splitRange({ from, to: lastBlock.number }, target).map(range => {
-    // Blocks above the head stay in the filter, for the node to judge.
-    const end = range.to === lastBlock.number ? firstRangeOf({ from: range.from, to }, target).to : range.to
-    const blocks = { from: toHexQuantity(range.from), to: toHexQuantity(end) }
-    const filters = splitByLists({ ...filter, fromBlock: blocks.from, toBlock: blocks.to }, target)
-    return { blocks, filters }
+    // Blocks above the head stay in the filter of a last chunk, for the node to judge. Several last chunks could disagree about them.
+    const mayExceedHead = range.to === lastBlock.number && countListChunks(filter, target) === 1
+    const blocks = mayExceedHead ? firstRangeOf({ from: range.from, to }, target) : range
+    return {
+      blocks: { from: toHexQuantity(blocks.from), to: toHexQuantity(blocks.to) },
+      filters: splitByLists(withBlocks(filter, blocks), target),
+    }
   })
 
 /** Chunks of one query that are requested at the same time, within the node's `concurrency`: else they would refuse each other. */
@@ -162,8 +184,9 @@ const requestChunks = async (query: SplitQuery, groups: readonly ChunkGroup[], r
   }
 }
 
+/** Each chunk has been checked against its own filter; the whole is checked against the caller's, in case the chunks are others than they should be. */
 const replyOfChunks = async (
-  { target, maxResults }: SplitQuery,
+  { request, target, maxResults }: SplitQuery,
   groups: readonly ChunkGroup[],
   { logs, failures }: FetchedChunks,
   results: Results,
@@ -175,7 +198,7 @@ const replyOfChunks = async (
   const metadata = { source: target.source, upstream: target.name }
   if (elements === undefined) return refuse('unavailable', { ...metadata, cause: 'the logs of the chunks are inconsistent' })
   const count = logs.reduce((sum, each) => sum + (each?.count ?? 0), 0)
-  return { ...metadata, result: await results.joinArray(elements), count }
+  return checkLogs({ ...metadata, result: await results.joinArray(elements), count }, expectLogs(request), results)
 }
 
 const withSuggestedRange = (failure: Failure, data: Json): Failure => copyReply(failure, { error: { ...failure.error, data } })

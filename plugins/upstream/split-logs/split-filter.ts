@@ -93,16 +93,24 @@ const sublistsOf = (list: Json, maxLength: number): readonly Json[] =>
 /** Sends a request to the node of the query, within what is left of the query's time. */
 export type SendRequest = (request: Request) => Promise<Reply>
 
-interface QueriedBlock {
+export interface QueriedBlock {
   readonly number: bigint
   /** Undefined when the block is final. */
   readonly hash?: string
 }
 
+/** One end of a range. */
+interface RangeEnd {
+  /** A number stays that number, also above the head. */
+  readonly number: bigint
+  /** Undefined when the node has no block of the number. */
+  readonly block: QueriedBlock | undefined
+}
+
 /** The blocks of a query as numbers; `to` is the requested one, which may be above the head. */
 export interface ResolvedBlockRange extends BlockRange {
-  /** The last of them that exists. */
-  readonly lastBlock: QueriedBlock
+  /** The last of them that exists; undefined when the whole range is above the head. */
+  readonly lastBlock: QueriedBlock | undefined
 }
 
 /** Requests to the node of the query. */
@@ -117,13 +125,40 @@ export const resolveBlockRange = async (
   { fromBlock = 'latest', toBlock = 'latest' }: FilterParam,
   node: NodeQueries,
 ): Promise<ResolvedBlockRange | Failure | undefined> => {
-  const end = (await findFinalOrReadBlock(toBlock, node)) ?? (await readBlock('latest', node))
-  if (end === undefined || isFailedRead(end)) return end
-  const start = fromBlock === toBlock ? end : (parseBlockNumber(fromBlock) ?? (await readBlock(fromBlock, node)))
-  if (start === undefined || isFailedRead(start)) return start
-  const from = typeof start === 'bigint' ? start : start.number
-  const to = parseBlockNumber(toBlock) ?? end.number
-  return from > end.number ? undefined : { from, to, lastBlock: end }
+  const end = await resolveEnd(toBlock, node)
+  if (end === undefined || 'error' in end) return end
+  const from = fromBlock === toBlock ? end.number : await resolveStart(fromBlock, node)
+  if (from === undefined || isFailedRead(from)) return from
+  if (from > end.number) return undefined
+  const lastBlock = await findLastBlock(end, node)
+  if (lastBlock === undefined || isFailedRead(lastBlock)) return lastBlock
+  return { from, to: end.number, lastBlock: from > lastBlock.number ? undefined : lastBlock }
+}
+
+/**
+ * Undefined for a tag for which the node has no block. A final block exists, and stays: most queries over many blocks end in one, and
+ * need no request for it.
+ */
+const resolveEnd = async (name: Json, node: NodeQueries): Promise<RangeEnd | Failure | undefined> => {
+  const number = parseBlockNumber(name)
+  if (number !== undefined && node.isFinal(number)) return { number, block: { number } }
+  const block = await readBlock(name, node)
+  if (block !== undefined && isFailedRead(block)) return block
+  return number === undefined ? block && { number: block.number, block } : { number, block }
+}
+
+const resolveStart = async (name: Json, node: NodeQueries): Promise<bigint | Failure | undefined> => {
+  const number = parseBlockNumber(name)
+  if (number !== undefined) return number
+  const block = await readBlock(name, node)
+  return block === undefined || isFailedRead(block) ? block : block.number
+}
+
+/** The head, for an end above it. When the head has passed that end meanwhile, the end exists. */
+const findLastBlock = async ({ number, block }: RangeEnd, node: NodeQueries): Promise<QueriedBlock | Failure | undefined> => {
+  const lastBlock = block ?? (await readBlock('latest', node))
+  if (lastBlock === undefined || isFailedRead(lastBlock) || lastBlock.number <= number) return lastBlock
+  return readBlock(toHexQuantity(number), node)
 }
 
 /** The block must still be the canonical block of its number: then all below it are too. Undefined when it is. */
@@ -138,12 +173,6 @@ export const checkNotReorged = async ({ number, hash }: QueriedBlock, node: Node
         retryAfter: 1,
         cause: 'chain reorganization while the chunks of a query were requested',
       })
-}
-
-/** A final block exists, and stays: most queries over many blocks end in one, and need no request for it. */
-const findFinalOrReadBlock = async (block: Json, node: NodeQueries): Promise<QueriedBlock | Failure | undefined> => {
-  const number = parseBlockNumber(block)
-  return number !== undefined && node.isFinal(number) ? { number } : readBlock(block, node)
 }
 
 /** Undefined when the node has no such block. */

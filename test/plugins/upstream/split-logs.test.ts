@@ -9,6 +9,8 @@ import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { ResultMemory } from '../../../src/json/result-memory.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import type { Heads, RequestOptions } from '../../../src/services/index.ts'
+import { results } from '../../../src/services/results.ts'
+import type { Results } from '../../../src/services/results.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { toLongResult } from '../../support/long-result.ts'
 import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, fakeTarget } from '../../support/fakes.ts'
@@ -100,6 +102,7 @@ interface SplitSetting extends Partial<Target> {
   /** The newest block that the gateway knows of. */
   readonly head?: number
   readonly finalized?: number
+  readonly joinArray?: Results['joinArray']
   readonly signal?: AbortSignal
 }
 
@@ -109,7 +112,7 @@ const requestLogs = async (
   node: (request: Request, options: RequestOptions) => Reply | Promise<Reply>,
   setting: SplitSetting = {},
 ): Promise<{ readonly reply: Reply; readonly requests: readonly Request[] }> => {
-  const { maxChunks = 16, clock = new TestClock(), head, finalized = -1, signal = new AbortController().signal, ...limits } = setting
+  const { maxChunks = 16, clock = new TestClock(), head, finalized = -1, joinArray = results.joinArray, signal, ...limits } = setting
   const requests: Request[] = []
   const stage = createStage(
     upstream,
@@ -117,6 +120,7 @@ const requestLogs = async (
     {
       methods: shippedMethods,
       clock,
+      results: { ...results, joinArray },
       heads: {
         snapshot: {
           head,
@@ -133,7 +137,10 @@ const requestLogs = async (
     },
   )
   const call = fakeCall('eth_getLogs', [filter], { target: { ...fakeTarget, ...limits } })
-  return { reply: await stage.handle({ ...call, origin: fakeOrigin({ signal }) }, unreachableNext), requests }
+  return {
+    reply: await stage.handle({ ...call, origin: fakeOrigin({ signal: signal ?? new AbortController().signal }) }, unreachableNext),
+    requests,
+  }
 }
 
 const textOf = (reply: Reply): Json => (isFailure(reply) ? { ...reply.error } : toBuffer(reply.result).toString())
@@ -167,7 +174,7 @@ t.test('merged chunks are what one request returns', async t => {
   const value = fc.constantFrom('a', 'b', 'c', 'd', 'e')
   const log = fc.record({ address: value, topics: fc.array(value, { maxLength: 3 }), pad: fc.constantFrom('', ' ', '\n') })
   const list = fc.array(fc.oneof({ arbitrary: value, weight: 9 }, fc.constant(null)), { maxLength: 8 })
-  const start = fc.oneof(fc.nat(9).map(toHexQuantity), fc.constantFrom('latest', 'earliest', 'finalized'))
+  const start = fc.oneof(fc.nat(30).map(toHexQuantity), fc.constantFrom('latest', 'earliest', 'finalized'))
   const end = fc.oneof(fc.nat(30).map(toHexQuantity), fc.constantFrom('latest', 'earliest', 'finalized'))
   const filter = fc.record(
     {
@@ -191,8 +198,7 @@ t.test('merged chunks are what one request returns', async t => {
         const limits = { ...(maxRange !== undefined && { maxRange }), ...(maxParams !== undefined && { maxParams }) }
         const { reply, requests } = await requestLogs(filter, limitedNode(chain, limits), { ...limits, maxChunks: 2000 })
         const whole = logsOf(chain, filter)
-        const isBeyond = blockOf(filter.fromBlock, chain) > chain.head
-        if (isBeyond || isFailure(whole)) return // the node's own error; nothing was merged
+        if (isFailure(whole)) return // the node's own error; nothing was merged
         assert.equal(textOf(reply), textOf(whole))
         assert.equal('count' in reply && reply.count, 'count' in whole && whole.count)
         if (filtersOf(requests).length > 1) split += 1
@@ -244,6 +250,17 @@ t.test('chunks with a duplicate log, or with what is no log, are a failure of th
     const { reply } = await requestLogs({ blockHash: hashOf(1), topics: [['t', 'u']] }, () => result, { maxParams: 1 })
     t.match(reply, { kind: 'unavailable', fault: 'upstream', upstream: 'own' })
   }
+})
+
+t.test('merged logs are checked against the filter of the caller, not only each chunk against its own', async t => {
+  const chain = evenChain(12, 1)
+  const foreign = Buffer.from(chain.logs.at(-1)?.text ?? '')
+  const joinArray: Results['joinArray'] = elements => results.joinArray([...elements.slice(0, -1), foreign])
+  const filter = { fromBlock: '0x0', toBlock: '0xa', address: 'a' }
+  const { reply } = await requestLogs(filter, limitedNode(chain, {}), { maxRange: 1, joinArray })
+  t.match(reply, { kind: 'unavailable', retryElsewhere: true, cause: /^wrong result: logs are outside the requested blocks/ })
+  const own = await requestLogs({ ...filter, toBlock: '0xb' }, limitedNode(chain, {}), { maxRange: 1, joinArray })
+  t.equal(textOf(own.reply), textOf(logsOf(chain, { ...filter, toBlock: '0xb' })))
 })
 
 t.test('a query that the node accepts is sent as one request', async t => {
@@ -316,6 +333,64 @@ t.test('blocks above the head are left to the node, in the last chunk, as far as
     )
     if (!fromBlock.startsWith('0x2')) t.match(reply, { count: fromBlock === 'latest' ? 1 : 10 - Number(fromBlock) })
   }
+})
+
+t.test('a block above the head has no logs: those of the head are not its logs', async t => {
+  for (const [fromBlock, toBlock, sent] of [
+    ['0xa', '0xa', ['0xa', '0xa']],
+    ['0xa', '0xb', ['0xa', '0xb']],
+    ['0xa', '0xff', ['0xa', '0xf']],
+  ] as const) {
+    const filter = { fromBlock, toBlock, address: ['a', 'b', 'c'] }
+    const limits = { maxParams: 2, maxRange: 6 }
+    const { reply, requests } = await requestLogs(filter, limitedNode(evenChain(10, 1), limits), limits)
+    t.match(reply, { count: 0 })
+    t.equal(textOf(reply), '[]')
+    t.same(filtersOf(requests), [{ fromBlock: sent[0], toBlock: sent[1], address: ['a', 'b'] }], 'the node judges the blocks')
+  }
+})
+
+t.test('a block that is added during a query is in no chunk, or in all of them', async t => {
+  const [before, after] = [evenChain(10, 4), evenChain(11, 4)]
+  for (const [fromBlock, toBlock, expected] of [
+    ['0x5', '0xff', logsOf(before, { fromBlock: '0x5', toBlock: '0x9' })],
+    ['0xa', '0xff', undefined],
+    ['0xa', '0xa', undefined],
+  ] as const) {
+    const filter = { fromBlock, toBlock, topics: [['t', 'u']] }
+    let logRequests = 0
+    const { reply } = await requestLogs(
+      filter,
+      request => {
+        const hasNewBlock = request.method === 'eth_getLogs' && (fromBlock === '0xa' || ++logRequests > 1)
+        return limitedNode(hasNewBlock ? after : before, { maxParams: 1 })(request)
+      },
+      { maxParams: 1 },
+    )
+    if (expected === undefined) t.match(reply, { kind: 'unavailable', retryElsewhere: true, retryAfter: 1 })
+    else t.equal(textOf(reply), textOf(expected))
+  }
+})
+
+t.test('the last block may be added after it was requested: the blocks above it are still none of the query', async t => {
+  const filter = { fromBlock: '0x5', toBlock: '0xa' }
+  const [before, after] = [evenChain(10, 4), evenChain(13, 4)]
+  let requestCount = 0
+  const { reply } = await requestLogs(filter, request => limitedNode(++requestCount > 1 ? after : before, {})(request), { maxRange: 3 })
+  t.equal(textOf(reply), textOf(logsOf(after, filter)))
+})
+
+t.test('a tag for which the node has no block is not taken for latest', async t => {
+  const filter = { fromBlock: '0x0', toBlock: 'safe', topics: [['t', 'u']] }
+  const node = limitedNode(evenChain(10, 4), {})
+  const { reply, requests } = await requestLogs(
+    filter,
+    request =>
+      request.method === 'eth_getLogs' ? failure(-39001, 'Unknown block') : request.params[0] === 'safe' ? json('null') : node(request),
+    { maxParams: 1 },
+  )
+  t.match(reply, { error: { code: -39001 } })
+  t.same(filtersOf(requests), [filter], 'the node refuses it in its own words')
 })
 
 t.test("a tag that the node does not know fails the query with the node's error", async t => {
