@@ -1,5 +1,5 @@
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { BlockId, Call, DirectNext, Json, Reply } from '../../src/plugin/plugin.ts'
+import type { BlockId, Call, DirectNext, Json, Reply, Result } from '../../src/plugin/plugin.ts'
 import type { FilterTopic } from './filter.ts'
 import type { Filters } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
@@ -35,7 +35,9 @@ export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly
     eth_getFilterChanges: async (call, next) => {
       const answer = await request(call, next, 'changes')
       if (answer !== undefined && 'error' in answer) return answer
-      return answer !== undefined && 'text' in answer ? localReply(answer.text, answer.count) : notFound
+      if (answer === undefined || !('text' in answer)) return notFound
+      const { text, count, onSettled } = answer
+      return { ...localReply(text), count, onSettled }
     },
     eth_getFilterLogs: async (call, next) => {
       const answer = await request(call, next, 'criteria')
@@ -59,11 +61,7 @@ const fetchBelow =
     return JSON.parse(toBuffer(reply.result).toString()) as Json // JSON gives Json
   }
 
-const localReply = (text: string, count?: number): Reply => ({
-  source: 'local',
-  result: Buffer.from(text, 'latin1'),
-  ...(count !== undefined && { count }),
-})
+const localReply = (text: string): Result => ({ source: 'local', result: Buffer.from(text, 'latin1') })
 
 /** The message of geth. */
 const notFound = refuse('unknownSubscription', { message: 'filter not found' })

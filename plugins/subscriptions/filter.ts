@@ -36,6 +36,16 @@ export interface ResumedChanges {
   readonly firstBlock: number
 }
 
+/** The changes of one poll, until they are delivered. */
+interface TakenChanges {
+  readonly changes: readonly string[]
+  readonly chars: number
+  /** The filter's own, once the changes and all that were taken before are delivered. */
+  readonly position: BlockId | undefined
+  readonly firstBlock: number
+  isDelivered: boolean
+}
+
 /** One filter of an account: the changes since it was last polled. */
 export class Filter {
   readonly id: string
@@ -61,7 +71,10 @@ export class Filter {
   #isFollowing = false
   readonly #onResize: FilterOptions['onResize']
   #changes: string[] = []
+  /** Of all changes, those that are taken included. */
   #chars = 0
+  /** By polls that are being answered, in their order. */
+  readonly #taken: TakenChanges[] = []
 
   constructor({ id, topic, account, usedAt, base, resumed, onResize }: FilterOptions) {
     this.id = id
@@ -140,18 +153,47 @@ export class Filter {
     this.#onResize(this, this.#chars - charsBefore)
   }
 
-  /** The changes since the last time, as the text of a JSON array. `tip` is the newest block that was published to the filter. */
-  take(tip: BlockId | undefined): { readonly text: string; readonly count: number } {
-    const [changes, chars] = [this.#changes, this.#chars]
+  /**
+   * The changes since the last time, as the text of a JSON array. `tip` is the newest block that was published to the filter. They are
+   * the filter's until `settle` says that they were delivered. If they were not, they come again with the next poll, before what has come since.
+   * `settle` returns false when the filter cannot go on: a later poll has been answered, or too much has come since.
+   */
+  take(tip: BlockId | undefined): { readonly text: string; readonly count: number; settle(isDelivered: boolean): boolean } {
+    const changes = this.#changes
     this.#changes = []
-    this.#chars = 0
-    this.#onResize(this, -chars)
+    const chars = changes.reduce((sum, { length }) => sum + length, 0)
     // What the feed has announced, and not published yet, may be below what was delivered at resume().
-    if (this.#isFollowing && tip !== undefined) {
-      this.position = this.#isNew(tip) ? tip : this.#resumedAt
-      this.firstBlock = this.#nextFirstBlock
+    const isAtTip = this.#isFollowing && tip !== undefined
+    const { position = this.position, firstBlock = this.firstBlock } = this.#taken.at(-1) ?? {}
+    const taken = {
+      changes,
+      chars,
+      position: isAtTip ? (this.#isNew(tip) ? tip : this.#resumedAt) : position,
+      firstBlock: isAtTip ? this.#nextFirstBlock : firstBlock,
+      isDelivered: false,
     }
-    return { text: `[${changes.join(',')}]`, count: changes.length }
+    this.#taken.push(taken)
+    const settle = (isDelivered: boolean) => (isDelivered ? this.#recordDelivery(taken) : this.#putBack(taken))
+    return { text: `[${changes.join(',')}]`, count: changes.length, settle }
+  }
+
+  #recordDelivery(taken: TakenChanges): true {
+    taken.isDelivered = true
+    for (let first = this.#taken[0]; first?.isDelivered === true; first = this.#taken[0]) {
+      this.position = first.position
+      this.firstBlock = first.firstBlock
+      this.#taken.shift()
+    }
+    this.#chars -= taken.chars
+    this.#onResize(this, -taken.chars)
+    return true
+  }
+
+  #putBack(taken: TakenChanges): boolean {
+    if (this.#taken.at(-1) !== taken) return false
+    this.#taken.pop()
+    this.#changes = [...taken.changes, ...this.#changes]
+    return !this.isOverfull
   }
 }
 

@@ -9,7 +9,7 @@ import { parseLogFilter } from './log-filter.ts'
 import { fetchMissedChanges } from './missed-changes.ts'
 import type { Fetch } from './missed-changes.ts'
 import { RemoteFilters, feedUnavailable, missingFilter } from './remote-filters.ts'
-import type { FilterAnswer, FilterRequest } from './remote-filters.ts'
+import type { FilterAnswer, FilterRequest, SentAnswer } from './remote-filters.ts'
 import { StoredFilters } from './stored-filters.ts'
 import type { StoredFilter, WrittenFilter } from './stored-filters.ts'
 import { mapKinds } from './subscription.ts'
@@ -58,7 +58,7 @@ export class Filters {
     })
     this.#endServing = options.peers.serve({
       // Of another process: a FilterRequest.
-      answer: async request => (this.#isClosed ? undefined : (this.#answer(request as unknown as FilterRequest) ?? missingFilter)),
+      answer: async request => (this.#isClosed ? undefined : this.#send(request as unknown as FilterRequest)),
       onUnsent: request => this.#removeUndelivered(request as unknown as FilterRequest),
     })
   }
@@ -106,9 +106,7 @@ export class Filters {
     const missed = typeof fetched === 'object' && fetched.position.number < publishedHeight ? 'unavailable' : fetched
     const isRemoved = isStarted && !this.#byId.has(filter.id)
     if (typeof missed === 'object' && !isRemoved && !this.#isClosed && filter.resume(missed)) {
-      const answer = filter.take(this.#options.tipOf(kind))
-      this.#stored.record(filter)
-      return answer
+      return this.#take(filter)
     }
     this.#remove(filter)
     if (this.#isClosed || (missed !== 'unknown' && !isRemoved)) await this.#stored.putBack(stored)
@@ -147,9 +145,28 @@ export class Filters {
       this.#remove(filter)
       return { isRemoved: true }
     }
-    const answer = action === 'changes' ? filter.take(this.#options.tipOf(filter.topic.kind)) : criteriaOf(filter)
+    if (action === 'changes') return this.#take(filter)
     if (!filter.isResuming) this.#stored.record(filter)
-    return answer
+    return criteriaOf(filter)
+  }
+
+  #take(filter: Filter): FilterAnswer {
+    const { settle, ...changes } = filter.take(this.#options.tipOf(filter.topic.kind))
+    const onSettled = (isDelivered: boolean): void => {
+      if (this.#byId.get(filter.id) !== filter) return
+      if (!settle(isDelivered)) this.#remove(filter)
+      else if (!filter.isResuming) this.#stored.record(filter)
+    }
+    return { ...changes, onSettled }
+  }
+
+  /** What is sent to another process counts as delivered: that process ends the filter when its caller does not get it. */
+  #send(request: FilterRequest): SentAnswer | typeof missingFilter {
+    const answer = this.#answer(request)
+    if (answer === undefined || !('text' in answer)) return answer ?? missingFilter
+    const { onSettled, ...sent } = answer
+    onSettled(true)
+    return sent
   }
 
   /** The caller has not got what the filter does not hold any more. */

@@ -98,7 +98,11 @@ const subscribe = async (call: Call<SubscriberContext>, { subscriptions, kinds, 
     limits,
   )
   if ('error' in subscription) return subscription
-  return { source: 'local', result: Buffer.from(`"${subscription.id}"`), onSent: () => subscriptions.begin(subscription) }
+  return {
+    source: 'local',
+    result: Buffer.from(`"${subscription.id}"`),
+    onSettled: isDelivered => subscriptions.begin(subscription, isDelivered),
+  }
 }
 
 const unsubscribe = ({ origin, context }: Call<SubscriberContext>, subscriptions: Subscriptions): Reply => {

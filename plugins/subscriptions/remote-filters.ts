@@ -13,7 +13,17 @@ export interface FilterRequest {
 }
 
 /** The text of a JSON array; or, for `criteria`, the filter object. */
-export type FilterAnswer = { readonly text: string; readonly count: number } | { readonly criteria: Json } | { readonly isRemoved: true }
+export type FilterAnswer = FilterChanges | { readonly criteria: Json } | { readonly isRemoved: true }
+
+interface FilterChanges {
+  readonly text: string
+  readonly count: number
+  /** To be called once: what is not delivered comes again with the next poll, or the filter ends. */
+  onSettled(isDelivered: boolean): void
+}
+
+/** As another process sends it. */
+export type SentAnswer = Omit<FilterChanges, 'onSettled'> | Exclude<FilterAnswer, FilterChanges>
 
 /** What a process answers another that asks for a filter which it does not keep. */
 export const missingFilter = { isMissing: true } as const
@@ -67,7 +77,8 @@ export class RemoteFilters {
     const { id, account, action } = request
     const sentAt = clock.now()
     const reply = await this.#ask(owner, request)
-    if (typeof reply === 'object') return reply
+    if (typeof reply === 'object')
+      return 'text' in reply ? { ...reply, onSettled: isDelivered => isDelivered || this.#end(owner, request) } : reply
     // What was written later may count what the process has delivered to nobody.
     const mayBeLost = (writtenAt: number) => reply === 'late' && action === 'changes' && writtenAt >= sentAt
     const writtenAt = resumedFrom(id)
@@ -112,19 +123,25 @@ export class RemoteFilters {
   /** The answer has not arrived. What the process may have delivered to nobody would be missing in the next answer: the filter ends. */
   #giveUp(owner: string, request: FilterRequest): Failure | undefined {
     if (request.action === 'criteria') return feedUnavailable
-    const uninstall = { ...request, action: 'uninstall' } as const
-    if (owner === this.#options.peers.name) this.#options.answer(uninstall)
-    else void this.#ask(owner, uninstall)
+    void this.#end(owner, request)
     return undefined
   }
 
-  async #ask(owner: string, request: FilterRequest): Promise<FilterAnswer | 'missing' | 'absent' | 'late'> {
+  /** Its process holds what it has answered no longer. When that process has ended, nobody may go on with what it has written. */
+  async #end(owner: string, request: FilterRequest): Promise<void> {
+    const { peers, stored, answer } = this.#options
+    const uninstall = { ...request, action: 'uninstall' } as const
+    if (owner === peers.name) answer(uninstall)
+    else if (typeof (await this.#ask(owner, uninstall)) !== 'object') await stored.take(request.id)
+  }
+
+  async #ask(owner: string, request: FilterRequest): Promise<SentAnswer | 'missing' | 'absent' | 'late'> {
     const { peers } = this.#options
     if (owner === peers.name) return 'missing'
     const reply = await peers.request(owner, { ...request })
     if (typeof reply === 'string') return reply
     if (!isJsonObject(reply.payload) || 'isMissing' in reply.payload) return 'missing'
     if (owner !== ownerOfFilter(request.id)) this.#owners.set(request.id, owner)
-    return reply.payload as FilterAnswer // from Filters of another process
+    return reply.payload as SentAnswer // from Filters of another process
   }
 }

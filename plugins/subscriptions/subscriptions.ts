@@ -72,9 +72,10 @@ export class Subscriptions {
     return refuse('unavailable', { retryAfter: 1, source: 'gateway' })
   }
 
-  /** The caller has been sent the id. */
-  begin(subscription: Subscription): void {
-    this.#registry.begin(subscription)
+  /** The caller has been sent the id, or never will be. */
+  begin(subscription: Subscription, isDelivered: boolean): void {
+    if (isDelivered) this.#registry.begin(subscription)
+    else this.#registry.remove(subscription)
   }
 
   /** False when the origin has no such subscription. */

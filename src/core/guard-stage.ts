@@ -35,7 +35,7 @@ export const guardStage = (stage: AnyStage, step: ExternalStep, { log, clock }: 
         const reply = assertReply(await stage.handle(call, bugs.guardNext(limitNext(next), request, pluginCall)))
         return pluginCall.originalOf(reply) ?? pluginCall.replace(detachReply(reply))
       } catch (bug) {
-        pluginCall.refund('internal')
+        pluginCall.fail()
         throw bugs.toFault(bug)
       } finally {
         pluginCalls.delete(pluginCall)

@@ -1,6 +1,6 @@
 import type { Call } from '../plugin/call.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
-import { isCharged, isFailure } from '../plugin/reply.ts'
+import { copyReply, isCharged, isFailure } from '../plugin/reply.ts'
 import type { Charge, Reply } from '../plugin/reply.ts'
 import type { Step } from '../config/types.ts'
 import type { Timer } from '../services/clock.ts'
@@ -25,6 +25,8 @@ export class PluginCall {
   /** Of all replies of the plugins below: a plugin that repeats may get several. */
   readonly #charges: Charge[] = []
   #refundedAs: RefusalKind | undefined
+  /** A reply from below that comes now is delivered to nobody. */
+  #hasEnded = false
 
   constructor(requestId: string) {
     this.requestId = requestId
@@ -36,10 +38,12 @@ export class PluginCall {
 
   /** The latest reply of the plugins below, for the plugin. */
   protect(reply: Reply): Reply {
+    if (reply !== this.#original) this.#original?.onSettled?.(false)
     this.#original = reply
     this.#protected = protectReply(reply)
     if (reply.charge !== undefined) this.#charges.push(reply.charge)
     if (this.#refundedAs !== undefined) this.refund(this.#refundedAs) // the plugin did not wait for this reply
+    if (this.#hasEnded) reply.onSettled?.(false)
     return this.#protected
   }
 
@@ -48,10 +52,28 @@ export class PluginCall {
     return reply === this.#protected ? this.#original : undefined
   }
 
-  /** The caller gets this reply of the plugin in place of those from below. What they cost is refunded if it is a refusal that is free. */
+  /**
+   * The caller gets this reply of the plugin in place of those from below. What they cost is refunded if it is a refusal that is free. A
+   * result counts as made of the latest of them: its delivery is that of both.
+   */
   replace(reply: Reply): Reply {
     if (isFailure(reply) && reply.kind !== 'node' && !isCharged(reply)) this.refund(reply.kind)
+    const onSettled = this.#original?.onSettled
+    if (onSettled === undefined || reply.onSettled === onSettled) return reply
+    if (reply.onSettled === undefined && !isFailure(reply)) return copyReply<Reply>(reply, { onSettled })
+    onSettled(false)
     return reply
+  }
+
+  /** The plugin has thrown: the caller gets an internal error. */
+  fail(): void {
+    this.refund('internal')
+    this.#original?.onSettled?.(false)
+  }
+
+  /** The plugin has the call no longer. */
+  end(): void {
+    this.#hasEnded = true
   }
 
   /** `outcome` is what the caller gets in place of the replies from below. */
@@ -92,7 +114,9 @@ export class PluginCalls {
     return call
   }
 
-  delete({ previous, following }: PluginCall): void {
+  delete(call: PluginCall): void {
+    const { previous, following } = call
+    call.end()
     previous.following = following
     following.previous = previous
   }

@@ -152,7 +152,12 @@ const handleLater = async (
   }
 }
 
-const toHandled = (id: string | undefined, reply: Reply): HandledRequest => ({ reply, body: serializeUnlessNotification(id, reply) })
+const toHandled = (id: string | undefined, reply: Reply): HandledRequest => {
+  const body = serializeUnlessNotification(id, reply)
+  if (body !== undefined || reply.onSettled === undefined) return { reply, body }
+  reply.onSettled(false)
+  return { reply: copyReply(reply, { onSettled: undefined }), body }
+}
 
 /** A notification gets no response; a message without an id that is no valid request is no notification. */
 const serializeUnlessNotification = (id: string | undefined, reply: Reply): ResponseBody | undefined =>
@@ -222,7 +227,8 @@ const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: R
   let reply = refusal
   releaseBody(replaced?.body)
   try {
-    const { source, credits, quota, charge } = replaced?.reply ?? refusal
+    const { source, credits, quota, charge, onSettled } = replaced?.reply ?? refusal
+    onSettled?.(false)
     const isPaid = refusal.kind === 'tooLarge' && (source === 'node' || source === 'partner')
     if (isPaid) reply = copyReply(refusal, { credits, quota })
     else if (refusal.kind !== 'node') charge?.refund(refusal.kind)

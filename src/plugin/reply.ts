@@ -26,8 +26,11 @@ interface ReplyMetadata {
   readonly quota?: CreditQuota | undefined
   /** What is left of a limit per second, for the HTTP headers. */
   readonly rateQuota?: RateQuota | undefined
-  /** Called once the response has been sent over a WebSocket; never when it cannot be sent. */
-  readonly onSent?: (() => void) | undefined
+  /**
+   * Called once: with true when the system has taken the whole response, with false when the caller does not get it (the caller has left, the
+   * response does not fit, or another one takes its place).
+   */
+  readonly onSettled?: ((isDelivered: boolean) => void) | undefined
   /** How nodes were requested for this call; absent where none was. */
   readonly upstreamRequest?: UpstreamAttempts | undefined
 }
@@ -194,7 +197,7 @@ const copyResult = ({
   charge,
   quota,
   rateQuota,
-  onSent,
+  onSettled,
   upstreamRequest,
 }: Result): Complete<Result> => ({
   result,
@@ -207,13 +210,13 @@ const copyResult = ({
   charge,
   quota,
   rateQuota,
-  onSent,
+  onSettled,
   upstreamRequest,
 })
 
 const copyFailure = (failure: Failure): Complete<Failure> => {
   const { error, fault, kind, status, retryAfter, allow, cause, nodeError, category, retryElsewhere, unresponsive } = failure
-  const { source, upstream, cache, credits, charge, quota, rateQuota, onSent, upstreamRequest } = failure
+  const { source, upstream, cache, credits, charge, quota, rateQuota, onSettled, upstreamRequest } = failure
   return {
     error,
     fault,
@@ -233,7 +236,7 @@ const copyFailure = (failure: Failure): Complete<Failure> => {
     charge,
     quota,
     rateQuota,
-    onSent,
+    onSettled,
     upstreamRequest,
   }
 }

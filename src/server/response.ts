@@ -12,8 +12,9 @@ import { closesToDrain } from './caller-connection.ts'
 import { closesAfterRefusal, drainRequest, isReceivingBody } from './request-body.ts'
 import { corsHeaders, formatHeaderLines, formatResponseHeaders, rawHeadersOf } from './response-headers.ts'
 import type { RawHeaders, ResponseOrigin } from './response-headers.ts'
+import { settleReplies } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
-import { sendLongResponse } from './stream-response.ts'
+import { sendLongResponse, settleOnClose } from './stream-response.ts'
 
 const preflightHeaders: RawHeaders = [...corsHeaders, 'Access-Control-Allow-Methods', 'POST, OPTIONS', 'Access-Control-Max-Age', '7200']
 
@@ -64,13 +65,15 @@ const sendHttpResponse = (
   response: RpcResponse,
   memory: CallerMemory | undefined,
 ): void => {
-  if (res.headersSent) return
+  if (res.headersSent) return settleReplies(services, response.replies, false)
   if (res.destroyed) {
     releaseBody(response.body)
+    settleReplies(services, response.replies, false)
     return logAborted(services, origin, response)
   }
   if (response.body !== undefined && response.body.byteLength > maxSingleWriteBytes)
     return recordResponse(services, origin, sendLongResponse(services, res, origin, response, memory))
+  settleOnClose(services, res, response)
   const { status, body } = response
   const closesConnection = closesToDrain(services, res) || (status !== 200 && closesAfterRefusal(res.req))
   const options = { services, origin, closesConnection, isCompressed: false }

@@ -12,7 +12,7 @@ import { checkRequestHead, requestIdOf, routeRequest } from './request-routing.t
 import type { RequestOrigin, RoutedRequest } from './request-routing.ts'
 import { UpgradeResponse, logAborted, sendPreflight, sendResponse } from './response.ts'
 import { checkContentType, checkMethod } from './routing-refusals.ts'
-import { refundCharges } from './rpc-services.ts'
+import { replaceResponse } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsServer } from './ws-server.ts'
 
@@ -79,7 +79,7 @@ class RpcApp extends Koa<RpcState, object> {
   #respondToBug({ req, res, state }: RpcContext, bug: unknown): void {
     const { routed, response }: Partial<RpcState> = state
     const origin = routed?.origin ?? { requestId: requestIdOf(req) }
-    if (response !== undefined) refundCharges(this.#services, response.replies, 'internal')
+    if (response !== undefined) replaceResponse(this.#services, response.replies, 'internal')
     sendResponse(this.#services, res, origin, internalErrorResponse(this.#services, origin, bug, response?.id))
   }
 }

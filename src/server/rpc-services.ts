@@ -48,13 +48,28 @@ export class ActiveRequests extends InFlight {
   isDraining = false
 }
 
-/** Refunds calls whose response cannot be delivered; `outcome` is what the caller gets instead. Never throws. */
-export const refundCharges = ({ log }: Pick<RpcServices, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {
+/** The response to these calls cannot be delivered: they are refunded. `outcome` is what the caller gets instead. Never throws. */
+export const replaceResponse = (services: Pick<RpcServices, 'log'>, replies: readonly Reply[], outcome: RefusalKind): void => {
   for (const { charge } of replies) {
     try {
       charge?.refund(outcome)
     } catch (bug) {
-      log.error({ err: bug }, 'refund failed because of a bug')
+      services.log.error({ err: bug }, 'refund failed because of a bug')
+    }
+  }
+  settleReplies(services, replies, false)
+}
+
+/** The response has been delivered, or will not be; see `onSettled` of a reply. Never throws. */
+export const settleReplies = ({ log }: Pick<RpcServices, 'log'>, replies: readonly Reply[], isDelivered: boolean): void => {
+  for (const { onSettled } of replies) {
+    try {
+      onSettled?.(isDelivered)
+    } catch (bug) {
+      log.error({ err: bug }, 'onSettled() of a reply failed because of a bug')
     }
   }
 }
+
+/** Does anybody wait for the outcome of these replies? Of few calls. */
+export const needsSettling = (replies: readonly Reply[]): boolean => replies.some(({ onSettled }) => onSettled !== undefined)

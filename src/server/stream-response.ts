@@ -10,7 +10,7 @@ import { closesToDrain } from './caller-connection.ts'
 import { watchReadSpeed } from './read-speed.ts'
 import { rawHeadersOf } from './response-headers.ts'
 import type { ResponseOrigin } from './response-headers.ts'
-import { refundCharges } from './rpc-services.ts'
+import { needsSettling, replaceResponse, settleReplies } from './rpc-services.ts'
 import type { RpcServices } from './rpc-services.ts'
 
 /** Sends a response that is too long for one write, compressed or in parts. Returns it, or the refusal that is sent in its place. */
@@ -24,6 +24,7 @@ export const sendLongResponse = (
   const accepted = reserveForResponse(services, response, memory)
   const { status, body } = accepted
   setSendTimeout(services, res, origin.requestId)
+  settleOnClose(services, res, accepted)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = closesToDrain(services, res)
   res.writeHead(status, rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed }))
@@ -44,10 +45,18 @@ const reserveForResponse = (services: Pick<RpcServices, 'log'>, response: RpcRes
   const length = response.body?.byteLength ?? 0
   if (memory?.reserve(length) === false) {
     releaseBody(response.body)
-    refundCharges(services, response.replies, 'unavailable')
+    replaceResponse(services, response.replies, 'unavailable')
     return failureResponse(overloaded(), response.id)
   }
   return response
+}
+
+/** Before the response is sent: its replies are settled once the system has taken all of it, or the caller has left. */
+export const settleOnClose = (services: Pick<RpcServices, 'log'>, res: ServerResponse, { replies }: RpcResponse): void => {
+  if (!needsSettling(replies)) return
+  let isTaken = false
+  // Node also calls back what it could not write to a connection that has been closed.
+  res.once('finish', () => void (isTaken = !res.req.socket.destroyed)).once('close', () => settleReplies(services, replies, isTaken))
 }
 
 /**

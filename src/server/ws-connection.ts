@@ -14,10 +14,11 @@ import type { FairScheduler } from './fair-scheduler.ts'
 import { PongSender, TickCork } from './ws-frames.ts'
 import type { RoutedRequest } from './request-routing.ts'
 import { logResponse } from './response.ts'
-import { refundCharges } from './rpc-services.ts'
+import { needsSettling, replaceResponse, settleReplies } from './rpc-services.ts'
 import type { ActiveRequests, RpcServices } from './rpc-services.ts'
 import { ArrivingMessage } from './ws-memory.ts'
 import { WsSendQueue } from './ws-send-queue.ts'
+import type { OnSettled } from './ws-send-queue.ts'
 import { WsTurns } from './ws-turns.ts'
 
 /** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
@@ -109,9 +110,12 @@ export class WsConnection {
 
   /** An error about the API key closes the connection. */
   sendResponse({ id, body, replies }: RpcResponse): void {
-    if (this.#socket.readyState !== this.#socket.OPEN) return void releaseBody(body)
-    if (body !== undefined && !this.#enqueue(body)) this.#sendOverloaded(id, replies)
-    else for (const reply of replies) reply.onSent?.()
+    const settle = needsSettling(replies) ? (isDelivered: boolean) => settleReplies({ log: this.#log }, replies, isDelivered) : undefined
+    if (this.#socket.readyState !== this.#socket.OPEN) {
+      settle?.(false)
+      return void releaseBody(body)
+    }
+    if (body !== undefined && !this.#enqueue(body, settle)) this.#sendOverloaded(id, replies)
     if (replies.some(reply => isFailure(reply) && reply.kind === 'key')) this.close(1008, 'the API key is no longer valid')
   }
 
@@ -208,19 +212,16 @@ export class WsConnection {
     this.#applyBackpressure()
   }
 
-  #enqueue(body: ResponseBody): boolean {
+  #enqueue(body: ResponseBody, settle: OnSettled | undefined): boolean {
     if (this.#inFlightCount > 0) this.#cork.untilNextTick()
-    return this.#sendQueue.send(body)
+    return this.#sendQueue.send(body, settle)
   }
 
-  /**
-   * Too many bytes are queued. A single call gets an error. A batch has no id that identifies its calls, and gets close 1013; so does a
-   * call with onSent(): what waits for that would wait as long as the WebSocket is open.
-   */
+  /** Too many bytes are queued. A single call gets an error. A batch has no id that identifies its calls, and gets close 1013. */
   #sendOverloaded(id: string, replies: readonly Reply[]): void {
-    refundCharges({ log: this.#log }, replies, 'unavailable')
+    replaceResponse({ log: this.#log }, replies, 'unavailable')
     const { body } = failureResponse(overloaded(), id)
-    if (id === 'null' || replies.some(({ onSent }) => onSent !== undefined)) this.close(1013, 'too many responses are waiting to be read')
+    if (id === 'null') this.close(1013, 'too many responses are waiting to be read')
     else if (body !== undefined && this.#socket.readyState === this.#socket.OPEN) this.#sendQueue.sendRefusal(body)
   }
 

@@ -29,6 +29,9 @@ const maxQueuedResponses = 200
 /** Frames that are sent in one turn, while the system takes them at once. */
 const framesPerTurn = 8
 
+/** Called once: has the system taken the whole response? */
+export type OnSettled = (isDelivered: boolean) => void
+
 /** The services that a send queue uses. */
 interface WsSendQueueOptions extends WsResponseMemoryOptions, Pick<RpcServices, 'clock'> {
   /** How long a caller with too many queued bytes may read less than the least speed. */
@@ -62,6 +65,8 @@ export class WsSendQueue {
   #refusedCount = 0
   #readSpeedTimer: Timer | undefined
   #pendingClose: CloseStatus | undefined
+  /** Of responses whose outcome somebody waits for, until the system has taken them. */
+  readonly #unsettled = new Map<ResponseBody, OnSettled>()
 
   /** `stream` is what `socket` writes to. */
   constructor(socket: WebSocket, stream: Socket, options: WsSendQueueOptions) {
@@ -81,15 +86,17 @@ export class WsSendQueue {
     return this.#isOverloaded || this.#queuedBytes > slowReaderBytes || this.#queue.length >= maxQueuedResponses
   }
 
-  /** False, and nothing is sent, when too many bytes are queued for this caller or for all callers. */
-  send(body: ResponseBody): boolean {
+  /** False, and nothing is sent, when too many bytes are queued for this caller or for all callers: then `settle` is not called. */
+  send(body: ResponseBody, settle?: OnSettled): boolean {
     if (body.byteLength <= maxSingleFrameBytes && this.#queue.length === 0 && this.#stream.writableLength < maxSocketBufferBytes) {
       if (this.#stream.writableNeedDrain && !this.#reserveSocketBytes(body)) return false
-      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1')
+      if (settle !== undefined) this.#unsettled.set(body, settle)
+      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', settle && (error => this.#settle(body, error)))
       return true
     }
-    if (this.#pendingClose === undefined && this.#enqueue(body)) return true
+    if (this.#pendingClose === undefined && this.#enqueue(body, settle)) return true
     releaseBody(body)
+    if (this.#pendingClose !== undefined) settle?.(false)
     return this.#pendingClose !== undefined
   }
 
@@ -109,16 +116,31 @@ export class WsSendQueue {
 
   /** Drops all queued responses: nothing more is sent. */
   discard(): void {
+    for (const settle of this.#unsettled.values()) settle(false)
+    this.#unsettled.clear()
     this.#queue.length = this.#remainingBytes = this.#queuedBytes = 0
     this.#updateReadSpeedTimer()
     this.#responseMemory.discard()
     this.#releaseSocketBytes()
   }
 
-  #enqueue(body: ResponseBody): boolean {
+  #enqueue(body: ResponseBody, settle: OnSettled | undefined): boolean {
     if (!(this.#fitsQueue(body) && this.#reserve(body))) return false
+    if (settle !== undefined) this.#unsettled.set(body, settle)
     this.#push(body)
     return true
+  }
+
+  #onWritten(body: ResponseBody, error: Error | null | undefined): void {
+    this.#settle(body, error)
+    this.#responseMemory.onWritten(body, error)
+  }
+
+  /** Node also calls back, without an error, what it could not write to a connection that has been closed. */
+  #settle(body: ResponseBody, error: Error | null | undefined): void {
+    const settle = this.#unsettled.get(body)
+    this.#unsettled.delete(body)
+    settle?.(!error && !this.#stream.destroyed)
   }
 
   #push(body: ResponseBody): void {
@@ -164,7 +186,7 @@ export class WsSendQueue {
     if (this.#remainingFrames === undefined) this.#queuedBytes -= body.byteLength
     if (body.byteLength <= maxSingleFrameBytes) {
       this.#queue.shift()
-      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', error => this.#responseMemory.onWritten(body, error))
+      this.#stream.write(encodeTextFrame(bodyToLatin1(body)), 'latin1', error => this.#onWritten(body, error))
       return
     }
     this.#remainingFrames ??= this.#startFrames(body)
@@ -175,7 +197,7 @@ export class WsSendQueue {
     this.#remainingFrames = undefined
     this.#queue.shift()
     // Until then a part of the response keeps the memory of the whole.
-    this.#stream.write(payload, error => this.#responseMemory.onWritten(body, error))
+    this.#stream.write(payload, error => this.#onWritten(body, error))
   }
 
   #startFrames(body: ResponseBody): Frame[] {

@@ -36,6 +36,7 @@ export class Poller {
     this.isPolling = false
     this.isLost = answer === undefined
     if (answer === undefined || !('text' in answer)) return // or it cannot be resumed now
+    answer.onSettled(true)
     for (const change of JSON.parse(answer.text) as readonly unknown[]) this.replay.add(change as LogEvent & string)
   }
 }

@@ -182,7 +182,7 @@ class SubscriptionModel {
         .then(subscription => {
           if ('error' in subscription) return socket.close()
           kinds.set(subscription.id, topic.kind)
-          worker.subscriptions.begin(subscription)
+          worker.subscriptions.begin(subscription, true)
         })
     }
     return { worker, socket, replays: [headers, logs] }

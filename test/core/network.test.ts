@@ -6,6 +6,7 @@ import t from 'tap'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
 import { ownerOf } from '../../src/core/pipeline.ts'
+import { PluginCall } from '../../src/core/plugin-calls.ts'
 import type { HostServices } from '../../src/core/stage-services.ts'
 import { Cancellation, ChunkedBytes, copyReply, definePlugin, directStage, toBuffer, withContext } from '../../src/plugin/plugin.ts'
 import type { AnyPlugin, Call, Handler, Origin, Path, Reply, Request, Result, Services, Stage } from '../../src/plugin/plugin.ts'
@@ -890,4 +891,27 @@ t.test('a network that has stopped leaves nothing behind: no series, and no refe
     stopped.map(ref => ref.deref()),
     [undefined, undefined],
   )
+})
+
+t.test('what an external plugin makes of a reply settles that reply with its own', async t => {
+  const outcomes: string[] = []
+  const replyNamed = (name: string) => ({
+    ...fakeResult('0x1'),
+    onSettled: (isDelivered: boolean) => void outcomes.push(`${name} ${isDelivered}`),
+  })
+  const made = new PluginCall('r-1')
+  made.protect(replyNamed('first'))
+  const latest = made.protect(replyNamed('second'))
+  t.equal(made.replace({ ...latest }).onSettled, latest.onSettled)
+  made.replace(fakeResult('0x2')).onSettled?.(true)
+  t.same(outcomes.splice(0), ['first false', 'second true'], 'of two, the latest counts')
+  const [refused, failed, late] = [new PluginCall('r-2'), new PluginCall('r-3'), new PluginCall('r-4')]
+  refused.protect(replyNamed('refused'))
+  refused.replace(refuse('unavailable'))
+  failed.protect(replyNamed('failed'))
+  failed.fail()
+  late.replace(fakeResult('0x2'))
+  late.end()
+  late.protect(replyNamed('late'))
+  t.same(outcomes, ['refused false', 'failed false', 'late false'])
 })

@@ -5,7 +5,7 @@ import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/
 const quota: CreditQuota = { limit: 100, remaining: 20, resetsInMs: 5 }
 const rateQuota: RateQuota = { name: 'calls', limit: 10, windowMs: 1000, remaining: 3, resetsInMs: 700 }
 const charge: Charge = { refund: () => undefined }
-const onSent = () => undefined
+const onSettled = () => undefined
 
 // Required: a member that is added to the types and not here does not compile.
 const result: Required<Result> = {
@@ -19,7 +19,7 @@ const result: Required<Result> = {
   charge,
   quota,
   rateQuota,
-  onSent,
+  onSettled,
   upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }
 
@@ -42,7 +42,7 @@ const failure: Required<Failure> = {
   charge,
   quota,
   rateQuota,
-  onSent,
+  onSettled,
   upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }
 

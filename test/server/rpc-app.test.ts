@@ -22,6 +22,7 @@ import { setSendTimeout } from '../../src/server/stream-response.ts'
 import { MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { RawJson } from '../../src/json/chunked-bytes.ts'
+import type { Reply } from '../../src/plugin/reply.ts'
 import type { ResultMemory } from '../../src/json/result-memory.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
@@ -43,6 +44,7 @@ interface ServerOptions extends Partial<Pick<RpcServices, 'sendTimeoutMs' | 'mem
   readonly result?: Buffer
   /** In place of all other results. */
   readonly newResult?: () => RawJson
+  readonly onSettled?: Reply['onSettled']
   /** Calls are answered when it resolves. */
   readonly whenAnswered?: Promise<void>
 }
@@ -62,6 +64,7 @@ const openServer = async (
     resultBytes = defaultResultBytes,
     result,
     newResult = () => result ?? Buffer.alloc(resultBytes, '0'),
+    onSettled,
     whenAnswered,
   }: ServerOptions,
 ) => {
@@ -85,6 +88,7 @@ const openServer = async (
     ...fakeResult('0'),
     result: newResult(),
     charge,
+    onSettled,
     credits: 255,
     upstream,
     cache: 'miss' as const,
@@ -440,6 +444,65 @@ t.test('the memory of a long result is freed once, when the system reads it no m
     long.call(`[${Array(9).fill('{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}').join()}]`)
     long.caller.resume()
     await long.whenFreed(9) // 64 MiB fit
+  })
+})
+
+t.test('the outcome of a response is told to its calls, once', async t => {
+  const openWithOutcomes = async (options: ServerOptions = {}) => {
+    const outcomes: boolean[] = []
+    const server = await openServer(t, { resultBytes: mib, onSettled: isDelivered => void outcomes.push(isDelivered), ...options })
+    return { ...server, outcomes }
+  }
+  const batchOf = (count: number) => `[${Array(count).fill('{"jsonrpc":"2.0","id":1,"method":"eth_getLogs"}').join()}]`
+
+  t.test('delivered, once the system has taken all of it: short, long, compressed and in a batch', async t => {
+    const short = await openWithOutcomes({ resultBytes: 9 })
+    short.call()
+    await waitUntil(() => short.outcomes.length === 1)
+    const long = await openWithOutcomes()
+    long.caller.resume()
+    long.call()
+    long.call(undefined, 'Accept-Encoding: gzip\r\n')
+    long.call(batchOf(2))
+    await waitUntil(() => long.outcomes.length === 4)
+    t.same([short.outcomes, long.outcomes], [[true], [true, true, true, true]])
+  })
+
+  t.test('not delivered, where it does not fit the memory budget, and that of a notification', async t => {
+    const { call, caller, outcomes, refunds } = await openWithOutcomes({ memoryBudget: new MemoryBudget(mib) })
+    caller.resume()
+    call()
+    await waitUntil(() => outcomes.length === 1)
+    t.same([outcomes, refunds], [[false], ['unavailable']])
+    call('{"jsonrpc":"2.0","method":"eth_getLogs"}')
+    await waitUntil(() => outcomes.length === 2)
+    t.same(outcomes, [false, false])
+  })
+
+  t.test('not delivered, of those calls of a batch that do not fit it', async t => {
+    const { call, caller, outcomes } = await openWithOutcomes({ resultBytes: 20 * mib })
+    caller.resume()
+    call(batchOf(4))
+    await waitUntil(() => outcomes.length === 4)
+    t.same(outcomes, [false, true, true, true], '64 MiB fit')
+  })
+
+  t.test('not delivered, where the caller leaves in the middle, behind another response, or before the answer', async t => {
+    const { caller, outcomes, sentBytes } = await openWithOutcomes({ resultBytes: 20 * mib, sendTimeoutMs: 60_000 })
+    caller.pause()
+    caller.write(callText() + callText())
+    await waitUntil(() => sentBytes() > 0)
+    caller.destroy()
+    await waitUntil(() => outcomes.length === 2)
+    let answer = (): void => undefined
+    const late = await openWithOutcomes({ whenAnswered: new Promise(resolve => (answer = resolve)) })
+    late.call()
+    await waitUntil(() => late.startedCalls() === 1)
+    late.caller.destroy()
+    await late.activeRequests.whenIdle()
+    answer()
+    await waitUntil(() => late.outcomes.length === 1)
+    t.same([outcomes, late.outcomes], [[false, false], [false]])
   })
 })
 

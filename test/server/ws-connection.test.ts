@@ -463,14 +463,45 @@ t.test('a caller who reads', async t => {
   })
 })
 
-t.test('a response that does not fit closes the WebSocket when something waits for it to be sent', async t => {
-  const { deliver, caller, memoryBudget } = await open(t, 60_000)
-  memoryBudget.reserve(memoryBudget.freeBytes)
-  let isSent = false
-  deliver(20_000, { ...fakeResult('0x1'), onSent: () => void (isSent = true) })
-  caller.resume()
-  t.equal((await once(caller, 'close'))[0], 1013)
-  t.equal(isSent, false)
+t.test('the outcome of a response is told once', async t => {
+  const openWithOutcomes = async () => {
+    const outcomes: string[] = []
+    const opened = await open(t, 60_000)
+    const deliver = (name: string, size: number) =>
+      opened.deliver(size, { ...fakeResult('0x1'), onSettled: isDelivered => void outcomes.push(`${name} ${isDelivered}`) })
+    return { ...opened, deliver, outcomes }
+  }
+
+  t.test('delivered, once the system has taken all of it', async t => {
+    const { deliver, caller, outcomes } = await openWithOutcomes()
+    for (const [name, size] of Object.entries({ short: 10, frame: 16_000, long: 20 * mib, last: 3 })) deliver(name, size)
+    await waitUntil(() => outcomes.length === 2)
+    t.same(outcomes, ['short true', 'frame true'])
+    caller.resume()
+    await waitUntil(() => outcomes.length === 4)
+    t.same(outcomes, ['short true', 'frame true', 'long true', 'last true'])
+  })
+
+  t.test('not delivered, where it does not fit: the caller gets an error', async t => {
+    const { deliver, caller, outcomes, memoryBudget } = await openWithOutcomes()
+    memoryBudget.reserve(memoryBudget.freeBytes)
+    deliver('long', 20_000)
+    t.same(outcomes, ['long false'])
+    caller.resume()
+    t.match(JSON.parse(String((await once(caller, 'message'))[0])), { id: 1, error: { code: -32002 } })
+  })
+
+  t.test('not delivered, where the caller leaves, or has left', async t => {
+    const { deliver, caller, outcomes, closed, connection } = await openWithOutcomes()
+    deliver('begun', 20 * mib)
+    deliver('queued', 3)
+    connection.close(1001)
+    deliver('behind the close', 20 * mib)
+    caller.terminate()
+    await closed
+    deliver('late', 3)
+    t.same(outcomes, ['behind the close false', 'begun false', 'queued false', 'late false'])
+  })
 })
 
 t.test('a slow reader gets the longest response, though it takes longer than the send timeout', async t => {

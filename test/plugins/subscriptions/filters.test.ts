@@ -130,8 +130,25 @@ const appendTo = (filters: Filters, ...changes: readonly string[]): void => {
   for (const filter of filters.of('newHeads')) filter.append(changes)
 }
 
-const request = (filters: Filters, action: FilterRequest['action'], id: string, account = 'alice', fetch: Fetch = async () => undefined) =>
+const poll = (filters: Filters, action: FilterRequest['action'], id: string, account = 'alice', fetch: Fetch = async () => undefined) =>
   filters.request({ action, id, account }, fetch)
+
+/** The answer, which is delivered. */
+const request = async (...args: Parameters<typeof poll>) => {
+  const answer = await poll(...args)
+  if (answer === undefined || !('text' in answer)) return answer
+  const { onSettled, ...delivered } = answer
+  onSettled(true)
+  return delivered
+}
+
+/** The answer is not delivered. */
+const drop = async (...args: Parameters<typeof poll>) => {
+  const answer = await poll(...args)
+  if (answer === undefined || !('text' in answer)) throw new Error('no changes')
+  answer.onSettled(false)
+  return answer.text
+}
 
 t.test('a filter', async t => {
   t.test('is polled and uninstalled through any worker, by its account alone', async t => {
@@ -255,6 +272,59 @@ t.test('a filter', async t => {
     t.equal(await request(owner, 'changes', second), undefined)
   })
 
+  t.test('brings again what was not delivered, before what has come since', async t => {
+    const { workers } = openWorkers(1)
+    const [filters] = workers as [Filters]
+    const id = await create(filters)
+    appendTo(filters, '1', '2')
+    t.equal(await drop(filters, 'changes', id), '[1,2]')
+    appendTo(filters, '3')
+    t.equal(await drop(filters, 'changes', id), '[1,2,3]')
+    t.same(await request(filters, 'changes', id), { text: '[1,2,3]', count: 3 })
+    t.same(await request(filters, 'changes', id), { text: '[]', count: 0 })
+  })
+
+  t.test('ends when what was not delivered would come after later changes, or with too many', async t => {
+    const { workers } = openWorkers(1)
+    const [filters] = workers as [Filters]
+    const [first, second] = [await create(filters), await create(filters)]
+    const take = (id: string) => poll(filters, 'changes', id) as Promise<{ onSettled(isDelivered: boolean): void }>
+    appendTo(filters, '1')
+    const [older] = [await take(first), await take(first)]
+    older.onSettled(false)
+    t.equal(await request(filters, 'changes', first), undefined)
+    const large = await take(second)
+    appendTo(filters, ...Array.from({ length: 10_000 }, () => '1'))
+    large.onSettled(false)
+    t.equal(await request(filters, 'changes', second), undefined)
+    large.onSettled(true)
+    t.equal(filters.of('newHeads').size, 0)
+  })
+
+  t.test('ends when another process has not delivered what it has answered, also if it lives no longer', async t => {
+    for (const isDead of [false, true]) {
+      const { workers, clock, publish, kill } = openWorkers(2)
+      const [owner, other] = workers as [Filters, Filters]
+      const id = String(await owner.create({ kind: 'newHeads' }, 'alice', 10, idAt(1)))
+      publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
+      const answer = await poll(other, 'changes', id)
+      const pass = async (ms: number) => {
+        for (let passed = 0; passed < ms; passed += 250) {
+          clock.advance(250)
+          await new Promise(setImmediate)
+        }
+      }
+      await pass(2_000)
+      if (isDead) kill(0)
+      t.ok(answer !== undefined && 'text' in answer)
+      if (answer !== undefined && 'text' in answer) answer.onSettled(false)
+      await new Promise(setImmediate)
+      const polled = request(other, 'changes', id, 'alice', fetchFrom(3))
+      await pass(8_000)
+      t.equal(await polled, undefined)
+    }
+  })
+
   t.test('ends when neither what it has delivered nor the store arrives, and stays when its criteria do not', async t => {
     const { workers, late, stopped } = openWorkers(2)
     const [owner, other] = workers as [Filters, Filters]
@@ -322,7 +392,7 @@ t.test('a filter whose process has ended', async t => {
     }
   }
   /** The answer to a poll that may have to wait. */
-  const poll = async (clock: TestClock, filters: Filters, id: string, fetch: Fetch, account = 'alice') => {
+  const pollLater = async (clock: TestClock, filters: Filters, id: string, fetch: Fetch, account = 'alice') => {
     const answer = request(filters, 'changes', id, account, fetch)
     await settle(clock, 6_000)
     return answer
@@ -337,8 +407,8 @@ t.test('a filter whose process has ended', async t => {
     t.same(textOf(await request(owner, 'changes', id)), [hashAt(2)])
     await settle(clock, 1_000)
     kill(0)
-    const polled = poll(clock, other, id, fetchFrom(4))
-    t.equal(await poll(clock, other, id, fetchFrom(4), 'bob'), undefined, 'it is that of another account')
+    const polled = pollLater(clock, other, id, fetchFrom(4))
+    t.equal(await pollLater(clock, other, id, fetchFrom(4), 'bob'), undefined, 'it is that of another account')
     t.same(textOf(await polled), [hashAt(3), hashAt(4)])
     publish({
       removed: [],
@@ -348,6 +418,17 @@ t.test('a filter whose process has ended', async t => {
       ],
     })
     t.same(textOf(await request(other, 'changes', id)), [hashAt(5)], 'what the feed brings once more is not repeated')
+  })
+
+  t.test('goes on from before what was not delivered', async t => {
+    const { workers, clock, publish, kill } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
+    publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
+    t.equal(await drop(owner, 'changes', id), JSON.stringify([hashAt(2)]))
+    await settle(clock, 1_000)
+    kill(0)
+    t.same(textOf(await pollLater(clock, other, id, fetchFrom(3))), [hashAt(2), hashAt(3)])
   })
 
   t.test('delivers nothing any more while it ends, and goes on in another at once', async t => {
@@ -361,7 +442,7 @@ t.test('a filter whose process has ended', async t => {
     await owner.close()
     t.match(await polled, { error: { code: -32002 } })
     await settle(clock, 1_000)
-    t.same(textOf(await poll(clock, other, id, fetchFrom(3))), [hashAt(2), hashAt(3)])
+    t.same(textOf(await pollLater(clock, other, id, fetchFrom(3))), [hashAt(2), hashAt(3)])
   })
 
   t.test('takes back logs of blocks that are no longer on the chain', async t => {
@@ -373,7 +454,7 @@ t.test('a filter whose process has ended', async t => {
     const stored = { ...idAt(3) }
     for (const filter of owner.of('logs')) filter.position = stored
     await owner.close()
-    const answer = textOf(await poll(clock, other, id, fetchFrom(4, 'b'))) as { log: string; blockHash: string; removed?: boolean }[]
+    const answer = textOf(await pollLater(clock, other, id, fetchFrom(4, 'b'))) as { log: string; blockHash: string; removed?: boolean }[]
     t.same(
       answer.map(({ log, blockHash, removed }) => `${log} ${blockHash.slice(2, 3)}${Number(blockHash.slice(-2))} ${removed === true}`),
       ['2 a3 true', '1 a3 true', '1 b3 false', '1 b4 false'],
@@ -391,10 +472,10 @@ t.test('a filter whose process has ended', async t => {
       const [owner, other] = workers as [Filters, Filters]
       const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
       await owner.close()
-      t.same(textOf(await poll(clock, other, id, fetchFrom(3))), [hashAt(3)])
+      t.same(textOf(await pollLater(clock, other, id, fetchFrom(3))), [hashAt(3)])
       other.observe('newHeads', update)
       t.equal(other.of('newHeads').size, 0)
-      t.same(textOf(await poll(clock, other, id, fetchFrom(head, branch))), wanted)
+      t.same(textOf(await pollLater(clock, other, id, fetchFrom(head, branch))), wanted)
     }
   })
 
@@ -405,11 +486,11 @@ t.test('a filter whose process has ended', async t => {
     const pending = await createAt(owner, { kind: 'newPendingTransactions' }, idAt(1))
     await settle(clock, 1_000)
     disconnect(0)
-    t.match(await poll(clock, other, id, fetchFrom(4)), { error: { code: -32002 } })
+    t.match(await pollLater(clock, other, id, fetchFrom(4)), { error: { code: -32002 } })
     t.ok(await request(owner, 'changes', id))
     await owner.close()
-    t.equal(await poll(clock, other, pending, fetchFrom(4)), undefined)
-    t.ok(await poll(clock, other, id, fetchFrom(4)))
+    t.equal(await pollLater(clock, other, pending, fetchFrom(4)), undefined)
+    t.ok(await pollLater(clock, other, id, fetchFrom(4)))
   })
 
   t.test('is uninstalled, and found by its criteria', async t => {
@@ -419,7 +500,7 @@ t.test('a filter whose process has ended', async t => {
     await owner.close()
     t.same(await request(other, 'criteria', id), { criteria: {} })
     t.same(await request(other, 'uninstall', id), { isRemoved: true })
-    t.equal(await poll(clock, other, id, fetchFrom(4)), undefined)
+    t.equal(await pollLater(clock, other, id, fetchFrom(4)), undefined)
   })
 
   t.test('waits until the upstreams answer', async t => {
@@ -427,10 +508,10 @@ t.test('a filter whose process has ended', async t => {
     const [owner, other] = workers as [Filters, Filters]
     const id = await createAt(owner, logs, idAt(1))
     await owner.close()
-    t.match(await poll(clock, other, id, async () => undefined), { error: { code: -32002 } })
+    t.match(await pollLater(clock, other, id, async () => undefined), { error: { code: -32002 } })
     publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
-    t.match(await poll(clock, other, id, fetchFrom(1)), { error: { code: -32002 } }, 'they are behind what has been published')
-    t.ok(await poll(clock, other, id, fetchFrom(2)))
+    t.match(await pollLater(clock, other, id, fetchFrom(1)), { error: { code: -32002 } }, 'they are behind what has been published')
+    t.ok(await pollLater(clock, other, id, fetchFrom(2)))
   })
 
   t.test('goes on along one branch, though the upstreams are on several', async t => {
@@ -443,7 +524,7 @@ t.test('a filter whose process has ended', async t => {
         const { fromBlock } = Object(params[0]) as { fromBlock?: Json }
         return fetchFrom(4, fromBlock !== undefined || params[0] === '0x3' ? 'a' : 'b')(method, params)
       }
-      const changes = textOf(await poll(clock, other, id, fetch)) as (string | { readonly blockHash: string })[]
+      const changes = textOf(await pollLater(clock, other, id, fetch)) as (string | { readonly blockHash: string })[]
       const hashes = changes.map(change => (typeof change === 'string' ? change : change.blockHash))
       t.same(hashes, [hashAt(3, 'b'), hashAt(4, 'b')], topic.kind)
     }
@@ -455,8 +536,8 @@ t.test('a filter whose process has ended', async t => {
     const id = await createAt(owner, { kind: 'newHeads' }, idAt(4))
     await owner.close()
     const fetch: Fetch = (method, params) => fetchFrom(params[0] === 'latest' ? 3 : 4)(method, params)
-    t.match(await poll(clock, other, id, fetch), { error: { code: -32002 } })
-    t.same(textOf(await poll(clock, other, id, fetchFrom(5))), [hashAt(5)])
+    t.match(await pollLater(clock, other, id, fetch), { error: { code: -32002 } })
+    t.same(textOf(await pollLater(clock, other, id, fetchFrom(5))), [hashAt(5)])
   })
 
   t.test('stays when the upstreams that are left do not have the newest blocks that have come', async t => {
@@ -472,8 +553,8 @@ t.test('a filter whose process has ended', async t => {
       const id = await createAt(owner, topic, idAt(4))
       await owner.close()
       const fetch: Fetch = async (method, params) => (isLacking(method, params) ? null : fetchFrom(5)(method, params))
-      t.match(await poll(clock, other, id, fetch), { error: { code: -32002 } })
-      t.equal((textOf(await poll(clock, other, id, fetchFrom(5))) as unknown[]).length, 1)
+      t.match(await pollLater(clock, other, id, fetch), { error: { code: -32002 } })
+      t.equal((textOf(await pollLater(clock, other, id, fetchFrom(5))) as unknown[]).length, 1)
     }
   })
 
@@ -483,7 +564,7 @@ t.test('a filter whose process has ended', async t => {
       const [owner, other] = workers as [Filters, Filters]
       const id = await createAt(owner, topic, idAt(2))
       await owner.close()
-      const changes = textOf(await poll(clock, other, id, fetchFrom(99))) as (string | { readonly blockHash: string })[]
+      const changes = textOf(await pollLater(clock, other, id, fetchFrom(99))) as (string | { readonly blockHash: string })[]
       const hashes = changes.map(change => (typeof change === 'string' ? change : change.blockHash))
       t.same(
         hashes,
@@ -502,7 +583,7 @@ t.test('a filter whose process has ended', async t => {
     let answerFirst = (): void => undefined
     const isAsked = new Promise<void>(resolve => (answerFirst = resolve))
     const fetchLater: Fetch = (...args) => isAsked.then(() => fetchFrom(3)(...args))
-    const polled = [poll(clock, other, id, fetchLater), poll(clock, other, id, fetchLater)]
+    const polled = [pollLater(clock, other, id, fetchLater), pollLater(clock, other, id, fetchLater)]
     await settle(clock, 20_000)
     t.same(textOf(await polled[1]), [], 'it is not lost for the second caller')
     answerFirst()
@@ -518,7 +599,7 @@ t.test('a filter whose process has ended', async t => {
     beforeTake.run = async worker => {
       while (worker === 2 && second.of('newHeads').size === 0) await new Promise(setImmediate)
     }
-    const polled = [poll(clock, second, id, fetchFrom(3)), poll(clock, third, id, fetchFrom(3))]
+    const polled = [pollLater(clock, second, id, fetchFrom(3)), pollLater(clock, third, id, fetchFrom(3))]
     await settle(clock, 10_000)
     t.same((await Promise.all(polled)).map(textOf), [[hashAt(3)], []])
     t.same(
@@ -538,13 +619,13 @@ t.test('a filter whose process has ended', async t => {
       await owner.close()
       let fail = (): void => undefined
       const failed = new Promise<undefined>(resolve => (fail = () => resolve(undefined)))
-      const polled = poll(clock, other, id, () => failed)
+      const polled = pollLater(clock, other, id, () => failed)
       await settle(clock, 1_000)
       t.ok(await request(other, action, id))
       fail()
       await polled
       await settle(clock, 2_000)
-      t.equal((await poll(clock, other, id, fetchFrom(2))) !== undefined, action === 'changes')
+      t.equal((await pollLater(clock, other, id, fetchFrom(2))) !== undefined, action === 'changes')
     }
   })
 
@@ -558,9 +639,9 @@ t.test('a filter whose process has ended', async t => {
       return fetchFrom(3)(method, params)
     }
     publish({ removed: [], added: [{ ...idAt(3), json: '' }] })
-    t.same(textOf(await poll(clock, other, id, fetch)), [hashAt(2), hashAt(3), hashAt(4)])
+    t.same(textOf(await pollLater(clock, other, id, fetch)), [hashAt(2), hashAt(3), hashAt(4)])
     await other.close()
-    t.same(textOf(await poll(clock, third, id, fetchFrom(5))), [hashAt(5)])
+    t.same(textOf(await pollLater(clock, third, id, fetchFrom(5))), [hashAt(5)])
   })
 
   t.test('goes on from what its process wrote last, also after others have begun to look for it', async t => {
@@ -569,7 +650,7 @@ t.test('a filter whose process has ended', async t => {
     const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
     await settle(clock, 1_000)
     disconnect(0)
-    const polled = poll(clock, other, id, fetchFrom(3))
+    const polled = pollLater(clock, other, id, fetchFrom(3))
     publish({ removed: [], added: [{ ...idAt(2), json: '' }] })
     t.same(textOf(await request(owner, 'changes', id)), [hashAt(2)])
     await owner.close()
@@ -582,9 +663,9 @@ t.test('a filter whose process has ended', async t => {
     const added = [4, 5].map(number => ({ ...idAt(number), json: '' }))
     t.ok(filter.follow({ removed: [], added }))
     t.ok(filter.resume({ changes: [], position: idAt(4), firstBlock: 1 }))
-    filter.take(idAt(3))
+    filter.take(idAt(3)).settle(true)
     t.same(filter.position, idAt(4), 'the feed has announced block 5, and published block 3')
-    filter.take(idAt(5))
+    filter.take(idAt(5)).settle(true)
     t.same(filter.position, idAt(5))
   })
 
@@ -599,7 +680,7 @@ t.test('a filter whose process has ended', async t => {
     })
     t.ok(filter.follow({ removed: [idAt(3)], added: [3, 4].map(number => ({ ...idAt(number, 'b'), json: '' })) }))
     t.match(filter, { firstBlock: 3, position: idAt(3) })
-    filter.take(idAt(4, 'b'))
+    filter.take(idAt(4, 'b')).settle(true)
     t.match(filter, { firstBlock: 2, position: idAt(4, 'b') })
   })
 
@@ -617,14 +698,14 @@ t.test('a filter whose process has ended', async t => {
     const [owner, second, third] = workers as [Filters, Filters, Filters]
     const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
     await owner.close()
-    t.same(textOf(await poll(clock, second, id, fetchFrom(3))), [hashAt(3)])
+    t.same(textOf(await pollLater(clock, second, id, fetchFrom(3))), [hashAt(3)])
     publish({ removed: [], added: [{ ...idAt(4), json: '' }] })
     late.add(1)
     onLate.run = async () => {
       second.observe('newHeads', { removed: [idAt(4), idAt(3)], added: [] })
       await settle(clock, 1_000)
     }
-    for (const head of [5, 6]) t.equal(await poll(clock, third, id, fetchFrom(head)), undefined, 'block 4 would be missing')
+    for (const head of [5, 6]) t.equal(await pollLater(clock, third, id, fetchFrom(head)), undefined, 'block 4 would be missing')
   })
 
   t.test('goes on when an answer did not arrive from a process that has written nothing since, and is dead', async t => {
@@ -635,7 +716,7 @@ t.test('a filter whose process has ended', async t => {
     publish({ removed: [], added: [{ ...idAt(3), json: '' }] })
     stopped.add(0)
     late.add(0)
-    t.same(textOf(await poll(clock, other, id, fetchFrom(4))), [hashAt(3), hashAt(4)])
+    t.same(textOf(await pollLater(clock, other, id, fetchFrom(4))), [hashAt(3), hashAt(4)])
   })
 
   t.test('waits for a store that does not answer', async t => {
@@ -644,13 +725,13 @@ t.test('a filter whose process has ended', async t => {
     const id = await createAt(owner, { kind: 'newHeads' }, idAt(1))
     await owner.close()
     stopped.add(1)
-    t.match(await poll(clock, other, id, fetchFrom(2)), { error: { code: -32002 } })
+    t.match(await pollLater(clock, other, id, fetchFrom(2)), { error: { code: -32002 } })
     for (const method of ['eth_getFilterChanges', 'eth_getFilterLogs', 'eth_uninstallFilter']) {
       const call = fakeCall(method, [id], { account: { ...fakeAccount, id: 'alice' } })
       t.match(await filterMethods(other, 10)[method]?.(call, unreachableNext), { error: { code: -32002 } }, method)
     }
     stopped.clear()
-    t.ok(await poll(clock, other, id, fetchFrom(2)))
+    t.ok(await pollLater(clock, other, id, fetchFrom(2)))
   })
 
   t.test('is given up by a process that was stopped for long, if another has it', async t => {
@@ -660,7 +741,7 @@ t.test('a filter whose process has ended', async t => {
     await settle(clock, 1_000)
     stopped.add(0)
     disconnect(0)
-    t.ok(await poll(clock, other, ids[0], fetchFrom(2)))
+    t.ok(await pollLater(clock, other, ids[0], fetchFrom(2)))
     t.equal(owner.of('logs').size, 2)
     stopped.clear()
     await settle(clock, 1_000)
