@@ -1,4 +1,4 @@
-import { definePlugin, directStage, ExactNumber, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
+import { definePlugin, directStage, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Request, Services } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */
@@ -89,4 +89,4 @@ const describeType = (value: Json | undefined): string =>
         ? 'an array'
         : isJsonObject(value)
           ? 'an object'
-          : `a ${value instanceof ExactNumber ? 'number' : typeof value}`
+          : `a ${typeof value}`

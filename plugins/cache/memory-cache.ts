@@ -1,14 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import {
-  ChunkedBytes,
-  copyReply,
-  isFailure,
-  memoizeFrozen,
-  metricDefinitions,
-  resultMemoryOf,
-  stringifyJson,
-  toBuffer,
-} from '../../src/plugin/plugin.ts'
+import { ChunkedBytes, copyReply, isFailure, memoizeFrozen, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
 import type {
   CachePolicy,
   Call,
@@ -109,7 +100,7 @@ export const createMethodCaches = (
  */
 const cacheKeyFor = (method: string, blockParam: number | undefined) =>
   memoizeFrozen((params: readonly Json[]) => {
-    const text = stringifyJson(params)
+    const text = JSON.stringify(params)
     return text.includes('"pending"') || lacksBlock(params, blockParam) ? undefined : `\n${method}\n${text}`
   })
 

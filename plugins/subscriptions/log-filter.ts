@@ -1,4 +1,4 @@
-import { isJsonObject, parseHexQuantity, refuse, stringifyJson } from '../../src/plugin/plugin.ts'
+import { isJsonObject, parseHexQuantity, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject } from '../../src/plugin/plugin.ts'
 
 /** What one position of a log must be: one of these values. Position 0 is the address, 1 to 4 are the topics. */
@@ -34,7 +34,7 @@ export const parseLogFilter = (value: Json | undefined, method: string): LogFilt
     const isAny = values.length === 0 || values.includes(null)
     return isAny ? [] : [{ position, values: new Set(values.map(String)) }]
   })
-  return { key: stringifyJson(filter), criteria, minTopics: topics.length, fromBlock, toBlock }
+  return { key: JSON.stringify(filter), criteria, minTopics: topics.length, fromBlock, toBlock }
 }
 
 const listOf = (value: Json): readonly Json[] => (Array.isArray(value) ? value : [value])

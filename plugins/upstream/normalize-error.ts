@@ -1,4 +1,4 @@
-import { copyReply, refuse, stringifyJson } from '../../src/plugin/plugin.ts'
+import { copyReply, refuse } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Failure, Json, Method, MethodTable, Request } from '../../src/plugin/plugin.ts'
 import { normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
 
@@ -28,7 +28,7 @@ const maxErrorDataChars = 4_096
 
 const withBoundedData = (failure: Failure): Failure => {
   const { code, message, data } = failure.error
-  return data === undefined || stringifyJson(data).length <= maxErrorDataChars ? failure : copyReply(failure, { error: { code, message } })
+  return data === undefined || JSON.stringify(data).length <= maxErrorDataChars ? failure : copyReply(failure, { error: { code, message } })
 }
 
 interface FailedRequest {

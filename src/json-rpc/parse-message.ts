@@ -1,7 +1,6 @@
 import { detach, toLatin1 } from '../json/chunked-bytes.ts'
 import { ascii } from '../json/grammar.ts'
-import { maxParsedValues } from '../json/parse-exactly.ts'
-import { Scanner } from '../json/scanner.ts'
+import { Scanner, maxParsedValues } from '../json/scanner.ts'
 import type { ScanError } from '../json/scanner.ts'
 import { defaultMaxMembers } from '../json/top-level-index.ts'
 import type { Json } from '../plugin/call.ts'
@@ -42,8 +41,8 @@ export const createMessageParser = (limits: ParseLimits): ParseMessage => {
     scanner.push(bytes)
     const error = scanner.end()
     if (error !== undefined) return refuseMessage(bytes, raw, error, limits)
-    const { isArray, items, hasNonAscii, needsExactParse } = scanner
-    const source = { raw, hasNonAscii, needsExactParse, requestCache }
+    const { isArray, items, hasNonAscii } = scanner
+    const source = { raw, hasNonAscii, requestCache }
     if (!isArray) return parseRequest(source, items[0]!)
     if (items.length === 0) return invalidRequest('the batch is empty')
     return items.map(item => requestCache.get(raw.slice(item.start, item.end)) ?? parseRequest(source, item))

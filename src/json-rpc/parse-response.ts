@@ -3,16 +3,14 @@ import type { RpcError } from '../plugin/reply.ts'
 import { ChunkBuffer, ChunkedBytes, toBuffer, toLatin1, toUtf8, unescapeName } from '../json/chunked-bytes.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
 import { ascii, skipPlainBytes } from '../json/grammar.ts'
-import { parseExactly, maxParsedValues } from '../json/parse-exactly.ts'
-import { Scanner } from '../json/scanner.ts'
+import { Scanner, maxParsedValues } from '../json/scanner.ts'
 import type { ScanError } from '../json/scanner.ts'
 import { defaultMaxMembers } from '../json/top-level-index.ts'
 import type { IndexedMember } from '../json/top-level-index.ts'
-import { ExactNumber, stringifyJson } from '../util/json.ts'
 
 /** The request to a node, serialized from the checked method and params: other members of the caller's request never get there. */
 export const serializeRequest = (id: string, { method, params }: Request): string =>
-  `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${stringifyJson(params)}}`
+  `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`
 
 /** The id of a whole response, which may be before or behind the result; undefined when it is no number, or the text no object. */
 export const findResponseId = (response: Buffer): number | undefined => {
@@ -217,8 +215,7 @@ const parseError = (json: RawJson, { start, end }: IndexedMember): ParsedRespons
   if (end - start > maxErrorBytes || !scanner.push(toBuffer(json.subarray(start, end)))) return invalidResponse('the error is too large')
   const text = toUtf8(json, start, end)
   // Object() makes scalars and null look like an object without members.
-  const { code: anyCode, message, data }: { [name: string]: Json } = Object(scanner.needsExactParse ? parseExactly(text) : JSON.parse(text))
-  const code = anyCode instanceof ExactNumber ? anyCode.valueOf() : anyCode
+  const { code, message, data }: { [name: string]: Json } = Object(JSON.parse(text))
   if (typeof code !== 'number' || !Number.isSafeInteger(code)) return invalidResponse('the error has no integer code')
   if (typeof message !== 'string') return invalidResponse('the error has no message')
   return { kind: 'error', error: data === undefined ? { code, message } : { code, message, data } }

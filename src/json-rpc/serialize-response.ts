@@ -2,7 +2,6 @@ import { ChunkedBytes, chunksOf, memoryOf, toLatin1 } from '../json/chunked-byte
 import type { ResultMemory } from '../json/result-memory.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply, RpcError } from '../plugin/reply.ts'
-import { stringifyJson } from '../util/json.ts'
 import { memoizeFrozen } from '../util/memoize.ts'
 
 /** A message to send: chunks in order, so that long results are not copied. A string has one character per byte (latin1). */
@@ -33,7 +32,7 @@ export const releaseBody = (body: Pick<ResponseBody, 'memory'> | undefined): num
 
 /** As bytes where it is not ASCII. A refusal that is returned again and again is serialized once. */
 const serializeError = memoizeFrozen(({ code, message, data }: RpcError) =>
-  toAsciiOrBytes(stringifyJson(data === undefined ? { code, message } : { code, message, data })),
+  toAsciiOrBytes(JSON.stringify(data === undefined ? { code, message } : { code, message, data })),
 )
 
 const toAsciiOrBytes = (text: string): string | Uint8Array => (/[^\x00-\x7f]/.test(text) ? Buffer.from(text) : text)

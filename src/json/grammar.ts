@@ -144,13 +144,6 @@ export const nextState = (current: State, byte: number): State => nextStates[cur
 export const canEndNumber = (current: State): boolean =>
   current === state.zero || current === state.integer || current === state.fraction || current === state.exponent
 
-/** Whether a number that ends in this state keeps its digits as a JavaScript number; not said of each that does. */
-export const keepsDigits = (last: State, length: number): boolean =>
-  last === state.integer ? length <= maxExactDigits : last === state.zero && length === 1
-
-/** A JavaScript number keeps all digits of an integer up to here. */
-const maxExactDigits = 15
-
 export const isSpace = (byte: number): boolean =>
   byte === ascii.space || byte === ascii.lineFeed || byte === ascii.carriageReturn || byte === ascii.tab
 

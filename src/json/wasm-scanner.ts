@@ -8,8 +8,6 @@ interface ScanPosition {
   readonly state: State
   readonly depth: number
   readonly isName: boolean
-  /** Bytes so far of the number being read. */
-  readonly numberLength: number
 }
 
 /** What a scan found. */
@@ -19,7 +17,6 @@ interface WasmScan extends ScanPosition {
   /** How many values began directly in the container at `baseDepth`. */
   readonly childCount: number
   readonly hasNonAscii: boolean
-  readonly needsExactParse: boolean
 }
 
 /** json-bytes.wasm, as far as wasm/scan-values.ts goes. */
@@ -27,11 +24,9 @@ interface ScanExports {
   readonly state: WasmGlobal
   readonly depth: WasmGlobal
   readonly isName: WasmGlobal
-  readonly numberLength: WasmGlobal
   readonly childCount: WasmGlobal
   readonly hasNonAscii: WasmGlobal
-  readonly needsExactParse: WasmGlobal
-  setState(state: number, depth: number, isName: boolean, numberLength: number): void
+  setState(state: number, depth: number, isName: boolean): void
   scan(offset: number, byteLength: number, baseDepth: number, maxDepth: number): number
 }
 
@@ -66,7 +61,7 @@ class WasmScanner {
     const length = Math.min(chunk.length - from, isInMemory ? Infinity : windowBytes)
     if (!isInMemory) this.#window.set(length === chunk.length ? chunk : chunk.subarray(from, from + length))
     for (let i = baseDepth - 1; i < at.depth; i++) this.#containers[i] = containerIsObject[i] ? 1 : 0
-    wasm.setState(at.state, at.depth, at.isName, at.numberLength)
+    wasm.setState(at.state, at.depth, at.isName)
     const byteLength = wasm.scan(isInMemory ? chunk.byteOffset + from : windowOffsetBytes, length, baseDepth, maxDepth)
     const depth = wasm.depth.value
     for (let i = baseDepth; i < depth; i++) containerIsObject[i] = this.#containers[i] === 1
@@ -75,10 +70,8 @@ class WasmScanner {
       state: wasm.state.value as State, // the states of the table
       depth,
       isName: wasm.isName.value === 1,
-      numberLength: wasm.numberLength.value,
       childCount: wasm.childCount.value,
       hasNonAscii: wasm.hasNonAscii.value === 1,
-      needsExactParse: wasm.needsExactParse.value === 1,
     }
   }
 }

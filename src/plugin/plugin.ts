@@ -18,11 +18,9 @@ export * from './reply.ts'
 export type * from './options-schema.ts'
 export { memoizeFrozen, getOrCreate } from '../util/memoize.ts'
 export {
-  ExactNumber,
   isJsonObject,
   parseHexQuantity,
   parseJsonHexQuantity,
-  stringifyJson,
   toHexQuantity,
 } from '../util/json.ts'
 export type { JsonObject, Path } from '../util/json.ts'

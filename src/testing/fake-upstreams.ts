@@ -5,7 +5,7 @@ import type { Endpoint } from '../services/upstream-client/endpoint.ts'
 import type { HttpClient } from '../services/upstream-client/http-client.ts'
 import type { HttpRequest, InFlightRequest, ResponseHandler, UpstreamTransport } from '../services/upstream-client/http-connection.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
-import { isJsonObject, stringifyJson } from '../util/json.ts'
+import { isJsonObject } from '../util/json.ts'
 import type { FakeChain } from './fake-chain.ts'
 
 /** When a response comes: a duration such as `3s`, or ms; at once unless given. */
@@ -151,7 +151,7 @@ const toHttp = (response: Exclude<FakeResponse, string>, id: number) => {
   const headers = { 'content-type': 'application/json' }
   if ('status' in response) return { status: response.status, headers: { ...headers, ...response.headers }, body: response.body ?? '' }
   const outcome = 'error' in response ? { error: { ...response.error } } : { result: response.result }
-  return { status: 200, headers, body: stringifyJson({ jsonrpc: '2.0', id: id ?? null, ...outcome }) }
+  return { status: 200, headers, body: JSON.stringify({ jsonrpc: '2.0', id: id ?? null, ...outcome }) }
 }
 
 /** What is wrong with the script of an upstream, and where. */

@@ -8,7 +8,7 @@ import { failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
 import type { MessageHandler, RpcResponse } from '../json-rpc/handle-message.ts'
 import { createMessageParser } from '../json-rpc/parse-message.ts'
 import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
-import { Cancellation, Secret, isFailure, stringifyJson } from '../plugin/plugin.ts'
+import { Cancellation, Secret, isFailure } from '../plugin/plugin.ts'
 import type { Json, Origin, Reply, RpcError } from '../plugin/plugin.ts'
 import { noAccessLog } from '../services/access-log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
@@ -172,7 +172,7 @@ class MessageRunner {
   }
 
   async send(message: Json, caller: CallerOptions): Promise<MessageResponse> {
-    const text = typeof message === 'string' ? message : stringifyJson(message)
+    const text = typeof message === 'string' ? message : JSON.stringify(message)
     const origin = this.#originOf(caller)
     const { driver, log } = this.#parts
     const response = await driver.settle(this.#respond(Buffer.from(text), origin), () => describeStuck(text, log))

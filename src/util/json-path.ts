@@ -1,5 +1,5 @@
 import type { Path } from './json.ts'
-import { isJsonObject } from './json.ts'
+import { isJsonArray, isJsonObject } from './json.ts'
 
 /** The value at the path, or undefined when there is none. */
 export const valueAt = (value: unknown, path: Path): unknown =>
@@ -24,3 +24,24 @@ export const parseJsonPointer = (pointer: string): Path =>
     .slice(1)
     .map(part => part.replaceAll('~1', '/').replaceAll('~0', '~'))
     .map(part => (/^\d{1,9}$/.test(part) ? Number(part) : part))
+
+/** `params[0].topics[1]`; a path into a file has no root. */
+export const formatPath = (root: string, path: Path): string =>
+  path.reduce<string>((text, step) => {
+    if (typeof step === 'number') return `${text}[${step}]`
+    if (!/^\w{1,40}$/.test(step)) return `${text}[${formatValue(step)}]`
+    return text === '' ? step : `${text}.${step}`
+  }, root)
+
+/** A value for a message: short, printable, on one line. */
+export const formatValue = (value: unknown): string => {
+  if (isJsonArray(value)) return 'an array'
+  if (isJsonObject(value)) return 'an object'
+  if (typeof value !== 'string') return String(value)
+  if (value.length <= maxShownChars && printableAscii.test(value)) return `"${value}"`
+  const text = JSON.stringify(value.length > maxShownChars ? `${value.slice(0, maxShownChars - 3)}...` : value)
+  return text.replace(/[^ -~]/g, letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+const maxShownChars = 40
+const printableAscii = /^[ !#-[\]-~]*$/

@@ -1,14 +1,11 @@
 import { deepStrictEqual, equal, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { parseExactly } from '../../src/json/parse-exactly.ts'
 import { Scanner } from '../../src/json/scanner.ts'
 import type { IndexedItem } from '../../src/json/top-level-index.ts'
 import type { ScanLimits } from '../../src/json/scanner.ts'
 import { getWasmModule } from '../../src/json/wasm-module.ts'
 import { getWasmScanner } from '../../src/json/wasm-scanner.ts'
-import { stringifyJson, toPlainNumbers } from '../../src/util/json.ts'
-import { withNumbersAsTexts } from '../support/json-numbers.ts'
 
 const unlimited: ScanLimits = { maxDepth: Infinity, maxElements: Infinity, maxValues: Infinity }
 
@@ -31,11 +28,10 @@ const scan = (
   return scanner
 }
 
-const scanResult = ({ error, isArray, hasNonAscii, needsExactParse, items }: Scanner): object => ({
+const scanResult = ({ error, isArray, hasNonAscii, items }: Scanner): object => ({
   error,
   isArray,
   hasNonAscii,
-  needsExactParse,
   items,
 })
 
@@ -100,15 +96,6 @@ const parseItem = (bytes: Uint8Array, { start, end, members }: IndexedItem): unk
   )
 }
 
-/** The digits of all numbers stay, with parseExactly() or where it is not needed. */
-const assertParsesExactly = (text: string, value: unknown, needsExactParse: boolean): void => {
-  const exact = parseExactly(text)
-  deepStrictEqual(toPlainNumbers(exact), value)
-  const numbers = withNumbersAsTexts(text)
-  deepStrictEqual(withNumbersAsTexts(stringifyJson(exact)), numbers)
-  if (!needsExactParse) deepStrictEqual(withNumbersAsTexts(JSON.stringify(value)), numbers)
-}
-
 /** The scanner agrees with JSON.parse, the index fits its value, and neither depends on where chunks end. */
 const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][]): void => {
   if (isMistaken(bytes)) return
@@ -124,7 +111,6 @@ const assertMatchesJsonParse = (bytes: Uint8Array, ...splits: readonly number[][
   equal(scanner.isArray, Array.isArray(expected.value))
   const values = scanner.items.map(item => parseItem(bytes, item))
   deepStrictEqual(scanner.isArray ? values : values[0], expected.value)
-  assertParsesExactly(Buffer.from(bytes).toString(), expected.value, scanner.needsExactParse)
   equal(
     scanner.hasNonAscii,
     bytes.some(byte => byte >= 0x80),

@@ -2,7 +2,6 @@ import t from 'tap'
 import envelope from '../../plugins/envelope.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
-import { ExactNumber } from '../../src/util/json.ts'
 import { createStage, failureOf, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../support/fakes.ts'
 
 t.test('envelope', async t => {
@@ -50,11 +49,6 @@ t.test('envelope', async t => {
         t.match(reply.error, { code: -32601, message: 'the method eth_nothing does not exist/is not available' })
       }
     }
-  })
-
-  t.test('calls a number with unusual digits a number', async t => {
-    const reply = failureOf(await request({ ...valid, params: new ExactNumber('1.0') }))
-    t.equal(reply.error.message, 'params must be an array, not a number')
   })
 
   t.test('refuses a message that is not an object', async t => {

@@ -4,7 +4,6 @@ import type { Json } from '../../src/plugin/call.ts'
 import { Misconfigured } from '../../src/plugin/plugin.ts'
 import { isCharged, isFailure } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
-import { ExactNumber, stringifyJson } from '../../src/util/json.ts'
 import { openMethodTable } from '../../src/services/method-table/compile-table.ts'
 import { devnet, hex, shippedTable } from '../services/method-table/shipped-table.ts'
 import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
@@ -51,22 +50,6 @@ t.test('refuses parameters that break a rule before a node is requested', async 
   t.match(reply, { kind: 'params', source: 'gateway', error: { code: -32602 } })
   t.equal(messageOf(reply), 'params[0].address must be an address (20 bytes of hex with 0x), not "0x12" (1 byte)')
   t.notOk(isCharged(reply))
-})
-
-t.test('a number that JavaScript would change is checked as the nearest one, and passed on as it was written', async t => {
-  const exact = (source: string) => new ExactNumber(source)
-  const percentiles = (...list: readonly Json[]) => request('eth_feeHistory', [exact('4.0'), 'latest', list])
-  const call = fakeCall('eth_feeHistory', [exact('4.0'), 'latest', [exact('50.00'), 50.5]])
-  await createStage(params, defaults, { methods }).handle(call, async ({ context }) => {
-    t.equal(stringifyJson(context.request.params), '[4.0,"latest",[50.00,50.5]]')
-    return fakeResult(null)
-  })
-  t.equal(messageOf(await percentiles(exact('100.10'))), 'params[2][0] must be at most 100, not 100.10')
-  t.equal(
-    messageOf(await request('eth_feeHistory', [exact('4.5'), 'latest'])),
-    'params[0] must be an index (a hex number with 0x) or a whole number, not 4.5',
-  )
-  t.match(messageOf(await request('eth_call', [exact('1.0')])), /^params\[0\] must be a transaction object, not 1/)
 })
 
 t.test('answers methods that need no node, after checking the parameters', async t => {

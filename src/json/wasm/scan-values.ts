@@ -21,28 +21,21 @@ const stateFraction: u32 = 33
 const stateExponent: u32 = 36
 const stateFailed: u32 = 37
 
-const maxExactDigits: usize = 15
-
 /** The state of the scan before and after scan(). */
 export let state: u32 = 0
 export let depth: u32 = 0
 /** The string being read is a name. */
 export let isName: bool = false
-/** Bytes of the number being read, before the text. */
-export let numberLength: u32 = 0
 /** How many values began directly in the outermost container. */
 export let childCount: u32 = 0
 export let hasNonAscii: bool = false
-export let needsExactParse: bool = false
 
-export function setState(newState: u32, newDepth: u32, newIsName: bool, newNumberLength: u32): void {
+export function setState(newState: u32, newDepth: u32, newIsName: bool): void {
   state = newState
   depth = newDepth
   isName = newIsName
-  numberLength = newNumberLength
   childCount = 0
   hasNonAscii = false
-  needsExactParse = false
 }
 
 function skipPlainBytes(from: usize, end: usize): usize {
@@ -85,7 +78,6 @@ export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32
   let level = depth
   let inName = isName
   let isObject = load<u8>(containersOffsetBytes + level - 1) !== 0
-  let numberStart = at - numberLength
   while (at < end) {
     if (current === stateString) {
       at = skipPlainBytes(at, end)
@@ -106,7 +98,6 @@ export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32
         const next = <u32>load<u8>((stateString << 8) + byte)
         if (next === stateFailed) break
         if (byte >= 0x80) hasNonAscii = true
-        else if (inName) needsExactParse = true
         current = next
       }
       at++
@@ -148,7 +139,6 @@ export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32
         } else {
           const next = <u32>load<u8>((stateValue << 8) + byte)
           if (next === stateFailed) break
-          numberStart = at
           current = next
         }
         if (level === baseDepth) childCount++
@@ -158,8 +148,6 @@ export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32
       const next = <u32>load<u8>((current << 8) + <u32>load<u8>(at))
       if (next === stateFailed) {
         if (!canEndNumber(current)) break
-        const length = at - numberStart
-        if (!(current === stateInteger ? length <= maxExactDigits : current === stateZero && length === 1)) needsExactParse = true
         current = stateAfter
       } else {
         current = next
@@ -170,6 +158,5 @@ export function scan(offset: u32, byteLength: u32, baseDepth: u32, maxDepth: u32
   state = current
   depth = level
   isName = inName
-  numberLength = <u32>(at - numberStart)
   return <u32>(at - offset)
 }

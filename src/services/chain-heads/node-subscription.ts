@@ -1,6 +1,5 @@
 import type { WebSocket } from 'ws'
-import { maxParsedValues } from '../../json/parse-exactly.ts'
-import { Scanner } from '../../json/scanner.ts'
+import { Scanner, maxParsedValues } from '../../json/scanner.ts'
 import type { Json, Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { Backoff } from '../../util/async.ts'

@@ -1,6 +1,6 @@
 import type { Ajv, AnySchemaObject, ValidateFunction } from 'ajv'
 import type { Json } from '../../plugin/call.ts'
-import { isJsonObject, toPlainNumbers } from '../../util/json.ts'
+import { isJsonObject } from '../../util/json.ts'
 import { parseJsonPointer, valueAt } from '../../util/json-path.ts'
 import { loadAjv } from '../../util/load-ajv.ts'
 import { getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
@@ -118,9 +118,8 @@ const compileOnFirstUse = (compile: () => ValidateFunction, normalize: Normalize
   return {
     validate(value) {
       const validate = (compiled ??= compile())
-      if (validate(toPlainNumbers(value))) return undefined
+      if (validate(value)) return undefined
       const [error] = validate.errors ?? []
-      // The message shows a number with the digits that the caller wrote.
       return error && issueOfAjvError({ ...error, data: valueAt(value, parseJsonPointer(error.instancePath)) })
     },
     normalize,

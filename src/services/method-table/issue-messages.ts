@@ -1,8 +1,8 @@
 import type { ErrorObject } from 'ajv'
 import { didYouMean } from '../../util/did-you-mean.ts'
-import { isJsonArray, isJsonObject, toHexQuantity } from '../../util/json.ts'
+import { isJsonArray, toHexQuantity } from '../../util/json.ts'
 import type { JsonObject, Path } from '../../util/json.ts'
-import { parseJsonPointer } from '../../util/json-path.ts'
+import { formatPath, formatValue, parseJsonPointer } from '../../util/json-path.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { describeHexSize, parseHexFormat } from './normalize-params.ts'
 import { objectKeywords, typesOf } from './rule-keywords.ts'
@@ -19,30 +19,9 @@ export const issueOfAjvError = (error: ErrorObject): Issue => {
   return { path, message: createCheck?.(error.data as JsonObject) ?? ' is not valid' } // these keywords apply only to objects
 }
 
-/** `params[0].topics[1]`; a path into a file has no root. */
-export const formatPath = (root: string, path: Path): string =>
-  path.reduce<string>((text, step) => {
-    if (typeof step === 'number') return `${text}[${step}]`
-    if (!/^\w{1,40}$/.test(step)) return `${text}[${formatValue(step)}]`
-    return text === '' ? step : `${text}.${step}`
-  }, root)
-
 /** An issue in one line, with its hint. */
 export const formatIssue = (root: string, { path, message, hint }: Issue): string =>
   `${formatPath(root, path)}${message}${hint === undefined ? '' : `; ${hint}`}`
-
-/** A value for a message: short, printable, on one line. */
-export const formatValue = (value: unknown): string => {
-  if (isJsonArray(value)) return 'an array'
-  if (isJsonObject(value)) return 'an object'
-  if (typeof value !== 'string') return String(value)
-  if (value.length <= maxShownChars && printableAscii.test(value)) return `"${value}"`
-  const text = JSON.stringify(value.length > maxShownChars ? `${value.slice(0, maxShownChars - 3)}...` : value)
-  return text.replace(/[^ -~]/g, letter => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`)
-}
-
-const maxShownChars = 40
-const printableAscii = /^[ !#-[\]-~]*$/
 
 /** What a rule accepts: `an address (20 bytes of hex with 0x) or an array`. */
 export const describeRule = (rule: Rule): string => {

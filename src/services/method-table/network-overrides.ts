@@ -1,8 +1,9 @@
 import { Misconfigured } from '../../plugin/plugin.ts'
 import { isJsonObject } from '../../util/json.ts'
+import { formatValue } from '../../util/json-path.ts'
 import { createNameMatcher } from '../../util/name-pattern.ts'
 import type { MethodOverride } from './index.ts'
-import { formatIssue, formatValue, hintFor } from './issue-messages.ts'
+import { formatIssue, hintFor } from './issue-messages.ts'
 import { schemaIssues } from './table-schema.ts'
 import type { CompiledMethod, CompiledTable, Issue, MethodEntry, ReportIssue, Rule } from './table-types.ts'
 

@@ -2,7 +2,7 @@ import { unescape as decodePercent } from 'node:querystring'
 import type { Json } from '../../plugin/call.ts'
 import type { RpcError } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
-import { ExactNumber, isJsonArray } from '../../util/json.ts'
+import { isJsonArray } from '../../util/json.ts'
 import { escapeRegExp } from '../../util/name-pattern.ts'
 
 const redaction = '***'
@@ -55,7 +55,7 @@ export class SecretRedactor {
 
   #redactJson(value: Json): Json {
     if (typeof value === 'string') return this.#redactText(value)
-    if (typeof value !== 'object' || value === null || value instanceof ExactNumber) return value
+    if (typeof value !== 'object' || value === null) return value
     if (isJsonArray(value)) return value.map(each => this.#redactJson(each))
     return Object.fromEntries(Object.entries(value).map(([name, member]) => [this.#redactText(name), this.#redactJson(member)]))
   }
