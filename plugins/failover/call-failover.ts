@@ -164,7 +164,8 @@ export class CallFailover implements Alternatives {
 
   /** When no node is left to try. */
   get #lastReply(): Reply {
-    return this.#rejected.best ?? noUpstream(this.#selection.candidates)
+    const { candidates } = this.#selection
+    return this.#rejected.bestOf(candidates.length) ?? noUpstream(candidates)
   }
 
   /** The maxTime of a method bounds all attempts together (contract 8). Undefined when it is over. */

@@ -1,4 +1,4 @@
-import { isFailure, refuse } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, refuse } from '../../src/plugin/plugin.ts'
 import type { Clock, Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
@@ -28,6 +28,14 @@ export class RejectedReplies {
 
   get best(): Reply | undefined {
     return this.#unexpectedResult ?? this.bestFailure
+  }
+
+  /** The best reply. A failure that each of `nodeCount` nodes gave, by its category, is final: no other node may know better. */
+  bestOf(nodeCount: number): Reply | undefined {
+    const { best, bestFailure } = this
+    if (bestFailure?.category === undefined || best !== bestFailure || this.#replies.length < nodeCount) return best
+    const isUnanimous = this.#replies.every(({ reply }) => isFailure(reply) && reply.category === bestFailure.category)
+    return isUnanimous ? copyReply(bestFailure, { retryElsewhere: undefined }) : best
   }
 
   /** No own node can answer such a call. */

@@ -100,7 +100,8 @@ export interface Failure extends ReplyMetadata {
   /** What the node's error means, where its message matches a pattern of the method table. */
   readonly category?: ErrorCategory | undefined
   /**
-   * Another node may know better, but this is the reply if none does. It says nothing about the node's health: callers can
+   * Another node may know better, but this is the reply if none does. Above failover: a node that was not requested, or failed
+   * otherwise, may. It says nothing about the node's health: callers can
    * cause such errors as they like.
    */
   readonly retryElsewhere?: true | undefined

@@ -5,7 +5,7 @@ import { buildNetwork } from '../../../src/core/network.ts'
 import type { HostServices } from '../../../src/core/stage-services.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import { definePlugin } from '../../../src/plugin/plugin.ts'
-import { isCharged, refuse } from '../../../src/plugin/reply.ts'
+import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply, Result } from '../../../src/plugin/reply.ts'
 import { openSingletons } from '../../../src/core/singletons.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
@@ -356,7 +356,7 @@ t.test('repeats no error with cacheTooManyFor: 0s', async t => {
 t.test('repeats the error of a query that is too wide for any node, from a node or from the gateway', async t => {
   const { request, requests } = openCache()
   const wide = {
-    ...refuse('params', { category: 'rangeTooWide', retryElsewhere: true, upstream: 'own' }),
+    ...refuse('params', { category: 'rangeTooWide', upstream: 'own' }),
     kind: 'node',
     source: 'node',
   } as const
@@ -365,6 +365,12 @@ t.test('repeats the error of a query that is too wide for any node, from a node 
   await request(fakeCall('eth_getLogs', [{ address: '0x1' }]), { ...wide, kind: 'params', source: 'gateway' })
   t.match(await request(fakeCall('eth_getLogs', [{ address: '0x1' }])), { source: 'cache', cache: 'hit' })
   t.equal(requests(), 2)
+})
+
+t.test('repeats no error of a query that is too wide for one node while another may accept it', async t => {
+  const { request } = openCache()
+  await request(fakeCall('eth_getLogs', [{}]), refuse('params', { category: 'rangeTooWide', retryElsewhere: true, upstream: 'limited' }))
+  t.notOk(isFailure(await request(fakeCall('eth_getLogs', [{}]))))
 })
 
 t.test('distinguishes calls whose parameters nest differently', async t => {

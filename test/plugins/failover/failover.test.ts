@@ -184,3 +184,23 @@ t.test('a transaction that may have been sent', async t => {
     t.equal(valueOrErrorCode(await request(send('0x03f87001'))), -32000)
   })
 })
+
+t.test('a refusal is final only when each node gave it: another node may accept the query', async t => {
+  const tooWide = (name: string) =>
+    failure(name, { kind: 'node', fault: 'caller', retryElsewhere: true, category: 'rangeTooWide', error: { code: -32602, message: name } })
+  const limited = () => tooWide('a')
+  for (const [other, retryElsewhere] of [
+    [() => tooWide('b'), undefined],
+    [() => failure('b'), true],
+    [() => ({ ...tooWide('b'), category: 'blockNotFound' }) as const, true],
+  ] as const) {
+    const { request, requested } = openFailover(t, { a: limited, b: other })
+    t.match(await request(getLogs()), { error: { code: -32602 }, category: 'rangeTooWide', retryElsewhere })
+    t.same(requested, ['a', 'b'])
+  }
+  const { request, requestMany, requested } = openFailover(t, { a: limited, b: () => failure('b', { unresponsive: true }) })
+  await requestMany(1)
+  requested.length = 0
+  t.match(await request(getLogs()), { category: 'rangeTooWide', retryElsewhere: true })
+  t.same(requested, ['a'], 'the other node has an open breaker')
+})
