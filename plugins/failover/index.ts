@@ -100,12 +100,17 @@ const explainSelection = (
       explainOrder(upstreams.filter(({ methods }) => methods === undefined || createNameMatcher(methods)(name))),
       ...explainState(upstreams, method),
       `nodes without an open breaker for the class ${method?.class ?? 'other'} come first, then those that lag or lack the block`,
-      method?.idempotent === false
-        ? 'sent once: it is not known whether a node that does not answer has processed the call'
-        : `sent to the next node when one fails${hedge ? ', and to a second node when it takes longer than usual' : ''}`,
+      explainAttempts(method, hedge),
       ...(forwards ? [explainPartner(partner, lookup)] : []),
     ],
   }
+}
+
+const explainAttempts = (method: Method | undefined, hedge: boolean): string => {
+  if (method?.retryable === false) return 'sent once: it is not known whether a node that does not answer has processed the call'
+  if (method?.idempotent === false)
+    return 'sent to the next node when one fails, and never to two at once: "already known" from the next node is a success'
+  return `sent to the next node when one fails${hedge ? ', and to a second node when it takes longer than usual' : ''}`
 }
 
 const explainState = (upstreams: FailoverOptions['upstreams'], method: Method | undefined): readonly string[] => {

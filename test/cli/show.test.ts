@@ -183,6 +183,10 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   t.match(plain, /^failover\n {2}order: own, then second$/m)
   t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id\n {2}second: gets calls; its rate is spent$/m)
   t.match(plain, /^ {2}partner: gets no calls: it has not returned its chain ID$/m)
+  t.match(
+    await explain('eth_sendRawTransaction'),
+    /^ {2}sent to the next node when one fails, and never to two at once: "already known" from the next node is a success$/m,
+  )
   t.match(await explain('eth_gasPrice'), /^cache\n {2}not cached: each call reaches a node$/m)
   t.match(await explain('eth_chainId'), /^params: answers the call\n {2}answers "0x1" itself: no node is requested$/m)
   t.match(await explain('eth_getProof'), /^params: refuses the call\n {2}the method is not offered$/m)
