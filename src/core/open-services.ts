@@ -136,7 +136,7 @@ export const openServices = async (
   await usage.start()
   await ledger.start()
   const upstreamClient = openUpstreamClient(clock, memoryBudget, { sockets })
-  const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.shareOf(`network ${network}`), ownerOf)
+  const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.responseMemoryOf(network), ownerOf)
   closers.push(() => upstreamClient.close())
   const sharedCaches = openSharedCaches({ clock, log, metrics })
   closers.push(() => sharedCaches.close())

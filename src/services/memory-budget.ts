@@ -56,6 +56,12 @@ export class MemoryBudget {
     this.reservedBytes -= bytes
   }
 
+  /** The share of a network, for an upstream client, which keeps it: the share is looked up anew, as it is removed while it holds nothing. */
+  responseMemoryOf(network: string): ResponseMemory {
+    const share = (): MemoryShare => this.shareOf(`network ${network}`)
+    return { reserve: (bytes, heldBytes) => share().reserve(bytes, heldBytes), release: bytes => share().release(bytes) }
+  }
+
   /** The share of an account, of a network, or of whoever else bytes are held for. To be asked for anew once it holds nothing. */
   shareOf(owner: string): MemoryShare {
     const share = this.#shares.get(owner)

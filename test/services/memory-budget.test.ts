@@ -89,6 +89,18 @@ t.test('shares that hold nothing are forgotten, others are not', async t => {
   t.not(budget.shareOf('idle'), idle)
 })
 
+t.test('a network has one share, also for an upstream client that keeps it while it holds nothing', async t => {
+  const budget = new MemoryBudget(1_000_000)
+  const before = budget.responseMemoryOf('mainnet')
+  for (let i = 0; i < 1_001; i += 1) budget.shareOf(`owner ${i}`)
+  const afterReload = budget.responseMemoryOf('mainnet')
+  t.ok(before.reserve(500_000, Infinity))
+  t.notOk(afterReload.reserve(1, Infinity), 'the network has half of the budget')
+  before.release(500_000)
+  t.ok(afterReload.reserve(1, Infinity))
+  t.equal(budget.reservedBytes, 1)
+})
+
 t.test('handling a message is reserved by its length: much for many values, less for a long string', async t => {
   t.ok(handlingBytes(100) < 12_000)
   t.ok(handlingBytes(75_000) > 25_000 * 64, '25,000 empty arrays take 64 bytes each')
