@@ -81,19 +81,24 @@ const withoutRepeats = (problems: readonly PartialProblem[]): readonly PartialPr
 
 type PrepareRequest = Extract<PrimaryMessage, { readonly kind: 'prepareReload' }>
 
+interface WorkerReloadOptions {
+  readonly log: Log
+  send(message: WorkerMessage): void
+}
+
 /** A worker's part in a reload: it prepares when the primary asks it to, and commits when all workers have prepared. */
 export class WorkerReload {
   readonly #gateway: Reloadable
   readonly #readConfig: ReadConfig
-  readonly #send: (message: WorkerMessage) => void
+  readonly #options: WorkerReloadOptions
   #prepared: { readonly id: number; readonly reload: PreparedReload } | undefined
   #lastEndedId = 0
   #latest = Promise.resolve()
 
-  constructor(gateway: Reloadable, readConfig: ReadConfig, send: (message: WorkerMessage) => void) {
+  constructor(gateway: Reloadable, readConfig: ReadConfig, options: WorkerReloadOptions) {
     this.#gateway = gateway
     this.#readConfig = readConfig
-    this.#send = send
+    this.#options = options
   }
 
   /** One after the other: of two at once, one would run on although nobody ends it. */
@@ -114,7 +119,7 @@ export class WorkerReload {
     const problems = await this.#prepare(id, expectedId)
     // Meanwhile the primary may have given up.
     if (this.#lastEndedId >= id) await this.#abandon()
-    this.#send({ kind: 'reloadPrepared', id, problems })
+    this.#options.send({ kind: 'reloadPrepared', id, problems })
   }
 
   async #prepare(id: number, expectedId: string): Promise<readonly PartialProblem[]> {
@@ -132,6 +137,11 @@ export class WorkerReload {
   async #abandon(): Promise<void> {
     const prepared = this.#prepared
     this.#prepared = undefined
-    await prepared?.reload.abandon()
+    try {
+      await prepared?.reload.abandon()
+    } catch (error) {
+      // The next reload is prepared all the same.
+      this.#options.log.error({ err: error }, 'reload could not be abandoned')
+    }
   }
 }

@@ -84,7 +84,7 @@ interface HandlerOptions {
 
 /** Handles the messages that concern the gateway of this worker as a whole. */
 const handlerOf = (gateway: WorkerGateway, { log, send, stop }: HandlerOptions): ((message: PrimaryMessage) => void) => {
-  const reload = new WorkerReload(gateway, gateway.readConfig, send)
+  const reload = new WorkerReload(gateway, gateway.readConfig, { log, send })
   return message => {
     switch (message.kind) {
       case 'stop':

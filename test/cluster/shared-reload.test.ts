@@ -30,11 +30,7 @@ const realWorker = (config: ValidConfig) => {
   const ended: string[] = []
   let reply: WorkerMessage | undefined
   const prepareReload = async () => ({ commit: () => void ended.push('commit'), abandon: async () => void ended.push('abandon') })
-  const part = new WorkerReload(
-    { prepareReload },
-    async () => config,
-    message => void (reply = message),
-  )
+  const part = new WorkerReload({ prepareReload }, async () => config, { send: message => void (reply = message), log: new TestLog() })
   const worker = {
     pid: 1,
     send: (message: PrimaryMessage) => message.kind === 'endReload' && part.end(message),
@@ -141,11 +137,7 @@ t.test('a worker that is to prepare two reloads at once runs nothing on that was
     await new Promise(setImmediate)
     return { commit: () => void ended.push(`${name} committed`), abandon: async () => void ended.push(`${name} abandoned`) }
   }
-  const reload = new WorkerReload(
-    { prepareReload },
-    async () => config,
-    message => replies.push(message),
-  )
+  const reload = new WorkerReload({ prepareReload }, async () => config, { send: message => replies.push(message), log: new TestLog() })
   const prepare = (id: number) => reload.prepare({ kind: 'prepareReload', id, configId: configId(config) })
   await Promise.all([prepare(1), prepare(2)])
   t.match(replies, [
@@ -154,6 +146,24 @@ t.test('a worker that is to prepare two reloads at once runs nothing on that was
   ])
   reload.end({ kind: 'endReload', id: 2, isCommitted: true })
   t.same(ended, ['reload 1 abandoned', 'reload 2 committed'])
+})
+
+t.test('a reload that cannot be abandoned is reported, and the next ones are prepared', async t => {
+  const config = configOf({})
+  const replies: WorkerMessage[] = []
+  const prepareReload = async () => ({ commit() {}, abandon: () => Promise.reject(new Error('EBADF')) })
+  const log = new TestLog()
+  const reload = new WorkerReload({ prepareReload }, async () => config, { send: message => replies.push(message), log })
+  const prepare = (id: number) => reload.prepare({ kind: 'prepareReload', id, configId: configId(config) })
+  for (const id of [1, 2, 3]) await prepare(id).catch(() => undefined)
+  t.match(replies, [
+    { id: 1, problems: [] },
+    { id: 2, problems: [] },
+    { id: 3, problems: [] },
+  ])
+  reload.end({ kind: 'endReload', id: 3, isCommitted: false })
+  await new Promise(setImmediate)
+  t.match(log.lines, Array(3).fill({ level: 'error', fields: { err: { message: 'EBADF' } }, message: 'reload could not be abandoned' }))
 })
 
 t.test('the ends of two reloads that wait in a full pipe both arrive', async t => {
