@@ -1,9 +1,11 @@
-import { blockSelectorOf, metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
-import type { ChainCheck, Clock, Heads, Method, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import { metricDefinitions, revealSecrets } from '../../src/plugin/plugin.ts'
+import type { ChainCheck, Clock, Heads, Method, Services, Target } from '../../src/plugin/plugin.ts'
 import type { UpstreamCapabilities } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { allClasses } from './node-breakers.ts'
 import { PartnerNode } from './partner-node.ts'
+import { requiredBlockOf } from './required-block.ts'
+import type { RequiredBlock } from './required-block.ts'
 import { HedgeBudget, RetryBudget } from './retries.ts'
 import { SlowNodes } from './slow-nodes.ts'
 import { UpstreamNode } from './upstream-node.ts'
@@ -130,27 +132,6 @@ const orderByShare = (
   }
   return nodes.toSorted((one, other) => rankOf(one) - rankOf(other))
 }
-
-/** The block that a node must have to be requested. */
-interface RequiredBlock {
-  /** Undefined: the newest block that callers have been told of. */
-  readonly number: number | undefined
-}
-
-const reportedBlock: RequiredBlock = { number: undefined }
-
-/** The number of the newest block itself is no request for it: a lower one is corrected. */
-const requiredBlockOf = ({ params }: Request, method: Method | undefined): RequiredBlock | undefined => {
-  if (method === undefined || method.result === 'blockNumber') return undefined
-  if (method.cache === 'latest') return reportedBlock
-  const blocks = blockSelectorOf(method, params)
-  if (blocks === undefined || 'hash' in blocks) return undefined
-  if (isHeadTag(blocks.from) || isHeadTag(blocks.to)) return reportedBlock
-  const numbers = [blocks.from, blocks.to].filter(block => typeof block === 'number')
-  return numbers.length === 0 ? undefined : { number: Math.max(...numbers) }
-}
-
-const isHeadTag = (block: number | string): boolean => block === 'latest' || block === 'pending'
 
 /** A node that is tracked: it gets calls once it is known to be on the network's chain. */
 class OwnNode extends UpstreamNode {

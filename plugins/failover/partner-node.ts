@@ -1,8 +1,17 @@
-import { ChainIdCheck, metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
-import type { CallContext, Origin, Reply, Services, Target } from '../../src/plugin/plugin.ts'
+import {
+  ChainIdCheck,
+  isFailure,
+  metricDefinitions,
+  parseJsonHexQuantity,
+  refuse,
+  singleFlight,
+  toBuffer,
+} from '../../src/plugin/plugin.ts'
+import type { CallContext, Origin, Reply, Request, RequestOptions, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
 import type { NextBelow, FailoverCall } from './upstream-node.ts'
 import type { FailoverOptions } from './failover-options.ts'
+import { requiredBlockOf } from './required-block.ts'
 
 type PartnerOptions = NonNullable<FailoverOptions['partner']>
 
@@ -18,12 +27,18 @@ export const mayForward = (
 
 /**
  * The partner as a node. It gets forwarded calls only, and before the first of them eth_chainId, then every 10 minutes beside a
- * call: no caller gets a reply from another chain.
+ * call: no caller gets a reply from another chain. Nor does a caller get a reply from below a block that callers know: the height of
+ * the partner is requested when the call is about a greater one than the partner is known to have.
  */
 export class PartnerNode extends UpstreamNode {
   readonly #services: Services
   readonly #chainIdCheck: ChainIdCheck
   #exclusionReason: 'chain' | 'unverified' | undefined
+  readonly #requestOptions: RequestOptions
+  /** The last height that the partner returned. Not polled: an outage is rare, and the reported height stands still when no own node is left. */
+  #height = 0
+  /** On the monotonic clock. */
+  #heightRequestedAt = -Infinity
 
   constructor({ methods: _methods, when: _when, ...partner }: PartnerOptions, breaker: FailoverOptions['breaker'], services: Services) {
     const target: Target = { ...partner, source: 'partner' }
@@ -33,13 +48,13 @@ export class PartnerNode extends UpstreamNode {
       clock,
       network: { chainId },
     } = services
-    const requestOptions = { timeoutMs: 1000, maxBytes: 65_536, signal: this.cancellation, idempotent: true, bypassConcurrencyLimit: true }
+    this.#requestOptions = { timeoutMs: 1000, maxBytes: 65_536, signal: this.cancellation, idempotent: true, bypassConcurrencyLimit: true }
     this.#services = services
     this.#chainIdCheck = new ChainIdCheck({
       chainId,
       clock,
       intervalMs: checkIntervalMs,
-      request: () => upstreamClient.request(target, { method: 'eth_chainId', params: [] }, requestOptions),
+      request: () => upstreamClient.request(target, { method: 'eth_chainId', params: [] }, this.#requestOptions),
       onUncheckable: cause => services.log.warn({ upstream: target.name, cause }, 'partner without a chain ID: its chain is not checked'),
     })
   }
@@ -51,23 +66,53 @@ export class PartnerNode extends UpstreamNode {
 
   override async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {
     if (!this.#isVerified) await this.#checkChain()
-    if (!this.#isVerified) return this.#refuseCall()
-    const [reply] = await Promise.all([super.request(call, methodClass, next), this.#checkChain()])
-    return this.#isVerified ? reply : this.#refuseCall()
+    if (!this.#isVerified) return this.#refuseCall(notOnChain)
+    if (!(await this.#hasRequiredBlock(call.context.request))) return this.#refuseCall('it lacks a block that callers know')
+    const check = this.#checkChain()
+    const reply = await super.request(call, methodClass, next)
+    // The last outage, and the last check with it, may be days ago: the answer waits for the check, for 1 s at most. After a check without a
+    // chain ID it does not: the partner keeps its calls then, and each of them would wait.
+    if (this.#chainIdCheck.failure === undefined) await check
+    return this.#isVerified ? reply : this.#refuseCall(notOnChain)
   }
+
+  /** As own nodes. Of a range that ends above the reported height, the partner must have what callers know. */
+  async #hasRequiredBlock(request: Request): Promise<boolean> {
+    const { methods, heads, clock } = this.#services
+    const required = requiredBlockOf(request, methods.get(request.method))
+    if (required === undefined) return true
+    const { reportedHeight } = heads.snapshot
+    const requiredHeight = Math.min(required.number ?? reportedHeight, reportedHeight)
+    const isRequestDue = () => clock.monotonic() - this.#heightRequestedAt >= heads.pollIntervalMs
+    if (this.#height < requiredHeight && isRequestDue()) await this.#requestHeight(requiredHeight)
+    return this.#height >= requiredHeight
+  }
+
+  /** Calls that come meanwhile wait for the same response. */
+  readonly #requestHeight = singleFlight(async (requiredHeight: number): Promise<void> => {
+    const { upstreamClient, clock, log } = this.#services
+    const reply = await upstreamClient.request(this.target, { method: 'eth_blockNumber', params: [] }, this.#requestOptions)
+    this.#heightRequestedAt = clock.monotonic()
+    const height = isFailure(reply) ? undefined : parseJsonHexQuantity(toBuffer(reply.result).toString('latin1'))
+    if (height !== undefined) this.#height = height
+    if (this.#height >= requiredHeight) return
+    const cause = isFailure(reply) ? (reply.cause ?? reply.error.message) : undefined
+    log.warn({ upstream: this.name, height, requiredHeight, cause }, 'partner lacks the block that callers know')
+  })
 
   get #isVerified(): boolean {
     return this.#chainIdCheck.result === 'passed'
   }
 
-  #refuseCall(): Reply {
-    return refuse('unavailable', { source: 'partner', upstream: this.name, cause: 'not known to be on the chain of the network' })
+  #refuseCall(cause: string): Reply {
+    return refuse('unavailable', { source: 'partner', upstream: this.name, cause })
   }
 
   async #checkChain(): Promise<void> {
     await this.#chainIdCheck.check()
     const previous = this.#exclusionReason
     const reason = this.#isVerified ? undefined : this.#chainIdCheck.isWrongChain ? 'chain' : 'unverified'
+    if (reason !== undefined) this.#height = 0 // of another chain, perhaps
     if (reason === previous) return
     this.#exclusionReason = reason
     if (previous !== undefined) this.#setExcluded(previous, 0)
@@ -88,6 +133,8 @@ export class PartnerNode extends UpstreamNode {
     else log.error({ upstream, reason, chainId, expectedChainId: network.chainId }, 'partner excluded: wrong chain')
   }
 }
+
+const notOnChain = 'not known to be on the chain of the network'
 
 /** Until eth_chainId is requested again, after the expected chain ID. */
 const checkIntervalMs = 600_000

@@ -53,7 +53,7 @@ export const openFailover = (
     respondToChainId = () => fakeResult('0x7a69'),
     heads,
   }: {
-    respondToProbe?: (timeoutMs: number) => Reply | Promise<Reply>
+    respondToProbe?: (timeoutMs: number, name: string) => Reply | Promise<Reply>
     respondToChainId?: () => Reply | Promise<Reply>
     heads?: Heads
   } = {},
@@ -66,7 +66,7 @@ export const openFailover = (
     disconnects: () => 0,
     async request({ name }, { method }, { timeoutMs }) {
       probes.push(`${name} ${method}`)
-      return method === 'eth_chainId' ? respondToChainId() : respondToProbe(timeoutMs)
+      return method === 'eth_chainId' ? respondToChainId() : respondToProbe(timeoutMs, name)
     },
   }
   const services = { methods: table, upstreamClient, clock, log, metrics: createMetricsRegistry(), ...(heads && { heads }) }

@@ -1,10 +1,13 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
+import type { Test } from 'tap'
 import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
+import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { breaker, failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
 
@@ -148,6 +151,20 @@ t.test('the partner', async t => {
     }
   })
 
+  t.test('is not held back by a check of its chain that has failed before', async t => {
+    let respond = (): Reply | Promise<Reply> => fakeResult('0x7a69')
+    const { request, clock } = openFailover(t, { p: () => fakeResult('p') }, { partner }, { respondToChainId: () => respond() })
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    clock.advance(600_000)
+    respond = () => failure('p')
+    t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
+    respond = () => new Promise(() => {})
+    const replies: Json[] = []
+    void request(getLogs(growth)).then(reply => replies.push(valueOrErrorCode(reply)))
+    await turn()
+    t.same(replies, ['p'])
+  })
+
   t.test('that has no chain id to tell gets its calls, and the log says that it is not checked', async t => {
     const lacksMethod: Reply = { ...refuse('method'), kind: 'node' }
     const noIds = ['yes', '0x', '0x5 ', [], null, 5, `0x${'1'.repeat(64)}`]
@@ -168,4 +185,48 @@ t.test('the partner', async t => {
     t.equal(await replyTo({ 'enable-failover': 'True' }), 'p')
     t.equal(await replyTo({ 'enable-failover': 'true' }, { account: fakeAccount }), -32002, 'the plan must qualify all the same')
   })
+})
+
+/** Callers have been told of block 100; no own node answers calls. */
+const openOutage = async (t: Pick<Test, 'teardown'>, heightOfPartner: () => Reply) => {
+  const model = openModelHeads(['a', 'b'], 10)
+  t.teardown(model.stop)
+  await model.recordCall()
+  const respondToProbe = (_timeoutMs: number, name: string) => (name === 'p' ? heightOfPartner() : failure(name))
+  const outage = openFailover(t, { p: () => fakeResult('p') }, { partner }, { heads: model.heads, respondToProbe })
+  const getLogsOf = async (filter: Json) => valueOrErrorCode(await outage.request(fakeCall('eth_getLogs', [filter], growth)))
+  const heightRequests = () => outage.probes.filter(each => each === 'p eth_blockNumber').length
+  return { ...outage, getLogsOf, heightRequests, pollIntervalMs: model.heads.pollIntervalMs }
+}
+
+t.test('the partner answers nothing about blocks that callers know and it lacks', async t => {
+  let height = 0x63
+  const { getLogsOf, heightRequests, countOf, clock, log, pollIntervalMs } = await openOutage(t, () => fakeResult(toHexQuantity(height)))
+  for (const filter of [
+    {},
+    { fromBlock: '0x1', toBlock: 'latest' },
+    { fromBlock: '0x64', toBlock: '0x64' },
+    { fromBlock: '0x1', toBlock: '0xff' },
+  ])
+    t.equal(await getLogsOf(filter), -32002, JSON.stringify(filter))
+  t.equal(countOf('p'), 0)
+  t.equal(heightRequests(), 1, 'its height is requested once in a poll interval')
+  t.match(
+    log.lines.filter(({ message }) => message.startsWith('partner')),
+    [{ level: 'warn', fields: { height: 99, requiredHeight: 100 }, message: 'partner lacks the block that callers know' }],
+  )
+  t.equal(await getLogsOf({ fromBlock: '0x1', toBlock: '0x63' }), 'p')
+  height = 0x64
+  clock.advance(pollIntervalMs)
+  t.equal(await getLogsOf({ fromBlock: '0x64', toBlock: 'latest' }), 'p')
+  clock.advance(pollIntervalMs)
+  t.equal(await getLogsOf({ fromBlock: '0x64', toBlock: 'latest' }), 'p')
+  t.equal(heightRequests(), 2, 'a height that is known to be enough is not requested again')
+})
+
+t.test('a partner that does not return its height answers nothing but queries by the hash of a block', async t => {
+  const { getLogsOf, heightRequests } = await openOutage(t, () => refuse('timeout'))
+  t.equal(await getLogsOf({ fromBlock: '0x1', toBlock: 'latest' }), -32002)
+  t.equal(heightRequests(), 1)
+  t.equal(await getLogsOf({ blockHash: `0x${'0'.repeat(64)}` }), 'p')
 })
