@@ -12,13 +12,18 @@ export const resolveDuplicateTransaction = async (
   sendRequest: (request: Request) => Promise<Reply>,
 ): Promise<Reply> => {
   if (!isFailure(reply) || reply.kind !== 'node') return reply
+  const { message } = reply.error
   const isAlreadyKnown = reply.category === 'alreadyKnown'
-  if (!isAlreadyKnown && !/nonce too low/i.test(reply.error.message)) return reply
+  if (!isAlreadyKnown && !usedNonce.test(message)) return reply
   const hash = transactionHashOf(request)
-  if (hash === undefined || !(isAlreadyKnown || (await isTransactionKnown(hash, sendRequest)))) return reply
+  const isCertain = isAlreadyKnown && !/nonce/i.test(message)
+  if (hash === undefined || !(isCertain || (await isTransactionKnown(hash, sendRequest)))) return reply
   const { source, upstream } = reply
   return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
 }
+
+/** Of geth, Erigon, reth and Besu; of Nethermind. */
+const usedNonce = /nonce too low|^oldnonce/i
 
 /** The nonce may have been used by this transaction or by another. */
 const isTransactionKnown = async (hash: string, sendRequest: (request: Request) => Promise<Reply>): Promise<boolean> => {

@@ -179,6 +179,41 @@ t.test('a transaction that may have been sent', async t => {
     t.equal(valueOrErrorCode(await openFailover(t, { b: respondWith(null) }).request(send())), -32000)
   })
 
+  t.test('is looked up whenever the error is about its nonce, in whatever words', async t => {
+    for (const error of [
+      nodeError('nonce too low'),
+      nodeError('OldNonce, Current nonce: 5, nonce of rejected tx: 4.'), // Nethermind
+      nodeError('a transaction with the same nonce already exists', 'alreadyKnown'),
+    ])
+      for (const [found, expected] of [
+        [{ hash }, hash],
+        [null, -32000],
+      ] as const) {
+        const b: Responder = ({ context }) => (context.request.method === 'eth_sendRawTransaction' ? error : fakeResult(found))
+        t.equal(valueOrErrorCode(await openFailover(t, { b }).request(send())), expected, error.error.message)
+      }
+  })
+
+  t.test('is a success after any fault of a node that has accepted it', async t => {
+    for (const fault of ['502', 'hang'] as const)
+      for (const state of ['pooled', 'mined', 'unknown'] as const) {
+        let isAccepted = false
+        const { request, requested } = openFailover(t, {
+          a: () => {
+            isAccepted = true
+            return failure('a', fault === 'hang' ? { unresponsive: true, cause: 'no response' } : { cause: 'HTTP 502' })
+          },
+          b: ({ context }) => {
+            if (context.request.method !== 'eth_sendRawTransaction') return fakeResult(isAccepted ? { hash } : null)
+            if (state === 'unknown') return fakeResult(hash)
+            return state === 'pooled' ? nodeError('already known', 'alreadyKnown') : nodeError('nonce too low: next nonce 5, tx nonce 4')
+          },
+        })
+        t.equal(valueOrErrorCode(await request(send())), hash, `${fault}, ${state}`)
+        t.same(requested, state === 'mined' ? ['a', 'b', 'b'] : ['a', 'b'])
+      }
+  })
+
   t.test("with blobs gets the node's error, as its hash is not that of the sent bytes", async t => {
     const { request } = openFailover(t, { b: () => nodeError('already known', 'alreadyKnown') })
     t.equal(valueOrErrorCode(await request(send('0x03f87001'))), -32000)
