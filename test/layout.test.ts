@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import { test } from './support/tap.ts'
 import { findUnitlessConstants, readSourceFiles } from './tools/source-files.ts'
 import type { SourceFile } from './tools/source-files.ts'
 
@@ -239,6 +239,16 @@ const duplicateTypes = (files: readonly SourceFile[]): readonly string[] => {
   }
   return [...declaringFiles].flatMap(([name, found]) => (found.length === 1 ? [] : [`${name}: ${found.join(', ')}`]))
 }
+
+test('a test file that node runs by itself has the time of .taprc', async t => {
+  const files = readSourceFiles(['test']).filter(({ file }) => file.endsWith('.test.ts'))
+  const withoutTime = files.filter(({ staticImports }) => staticImports.includes('tap') || !staticImports.includes('test/support/tap.ts'))
+  t.same(
+    withoutTime.map(({ file }) => file),
+    [],
+    'import `t` or `test` from test/support/tap.ts',
+  )
+})
 
 test('no two types have one name, those of the page included', async t => {
   const files = readSourceFiles(['src', 'plugins'])

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { isFailed, mustBeZero } from './attack.ts'
 import { runFuzzBytes } from './fuzz-bytes.ts'

@@ -1,6 +1,6 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { accountsCommand } from '../../src/cli/accounts.ts'
 import { alertsCommand } from '../../src/cli/alerts.ts'
 import { changesCommand } from '../../src/cli/changes.ts'

@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { accountsCommand } from '../../src/cli/accounts.ts'
 import { createAuditCommand } from '../../src/cli/audit.ts'

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { plugins } from '../../plugins/index.ts'
 import { createCheckCommand } from '../../src/cli/check.ts'

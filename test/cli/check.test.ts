@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { accountsCommand } from '../../src/cli/accounts.ts'
 import { keysCommand } from '../../src/cli/keys.ts'
 import { createCheckCommand } from '../../src/cli/check.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { formatTable } from '../../src/cli/table-output.ts'
 import { formatCommandHelp, formatUsage } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import * as viemChains from 'viem/chains'
 import { plugins } from '../../plugins/index.ts'
 import { wellKnownChains } from '../../src/config/chains.ts'

@@ -1,6 +1,6 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { accountsCommand } from '../../src/cli/accounts.ts'
 import { keysCommand } from '../../src/cli/keys.ts'
 import { isWellFormedKey } from '../../src/services/accounts/api-key.ts'

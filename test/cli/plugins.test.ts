@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
 import { stripsTypes } from '../../src/config/plugin-loader.ts'
 import { createPluginsCommand } from '../../src/cli/plugins.ts'

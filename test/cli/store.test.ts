@@ -1,7 +1,7 @@
 import { readdirSync, statSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { storeCommand } from '../../src/cli/store.ts'
 import { usageCommand } from '../../src/cli/usage.ts'

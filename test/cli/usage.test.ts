@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { accountsCommand } from '../../src/cli/accounts.ts'
 import { usageCommand } from '../../src/cli/usage.ts'
 import { systemClock } from '../../src/services/clock.ts'

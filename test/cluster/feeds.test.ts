@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { ListeningEnd } from '../../src/cluster/listening-end.ts'
 import type { PrimaryMessage, WorkerChannel } from '../../src/cluster/worker-messages.ts'
 import { TestClock } from '../support/fakes.ts'

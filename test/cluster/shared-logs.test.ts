@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { SharedAccessLog } from '../../src/cluster/shared-logs.ts'
 import type { WorkerSetting } from '../../src/cluster/worker-messages.ts'
 import type { WorkerPool } from '../../src/cluster/worker-pool.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import { SharedReload, WorkerReload } from '../../src/cluster/shared-reload.ts'
 import type { PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { toRevealedTarget } from '../../src/cluster/worker-messages.ts'
 import { toHexQuantity } from '../../src/util/json.ts'
 import { ancestorAt, seededRandom } from '../support/model-chain.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createDeployment, networkFile, childrenOf } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'

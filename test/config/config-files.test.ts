@@ -1,6 +1,6 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { openFileWatch } from '../../src/config/config-files.ts'
 import { TestClock } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'

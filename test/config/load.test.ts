@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { formats, parseDuration, parseSize } from '../../src/config/formats.ts'
 import { readGatewayConfig } from '../../src/config/gateway-config.ts'

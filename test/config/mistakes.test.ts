@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { fileMistakes } from './mistakes/files.ts'
 import { gatewayMistakes } from './mistakes/gateway.ts'
 import { answersTo } from './mistakes/mistake.ts'

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { stringify } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
 import { schemaError, findUnusualValues } from '../../src/config/check-options.ts'

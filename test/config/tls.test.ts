@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkYaml, stubPlugins, writeConfig } from './config-fixture.ts'

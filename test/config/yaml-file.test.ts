@@ -1,7 +1,7 @@
 import { symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { stringify } from 'yaml'
 import { readGatewayConfig } from '../../src/config/gateway-config.ts'
 import { loadConfig } from '../../src/config/load.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
 
 /** Makes objects that write down when they are closed. */

@@ -10,7 +10,7 @@ import {
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-node'
 import type { ReadableSpan, Sampler } from '@opentelemetry/sdk-trace-node'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
 import { loadValidConfig } from '../../src/cli/gateway-process.ts'
 import { openGateway } from '../../src/core/gateway.ts'

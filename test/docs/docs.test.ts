@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { formatCommandHelp } from '../../src/cli/command.ts'
 import { findCommandLoader } from '../../src/cli/commands.ts'
 import { parse, parseDocument, stringify } from 'yaml'

@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
 import { editorSchemas, formatSchema } from '../../src/config/editor-schema.ts'
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'

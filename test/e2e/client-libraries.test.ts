@@ -1,4 +1,4 @@
-import t, { test } from 'tap'
+import t, { test } from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { JsonRpcProvider, verifyMessage, verifyTypedData } from 'ethers'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createTestClient, createWalletClient, http, parseEther, publicActions } from 'viem'
 import { foundry } from 'viem/chains'
 import { startAnvilChain } from '../support/anvil-chain.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
 import { networkFile } from '../support/deployment.ts'

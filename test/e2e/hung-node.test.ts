@@ -1,5 +1,5 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { startAnvilChain } from '../support/anvil-chain.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'

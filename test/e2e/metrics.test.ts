@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { parse } from 'yaml'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import type { MetricDefinition } from '../../src/services/metrics.ts'

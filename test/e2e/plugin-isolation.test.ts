@@ -1,7 +1,7 @@
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createDeployment, mainPath, networkFile } from '../support/deployment.ts'
 import type { LogLine, NewKey } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import type { DeploymentOptions } from '../support/deployment.ts'

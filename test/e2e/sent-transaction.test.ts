@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { callResult, connectWs, post } from '../support/rpc-client.ts'

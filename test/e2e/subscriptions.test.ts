@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
 import { childrenOf, networkFile } from '../support/deployment.ts'

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { skipUnlessLinux } from '../support/process-memory.ts'
 import { partnerFaultNames, faultCases } from './fault-cases.ts'
 import type { GatewayResult, FaultResult } from './fault-matrix-run.ts'

@@ -1,6 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Cancellation } from '../../src/plugin/call.ts'
 import type { Call, Json, Signal } from '../../src/plugin/call.ts'
 import type { DirectNext, Next } from '../../src/plugin/plugin.ts'

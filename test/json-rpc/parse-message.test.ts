@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { ParsedMessage, ParseMessage } from '../../src/json-rpc/parse-message.ts'

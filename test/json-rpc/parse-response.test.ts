@@ -1,6 +1,6 @@
 import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import { ChunkedBytes, chunksOf, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { ResponseParser, serializeRequest } from '../../src/json-rpc/parse-response.ts'

@@ -1,6 +1,6 @@
 import assert, { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { ChunkBuffer, ChunkedBytes, chunksOf, memoryOf, toBuffer, toOwn, toRawJson, toReadOnly } from '../../src/json/chunked-bytes.ts'
 import { createLongResult } from '../support/long-result.ts'
 

@@ -1,6 +1,6 @@
 import { deepStrictEqual, equal, ok } from 'node:assert/strict'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Scanner } from '../../src/json/scanner.ts'
 import type { IndexedItem } from '../../src/json/top-level-index.ts'
 import type { ScanLimits } from '../../src/json/scanner.ts'

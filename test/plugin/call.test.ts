@@ -1,5 +1,5 @@
 import { getMaxListeners } from 'node:events'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Cancellation, onAbort, toAbortSignal } from '../../src/plugin/call.ts'
 
 t.test('each listener is called once, and a removed listener is not', t => {

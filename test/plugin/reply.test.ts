@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import { test } from '../support/tap.ts'
 import { copyReply, withCredits } from '../../src/plugin/reply.ts'
 import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/plugin/reply.ts'
 

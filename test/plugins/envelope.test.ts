@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import envelope from '../../plugins/envelope.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import type { Reply } from '../../src/plugin/reply.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import keyAuth from '../../plugins/key-auth.ts'
 import type { Origin } from '../../src/plugin/call.ts'
 import { isFailure } from '../../src/plugin/reply.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import networkAccess from '../../plugins/network-access.ts'
 import type { CountedCall } from '../../src/plugin/plugin.ts'
 import { shippedMethods } from '../services/method-table/shipped-table.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import params from '../../plugins/params.ts'
 import type { Json } from '../../src/plugin/call.ts'
 import { Misconfigured } from '../../src/plugin/plugin.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { openAfterStart, startRounds } from '../../src/portal/background.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'

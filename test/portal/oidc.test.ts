@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import { openOidcProvider } from '../../src/portal/oidc-provider.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { RecentTraffic } from '../../src/portal/operator/recent-traffic.ts'
 import { deletionDelayMs } from '../../src/services/accounts/account-deletion.ts'

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { StoreAddress } from '../../src/config/types.ts'
 import { addPerson, setEmail } from '../../src/portal/people.ts'
 import { openPortalLimits } from '../../src/portal/portal-limits.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
 import { readAccountReport } from '../../src/portal/routes/account.ts'
 import type { Store } from '../../src/store/store.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
 import { UsageWebhook } from '../../src/portal/usage-webhook.ts'

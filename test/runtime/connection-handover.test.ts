@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events'
 import { connect } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { AcceptedConnections, reassignConnections } from '../../src/runtime/connection-handover.ts'
 

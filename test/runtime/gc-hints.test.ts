@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { findMinorCollector, openGcHints } from '../../src/runtime/gc-hints.ts'
 
 t.test('this V8 has a minor collection, and the flags that are set', async t => {

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { createClientAddressReader } from '../../src/server/client-address.ts'
 import { AddressSet, isSubnet, networkOf, parseAddressText } from '../../src/util/address-set.ts'
 

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { FairScheduler, unitsOfMessage } from '../../src/server/fair-scheduler.ts'
 import { ReadPacing } from '../../src/server/read-pacing.ts'
 import { TestClock } from '../support/fakes.ts'

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { ReloadableEndpoints } from '../../src/server/reloadable-endpoints.ts'
 import { routeRequest } from '../../src/server/request-routing.ts'
 import { fakeAccessLog, TestClock, TestLog } from '../support/fakes.ts'

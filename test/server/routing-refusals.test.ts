@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { refuseUnknownHost, refuseUnknownPath } from '../../src/server/routing-refusals.ts'
 
 const key = `tg_${'k'.repeat(38)}`

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { WebSocket } from 'ws'
 import { refuse } from '../../src/plugin/reply.ts'

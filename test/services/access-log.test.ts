@@ -1,6 +1,6 @@
 import fs, { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { openAccessLog } from '../../src/services/access-log.ts'
 import { openLineWriter } from '../../src/services/log.ts'

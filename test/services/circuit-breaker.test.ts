@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { CircuitBreaker } from '../../src/services/circuit-breaker.ts'
 import type { CallOutcome, CircuitBreakerOptions } from '../../src/services/circuit-breaker.ts'
 import { TestClock } from '../support/fakes.ts'

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { drainEventLoop } from './ledger/ledger-test-cluster.ts'
 

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { toSourceLines } from '../../src/runtime/source-lines.ts'
 import { logLevels, openLog } from '../../src/services/log.ts'
 

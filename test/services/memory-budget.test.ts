@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { CallerMemory, MemoryBudget, handlingBytes } from '../../src/services/memory-budget.ts'
 
 t.test('bytes are reserved up to the limit, and free again once they are released', async t => {

@@ -1,6 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { mergeMetrics } from '../../src/cluster/merge-metrics.ts'
 import { formatMetrics, withLabels, createMetricsRegistry } from '../../src/services/metrics.ts'

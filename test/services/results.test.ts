@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from 'tap'
+import { test } from '../support/tap.ts'
 import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { getWasmModule } from '../../src/json/wasm-module.ts'
 import { WasmMemberSearch } from '../../src/json/wasm-member-search.ts'

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 
 /** In a process without tap, whose hooks make promises several times slower. */
 const runSimulation = (...args: readonly string[]): Promise<{ readonly code: unknown; readonly output: string }> =>

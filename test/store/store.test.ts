@@ -3,7 +3,7 @@ import { copyFile, mkdir, readdir, rename, stat, writeFile } from 'node:fs/promi
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { open } from 'lmdb'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../src/store/lease-accounting.ts'
 import type { LeaseRequest } from '../../src/store/lease-accounting.ts'
 import { assertLocalFilesystem } from '../../src/store/lmdb/data-folder.ts'

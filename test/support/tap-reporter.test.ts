@@ -1,5 +1,5 @@
 import { text } from 'node:stream/consumers'
-import { test } from 'tap'
+import { test } from './tap.ts'
 import TapReporter from './tap-reporter.ts'
 
 const report = (tap: string): Promise<string> => {

@@ -1,5 +1,5 @@
 import { readdirSync } from 'node:fs'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
 import type { AnyPlugin, Plugin, Result } from '../../src/plugin/plugin.ts'
 import { contractTests } from '../../src/testing/index.ts'

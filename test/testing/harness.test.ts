@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { definePlugin, misconfigured, refuse } from '../../src/plugin/plugin.ts'
 import { TestClock, harness } from '../../src/testing/index.ts'
 import { networkFile } from '../support/deployment.ts'

@@ -1,6 +1,6 @@
 import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { plugins } from '../../plugins/index.ts'
 import { createTestCommand } from '../../src/cli/test.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../support/tap.ts'
 import { Backoff, createSemaphore, openOnce, singleFlight, thenMaybe, TimeoutError, withTimeout } from '../../src/util/async.ts'
 import { TestClock } from '../support/fakes.ts'
 import { drainEventLoop } from '../services/ledger/ledger-test-cluster.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../support/tap.ts'
 import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'

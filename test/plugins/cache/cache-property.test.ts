@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import cache from '../../../plugins/cache/index.ts'
 import type { Json, ContextKey } from '../../../src/plugin/call.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import cache from '../../../plugins/cache/index.ts'
 import type { Call, Json, ContextKey, Signal } from '../../../src/plugin/call.ts'
 import { buildNetwork } from '../../../src/core/network.ts'

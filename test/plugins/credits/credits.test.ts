@@ -1,5 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { parse } from 'yaml'
 import credits from '../../../plugins/credits/index.ts'
 import { plugins } from '../../../plugins/index.ts'

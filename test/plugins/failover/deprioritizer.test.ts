@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import type { Call, ContextKey, Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import failover from '../../../plugins/failover/index.ts'
 import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'

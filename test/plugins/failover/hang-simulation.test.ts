@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { activityOf } from '../../../src/plugin/plugin.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'

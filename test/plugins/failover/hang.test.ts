@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { activityOf } from '../../../src/plugin/plugin.ts'
 import { refuse } from '../../../src/plugin/reply.ts'

@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { lateAfterMs } from '../../../plugins/failover/late-calls.ts'
 import { HedgeBudget } from '../../../plugins/failover/retries.ts'

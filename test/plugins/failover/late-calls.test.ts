@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { LateCalls } from '../../../plugins/failover/late-calls.ts'
 import { LatencyTracker } from '../../../src/plugin/plugin.ts'
 

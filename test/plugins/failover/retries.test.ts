@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { RetryBudget } from '../../../plugins/failover/retries.ts'
 import type { Call, ContextKey, Signal } from '../../../src/plugin/call.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'

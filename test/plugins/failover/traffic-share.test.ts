@@ -1,5 +1,5 @@
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { TrafficShare } from '../../../plugins/failover/traffic-share.ts'
 import type { ReducedReason } from '../../../plugins/failover/traffic-share.ts'
 import { refuse } from '../../../src/plugin/reply.ts'

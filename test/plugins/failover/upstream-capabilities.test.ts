@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { createUpstreamCapabilities } from '../../../plugins/failover/upstream-capabilities.ts'
 import failover from '../../../plugins/failover/index.ts'

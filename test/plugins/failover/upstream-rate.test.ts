@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { harness } from '../../../src/testing/index.ts'
 import type { FakeUpstream } from '../../../src/testing/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import rateLimit from '../../../plugins/rate-limit.ts'
 import { SharedRateLimits, WorkerRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
 import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/worker-messages.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { BlockLogs, RecentLogs } from '../../../plugins/subscriptions/block-logs.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { EventDelivery } from '../../../plugins/subscriptions/event-delivery.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
 import type { PushOrigin } from '../../../plugins/subscriptions/subscription.ts'

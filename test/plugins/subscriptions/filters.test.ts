@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { FilterValues } from '../../../plugins/subscriptions/filter-memory.ts'
 import { Filter } from '../../../plugins/subscriptions/filter.ts'
 import type { FilterTopic } from '../../../plugins/subscriptions/filter.ts'

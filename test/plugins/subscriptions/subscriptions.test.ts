@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { FeedConsumer } from '../../../plugins/subscriptions/feed-consumer.ts'
 import { FilterValues } from '../../../plugins/subscriptions/filter-memory.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'

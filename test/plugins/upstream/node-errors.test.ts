@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import { startFakeNode } from '../../support/fake-node.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import upstream from '../../../plugins/upstream/index.ts'
 import type { Json, Request } from '../../../src/plugin/call.ts'
 import { KnownTags } from '../../../src/services/chain-heads/index.ts'

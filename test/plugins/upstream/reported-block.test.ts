@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import upstream from '../../../plugins/upstream/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import upstream from '../../../plugins/upstream/index.ts'
 import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import upstream from '../../../plugins/upstream/index.ts'
 import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/too-many-results.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { createSignInToken } from '../../../src/portal/one-time-links.ts'
 import { addPerson, listPeople, setEmail } from '../../../src/portal/people.ts'

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Plan } from '../../../src/plugin/call.ts'
 import { openAccounts } from '../../../src/services/accounts/index.ts'
 import type { Lookup } from '../../../src/services/accounts/index.ts'

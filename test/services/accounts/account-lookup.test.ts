@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import type { Plan } from '../../../src/plugin/call.ts'
 import { generateApiKey, generateKeyId, hashApiKey, toKeySecret } from '../../../src/services/accounts/api-key.ts'

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import {
   generateAccountId,
   generateApiKey,

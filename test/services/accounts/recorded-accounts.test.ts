@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { changeAlerts, removeWebhook } from '../../../src/portal/alerts/manage-alerts.ts'
 import { monthOf, readChanges } from '../../../src/services/accounts/change-history.ts'

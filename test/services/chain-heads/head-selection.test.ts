@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { Heads } from '../../../src/services/index.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'

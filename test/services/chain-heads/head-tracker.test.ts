@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads, targetOf } from './model-heads.ts'
 

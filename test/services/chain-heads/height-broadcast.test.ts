@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { NewHeadsSubscription } from '../../../src/services/chain-heads/new-heads-subscription.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { harness } from '../../../src/testing/index.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from './model-heads.ts'

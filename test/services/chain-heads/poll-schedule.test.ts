@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { openModelHeads } from './model-heads.ts'
 
 t.test('polling', async t => {

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { RecentBlocks, mergeChanges } from '../../../src/services/chain-heads/index.ts'
 import type { RecentBlocksChange } from '../../../src/services/chain-heads/index.ts'
 

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { TagTracker } from '../../../src/services/chain-heads/reported-tags.ts'
 import type { TagState } from '../../../src/services/chain-heads/reported-tags.ts'
 

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Target } from '../../../src/plugin/call.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'

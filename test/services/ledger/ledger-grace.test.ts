@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { Account } from '../../../src/plugin/call.ts'
 import type { LedgerService, OutageGrace } from '../../../src/services/ledger/index.ts'
 import { readBalance } from '../../../src/services/account-reports.ts'

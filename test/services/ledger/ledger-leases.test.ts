@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { ChargeResult } from '../../../src/services/ledger/index.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { TestLog } from '../../support/fakes.ts'

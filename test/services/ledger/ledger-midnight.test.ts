@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 import { TestCluster, accountWith, drainEventLoop, isPending, kindsOf } from './ledger-test-cluster.ts'
 

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { StoreError, StoreRemovedError } from '../../../src/store/store.ts'
 import type { LedgerStore } from '../../../src/store/store.ts'

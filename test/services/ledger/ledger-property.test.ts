@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import type { ChargeResult } from '../../../src/services/ledger/index.ts'
 import { TestCluster, accountWith, drainEventLoop } from './ledger-test-cluster.ts'
 import type { TestProcess } from './ledger-test-cluster.ts'

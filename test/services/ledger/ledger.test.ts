@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { readBalance } from '../../../src/services/account-reports.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'

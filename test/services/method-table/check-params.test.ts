@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from 'tap'
+import { test } from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { check, hex, shippedMethods } from './shipped-table.ts'
 

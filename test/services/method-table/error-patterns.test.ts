@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import { test } from '../../support/tap.ts'
 import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
 import { devnet, shippedMethods, shippedData, tableOf } from './shipped-table.ts'

@@ -1,4 +1,4 @@
-import { test } from 'tap'
+import { test } from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { TableFile } from '../../../src/services/method-table/table-types.ts'
 import { check, hex, isRefused, shippedMethods, shippedData, shippedTable } from './shipped-table.ts'

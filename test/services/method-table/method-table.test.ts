@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { blockSelectorOf } from '../../../src/services/method-table/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 

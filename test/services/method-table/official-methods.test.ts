@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from 'tap'
+import { test } from '../../support/tap.ts'
 import { check, shippedMethods } from './shipped-table.ts'
 import { officialArity, officialMethodNames, officialParams } from './official-calls.ts'
 

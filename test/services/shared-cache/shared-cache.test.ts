@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import net from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { openSharedCaches } from '../../../src/services/shared-cache/index.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { probeUpstream } from '../../../src/services/upstream-client/upstream-activity.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { openUsage } from '../../../src/services/usage/index.ts'
 import type { CountedCall } from '../../../src/services/usage/index.ts'
 import type { UsageCount, UsageAcknowledgment, UsageReport, UsageStore } from '../../../src/store/usage-store.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../support/tap.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { TokenRequest } from '../../../src/services/rate-limits.ts'
 import { RedisRateLimits } from '../../../src/store/redis/redis-rate-limits.ts'

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t from '../../../support/tap.ts'
 import type { Test } from 'tap'
 import type { ChainUpdate, FeedListener } from '../../../../src/services/chain-heads/index.ts'
 import { ancestorAt, seededRandom } from '../../../support/model-chain.ts'
