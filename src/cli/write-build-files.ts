@@ -27,8 +27,7 @@ const bundledPackages = ['koa', 'pino', 'yaml', '@noble/hashes', 'lru-cache', 'o
 
 /**
  * The program with the packages that it starts with, as CommonJS modules: a start reads 60 files in place of 560, one directly after the
- * other, and all that Node.js versions without a compile cache lack is in compile-cache.ts. Plugins import `tollgate/plugin` from
- * the bundle, too, and so the same classes and tables.
+ * other. Plugins import `tollgate/plugin` from the bundle, too, and so the same classes and tables.
  */
 const writeBundle = async (): Promise<void> => {
   const bundle = await rolldown({
@@ -108,7 +107,7 @@ const escapeNonAscii = (file: string): void => {
 
 const importFile = 'import-module.js'
 
-/** import-module.ts is a file of its own. Everywhere else, import() becomes require(): Node.js 20 refuses import() in kept code. */
+/** import-module.ts is a file of its own: everywhere else, import() becomes require(), which loads the files of the bundle at once. */
 const keepImport: Plugin = {
   name: 'keep-import',
   resolveId: id => (id.endsWith('/runtime/import-module.js') ? { id: `./${importFile}`, external: true } : null),

@@ -22,7 +22,6 @@ type Collect = () => void
 export const openGcHints = (findCollector: () => Collect | undefined = findMinorCollector): ((byteLength: number) => void) => {
   // V8 takes the objects of a batch for long-lived and puts them where only a full collection finds them: a third of a batch's CPU.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  hasOwnFlags = true
   Buffer.allocUnsafeSlow(mmapThresholdBytes)
   const collect = findCollector()
   if (collect === undefined) return () => undefined
@@ -33,19 +32,6 @@ export const openGcHints = (findCollector: () => Collect | undefined = findMinor
     sentBytes = 0
     // What has just been sent is still in use until the next turn.
     setImmediate(collect)
-  }
-}
-
-let hasOwnFlags = false
-
-/** Runs `work` with the flags that V8 has at the start of a process: V8 refuses compiled code that was written with others. */
-export const withDefaultFlags = <T>(work: () => T): T => {
-  if (!hasOwnFlags) return work()
-  setFlagsFromString('--allocation-site-pretenuring')
-  try {
-    return work()
-  } finally {
-    setFlagsFromString('--no-allocation-site-pretenuring')
   }
 }
 
@@ -81,8 +67,8 @@ const tickHoldIntervalMs = 1_000
 
 /**
  * Keeps process.nextTick() fast, which an HTTP call takes 7 times. It keeps each callback in an object with computed names. Once full collections
- * have found no such object in use, V8 drops their shape, and takes 200 ns for each where it took 25, for the rest of the process (Node 20, 22, 24
- * and 26). So one is held, from the start of the process on.
+ * have found no such object in use, V8 drops their shape, and takes 200 ns for each where it took 25, for the rest of the process (Node 20, 22 and
+ * 24). So one is held, from the start of the process on.
  */
 export const holdTickShape = (every: (ms: number, run: () => void) => unknown): void => {
   holdTick()

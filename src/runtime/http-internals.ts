@@ -6,7 +6,7 @@ import { Duplex } from 'node:stream'
 /** The response that is being sent on a connection now; responses to pipelined requests wait behind it. */
 export type CurrentResponse = (stream: Duplex) => ServerResponse | undefined
 
-/** A connection as Node's HTTP server leaves it (Node 20, 22, 24 and 26); Node itself reads this before it answers a parser error. */
+/** A connection as Node's HTTP server leaves it (Node 20, 22 and 24); Node itself reads this before it answers a parser error. */
 interface HttpStream extends Duplex {
   _httpMessage?: ServerResponse | null
 }
@@ -57,7 +57,7 @@ export const ignoreUpgrade = (
   server.emit('encrypted' in stream ? 'secureConnection' : 'connection', stream)
 }
 
-/** What libuv holds for a socket, which Node shows nobody (Node 20, 22, 24 and 26); Node's own socket timeout reads it. */
+/** What libuv holds for a socket, which Node shows nobody (Node 20, 22 and 24); Node's own socket timeout reads it. */
 interface SocketInternals extends Socket {
   readonly _handle?: { readonly bytesWritten?: number; readonly writeQueueSize?: number; reading?: boolean; readStart?(): void } | null
   /** Of a TLS socket, the connection below: its own counters stand still until all that is written has been encrypted and sent. */
@@ -100,7 +100,7 @@ export type SendSingleWrite = (res: ServerResponse, response: SingleWriteRespons
 export const openSingleWrite = (keepAliveTimeoutMs: number, isSupported = writesOnce()): SendSingleWrite =>
   isSupported ? createSingleWrite(keepAliveTimeoutMs) : () => false
 
-/** Where Node keeps the head of a response that it has written itself; what stands there counts as written (Node 20, 22, 24 and 26). */
+/** Where Node keeps the head of a response that it has written itself; what stands there counts as written (Node 20, 22 and 24). */
 interface ResponseInternals extends ServerResponse {
   _header?: string | null
 }

@@ -1,2 +1,2 @@
-/** The one place of import() with a URL: write-build-files.ts writes this file anew, as Node.js 20 refuses import() in kept code. */
+/** The one place of import() with a URL: in the bundle, whose other files have require() in its place, write-build-files.ts writes this file anew. */
 export const importModule = (url: string): Promise<unknown> => import(url)

@@ -39,7 +39,7 @@ const isInputFunction = (value: unknown): value is ParserFunction => typeof valu
 /**
  * What becomes of what Node has read from a connection. Its HTTP parser takes 64 KiB at once, up to 2,500 requests or 11,000 chunks of a body, and
  * nothing public ends that, neither to pause nor to destroy the socket. Does nothing where Node keeps the functions of its parser elsewhere than
- * Node 20, 22, 24 and 26 do. Node gives the parser to another connection when this one closes, and at an upgrade: then, restore() must be called at
+ * Node 20, 22 and 24 do. Node gives the parser to another connection when this one closes, and at an upgrade: then, restore() must be called at
  * once, or the other connection has no requests.
  */
 export class ParserInput {
