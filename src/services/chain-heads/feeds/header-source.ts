@@ -2,6 +2,7 @@ import { nextFlight, sleep } from '../../../util/async.ts'
 import type { Clock, Timer } from '../../clock.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
+import type { BlockId } from '../recent-blocks.ts'
 import type { ReportedHeight } from '../reported-height.ts'
 import type { BlockHeader } from '../upstream-requests.ts'
 import type { ChainUpdate, FeedBlock, FeedSource, LinkedBlock } from './block-feed.ts'
@@ -31,7 +32,7 @@ export const activityIntervalMs = 10_000
 export const startTimeoutMs = 2_000
 const startRetryIntervalMs = 100
 
-/** Blocks from before the start, so that a reorg is known to reach back to them. */
+/** Blocks, with those from before the start, that are known soon: nodes may forget them when a reorg replaces them. */
 const minKnownBlocks = 16
 
 /**
@@ -41,7 +42,9 @@ const minKnownBlocks = 16
  * - A lower head means that an upstream is behind, or has taken over from another. It removes blocks only when the reported height
  *   has gone back, so that no upstream has them any more.
  * - While an ancestor of the head cannot be fetched, nothing is published. The next head tries again.
- * - More than `maxRecentBlocks` missing blocks end the feed, and so does a head below all blocks that are known.
+ * - A head on a branch that leaves the chain below all blocks that are known: the older blocks of both branches are fetched.
+ * - More than `maxRecentBlocks` missing or removed blocks end the feed, and so does a branch whose begin cannot be found, as no upstream
+ *   returns the older blocks of the branch that was left.
  */
 export class HeaderSource implements FeedSource {
   readonly #options: HeaderSourceOptions
@@ -118,39 +121,57 @@ export class HeaderSource implements FeedSource {
       this.#options.end()
       return false
     }
-    this.#publish(branch, (branch[0] ?? head).number - (branch.length > 0 ? 1 : 0))
+    this.#publish(branch, head.number - branch.length)
     return true
   }
 
-  /** The blocks from a child of a published block up to the head, the oldest first. Undefined: one of them cannot be fetched now. */
+  /**
+   * The blocks from a child of a published block, or from block 0, up to the head, the oldest first. Undefined: one of them cannot be fetched
+   * now. `tooLong`: there are too many, or where the branch begins cannot be found.
+   */
   async #branchTo(head: BlockHeader, tip: BlockHeader): Promise<readonly BlockHeader[] | 'tooLong' | undefined> {
-    if (this.#has(head.number, head.hash)) return []
-    const lowestNumber = this.#published[0]?.number ?? 0
-    if (head.number < lowestNumber || head.number > tip.number + maxRecentBlocks) return 'tooLong'
-    const branch = [head]
-    for (let oldest = head; oldest.number > lowestNumber && !this.#has(oldest.number - 1, oldest.parentHash); branch.push(oldest)) {
-      const parent = await this.#fetchParent(oldest)
-      if (parent?.number !== oldest.number - 1) return undefined
-      oldest = parent
+    if (head.number > tip.number + maxRecentBlocks) return 'tooLong'
+    const published = this.#published
+    const branch: BlockHeader[] = []
+    for (let next: BlockId = head; next.number >= 0 && published === this.#published; ) {
+      if (!(await this.#reachDownTo(next.number))) return 'tooLong'
+      if (this.#has(next)) break
+      const block = branch.length === 0 ? head : await this.#fetch(next.hash)
+      if (block?.number !== next.number) return undefined
+      branch.push(block)
+      next = { number: block.number - 1, hash: block.parentHash }
     }
     return branch.reverse()
   }
 
   async #fetchAncestors(published: BlockHeader[]): Promise<void> {
-    for (let [oldest] = published; oldest !== undefined && oldest.number > 0 && published.length < minKnownBlocks; oldest = published[0]) {
-      const parent = await this.#fetchParent(oldest)
-      if (parent === undefined || published !== this.#published || published[0] !== oldest) return
-      published.unshift(parent)
-    }
+    while (published === this.#published && published.length < minKnownBlocks && (await this.#fetchOlder()));
+  }
+
+  /** Fetches the ancestors of the published blocks down to this height, where they are not known. False when that fails. */
+  async #reachDownTo(number: number): Promise<boolean> {
+    while ((this.#published[0]?.number ?? 0) > number)
+      if (this.#published.length >= maxRecentBlocks || !(await this.#fetchOlder())) return false
+    return true
+  }
+
+  /** False when no upstream returns the parent of the oldest block that is known. */
+  async #fetchOlder(): Promise<boolean> {
+    const published = this.#published
+    const [oldest] = published
+    const parent = oldest && oldest.number > 0 ? await this.#fetch(oldest.parentHash) : undefined
+    // Another call may have fetched the parent meanwhile.
+    if (parent !== undefined && published[0] === oldest) published.unshift(parent)
+    return parent !== undefined
   }
 
   /** From whichever upstream returns it. */
-  #fetchParent({ parentHash }: BlockHeader): Promise<BlockHeader | undefined> {
+  #fetch(hash: string): Promise<BlockHeader | undefined> {
     const { headers, upstreams } = this.#options.chain
-    return headers.fetch(parentHash, upstreams)
+    return headers.fetch(hash, upstreams)
   }
 
-  #has(number: number, hash: string): boolean {
+  #has({ number, hash }: BlockId): boolean {
     return this.#published[number - (this.#published[0]?.number ?? 0)]?.hash === hash
   }
 

@@ -1,7 +1,7 @@
 import t from '../../../support/tap.ts'
 import type { Test } from 'tap'
 import type { ChainUpdate, FeedListener } from '../../../../src/services/chain-heads/index.ts'
-import { ancestorAt, seededRandom } from '../../../support/model-chain.ts'
+import { ancestorAt, responseAt, seededRandom } from '../../../support/model-chain.ts'
 import type { ModelBlock, ModelNode } from '../../../support/model-chain.ts'
 import { startFakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
 import type { FakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
@@ -130,6 +130,34 @@ t.test('a feed', async t => {
     for (let i = 0; i < 600; i++) chain.mine()
     nodes.forEach(node => Object.assign(node, { head: chain.tip }))
     await advance(5_000)
+    t.same([headers.hasEnded, logs.hasEnded, headers.addedCount], [true, true, 0])
+  })
+
+  for (const depth of [15, 16, 20, 40]) {
+    t.test(`has all blocks of a new branch that replaces ${depth} blocks, also those from before its start`, async t => {
+      const { chain, nodes, responseOverrides, nodeOf, advance, headers, logs } = await openFeeds(t, ['a'])
+      const left = chain.tip
+      // A node keeps the blocks of the branch that it has left.
+      responseOverrides.set('a', (method, params) => nodeOf('a').answer(method, params) ?? responseAt(left, chain.final, method, params))
+      chain.fork(depth, depth + 1)
+      nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+      await advance(2_000)
+      const branch = Array.from({ length: depth + 1 }, (_, i) => ancestorAt(chain.tip, left.number - depth + 1 + i)?.hash)
+      for (const { hasEnded, blocks } of [headers, logs]) {
+        t.equal(hasEnded, false)
+        t.same(
+          blocks.map(({ hash }) => hash),
+          branch,
+        )
+      }
+    })
+  }
+
+  t.test('ends with a reorg to below the blocks that it knows, when no upstream returns those of the branch that was left', async t => {
+    const { chain, nodes, advance, headers, logs } = await openFeeds(t, ['a'])
+    chain.fork(40, 41)
+    nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+    await advance(2_000)
     t.same([headers.hasEnded, logs.hasEnded, headers.addedCount], [true, true, 0])
   })
 
