@@ -50,16 +50,22 @@ export class CanonicalChain {
     return this.#finalized
   }
 
-  /** Follows the head of the best upstream through its ancestors, then the heads that have come meanwhile. */
+  /** The highest block that one of them has returned. */
+  get newestBlock(): BlockHeader | undefined {
+    return this.#options.selection.newestBlock?.block
+  }
+
+  /** Follows the newest block through its ancestors, then those that have come meanwhile. */
   async followHead(): Promise<void> {
     if (this.#isFollowing) return
     this.#isFollowing = true
     try {
       for (let followed: BlockHeader | undefined; ; ) {
-        const upstream = this.#options.selection.best
-        if (upstream?.headBlock === undefined || upstream.headBlock.hash === followed?.hash) break
-        followed = upstream.headBlock
-        await this.#handleUpdate(await this.#ancestry.advanceTo(followed, upstream), upstream, followed)
+        const newest = this.#options.selection.newestBlock
+        if (newest === undefined || newest.block.hash === followed?.hash) break
+        const { block, upstream } = newest
+        followed = block
+        await this.#handleUpdate(await this.#ancestry.advanceTo(block, upstream), upstream, block)
       }
     } finally {
       this.#isFollowing = false

@@ -9,12 +9,18 @@ import type { BlockId, RecentBlocks } from './recent-blocks.ts'
 import type { HeightBroadcast } from './reported-height.ts'
 import type { ReportedTags, TagState, TagTrackerOptions } from './reported-tags.ts'
 
-/** The newest block that an upstream has reported. A height from an answer to a caller has neither hash nor timestamp. */
-export interface Head {
-  readonly number: number
-  readonly hash?: string
+/** The newest block that an upstream has reported: polls and the subscription return a block, an answer to a caller contains a height alone. */
+export type Head = BlockHead | HeightHead
+
+interface BlockHead extends BlockId {
   /** ms since 1970. */
   readonly timestampMs?: number
+}
+
+interface HeightHead {
+  readonly number: number
+  readonly hash?: never
+  readonly timestampMs?: never
 }
 
 /** Why an upstream is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */

@@ -3,7 +3,14 @@ import type { Gauge, Metrics } from '../metrics.ts'
 import { isSameHead } from './current-chain-state.ts'
 import type { HeadPlausibility } from './head-plausibility.ts'
 import type { ChainState, Head } from './heads-types.ts'
+import type { BlockHeader } from './upstream-requests.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
+
+/** A block, and the upstream that has returned it. */
+interface ReturnedBlock {
+  readonly block: BlockHeader
+  readonly upstream: UpstreamTracker
+}
 
 /** Selects the network's head: the highest plausible head, as of the last evaluation. */
 export class HeadSelection {
@@ -31,12 +38,21 @@ export class HeadSelection {
     return this.#upstreams.filter(upstream => !this.isImplausible(upstream))
   }
 
-  /** A plausible upstream with the highest head: if several have it, one that is on the selected head, else the first. */
+  /** A plausible upstream with the highest head: if several have it, one that has returned its block, on the selected head where there is one. */
   get best(): UpstreamTracker | undefined {
     const plausible = this.plausible
     const highest = plausible.reduce((max, { height = -1 }) => Math.max(max, height), -1)
-    const candidates = plausible.filter(({ height }) => height !== undefined && height === highest)
-    return candidates.find(({ head }) => isSameHead(head, this.#head)) ?? candidates[0]
+    const highestUpstreams = plausible.filter(({ height }) => height !== undefined && height === highest)
+    const withBlock = highestUpstreams.filter(({ head }) => head?.hash !== undefined)
+    return withBlock.find(({ head }) => isSameHead(head, this.#head)) ?? withBlock[0] ?? highestUpstreams[0]
+  }
+
+  /** The highest block that a plausible upstream has returned: the head may be a height alone. If several are as high, that of the best upstream. */
+  get newestBlock(): ReturnedBlock | undefined {
+    return this.bestFirst.reduce<ReturnedBlock | undefined>((newest, upstream) => {
+      const block = upstream.latestBlock
+      return block !== undefined && block.number > (newest?.block.number ?? -1) ? { block, upstream } : newest
+    }, undefined)
   }
 
   /** The upstreams on the chain of the network whose heads are plausible, the best before the others. */

@@ -41,11 +41,6 @@ export class UpstreamHead {
     return this.#head === undefined ? undefined : this.#latestBlock
   }
 
-  /** The block of the head; undefined when the head is only a height from an answer to a caller. */
-  get headBlock(): BlockHeader | undefined {
-    return this.#latestBlock !== undefined && this.#latestBlock.hash === this.#head?.hash ? this.#latestBlock : undefined
-  }
-
   /** How many heads polls and the subscription have returned. */
   get headsReceived(): number {
     return this.#headsReceived

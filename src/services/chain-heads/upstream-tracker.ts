@@ -92,13 +92,8 @@ export class UpstreamTracker {
   }
 
   /** The newest block that polls or the subscription returned, as long as the upstream answers. */
-  get latestBlock(): HeadReport | undefined {
+  get latestBlock(): BlockHeader | undefined {
     return this.chain.isExpectedChain ? this.#head.latestBlock : undefined
-  }
-
-  /** The block of the head; undefined when the head is only a height from an answer to a caller. */
-  get headBlock(): BlockHeader | undefined {
-    return this.chain.isExpectedChain ? this.#head.headBlock : undefined
   }
 
   /** Undefined before the first check, and while the upstream does not answer. */
@@ -190,9 +185,9 @@ export class UpstreamTracker {
     return this.chain.isExpectedChain && (await this.#finalized.poll(isConfirmed)) ? this.finalized : undefined
   }
 
-  /** Requests an ancestor of the head when that is due. */
+  /** Requests an ancestor of the newest block when that is due. */
   async checkAncestor(): Promise<void> {
-    if (this.headBlock !== undefined) await this.#ancestorCheck.check(this.headBlock)
+    if (this.latestBlock !== undefined) await this.#ancestorCheck.check(this.latestBlock)
   }
 
   /** The block with this hash or number; undefined when the upstream does not return it. */

@@ -10,7 +10,7 @@ import type { ChainUpdate, FeedBlock, FeedSource, LinkedBlock } from './block-fe
 /** What a feed needs of the process that tracks the upstreams. */
 export interface FeedSourceOptions {
   readonly clock: Clock
-  readonly chain: Pick<CanonicalChain, 'headers' | 'upstreams'>
+  readonly chain: Pick<CanonicalChain, 'headers' | 'newestBlock' | 'upstreams'>
   readonly reportedHeight: Pick<ReportedHeight, 'height' | 'sharedHeight'>
   readonly tracker: {
     /** Polls the upstreams; resolves, and soon, when they have answered. */
@@ -68,9 +68,11 @@ export class HeaderSource implements FeedSource {
     for (;;) {
       await tracker.refresh(true)
       tracker.recordActivity()
-      const base = this.#head
+      const base = chain.newestBlock
       if (start !== this.#startCount) return false
-      if (base !== undefined && headsReceived() > receivedBefore) {
+      // A height that an upstream has answered to a caller is no event for those who come later.
+      const isNewest = base?.number === chain.upstreams[0]?.height
+      if (base !== undefined && isNewest && headsReceived() > receivedBefore) {
         this.#published = [base]
         void this.#fetchAncestors(this.#published)
         return true
@@ -96,15 +98,10 @@ export class HeaderSource implements FeedSource {
     if (this.#isAdvancing) return
     this.#isAdvancing = true
     try {
-      while (await this.#follow(this.#head));
+      while (await this.#follow(this.#options.chain.newestBlock));
     } finally {
       this.#isAdvancing = false
     }
-  }
-
-  /** The newest block of the best upstream; undefined while none has one. */
-  get #head(): BlockHeader | undefined {
-    return this.#options.chain.upstreams[0]?.headBlock
   }
 
   /** Resolves with true when the head has been reached, and may be another meanwhile. */

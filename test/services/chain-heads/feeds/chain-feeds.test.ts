@@ -161,6 +161,24 @@ t.test('a feed', async t => {
     t.same([headers.hasEnded, logs.hasEnded, headers.addedCount], [true, true, 0])
   })
 
+  for (const height of [101, 102]) {
+    t.test(`has block 101 as soon as an upstream has returned it, though another has answered height ${height} to a caller`, async t => {
+      const { heads, chain, nodeOf, requests, settle, advance, headers, logs } = await openFeeds(t, ['a', 'b'])
+      await advance(1_000)
+      chain.mine()
+      nodeOf('b').head = chain.tip
+      heads.reportHeight('a', height)
+      requests.length = 0
+      heads.pollLagging()
+      await settle()
+      t.same(
+        [headers.blocks, logs.blocks].map(blocks => blocks.map(({ hash }) => hash)),
+        [[chain.tip.hash], [chain.tip.hash]],
+      )
+      t.notOk(requests.includes('a eth_getBlockByNumber'), 'the other upstream has not been polled')
+    })
+  }
+
   t.test('does not start while no upstream answers', async t => {
     const { heads, responseOverrides, advance } = openModelHeads(['a'])
     responseOverrides.set('a', () => undefined)
