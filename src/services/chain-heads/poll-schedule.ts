@@ -67,6 +67,7 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
 }
 
 interface ScheduledUpstream {
+  readonly isPolling: boolean
   openSubscription(): void
   closeSubscription(): void
 }
@@ -122,13 +123,13 @@ export class PollSchedule<U extends ScheduledUpstream> {
     await withTimeoutOr(clock, maxRefreshMs, polls, () => undefined)
   }
 
-  /** Polls the upstreams that lack what calls wait for. */
+  /** Polls the upstreams that lack what calls wait for, but those whose poll is in flight. */
   catchUp(isLagging: (upstream: U) => boolean): void {
     const { clock, upstreams, poll } = this.#options
     const now = clock.monotonic()
     if (now - this.#lastCatchUpAt < catchUpIntervalMs) return
     this.#lastCatchUpAt = now
-    for (const upstream of upstreams()) if (isLagging(upstream)) void poll(upstream, true)
+    for (const upstream of upstreams()) if (!upstream.isPolling && isLagging(upstream)) void poll(upstream, true)
   }
 
   #poll(): void {

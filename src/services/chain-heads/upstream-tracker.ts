@@ -1,6 +1,7 @@
 import { Cancellation } from '../../plugin/call.ts'
 import type { Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
+import { nextFlight } from '../../util/async.ts'
 import type { Log } from '../log.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
@@ -53,7 +54,6 @@ export class UpstreamTracker {
   readonly chain: UpstreamChain
   /** The age of the block that the last poll returned, undefined when it returned none; infinite for block 0, as that of a new development node. */
   polledAgeMs: number | undefined
-  isPolling = false
   readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
   readonly #head: UpstreamHead
@@ -62,6 +62,8 @@ export class UpstreamTracker {
   /** Ends its requests. */
   readonly #cancellation = new Cancellation()
   #lastRewind = { at: -Infinity }
+  /** The poll in flight. */
+  #polling: Promise<void> | undefined
 
   constructor(options: UpstreamTrackerOptions) {
     const { target, chainId, upstreamClient, clock, log, metrics, slowPollIntervalMs: intervalMs, isAgePlausible, onChange } = options
@@ -106,6 +108,10 @@ export class UpstreamTracker {
     return this.chain.isExpectedChain ? this.#finalized.block : undefined
   }
 
+  get isPolling(): boolean {
+    return this.#polling !== undefined
+  }
+
   /** Do heads come over the subscription, so that no polls are needed? */
   get isSubscribed(): boolean {
     return this.#subscription?.isFresh === true
@@ -139,7 +145,7 @@ export class UpstreamTracker {
   /** A caller may have taken the node back to an earlier block: a poll in flight may return a block that it no longer has. */
   recordRewind(): void {
     this.#lastRewind = { at: this.#options.clock.monotonic() }
-    this.isPolling = false
+    this.#polling = undefined
     this.#head.recordRewind()
   }
 
@@ -163,21 +169,13 @@ export class UpstreamTracker {
   }
 
   /**
-   * Requests the newest block, unless that request is in flight, or the subscription provides heads. A catch-up poll, which calls
-   * wait for, is sent all the same, and counts as little as a notification: there may be many of them in a poll interval.
+   * Requests the newest block, unless that request is in flight, or the subscription provides heads. A catch-up poll, for which calls or
+   * subscribers wait, is sent all the same, after the one in flight: that may return what was the newest block before they came. It counts
+   * as little as a notification, as there may be many in a poll interval.
    */
   async poll(isCatchUp: boolean): Promise<void> {
-    if (this.isPolling) return
-    this.isPolling = true
-    this.polledAgeMs = undefined
-    const lastRewind = this.#lastRewind
-    try {
-      await this.chain.verify()
-      if (this.chain.isWrongChain) this.closeSubscription()
-      if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
-    } finally {
-      if (lastRewind === this.#lastRewind) this.isPolling = false
-    }
+    if (isCatchUp) await this.#catchUp()
+    else if (!this.isPolling) await this.#startPoll(false)
   }
 
   /** Resolves with the finalized block when it has changed. Only what `isConfirmed` agrees to counts. */
@@ -193,6 +191,25 @@ export class UpstreamTracker {
   /** The block with this hash or number; undefined when the upstream does not return it. */
   fetchBlock(hashOrNumber: string): Promise<BlockHeader | undefined> {
     return fetchBlock(this.request, hashOrNumber)
+  }
+
+  readonly #catchUp = nextFlight(async (): Promise<void> => {
+    while (this.isPolling) await this.#polling
+    await this.#startPoll(true)
+  })
+
+  #startPoll(isCatchUp: boolean): Promise<void> {
+    const polling = this.#pollChainAndHead(isCatchUp).finally(() => {
+      if (this.#polling === polling) this.#polling = undefined
+    })
+    return (this.#polling = polling)
+  }
+
+  async #pollChainAndHead(isCatchUp: boolean): Promise<void> {
+    this.polledAgeMs = undefined
+    await this.chain.verify()
+    if (this.chain.isWrongChain) this.closeSubscription()
+    if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
   }
 
   async #pollHead(isCatchUp: boolean): Promise<void> {
@@ -214,7 +231,7 @@ export class UpstreamTracker {
   /** The newest block may be from before the subscription, which does not publish it. */
   async #requestMissedHead(): Promise<void> {
     await this.chain.verifyNow()
-    if (!this.isSubscribed) await this.poll(true)
+    if (!this.isSubscribed && !this.isPolling) await this.poll(true)
     this.#options.onChange()
   }
 

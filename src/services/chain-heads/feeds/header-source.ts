@@ -50,7 +50,6 @@ export class HeaderSource implements FeedSource {
   readonly #options: HeaderSourceOptions
   /** The newest blocks that were published, each the parent of the next, after some older ones; empty while stopped. */
   #published: BlockHeader[] = []
-  #isAdvancing = false
   #activityTimer: Timer | undefined
   #startCount = 0
 
@@ -93,16 +92,10 @@ export class HeaderSource implements FeedSource {
     await this.advance()
   })
 
-  /** The head may have changed. */
-  async advance(): Promise<void> {
-    if (this.#isAdvancing) return
-    this.#isAdvancing = true
-    try {
-      while (await this.#follow(this.#options.chain.newestBlock));
-    } finally {
-      this.#isAdvancing = false
-    }
-  }
+  /** The head may have changed. Resolves when its blocks have been published, as far as they can be fetched. */
+  readonly advance = nextFlight(async () => {
+    while (await this.#follow(this.#options.chain.newestBlock));
+  })
 
   /** Resolves with true when the head has been reached, and may be another meanwhile. */
   async #follow(head: BlockHeader | undefined): Promise<boolean> {

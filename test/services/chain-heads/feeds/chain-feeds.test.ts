@@ -179,6 +179,32 @@ t.test('a feed', async t => {
     })
   }
 
+  for (const kind of ['headers', 'logs'] as const) {
+    t.test(`of ${kind} has the blocks that the upstreams have, once sync() resolves, though a poll from before was in flight`, async t => {
+      const { heads, chain, nodeOf, responseOverrides, advance, clock, settle, ...feeds } = await openFeeds(t, ['a'])
+      await advance(1_000)
+      const answers: (() => void)[] = []
+      responseOverrides.set('a', (method, params) => {
+        const answer = nodeOf('a').answer(method, params)
+        if (method !== 'eth_getBlockByNumber') return answer
+        return new Promise(resolve => answers.push(() => resolve(answer)))
+      })
+      clock.advance(500)
+      await settle()
+      t.equal(answers.length, 1, 'a poll is in flight')
+      chain.mine()
+      nodeOf('a').head = chain.tip
+      let publishedBySync: number | undefined
+      const synced = heads.feeds[kind].sync().then(() => (publishedBySync = feeds[kind].addedCount))
+      for (let i = 0; i < 4; i++) {
+        await settle()
+        for (const answer of answers.splice(0)) answer()
+      }
+      await synced
+      t.equal(publishedBySync, 1)
+    })
+  }
+
   t.test('does not start while no upstream answers', async t => {
     const { heads, responseOverrides, advance } = openModelHeads(['a'])
     responseOverrides.set('a', () => undefined)
