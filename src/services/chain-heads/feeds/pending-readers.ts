@@ -103,8 +103,8 @@ export class PolledPendingReader implements PendingReader {
   readonly #options: PendingReaderOptions
   /** Undefined where the pool is polled. */
   #filter: string | undefined
-  /** The hashes of the transactions in the pool. */
-  #pool: ReadonlySet<unknown> = new Set()
+  /** The hashes of the transactions in the pool; undefined until it has been read. */
+  #pool: ReadonlySet<unknown> | undefined
   #timer: Timer | undefined
   #isPolling = false
   #failedPolls = 0
@@ -148,21 +148,21 @@ export class PolledPendingReader implements PendingReader {
     return this.#filter !== undefined
   }
 
-  /** A node that has been started again does not know the filter. */
+  /** A node that has been started again does not know the filter. Where it makes no new one, its pool is polled from now on. */
   async #fetchChanges(filter: string): Promise<readonly unknown[] | undefined> {
     const reply = await this.upstream.request('eth_getFilterChanges', filter)
-    if (isFailure(reply) && reply.kind === 'node') return (await this.#createFilter()) ? [] : undefined
+    if (isFailure(reply) && reply.kind === 'node') return (await this.#createFilter()) ? [] : this.#fetchPool()
     const changes = parseResult(reply)
     return Array.isArray(changes) ? changes : undefined
   }
 
-  /** The transactions that the pool did not have the last time. */
+  /** The transactions that the pool did not have the last time; none the first time. */
   async #fetchPool(): Promise<readonly unknown[] | undefined> {
     const { pending } = membersOf(parseResult(await this.upstream.request('txpool_content')))
     if (pending === undefined) return undefined
     const transactions = Object.values(membersOf(pending)).flatMap(ofSender => Object.values(membersOf(ofSender)))
     const before = this.#pool
     this.#pool = new Set(transactions.map(transaction => membersOf(transaction)['hash']))
-    return transactions.filter(transaction => !before.has(membersOf(transaction)['hash']))
+    return before === undefined ? [] : transactions.filter(transaction => !before.has(membersOf(transaction)['hash']))
   }
 }

@@ -124,11 +124,11 @@ export class PendingSource implements FeedSource {
   }
 
   #handle(transaction: unknown, { upstream }: PendingReader): void {
-    const { hash = transaction } = membersOf(transaction)
-    if (typeof hash !== 'string' || !hashPattern.test(hash) || this.#seen.has(hash)) return
+    const hash = parseHash(membersOf(transaction)['hash'] ?? transaction)
+    if (hash === undefined || this.#seen.has(hash)) return
     this.#seen.set(hash, true)
     if (!this.#options.isFull) this.#add(JSON.stringify(hash))
-    else if (transaction !== hash) this.#add(JSON.stringify(transaction))
+    else if (typeof transaction === 'object') this.#add(JSON.stringify(transaction))
     else void this.#fetch(hash, upstream)
   }
 
@@ -139,7 +139,7 @@ export class PendingSource implements FeedSource {
     this.#waitingFetches += 1
     const transaction = parseResult(await this.#fetches(() => upstream.request('eth_getTransactionByHash', hash)))
     this.#waitingFetches -= 1
-    if (version === this.#version && membersOf(transaction)['hash'] === hash) this.#add(JSON.stringify(transaction))
+    if (version === this.#version && parseHash(membersOf(transaction)['hash']) === hash) this.#add(JSON.stringify(transaction))
   }
 
   #add(event: string): void {
@@ -156,4 +156,6 @@ export class PendingSource implements FeedSource {
   }
 }
 
-const hashPattern = /^0x[0-9a-f]{64}$/
+/** The hash in lower case, as it is compared and published; undefined for anything else. */
+const parseHash = (value: unknown): string | undefined =>
+  typeof value === 'string' && /^0x[0-9a-f]{64}$/i.test(value) ? value.toLowerCase() : undefined

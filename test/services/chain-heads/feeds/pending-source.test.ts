@@ -94,6 +94,38 @@ t.test('pending transactions', async t => {
     t.same(events, [hashOf(1)])
   })
 
+  t.test('of a node that has forgotten its filter, and makes no new one, are those that come to its pool after that', async t => {
+    const node = openFilterNode('a')
+    const { source, events } = openSource(t, [node.upstream], true)
+    await source.start()
+    let pool = Array.from({ length: 5_000 }, (_, i) => transactionOf(i))
+    node.answers['eth_getFilterChanges'] = () => new Error('filter not found')
+    node.answers['eth_newPendingTransactionFilter'] = () => new Error('too many filters')
+    // Neither does it return its pool at once.
+    await source.sync()
+    node.answers['txpool_content'] = () => ({ pending: { '0xa': Object.fromEntries(pool.entries()) } })
+    await source.sync()
+    t.equal(events.length, 0, 'what is in the pool is not new')
+    pool = [...pool, transactionOf(5_000)]
+    await source.sync()
+    t.same(events, [transactionOf(5_000)])
+  })
+
+  for (const isFull of [false, true]) {
+    t.test(`with a hash that is not in lower case are as good as others, ${isFull ? 'as transactions' : 'as hashes'}`, async t => {
+      const node = openFilterNode('a')
+      const upperCase = (number: number) => `0x${hashOf(number).slice(2).toUpperCase()}`
+      node.answers['eth_getTransactionByHash'] = () => ({ hash: upperCase(0xab), value: '0x2' })
+      const { source, clock, events } = openSource(t, [node.upstream], isFull)
+      await source.start()
+      node.changes.push(upperCase(0xab), upperCase(0xab))
+      await source.sync()
+      for (let i = 0; i < 4; i++) await settle()
+      clock.advance(50)
+      t.same(events, [isFull ? { hash: upperCase(0xab), value: '0x2' } : hashOf(0xab)], 'once')
+    })
+  }
+
   t.test('are the new ones of the whole pool where a node has no filters', async t => {
     let pool = [transactionOf(1)]
     const answers: Answers = { txpool_content: () => ({ pending: { '0xa': Object.fromEntries(pool.entries()) }, queued: {} }) }
