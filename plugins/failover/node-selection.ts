@@ -149,7 +149,7 @@ class OwnNode extends UpstreamNode {
 
 /** The series of a node are removed when no pipeline has a node of its name. Held first, so that they are released last. */
 const holdSeries = (upstream: string, { metrics, singleton }: Pick<Services, 'metrics' | 'singleton'>): void => {
-  singleton(`series of ${upstream}`, null, () => ({ close: () => metrics.removeSeries({ upstream }, seriesOfNodes) }))
+  singleton(`series of ${upstream}`, null, () => ({ close: metrics.holdSeries({ upstream }, seriesOfNodes) }))
 }
 
 const { upstreamFailures, upstreamRequestDuration, upstreamRateLimited, upstreamRequestsInFlight } = metricDefinitions

@@ -15,12 +15,14 @@ import type { SubscriptionLimits } from './subscription-registry.ts'
 export class Subscriptions {
   readonly filters: Filters
   readonly #log: Services['log']
+  readonly #isServed: () => boolean
   readonly #registry: SubscriptionRegistry
   readonly #consumers: Readonly<Record<SubscriptionKind, Pick<FeedConsumer, 'retain' | 'release'>>>
 
   constructor(services: Services) {
     const { metrics, heads, results } = services
     this.#log = services.log
+    this.#isServed = services.isServed
     const filterValues = new FilterValues()
     this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
     const counters = mapKinds(kind => metrics.counter(metricDefinitions.subscriptionEvents, { kind }))
@@ -84,9 +86,12 @@ export class Subscriptions {
     return subscription !== undefined && this.#registry.remove(subscription)
   }
 
-  /** The network is no longer served. */
+  /** The network is no longer served, or is another chain, or follows it in other intervals: the feeds end with this pipeline. */
   async close(): Promise<void> {
-    for (const kind of subscriptionKinds) for (const each of this.#registry.of(kind)) each.close(1001, 'the network is no longer served')
+    const [code, reason] = this.#isServed()
+      ? ([1013, 'the chain ID or block time of the network has changed; subscribe again'] as const)
+      : ([1001, 'the network is no longer served'] as const)
+    for (const kind of subscriptionKinds) for (const each of this.#registry.of(kind)) each.close(code, reason)
     await this.filters.close()
   }
 

@@ -29,6 +29,7 @@ export interface HostServices
     | 'describeMethods'
     | 'peers'
     | 'events'
+    | 'isServed'
   > {
   readonly metrics: Metrics
   readonly singletons: Singletons
@@ -58,7 +59,7 @@ export const stageServices = (
   { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
-  const { upstreamClientOf, peersOf = openOnlyPeer, servingEvents: _____, tracing, ...hostServices } = given
+  const { upstreamClientOf, peersOf = openOnlyPeer, servingEvents, tracing, ...hostServices } = given
   const { name, chainId, blockTime, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {
@@ -71,6 +72,7 @@ export const stageServices = (
     offers,
     describeMethods,
     events,
+    isServed: () => servingEvents?.(name) !== undefined,
     metrics: withLabels(host.metrics, { network: name }),
     ...(tracing === undefined ? withoutSpans : withSpans(tracing)),
   }

@@ -83,6 +83,8 @@ export interface Services {
   readonly peers: Peers
   /** For the plugin that sends events: the rules of the pipeline that serves, whichever pipeline a WebSocket was opened with. */
   readonly events: EventRules
+  /** Is the network in the configuration that serves? True when a pipeline stops because another has taken over, with whatever settings. */
+  isServed(): boolean
   /** For the plugin `subscriptions`. */
   readonly filterRecords: FilterRecords
   /** Replies shared with other processes and machines. */

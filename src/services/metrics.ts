@@ -33,6 +33,11 @@ export interface Metrics<Given extends string = never> {
   collect(measure: () => void): () => void
   /** Removes the series that have these labels, of all metrics or of these: what they are about is no longer configured. */
   removeSeries(labels: Labels, metrics?: readonly MetricDefinition[]): void
+  /**
+   * The series of these metrics that have these labels are kept until all who hold the same have called the returned function; then they are
+   * removed. So what one owner of a name has recorded stays while another takes over from it.
+   */
+  holdSeries(labels: Labels, metrics: readonly MetricDefinition[]): () => void
 }
 
 export interface Counter {
@@ -105,6 +110,16 @@ export const createMetricsRegistry = (): MetricsRegistry => {
     const newSeries = (): Series => (type === 'histogram' ? newHistogramSeries(labels) : { labels, values: [0] })
     return getOrCreate(family.series, seriesKey(labels), newSeries)
   }
+  /** How many hold the same series. */
+  const holders = new Map<string, number>()
+  const removeSeries: Metrics['removeSeries'] = (labels, metrics) => {
+    const removed = metrics && new Set(metrics.map(({ name }) => name))
+    for (const { name, series } of families.values()) {
+      if (removed?.has(name) === false) continue
+      for (const [key, each] of series) if (hasLabels(each.labels, labels)) series.delete(key)
+      if (series.size === 0) families.delete(name)
+    }
+  }
   return {
     families() {
       for (const measure of measures) measure()
@@ -114,12 +129,15 @@ export const createMetricsRegistry = (): MetricsRegistry => {
       measures.add(measure)
       return () => void measures.delete(measure)
     },
-    removeSeries(labels, metrics) {
-      const removed = metrics && new Set(metrics.map(({ name }) => name))
-      for (const { name, series } of families.values()) {
-        if (removed?.has(name) === false) continue
-        for (const [key, each] of series) if (hasLabels(each.labels, labels)) series.delete(key)
-        if (series.size === 0) families.delete(name)
+    removeSeries,
+    holdSeries(labels, metrics) {
+      const key = `${seriesKey(labels)}${metrics.map(({ name }) => name).join()}`
+      holders.set(key, (holders.get(key) ?? 0) + 1)
+      return () => {
+        const rest = (holders.get(key) ?? 0) - 1
+        if (rest > 0) return void holders.set(key, rest)
+        holders.delete(key)
+        removeSeries(labels, metrics)
       }
     },
     counter: (metric, labels) => counterOf(seriesOf(metric, labels)),
@@ -173,6 +191,7 @@ export const withLabels = <Given extends string>(metrics: Metrics, given: LabelV
     histogram: (metric, labels) => metrics.histogram(metric, all(labels)),
     collect: measure => metrics.collect(measure),
     removeSeries: (labels, ofMetrics) => metrics.removeSeries(all(labels), ofMetrics),
+    holdSeries: (labels, ofMetrics) => metrics.holdSeries(all(labels), ofMetrics),
   }
 }
 

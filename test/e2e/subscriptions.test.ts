@@ -2,7 +2,7 @@ import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
 import { childrenOf, networkFile } from '../support/deployment.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
@@ -253,6 +253,27 @@ t.test('a reload of the configuration loses no event', async t => {
   const { error } = await client.call('eth_subscribe', ['newHeads'])
   t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 on one WebSocket' }, 'the new limit holds')
   t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
+})
+
+t.test('a reload that changes the block time closes sockets with subscriptions, says why, and keeps the metrics of upstreams', async t => {
+  const { deployment, connect, running } = await startGateway(t, {})
+  const [client, other] = [await connect(), await connect()]
+  await subscribe(client, 'newHeads')
+  const seriesOfUpstreams = async () => {
+    const { text } = await post(`${running.admin}/metrics`, '', { method: 'GET' })
+    const names = text.split('\n').flatMap(line => /^(tollgate_upstream_\w+)\{.*\bupstream="/.exec(line)?.[1] ?? [])
+    return [...new Set(names)].sort()
+  }
+  const before = await seriesOfUpstreams()
+  t.ok(before.includes('tollgate_upstream_up') && before.includes('tollgate_upstream_requests_in_flight'))
+  deployment.writeNetwork('devnet', { ...networkFile('devnet', [chain.url], { subscriptions: {} }), blockTime: '3s' })
+  process.kill(running.pid, 'SIGHUP')
+  await running.waitForEvent('reloaded')
+  t.same(await client.closed, { code: 1013, reason: 'the chain ID or block time of the network has changed; subscribe again' })
+  await subscribe(other, 'newHeads')
+  await chain.request('anvil_mine', '0x1')
+  t.equal((await nextHeaders(other, 1)).length, 1, 'another socket stays open, and can subscribe')
+  t.same(await seriesOfUpstreams(), before)
 })
 
 t.test('a reload that removes credits and network-access, or adds them, holds for events of open sockets', async t => {

@@ -96,6 +96,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     currentSpan: () => undefined,
     offers: () => true,
     describeMethods: () => [],
+    isServed: () => true,
     ...services,
   } as Services
   // The tracker has no heads until a plugin lets it track nodes.

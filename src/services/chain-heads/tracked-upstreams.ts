@@ -35,12 +35,7 @@ export class TrackedUpstreams {
       }),
     )
     this.all = [...this.#byTarget.values()]
-    for (const upstream of previous) {
-      if (this.all.includes(upstream)) continue
-      upstream.stop()
-      // With another URL it has the same series.
-      if (!this.all.some(({ name }) => name === upstream.name)) upstream.health.removeSeries()
-    }
+    for (const upstream of previous) if (!this.all.includes(upstream)) upstream.stop()
     return this.all.filter(upstream => !previous.has(upstream))
   }
 }

@@ -35,7 +35,7 @@ export class UpstreamExclusions {
 
   evaluate(upstreams: readonly UpstreamTracker[], criteria: ExclusionCriteria): void {
     const names = new Set(upstreams.map(({ name }) => name))
-    for (const [name, { reason }] of this.#exclusions) if (!names.has(name)) this.#remove(name, reason)
+    for (const name of this.#exclusions.keys()) if (!names.has(name)) this.#exclusions.delete(name)
     for (const upstream of upstreams) this.#set(upstream, this.#exclusionOf(upstream, criteria))
   }
 
@@ -73,11 +73,6 @@ export class UpstreamExclusions {
     const { reason, description, cause } = exclusion
     this.#gauge(upstream, reason).set(1)
     this.#log[logLevels[reason]]({ upstream, reason, description, cause }, logMessages[reason])
-  }
-
-  #remove(upstream: string, reason: ExclusionReason): void {
-    this.#exclusions.delete(upstream)
-    this.#metrics.removeSeries({ upstream, reason }, [metricDefinitions.upstreamExcluded])
   }
 
   #gauge(upstream: string, reason: ExclusionReason): Gauge {

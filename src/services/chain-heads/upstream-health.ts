@@ -7,6 +7,8 @@ import type { Head } from './heads-types.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamRequester } from './upstream-requests.ts'
 
+const { upstreamUp, upstreamHead, upstreamLag, upstreamExcluded } = metricDefinitions
+
 /**
  * Does an upstream answer the requests about its chain? A change is logged, and metrics have the state. The very first answer
  * counts at once, so that a wrong URL is reported at the start; later ones only when several in a row agree.
@@ -14,10 +16,11 @@ import type { UpstreamRequester } from './upstream-requests.ts'
 export class UpstreamHealth {
   readonly #upstream: string
   readonly #log: Log
-  readonly #metrics: Metrics<'network'>
   readonly #up: Gauge
   readonly #head: Gauge
   readonly #lag: Gauge
+  /** To be called when it is tracked no longer: its series go unless another upstream of its name is tracked. */
+  readonly releaseSeries: () => void
   #isKnown = false
   #failuresInRow = 0
   #failure: string | undefined
@@ -25,10 +28,10 @@ export class UpstreamHealth {
   constructor(upstream: string, log: Log, metrics: Metrics<'network'>) {
     this.#upstream = upstream
     this.#log = log
-    this.#metrics = metrics
-    this.#up = metrics.gauge(metricDefinitions.upstreamUp, { upstream })
-    this.#head = metrics.gauge(metricDefinitions.upstreamHead, { upstream })
-    this.#lag = metrics.gauge(metricDefinitions.upstreamLag, { upstream })
+    this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead, upstreamLag, upstreamExcluded])
+    this.#up = metrics.gauge(upstreamUp, { upstream })
+    this.#head = metrics.gauge(upstreamHead, { upstream })
+    this.#lag = metrics.gauge(upstreamLag, { upstream })
   }
 
   /** Why the upstream does not answer; undefined while it does, and before the first answer. */
@@ -50,12 +53,6 @@ export class UpstreamHealth {
     if (head === undefined) return
     this.#head.set(head.number)
     this.#lag.set(Math.max(0, (networkHead?.number ?? 0) - head.number))
-  }
-
-  /** The upstream is no longer tracked under this name. */
-  removeSeries(): void {
-    const { upstreamUp, upstreamHead, upstreamLag, upstreamExcluded } = metricDefinitions
-    this.#metrics.removeSeries({ upstream: this.#upstream }, [upstreamUp, upstreamHead, upstreamLag, upstreamExcluded])
   }
 
   /** A rate limit, a canceled request or a limit of the gateway says nothing. */

@@ -166,6 +166,7 @@ export class UpstreamTracker {
   stop(): void {
     this.#cancellation.abort()
     this.closeSubscription()
+    this.health.releaseSeries()
   }
 
   /**
