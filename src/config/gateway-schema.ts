@@ -50,25 +50,6 @@ export const gatewaySchema = {
       },
       default: {},
     },
-    headers: {
-      type: 'object',
-      description: 'Headers of HTTP responses to callers.',
-      properties: {
-        upstream: {
-          type: 'boolean',
-          default: true,
-          description: 'Whether X-Tollgate-Upstream names the upstream that answered a call.',
-        },
-        serverTiming: {
-          type: 'boolean',
-          default: false,
-          description:
-            'Whether Server-Timing has the duration of the request (`total`), of its requests to nodes (`upstream`), and whether the cache ' +
-            'answered it (`cache`), as the developer tools of browsers show it.',
-        },
-      },
-      default: {},
-    },
     store: {
       type: 'string',
       description:

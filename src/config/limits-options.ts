@@ -30,20 +30,6 @@ export const limitsSchema = {
       description: 'Maximum size of a WebSocket message.',
     },
     batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },
-    batchConcurrency: {
-      type: 'integer',
-      minimum: 1,
-      default: 64,
-      description: 'Maximum number of calls of one batch that run at the same time; the others wait in order.',
-    },
-    batchTimeout: {
-      type: 'string',
-      format: 'duration',
-      usual: { min: '100ms', max: '30m' },
-      default: '30s',
-      description: 'How long calls of a batch wait; those that have not begun by then are refused.',
-    },
-    depth: { type: 'integer', minimum: 1, default: 64, description: 'Maximum nesting depth of a message.' },
     batchReply: {
       type: 'string',
       format: 'size',

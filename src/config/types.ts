@@ -51,12 +51,6 @@ export interface GatewayConfig {
     readonly hosts: readonly string[]
     readonly tls?: TlsFiles
   }
-  readonly headers: {
-    /** Whether `X-Tollgate-Upstream` is sent. */
-    readonly upstream: boolean
-    /** Whether `Server-Timing` is sent. */
-    readonly serverTiming: boolean
-  }
   readonly store: StoreAddress
   /** Worker processes that share the port. */
   readonly workers: number
@@ -103,12 +97,6 @@ export interface GatewayLimits {
   readonly frame: number
   /** Maximum number of calls in a batch. */
   readonly batch: number
-  /** Maximum number of calls of a batch that run at the same time. */
-  readonly batchConcurrency: number
-  /** How long calls of a batch wait before they are refused, in ms. */
-  readonly batchTimeout: number
-  /** Maximum nesting depth of a message. */
-  readonly depth: number
   /** Maximum size of the response to a batch. */
   readonly batchReply: number
   /** Maximum size of all responses together that are arriving from nodes or waiting for callers to read them. */

@@ -25,7 +25,7 @@ interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'
 export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {
   readonly urls: { readonly rpc: string; readonly portal?: string; readonly admin?: string }
   /** The networks that run, and these options, from now on. */
-  reload(config: Pick<GatewayConfig, 'headers' | 'drain' | 'plans'>, networks: PortalReload['networks']): void
+  reload(config: Pick<GatewayConfig, 'drain' | 'plans'>, networks: PortalReload['networks']): void
 }
 
 /** Opens all listeners, which `closers` close: first that of calls, once they have finished. */
@@ -70,9 +70,9 @@ export const openListeners = async (
   return {
     urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(operator && { admin: operator.url }) },
     enterLameDuck: rpc.enterLameDuck,
-    reload({ headers, drain, plans: nextPlans }, networks) {
+    reload({ drain, plans: nextPlans }, networks) {
       plans = nextPlans
-      rpc.reload(running.current, { headers, drain })
+      rpc.reload(running.current, { drain })
       portal?.reload({ networks, plans })
     },
   }

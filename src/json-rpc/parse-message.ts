@@ -11,7 +11,10 @@ import { deepFreeze } from '../util/memoize.ts'
 import { invalidRequest, parseRequest, readEnvelope } from './request-members.ts'
 import type { IncomingRequest } from './request-members.ts'
 
-interface ParseLimits {
+/** How deep arrays and objects of a caller's message may nest. */
+export const maxMessageDepth = 64
+
+export interface ParseLimits {
   /** How deep arrays and objects may nest, a batch's own array included. */
   readonly depth: number
   /** Most calls in a batch. */

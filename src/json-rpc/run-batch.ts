@@ -14,6 +14,9 @@ export interface BatchLimits {
   readonly batchReply: number
 }
 
+/** 1,000 calls at once would overflow the queue of an upstream. */
+export const batchLimits = { batchConcurrency: 64, batchTimeout: 30_000 } as const satisfies Partial<BatchLimits>
+
 /** One call of a batch that has been handled. */
 interface HandledCall {
   readonly reply: Reply

@@ -7,7 +7,8 @@ import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { SocketLimits } from '../services/socket-limits.ts'
-import { createMessageParser } from '../json-rpc/parse-message.ts'
+import { createMessageParser, maxMessageDepth } from '../json-rpc/parse-message.ts'
+import { batchLimits } from '../json-rpc/run-batch.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
 import { openSingleWrite } from '../runtime/http-internals.ts'
 import { openOnce } from '../util/async.ts'
@@ -40,7 +41,7 @@ export interface Listener {
 }
 
 export interface RpcListenerOptions {
-  readonly config: Pick<GatewayConfig, 'listen' | 'limits' | 'headers' | 'drain'>
+  readonly config: Pick<GatewayConfig, 'listen' | 'limits' | 'drain'>
   readonly networks: readonly Network[]
   readonly memoryBudget: MemoryBudget
   readonly sockets: SocketLimits
@@ -56,7 +57,7 @@ export interface RpcListenerOptions {
 
 export interface RpcListener extends Listener {
   /** A reload: later calls go to these networks, and the WebSockets of networks that are no longer served close with 1001. */
-  reload(networks: readonly Network[], config: Pick<GatewayConfig, 'headers' | 'drain'>): void
+  reload(networks: readonly Network[], config: Pick<GatewayConfig, 'drain'>): void
   /**
    * Still serves, for `graceMs`, while load balancers and callers move to other gateways: each HTTP response closes its
    * connection, and WebSockets close with 1001, spread over that time. Call stop() afterwards.
@@ -67,7 +68,8 @@ export interface RpcListener extends Listener {
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcListener> => {
   const { config, networks, sockets, clock, log, metrics, accessLog, endListening, tls } = options
-  const handlerBase = { parse: createMessageParser(config.limits), limits: config.limits, clock, log, accessLog }
+  const limits = { ...config.limits, ...batchLimits, depth: maxMessageDepth }
+  const handlerBase = { parse: createMessageParser(limits), limits, clock, log, accessLog }
   const endpoints = new ReloadableEndpoints(networks, handlerBase)
   const { rpc, reusePort, trustedProxies } = config.listen
   const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
@@ -82,9 +84,8 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   let { drain: drainConfig } = config
   return {
     url: urlOf(rpc.host, port, tls && 'https'),
-    reload(networks, { headers, drain }) {
+    reload(networks, { drain }) {
       endpoints.replace(networks)
-      services.headers = headers
       drainConfig = drain
       wsServer.closeRemoved()
     },
@@ -97,7 +98,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
 }
 
 const createServices = (
-  { config: { limits, headers, listen }, memoryBudget, clock, log, metrics, accessLog }: RpcListenerOptions,
+  { config: { limits, listen }, memoryBudget, clock, log, metrics, accessLog }: RpcListenerOptions,
   endpointByHost: EndpointByHost,
   scheduler: FairScheduler,
   proxyProtocol: ProxyProtocol | undefined,
@@ -105,7 +106,6 @@ const createServices = (
   endpointByHost,
   readClientAddress: createClientAddressReader(listen.trustedProxies, proxyProtocol),
   limits,
-  headers,
   log,
   activeRequests: new ActiveRequests(),
   scheduler,

@@ -13,7 +13,7 @@ export const corsHeaders: RawHeaders = [
   'Access-Control-Allow-Origin',
   '*',
   'Access-Control-Expose-Headers',
-  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, Server-Timing, RateLimit-Policy, RateLimit, Retry-After',
+  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, RateLimit-Policy, RateLimit, Retry-After',
 ]
 
 /** A request as its response names it, and as it is logged; one that was not routed has its id alone. */
@@ -24,13 +24,11 @@ interface ResponseOptions {
   /** The connection ends with it. */
   readonly closesConnection: boolean
   readonly isCompressed: boolean
-  /** Absent where the response has no call: it names neither upstream nor timing. */
-  readonly services?: Pick<RpcServices, 'headers' | 'clock'>
 }
 
 /** The headers of a response, a line each. */
 export const formatResponseHeaders = (response: RpcResponse, options: ResponseOptions): string => {
-  let lines = `${rpcHeaderLines}X-Request-Id: ${options.origin.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response, options)}`
+  let lines = `${rpcHeaderLines}X-Request-Id: ${options.origin.requestId}\r\n${formatContentHeaders(response, options)}${formatReplyHeaders(response)}`
   if (response.retryAfter !== undefined) lines += `Retry-After: ${response.retryAfter}\r\n`
   if (response.status === 401) lines += challengeLine
   if (response.status === 405) lines += `Allow: ${allowedMethods(response.replies)}\r\n`
@@ -74,7 +72,7 @@ const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
 /** The credits of all calls together, 0 for a refusal; cache and upstream only where there is one call. */
-const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origin: { receivedAtMs } }: ResponseOptions): string => {
+const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
   const first = replies[0]
   let credits = isBatch === true || (first !== undefined && isFailure(first)) ? 0 : undefined
   let quota: CreditQuota | undefined
@@ -88,21 +86,9 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse, { services, origi
   if (quota !== undefined || rateQuota !== undefined) lines += formatRateLimitHeaders(quota, rateQuota)
   const only = replies.length === 1 ? first : undefined
   if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
-  if (only?.upstream !== undefined && services?.headers.upstream === true) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
-  if (services?.headers.serverTiming === true && receivedAtMs !== undefined)
-    lines += formatServerTiming(services.clock.monotonic() - receivedAtMs, only)
+  if (only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
   return lines
 }
-
-/** W3C Server Timing: durations in ms. A batch has its total alone. */
-const formatServerTiming = (totalMs: number, only: Reply | undefined): string => {
-  let metrics = `total;dur=${roundToTenths(totalMs)}`
-  if (only?.upstreamRequest !== undefined) metrics += `, upstream;dur=${roundToTenths(only.upstreamRequest.durationMs)}`
-  if (only?.cache !== undefined) metrics += `, cache;desc=${only.cache}`
-  return `Server-Timing: ${metrics}\r\nTiming-Allow-Origin: *\r\n`
-}
-
-const roundToTenths = (ms: number): number => Math.round(ms * 10) / 10
 
 /** draft-ietf-httpapi-ratelimit-headers-10; all calls of one request draw from the same quotas. */
 const formatRateLimitHeaders = (credits: CreditQuota | undefined, rate: RateQuota | undefined): string => {

@@ -109,7 +109,7 @@ const routeToNetwork =
     const transport = res instanceof UpgradeResponse ? 'websocket' : 'http'
     const routed = routeRequest(services, transport, req)
     if ('error' in routed) return refuseUnrouted(services, req, res, routed)
-    routed.origin.receivedAtMs = services.headers.serverTiming || services.accessLog.isOn ? services.clock.monotonic() : undefined
+    routed.origin.receivedAtMs = services.accessLog.isOn ? services.clock.monotonic() : undefined
     state.routed = routed
     return next()
   }

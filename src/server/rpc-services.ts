@@ -1,4 +1,4 @@
-import type { GatewayConfig, GatewayLimits } from '../config/types.ts'
+import type { GatewayLimits } from '../config/types.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
@@ -18,8 +18,6 @@ export interface RpcServices {
   readonly endpointByHost: EndpointByHost
   readonly readClientAddress: ReadClientAddress
   readonly limits: GatewayLimits
-  /** Which headers responses have; a reload may change them. */
-  headers: GatewayConfig['headers']
   readonly log: Log
   readonly activeRequests: ActiveRequests
   /** Whose calls are handled first when there are many. */

@@ -27,7 +27,7 @@ export const sendLongResponse = (
   settleOnClose(services, res, accepted)
   const isCompressed = services.compressor.shouldCompress(res, accepted, memory)
   const closesConnection = closesToDrain(services, res)
-  res.writeHead(status, rawHeadersOf(accepted, { services, origin, closesConnection, isCompressed }))
+  res.writeHead(status, rawHeadersOf(accepted, { origin, closesConnection, isCompressed }))
   if (body === undefined) res.end()
   else if (isCompressed) {
     const { byteLength } = body

@@ -1,12 +1,13 @@
 import { formatProblems } from '../config/problem.ts'
 import { gatewaySchema } from '../config/gateway-schema.ts'
-import { parseDuration, parseSize } from '../config/formats.ts'
+import { parseSize } from '../config/formats.ts'
 import type { GatewayLimits, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from '../core/network.ts'
 import type { Network } from '../core/network.ts'
 import { failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
 import type { MessageHandler, RpcResponse } from '../json-rpc/handle-message.ts'
-import { createMessageParser } from '../json-rpc/parse-message.ts'
+import { createMessageParser, maxMessageDepth } from '../json-rpc/parse-message.ts'
+import { batchLimits } from '../json-rpc/run-batch.ts'
 import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import { Cancellation, Secret, isFailure } from '../plugin/plugin.ts'
 import type { Json, Origin, Reply, RpcError } from '../plugin/plugin.ts'
@@ -103,7 +104,8 @@ export const openNetworkHarness = async (
     // The first call finds the heads known, as the calls of a running gateway do.
     network.heads.recordActivity()
     await driver.advance(0)
-    const handler = { parse: createMessageParser(limits), run: network.run, limits, clock, log, accessLog: noAccessLog }
+    const parse = createMessageParser({ ...limits, depth: maxMessageDepth })
+    const handler = { parse, run: network.run, limits: { ...limits, ...batchLimits }, clock, log, accessLog: noAccessLog }
     const runs = new MessageRunner(network, handler, { keys, driver, log })
     return {
       call: async (method, params = [], caller = {}) => toCallResponse(await runs.send({ jsonrpc: '2.0', id: 1, method, params }, caller)),
@@ -137,15 +139,12 @@ const closeAll = async (closers: Closer[], driver: ClockDriver): Promise<void> =
 }
 
 /** Limits on messages, as in gateway.yaml. */
-export type MessageLimits = Pick<GatewayLimits, 'depth' | 'batch' | 'batchConcurrency' | 'batchTimeout' | 'batchReply'>
+export type MessageLimits = Pick<GatewayLimits, 'batch' | 'batchReply'>
 
 const limitSchemas = gatewaySchema.properties.limits.properties
 
 const defaultLimits: MessageLimits = {
-  depth: limitSchemas.depth.default,
   batch: limitSchemas.batch.default,
-  batchConcurrency: limitSchemas.batchConcurrency.default,
-  batchTimeout: parseDuration(limitSchemas.batchTimeout.default) ?? 0,
   batchReply: parseSize(limitSchemas.batchReply.default) ?? 0,
 }
 

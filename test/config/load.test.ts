@@ -36,7 +36,6 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
       listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, proxyProtocol: false, trustedProxies: [] },
       portal: { webhooks: { allow: [] }, secrets: [] },
       admin: { hosts: [] },
-      headers: { upstream: true, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
       metrics: { plugins: false },
       store: { kind: 'lmdb', path: join(dir, 'data') },
@@ -48,9 +47,6 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
         body: 2 ** 20,
         frame: 2 ** 20,
         batch: 1000,
-        batchConcurrency: 64,
-        batchTimeout: 30_000,
-        depth: 64,
         batchReply: 64 * 2 ** 20,
         inFlight: 512 * 2 ** 20,
       },
@@ -71,7 +67,6 @@ t.test('gateway.yaml with every key', t => {
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9, proxyProtocol: true, trustedProxies: [10.0.0.0/8] }
 portal: { url: https://dash.example.org, networkUrl: "https://{host}/rpc" }
 admin: { token: s3cret, hosts: [Admin.Internal, "[::0:1]"] }
-headers: { upstream: false }
 store: lmdb:\${STATE:-/var/lib}/tollgate
 workers: \${WORKERS}
 memory: 2GiB
@@ -80,7 +75,7 @@ plans:
   growth-2:
     dailyCredits: \${CREDITS}
     forwarding: \${FORWARDING}
-limits: { connections: 7, body: 64KiB, frame: 1KiB, batch: 1, batchConcurrency: 2, batchTimeout: 1s, depth: 8, batchReply: 1MiB, inFlight: 1GiB }
+limits: { connections: 7, body: 64KiB, frame: 1KiB, batch: 1, batchReply: 1MiB, inFlight: 1GiB }
 log: debug
 watch: false
 drain: { grace: 5s, timeout: 0s }
@@ -99,7 +94,6 @@ usage: { retention: 30d }
       },
       portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] }, secrets: [] },
       admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
-      headers: { upstream: false, serverTiming: false },
       accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
       metrics: { plugins: false },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
@@ -114,9 +108,6 @@ usage: { retention: 30d }
         body: 65_536,
         frame: 1024,
         batch: 1,
-        batchConcurrency: 2,
-        batchTimeout: 1000,
-        depth: 8,
         batchReply: 2 ** 20,
         inFlight: 2 ** 30,
       },

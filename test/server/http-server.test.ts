@@ -67,7 +67,6 @@ const services: RpcServices = {
   ]),
   readClientAddress: createClientAddressReader([]),
   limits,
-  headers: { upstream: true, serverTiming: false },
   log,
   clock: new TestClock(),
   accessLog: fakeAccessLog,

@@ -72,7 +72,6 @@ const openServer = async (test: Test) => {
     endpointByHost: new Map([['127.0.0.1', endpoint]]),
     readClientAddress: createClientAddressReader([]),
     limits,
-    headers: { upstream: true, serverTiming: false },
     log,
     clock,
     accessLog: fakeAccessLog,

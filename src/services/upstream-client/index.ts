@@ -42,6 +42,9 @@ interface TargetState {
   readonly concurrency: ConcurrencyLimit | undefined
 }
 
+/** So many may wait for an upstream however few it takes at once: a batch begins 64 calls together (`batchLimits`). */
+const minQueuedRequests = 64
+
 /** A decompressor of zlib takes 0.1 MiB. */
 const maxConcurrentZlib = 32
 /** A decompressor of brotli takes up to 16 MiB, however short the response is. */
@@ -119,7 +122,7 @@ const newTargetState = (target: Target, { httpClient, redactor, clock }: TargetS
   if (ws !== undefined) redactor.add(ws)
   for (const value of Object.values(headers)) redactor.addHeader(value)
   const endpoint = parseEndpoint(url, target)
-  const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(clock, concurrency)
+  const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(clock, concurrency, Math.max(concurrency, minQueuedRequests))
   return { endpoint, transport: httpClient.transportTo(endpoint), concurrency: limit }
 }
 

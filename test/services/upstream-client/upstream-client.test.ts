@@ -504,21 +504,29 @@ t.test('the event loop gets its turn while a long response comes in', async t =>
 })
 
 t.test('concurrent requests', async t => {
-  t.test('as many as the limit are in flight, as many wait, and the rest fail at once', async t => {
-    const held: (() => void)[] = []
-    const { node, client } = await startUpstream(t, (socket, request) => void held.push(() => respondCorrectly(socket, request)))
-    const target = targetOf(node.url, { concurrency: 2 })
-    const send = (over = {}) => client.request(target, request, requestOptions(over))
-    const first = [send(), send(), send(), send()]
-    t.match(await send(), { kind: 'unavailable', source: 'gateway', fault: 'upstream', upstream: 'own' })
-    await node.waitForRequests(2)
-    const health = send({ bypassConcurrencyLimit: true })
-    await node.waitForRequests(3)
-    t.pass('a health check does not wait')
-    for (const respond of held.splice(0)) respond()
-    await node.waitForRequests(5)
-    for (const respond of held.splice(0)) respond()
-    t.same((await Promise.all([...first, health])).map(text), Array(5).fill(expectedResult))
+  t.test('as many as the limit are in flight, as many wait and 64 at least, and the rest fail at once', async t => {
+    for (const [concurrency, queued] of [
+      [2, 64],
+      [70, 70],
+    ] as const) {
+      let held: (() => void)[] | undefined = []
+      const { node, client } = await startUpstream(t, (socket, request) => {
+        if (held === undefined) respondCorrectly(socket, request)
+        else held.push(() => respondCorrectly(socket, request))
+      })
+      const target = targetOf(node.url, { concurrency })
+      const send = (over = {}) => client.request(target, request, requestOptions(over))
+      const accepted = Array.from({ length: concurrency + queued }, () => send())
+      t.match(await send(), { kind: 'unavailable', source: 'gateway', fault: 'upstream', upstream: 'own' })
+      await node.waitForRequests(concurrency)
+      const health = send({ bypassConcurrencyLimit: true })
+      await node.waitForRequests(concurrency + 1)
+      t.equal(held.length, concurrency + 1, 'a health check does not wait')
+      const waiting = held
+      held = undefined
+      for (const respond of waiting) respond()
+      t.same(new Set((await Promise.all([...accepted, health])).map(text)), new Set([expectedResult]))
+    }
   })
 
   t.test('a request waits no longer than a second', async t => {
@@ -909,7 +917,7 @@ t.test("a bug of the gateway is not the node's fault", async t => {
   const { client, target } = await startUpstream(t)
   const circle: unknown[] = []
   circle.push(circle)
-  await t.rejects(client.request(target, { method: 'eth_call', params: circle as never }, requestOptions()), RangeError)
+  await t.rejects(client.request(target, { method: 'eth_call', params: circle as never }, requestOptions()), TypeError)
   const broken: Pick<MemoryBudget, 'reserve' | 'release'> = {
     reserve: () => {
       throw new RangeError('a bug')
