@@ -481,3 +481,27 @@ const runRandomCluster = async (seed: number): Promise<readonly string[]> => {
   await deliverAll()
   return violations
 }
+
+t.test('a subscriber gets a block when every worker has its height: no caller who has seen the block gets an older answer', async t => {
+  const { addWorker, advance, deliverAll, nodes, chain } = openCluster()
+  const [one, two] = [addWorker(), addWorker()]
+  await deliverAll()
+  const seen: number[] = []
+  const subscription = one.heads.feeds.headers.subscribe({
+    onUpdate: ({ added }) => void seen.push(...added.map(({ number }) => number)),
+    onEnd: () => t.fail('the feed has ended'),
+  })
+  await deliverAll()
+  t.equal(await subscription.isStarted, true)
+  await advance(1_000)
+  two.down.isPaused = true
+  chain.mine()
+  for (const node of nodes) node.head = chain.tip
+  one.heads.recordActivity()
+  await advance(500)
+  t.same([seen, two.heads.snapshot.reportedHeight], [[], 100], 'the other worker does not know the height yet')
+  two.down.isPaused = false
+  await deliverAll()
+  t.same([seen, two.heads.snapshot.reportedHeight], [[101], 101])
+  subscription.close()
+})
