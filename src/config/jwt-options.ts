@@ -48,9 +48,8 @@ export const jwtSchema = {
     keyFile: {
       type: 'string',
       format: 'path',
-      description:
-        'A file of public keys, relative to this file: a JSON Web Key Set, or PEM, also of several keys. It is read again when it changes.',
-      examples: ['jwt-keys.pem'],
+      description: 'A file of public keys, relative to this file: a JSON Web Key Set. It is read again when it changes.',
+      examples: ['jwt-keys.json'],
     },
     secret: {
       type: 'string',

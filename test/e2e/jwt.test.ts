@@ -15,9 +15,9 @@ import { post } from '../support/rpc-client.ts'
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const node = await startFakeNode({ eth_gasPrice: { result: '0x9' } })
-const jwt = { issuer: 'https://login.test', audience: ['tollgate'], keyFile: 'jwt.pem', clockTolerance: '0s' }
+const jwt = { issuer: 'https://login.test', audience: ['tollgate'], keyFile: 'jwt.json', clockTolerance: '0s' }
 const deployment = createDeployment({ gateway: { jwt }, networks: { testnet: networkFile('testnet', [node.url]) } })
-writeFileSync(join(deployment.dir, 'jwt.pem'), publicKey.export({ type: 'spki', format: 'pem' }))
+writeFileSync(join(deployment.dir, 'jwt.json'), JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }))
 t.teardown(async () => {
   await deployment.remove()
   await node.stop()

@@ -312,11 +312,10 @@ t.test('keys that cannot be fetched', async t => {
 })
 
 t.test('keys of a file', async t => {
-  const pemOf = async (...keys: readonly { readonly publicKey: CryptoKey }[]) =>
-    (await Promise.all(keys.map(({ publicKey }) => exportSPKI(publicKey)))).join('\n')
+  const keySetOf = (...keys: readonly { readonly jwk: object }[]): string => JSON.stringify({ keys: keys.map(({ jwk }) => jwk) })
 
-  t.test('a token of any key of a PEM file is accepted, and the file is read again when it changes', async t => {
-    const keyFile = join(t.testdir({ 'keys.pem': await pemOf(ec, other, rsa) }), 'keys.pem')
+  t.test('a token of any key of the file is accepted, and the file is read again when it changes', async t => {
+    const keyFile = join(t.testdir({ 'keys.json': keySetOf(ec, other, rsa) }), 'keys.json')
     const { clock, sign, find, linesOf } = await setUp(t, { keyFile })
     for (const key of [ec, other, rsa, { ...other, kid: undefined }]) t.equal(await find(await sign(key)), 'granted', String(key.kid))
     t.equal(await find(await sign({ ...(await newKey('ES256')) })), 'tokenInvalid')
@@ -330,7 +329,7 @@ t.test('keys of a file', async t => {
     }
     await change('jwt-keys-unavailable', 1)
     t.equal(await find(token), 'granted', 'the keys from before')
-    writeFileSync(keyFile, await pemOf(rsa))
+    writeFileSync(keyFile, keySetOf(rsa))
     await change('jwt-keys-loaded', 2)
     t.equal(await find(token), 'tokenInvalid')
     t.equal(await find(await sign(rsa)), 'granted')
@@ -347,17 +346,17 @@ t.test('keys of a file', async t => {
     const { privateKey } = generateKeyPairSync('ed25519')
     const weak = generateKeyPairSync('rsa', { modulusLength: 1_024 }).publicKey
     const curve = generateKeyPairSync('ec', { namedCurve: 'secp256k1' }).publicKey
-    const spki = { format: 'pem', type: 'spki' } as const
     for (const [content, message] of [
-      ['nonsense', 'the file has no public key'],
+      ['nonsense', 'the file has no JSON Web Key Set'],
+      [await exportSPKI(ec.publicKey), 'the file is PEM, not a JSON Web Key Set'],
       ['{ "keys": [] }', 'the file has no JSON Web Key Set'],
       ['{ "keys": ', 'the file has no JSON Web Key Set'],
-      [privateKey.export({ format: 'pem', type: 'pkcs8' }), 'the file has a private key'],
+      [privateKey.export({ format: 'pem', type: 'pkcs8' }), 'the file is PEM, not a JSON Web Key Set'],
       [JSON.stringify({ keys: [ec.jwk, privateKey.export({ format: 'jwk' })] }), 'key 2: this key is private'],
       [JSON.stringify({ keys: [{ kty: 'oct', k: 'c2VjcmV0' }] }), 'key 1: this key is symmetric'],
       [JSON.stringify({ keys: [{ kty: 'EC', crv: 'P-256', x: 'a', y: 'b' }] }), 'key 1: the key cannot be read'],
-      [weak.export(spki), 'an RSA key must have at least 2048 bits, not 1024'],
-      [curve.export(spki), 'keys of the type secp256k1 are not supported'],
+      [JSON.stringify({ keys: [weak.export({ format: 'jwk' })] }), 'key 1: an RSA key must have at least 2048 bits, not 1024'],
+      [JSON.stringify({ keys: [curve.export({ format: 'jwk' })] }), 'key 1: keys of the type secp256k1 are not supported'],
     ] as const) {
       t.match(readKeyFile(join(t.testdir({ keys: content }), 'keys')), { message })
     }

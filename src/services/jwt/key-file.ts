@@ -48,8 +48,7 @@ export class FileKeySet implements KeySet {
       log.error({ event: 'jwt-keys-unavailable', file: this.#path, reason }, `keys of tokens not loaded: ${reason}`)
       return
     }
-    const keysById = jose.createLocalJWKSet({ keys: [...read.keys] } as JSONWebKeySet) // readKeyFile() has checked the keys
-    this.#getKey = read.isPem ? ({ alg }) => keysById({ alg }) : keysById
+    this.#getKey = jose.createLocalJWKSet({ keys: [...read.keys] } as JSONWebKeySet) // readKeyFile() has checked the keys
     this.version += 1
     log.info({ event: 'jwt-keys-loaded', file: this.#path }, 'keys of tokens loaded')
   }
@@ -58,8 +57,6 @@ export class FileKeySet implements KeySet {
 /** Public keys of a file. */
 interface KeyFile {
   readonly keys: readonly JsonWebKey[]
-  /** Of a PEM file the keys have no ids: any of them may have signed a token. */
-  readonly isPem: boolean
 }
 
 /** Why the file cannot be used. The message never has content of the file. */
@@ -68,7 +65,7 @@ interface KeyFileProblem {
   readonly hint?: string
 }
 
-/** Reads a file of public keys: a JSON Web Key Set (RFC 7517), or PEM blocks of public keys or certificates. */
+/** Reads a file of public keys: a JSON Web Key Set (RFC 7517). */
 export const readKeyFile = (path: string): KeyFile | KeyFileProblem => {
   let text: string
   try {
@@ -76,7 +73,15 @@ export const readKeyFile = (path: string): KeyFile | KeyFileProblem => {
   } catch (error) {
     return { message: describeReadError(error) }
   }
-  return text.trimStart().startsWith('{') ? parseKeySet(text) : parsePem(text)
+  return text.trimStart().startsWith('-----BEGIN ') ? pemProblem : parseKeySet(text)
+}
+
+/** The keys of a PEM file have no ids, and tokens name the key that has signed them. */
+const pemProblem: KeyFileProblem = {
+  message: 'the file is PEM, not a JSON Web Key Set',
+  hint:
+    `node -p "JSON.stringify(crypto.createPublicKey(fs.readFileSync('FILE')).export({ format: 'jwk' }))" prints a key of the set ` +
+    '{ "keys": [ … ] }; add the "kid" that tokens name',
 }
 
 const parseKeySet = (text: string): KeyFile | KeyFileProblem => {
@@ -86,7 +91,7 @@ const parseKeySet = (text: string): KeyFile | KeyFileProblem => {
     const problem = keyProblem(() => publicKeyOf(key))
     if (problem !== undefined) return { ...problem, message: `key ${index + 1}: ${problem.message}` }
   }
-  return { keys, isPem: false }
+  return { keys }
 }
 
 const keysOf = (text: string): readonly JsonWebKey[] | undefined => {
@@ -104,28 +109,6 @@ const publicKeyOf = (key: JsonWebKey): KeyObject => {
   if (key.d !== undefined)
     throw new UnsuitableKey('this key is private', 'the file needs the public key alone: remove the member d and what follows from it')
   return createPublicKey({ key, format: 'jwk' })
-}
-
-const pemPattern = /-----BEGIN ([A-Z0-9 ]+)-----[^-]*-----END \1-----/g
-
-const parsePem = (text: string): KeyFile | KeyFileProblem => {
-  const blocks = [...text.matchAll(pemPattern)]
-  if (blocks.length === 0) {
-    return { message: 'the file has no public key', hint: 'it is a JSON Web Key Set, or begins with -----BEGIN PUBLIC KEY-----' }
-  }
-  const keys: JsonWebKey[] = []
-  for (const [block, label = ''] of blocks) {
-    const problem = keyProblem(() => {
-      if (label.includes('PRIVATE')) {
-        throw new UnsuitableKey('the file has a private key', 'it needs the public key alone: openssl pkey -in PRIVATE_KEY -pubout')
-      }
-      const key = createPublicKey(block)
-      keys.push(key.export({ format: 'jwk' }))
-      return key
-    })
-    if (problem !== undefined) return problem
-  }
-  return { keys, isPem: true }
 }
 
 class UnsuitableKey extends Error {
