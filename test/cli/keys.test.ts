@@ -154,6 +154,11 @@ t.test('a rotated key has the lists of the old one, which is accepted for the ov
   t.not(created.key, old.key)
   t.match(await json(keysCommand, 'list', 'alice'), [{ id: old.id, expires: time }, { id: created.id }])
   t.match((await run(keysCommand, 'rotate', created.id)).out.at(-1), `The old key ${created.id} is accepted for 1d more.`)
+  const late = (await json(keysCommand, 'add', 'alice', '--expires', '30d')) as { id: string }
+  await run(keysCommand, 'rotate', late.id, '--overlap', '1h')
+  const listed = (await json(keysCommand, 'list', 'alice')) as { id: string; expires?: string }[]
+  const expires = Date.parse(listed.find(({ id }) => id === late.id)?.expires ?? '')
+  t.ok(expires < Date.now() + 2 * 3_600_000, 'a later end becomes that of the overlap')
   await run(keysCommand, 'revoke', old.id)
   t.match((await run(keysCommand, 'rotate', old.id)).err[0], /^tollgate: key key_\w+ is not active: revoked at 20/)
 })

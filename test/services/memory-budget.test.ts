@@ -45,6 +45,13 @@ t.test('a connection gets at most half of what its account may hold', async t =>
   t.ok(other.reserve(1))
 })
 
+t.test('the calls of a batch stop at a quarter of what is free, as their responses need room too', async t => {
+  const budget = new MemoryBudget(1_000_000)
+  const caller = new CallerMemory(budget, 'account')
+  while (caller.reserveCall()) {}
+  t.ok(caller.heldBytes > 150_000 && caller.heldBytes < 220_000, `${caller.heldBytes} bytes`)
+})
+
 t.test('what a caller holds becomes its account’s when the account is known', async t => {
   const budget = new MemoryBudget(1_000)
   const caller = new CallerMemory(budget, '127.0.0.1')

@@ -6,7 +6,7 @@ import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { SharedCaches, SharedCacheEntry, Services, BlockId } from '../../../src/services/index.ts'
 import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
-import { fakeCall, fakeMethodTable, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
+import { TestClock, fakeCall, fakeMethodTable, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import type { Deployment } from '../../support/deployment.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
@@ -56,6 +56,7 @@ const openMachine = (
 ) => {
   const node = { chain, final, finalityVersion: 0 }
   const verified: BlockId[] = []
+  const clock = new TestClock()
   const heads = {
     get snapshot() {
       const { chain, final, finalityVersion } = { ...node }
@@ -87,6 +88,7 @@ const openMachine = (
     methods: table,
     heads,
     sharedCaches: caches,
+    clock,
     network: { name, chainId, blockTime: 1000 },
     vary: () => vary,
   })
@@ -97,7 +99,7 @@ const openMachine = (
       requests += 1
       return reply
     })
-  return { request, node, verified, requests: () => requests }
+  return { request, node, verified, clock, requests: () => requests }
 }
 
 interface RpcRequest {
@@ -180,6 +182,20 @@ t.test('a reorg of finalized blocks has all entries verified anew', async t => {
   Object.assign(node, { chain: 'b', finalityVersion: 1 })
   t.match(await request(storage('0x3')), { cache: 'miss' })
   t.match(await request(storage('0x1')), { cache: 'miss' })
+})
+
+t.test('a block that is not finalized here is verified again after 5 s', async t => {
+  const { caches } = startFakeSharedCache()
+  const first = openMachine(caches)
+  for (const block of ['0xd', '0xe', '0xf']) await first.request(storage(block))
+  const { request, node, verified, clock } = openMachine(caches, { final: 15 })
+  t.match(await request(storage('0xf')), { cache: 'miss' })
+  node.final = 16
+  t.match(await request(storage('0xe')), { cache: 'miss' })
+  t.equal(verified.length, 1)
+  clock.advance(5_001)
+  t.match(await request(storage('0xd')), { cache: 'hit' })
+  t.equal(verified.length, 2)
 })
 
 t.test('entries differ by network, chain and variant of the caller', async t => {

@@ -162,12 +162,15 @@ t.test('a change takes effect at once in the process that made it, and after hal
 })
 
 t.test('while the store is unavailable', async t => {
-  const { accounts, reads, addKey, clock } = await setUp(t)
+  const { accounts, store, reads, addKey, clock } = await setUp(t)
   const [known, revoked, unknown, late] = [await addKey(), await addKey({ revoked: 3 }), generateApiKey(), await addKey()]
   for (const key of [known, revoked, unknown]) await accounts.find(key)
   reads.fail = true
   clock.advance(60_000)
+  await store.changeAccount('acc_1', { plan: 'growth' })
+  const readsBefore = reads.keys
   t.match(await accounts.find(known), { kind: 'granted' }, 'a cached key stays valid')
+  t.equal(reads.keys, readsBefore, 'and is not looked up in the store that fails')
   t.match(await accounts.find(revoked), { kind: 'revoked' }, 'a revoked key stays revoked')
   t.same(await accounts.find(late), { kind: 'storeUnavailable' }, 'a key that is not cached may be valid or not')
   t.same(await accounts.find(unknown), { kind: 'storeUnavailable' }, 'so may a key that was unknown before')
