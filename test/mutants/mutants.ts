@@ -22,6 +22,10 @@ const heads = ['head-plausibility', 'head-selection', 'head-tracker'].map(name =
 const splitLogs = ['test/plugins/upstream/split-logs.test.ts']
 const filters = ['test/plugins/subscriptions/filters.test.ts']
 const subscriptions = ['test/plugins/subscriptions/subscriptions.test.ts']
+const credits = ['test/plugins/credits/credits.test.ts']
+const networkAccess = ['test/plugins/network-access.test.ts']
+const portal = ['portal-api', 'sign-up', 'oidc', 'operator-api'].map(name => `test/portal/${name}.test.ts`)
+const webSocket = ['test/server/ws-connection.test.ts', 'test/server/ws-server.test.ts']
 const upstream = ['test/plugins/upstream/upstream.test.ts']
 
 /** A text is short and says the rule itself, so that it outlives changes around it. No types: it is looked up in the compiled file, too. */
@@ -90,20 +94,48 @@ export const mutants: readonly Mutant[] = [
     broken: 'true',
     tests: ['test/store/store.test.ts', 'test/portal/portal-api.test.ts'],
   },
+  {
+    rule: 'a key is revoked once, at the first time',
+    file: 'src/store/accounts.ts',
+    text: 'row.revoked === undefined ? { ...row, revoked: time } : row',
+    broken: '{ ...row, revoked: time }',
+    tests: ['test/store/store.test.ts'],
+  },
+  {
+    rule: 'a name stands for one account, whoever adds it first',
+    file: 'src/store/accounts.ts',
+    text: 'guards: [{ ...name, is: undefined }], puts',
+    broken: 'puts',
+    tests: ['test/store/store.test.ts'],
+  },
+  {
+    rule: 'an account that is used again is not removed',
+    file: 'src/store/accounts.ts',
+    text: 'row?.deleteAt !== deleteAt',
+    broken: 'row === undefined',
+    tests: ['test/store/store.test.ts', 'test/services/accounts/account-deletion.test.ts'],
+  },
+  {
+    rule: 'the embedded store writes nothing unless what was read still holds',
+    file: 'src/store/lmdb/lmdb-engine.ts',
+    text: '!guards.every((guard, i) => meets(guard, found[i]))',
+    broken: 'false',
+    tests: ['test/store/store.test.ts'],
+  },
   // Credits and rates.
   {
     rule: 'accounts with more than a tenth of free failures are refused',
     file: 'plugins/credits/failure-limit.ts',
     text: 'failures > share * calls',
     broken: 'false',
-    tests: ['test/plugins/credits/credits.test.ts'],
+    tests: credits,
   },
   {
     rule: 'a call that is not charged gives its credits back',
     file: 'plugins/credits/charge-and-refund.ts',
     text: '!isCharged(reply)',
     broken: 'false',
-    tests: ['test/plugins/credits/credits.test.ts'],
+    tests: credits,
   },
   {
     rule: 'no bucket takes tokens when another one has too few',
@@ -118,6 +150,48 @@ export const mutants: readonly Mutant[] = [
     text: 'Math.min(burst, bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond)',
     broken: 'bucket.tokens + ((now - bucket.filledAt) / 1000) * perSecond',
     tests: ['test/plugins/rate-limit/rate-limit.test.ts'],
+  },
+  {
+    rule: 'the limit of a key gets its credits back when the account cannot pay',
+    file: 'plugins/credits/key-limit.ts',
+    text: 'keyCharge.refund()',
+    broken: 'void 0',
+    tests: credits,
+  },
+  {
+    rule: 'a refund goes to the limit of the key, too',
+    file: 'plugins/credits/key-limit.ts',
+    text: 'this.#key.refund()',
+    broken: 'void 0',
+    tests: credits,
+  },
+  {
+    rule: 'a caller is told the limit that is used up first',
+    file: 'plugins/credits/key-limit.ts',
+    text: 'this.#key.quota.remaining < this.#account.quota.remaining',
+    broken: 'false',
+    tests: credits,
+  },
+  {
+    rule: 'a call that joined another in flight is no free failure',
+    file: 'plugins/credits/charge-and-refund.ts',
+    text: "&& reply.cache !== 'hit'",
+    broken: '',
+    tests: credits,
+  },
+  {
+    rule: 'an account with many free failures gets one attempt a call',
+    file: 'plugins/credits/charge-and-refund.ts',
+    text: 'recentCalls.isSingleAttempt ?',
+    broken: 'false ?',
+    tests: credits,
+  },
+  {
+    rule: 'a call that cannot be delivered is taken back from the usage',
+    file: 'plugins/credits/charge-and-refund.ts',
+    text: 'calls: -1, credits: -this.#usageRecord.credits',
+    broken: 'calls: 0, credits: 0',
+    tests: credits,
   },
   // Keys and tokens.
   {
@@ -160,7 +234,63 @@ export const mutants: readonly Mutant[] = [
     file: 'plugins/network-access.ts',
     text: 'key.networks?.includes(network.name) === false',
     broken: 'false',
-    tests: ['test/plugins/network-access.test.ts'],
+    tests: networkAccess,
+  },
+  {
+    rule: 'a key that was unknown is read again after an outage of the store',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'this.#unknown.clear()',
+    broken: 'void 0',
+    tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/account-lookup-property.test.ts'],
+  },
+  {
+    rule: 'known keys are accepted while the store is unavailable',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: '|| !this.#isStoreAvailable',
+    broken: '',
+    tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/account-lookup-property.test.ts'],
+  },
+  {
+    rule: 'the store is asked for changes each half second',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'requestedAt + changeCheckIntervalMs',
+    broken: 'requestedAt + 10 * changeCheckIntervalMs',
+    tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/account-lookup-property.test.ts'],
+  },
+  {
+    rule: 'a rotated key expires after the overlap',
+    file: 'src/services/accounts/api-key.ts',
+    text: 'rotated.expires > expires',
+    broken: 'false && rotated.expires',
+    tests: ['test/services/accounts/api-key.test.ts', 'test/services/accounts/recorded-accounts.test.ts', 'test/cli/keys.test.ts'],
+  },
+  {
+    rule: 'a suspension keeps the time at which it began',
+    file: 'src/services/accounts/recorded-accounts.ts',
+    text: "name === 'suspended' && before !== null && value !== null",
+    broken: 'false',
+    tests: ['test/services/accounts/recorded-accounts.test.ts'],
+  },
+  {
+    rule: 'a key is refused for methods that it does not name',
+    file: 'plugins/network-access.ts',
+    text: 'key.methods !== undefined && !isAllowed(method, key.methods)',
+    broken: 'false',
+    tests: networkAccess,
+  },
+  {
+    rule: 'a key with a list of origins refuses a call without an origin',
+    file: 'plugins/network-access.ts',
+    text: 'origin !== undefined &&',
+    broken: 'origin === undefined ||',
+    tests: networkAccess,
+  },
+  {
+    rule: 'a key is refused from addresses that it does not name',
+    file: 'plugins/network-access.ts',
+    text: '!getOrCreate(addressSets, ips, newAddressSet).has(ip)',
+    broken: 'false',
+    tests: networkAccess,
   },
   // Secrets and addresses.
   {
@@ -190,6 +320,13 @@ export const mutants: readonly Mutant[] = [
     text: '!trusted.has(peer)',
     broken: 'false',
     tests: ['test/server/client-address.test.ts'],
+  },
+  {
+    rule: 'too many wrong admin tokens from one network are refused',
+    file: 'src/server/admin-token.ts',
+    text: 'if (retryAfter !== undefined)',
+    broken: 'if (false)',
+    tests: ['test/server/admin.test.ts'],
   },
   // HTTP client.
   {
@@ -270,6 +407,34 @@ export const mutants: readonly Mutant[] = [
     broken: 'true',
     tests: [failover('required-block'), failover('failover')],
   },
+  {
+    rule: 'a retry that succeeds leaves its place in the budget to others',
+    file: 'plugins/failover/retries.ts',
+    text: 'if (failed)',
+    broken: 'if (true)',
+    tests: [failover('retries'), failover('failover')],
+  },
+  {
+    rule: 'a call that a busy node refuses is no outage for the partner',
+    file: 'plugins/failover/retries.ts',
+    text: '&& !this.#isAtConcurrencyLimit',
+    broken: '',
+    tests: [failover('failover'), failover('retries'), failover('partner'), failover('deprioritizer')],
+  },
+  {
+    rule: 'the partner is requested in outages only',
+    file: 'plugins/failover/call-failover.ts',
+    text: '!this.#rejected.isOutage ||',
+    broken: '',
+    tests: [failover('failover'), failover('partner'), failover('deprioritizer')],
+  },
+  {
+    rule: 'a call that may not be repeated is not sent to another node',
+    file: 'plugins/failover/call-failover.ts',
+    text: 'if (!mayRetry)',
+    broken: 'if (false)',
+    tests: [failover('retries'), failover('failover')],
+  },
   // Cache.
   {
     rule: 'an answer about the newest block ends with the next head',
@@ -306,6 +471,55 @@ export const mutants: readonly Mutant[] = [
     broken: 'true',
     tests: cache,
   },
+  {
+    rule: 'a shared answer has no more results than this machine allows',
+    file: 'plugins/cache/second-level-cache.ts',
+    text: '(found.count ?? 0) <= maxResults &&',
+    broken: '',
+    tests: cache,
+  },
+  {
+    rule: 'a reorg of finalized blocks has shared answers verified anew',
+    file: 'plugins/cache/second-level-cache.ts',
+    text: 'this.#finalityChecks.clear()',
+    broken: 'void 0',
+    tests: cache,
+  },
+  {
+    rule: 'only answers of own nodes are shared',
+    file: 'plugins/cache/second-level-cache.ts',
+    text: "source !== 'node' || upstream === undefined ||",
+    broken: '',
+    tests: cache,
+  },
+  {
+    rule: 'a block that is not finalized here is verified again soon',
+    file: 'plugins/cache/second-level-cache.ts',
+    text: 'if (!isFinal)',
+    broken: 'if (false)',
+    tests: cache,
+  },
+  {
+    rule: 'a result that is not of its method is not cached',
+    file: 'plugins/cache/finality-and-ttl.ts',
+    text: 'unexpectedType === true ||',
+    broken: '',
+    tests: cache,
+  },
+  {
+    rule: 'a transaction without a block is not cached',
+    file: 'plugins/cache/finality-and-ttl.ts',
+    text: "policy !== 'mined' || minedBlockOf(result) !== undefined",
+    broken: 'true',
+    tests: cache,
+  },
+  {
+    rule: 'a request about a range is final when its later end is',
+    file: 'plugins/cache/finality-and-ttl.ts',
+    text: 'Math.max(from, to)',
+    broken: 'Math.min(from, to)',
+    tests: cache,
+  },
   // Chain heads.
   {
     rule: 'a head is implausible when more upstreams contradict than support it',
@@ -334,6 +548,27 @@ export const mutants: readonly Mutant[] = [
     text: 'contradictions > others.length - contradictions',
     broken: 'false',
     tests: ['test/services/chain-heads/reported-tags.test.ts'],
+  },
+  {
+    rule: 'the reported height goes back only after several low polls',
+    file: 'src/services/chain-heads/reported-height.ts',
+    text: 'lowPolls >= minLowPolls',
+    broken: 'lowPolls > 0',
+    tests: ['test/services/chain-heads/reported-height.test.ts', ...heads],
+  },
+  {
+    rule: 'a height that another gateway reported lately is a vote',
+    file: 'src/services/chain-heads/reported-height.ts',
+    text: 'clock.monotonic() - this.#peerHeight.receivedAt >= peerHeightTtlMs',
+    broken: 'true',
+    tests: ['test/services/chain-heads/height-broadcast.test.ts', 'test/services/chain-heads/reported-height.test.ts', ...heads],
+  },
+  {
+    rule: 'an upstream that is silent has no vote on the height',
+    file: 'src/services/chain-heads/reported-height.ts',
+    text: '!vote.isSilent',
+    broken: 'true',
+    tests: ['test/services/chain-heads/reported-height.test.ts', ...heads],
   },
   // Logs, filters and subscriptions.
   {
@@ -371,14 +606,44 @@ export const mutants: readonly Mutant[] = [
     broken: 'false',
     tests: filters,
   },
-  // WebSocket, reload, configuration.
+  // Portal.
+  {
+    rule: 'a sign-in link ends with the address that it was mailed to',
+    file: 'src/portal/one-time-links.ts',
+    text: "|| person.email !== value['mailedTo']",
+    broken: '',
+    tests: portal,
+  },
+  // Memory, bodies and WebSockets.
   {
     rule: 'the length of a WebSocket frame counts in the memory of its account',
     file: 'src/server/ws-frames.ts',
     text: 'this.#fragmentCount * fragmentOverheadBytes',
     broken: '0',
-    tests: ['test/server/ws-connection.test.ts', 'test/server/ws-server.test.ts'],
+    tests: webSocket,
   },
+  {
+    rule: 'nobody takes more memory than is free for all others',
+    file: 'src/services/memory-budget.ts',
+    text: 'this.#heldBytes >= freeBytes &&',
+    broken: 'false &&',
+    tests: ['test/services/memory-budget.test.ts'],
+  },
+  {
+    rule: 'one caller takes at most half of the share of its account',
+    file: 'src/services/memory-budget.ts',
+    text: '2 * this.#heldBytes >= this.#budget.freeBytes',
+    broken: 'false',
+    tests: ['test/services/memory-budget.test.ts'],
+  },
+  {
+    rule: 'the calls of a batch leave room for their responses',
+    file: 'src/services/memory-budget.ts',
+    text: '4 * this.#heldBytes < this.#budget.freeBytes &&',
+    broken: '',
+    tests: ['test/services/memory-budget.test.ts'],
+  },
+  // Reload and configuration.
   {
     rule: 'workers that read other files than the primary do not commit',
     file: 'src/cluster/shared-reload.ts',
