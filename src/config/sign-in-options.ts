@@ -59,7 +59,7 @@ export const oidcSchema = {
       default: [],
       description:
         'The domains of verified e-mail addresses that get an account as `signUp` makes it, at the first sign-in. ' +
-        'None by default: people must have been invited with their address.',
+        'None by default: people must have been invited, or have their address from the operator.',
       examples: [['example.org']],
     },
     name: {
@@ -83,7 +83,9 @@ export const signUpSchema = {
       minimum: 1,
       maximum: 100_000,
       default: 100,
-      description: 'Most new accounts in a UTC day, of all gateways on the store together.',
+      description:
+        'Most new accounts in a UTC day, of all gateways on the store together. One network, and one domain that you do not name, make a tenth ' +
+        'of them at most, or 5.',
     },
     domains: {
       type: 'array',

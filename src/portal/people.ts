@@ -71,6 +71,15 @@ export const removePerson = async (store: RecordStore, { id }: Person): Promise<
   return removed !== undefined
 }
 
+/** The identity of an OpenID Connect provider by which a person signs in. */
+export interface LinkedIdentity {
+  /** Of issuer and subject. */
+  readonly hash: string
+  readonly issuer: string
+  /** Milliseconds since 1970: the first sign-in. */
+  readonly linked: number
+}
+
 /** The identity of an OpenID Connect provider by which the person has signed in no longer does. Rows of older versions are the hash alone. */
 export const unlinkIdentity = async (store: RecordStore, id: string): Promise<boolean> => {
   const unlinked = await store.takeRecord('identity-of', id)

@@ -11,11 +11,11 @@ import { findTokenOwner } from './access-tokens.ts'
 import { ApiError, respondWithErrors } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
 import { servePage } from './page-files.ts'
-import { findPerson, hasRole } from './people.ts'
+import { findPerson } from './people.ts'
 import type { Person, Role } from './people.ts'
 import { portalCookieName, portalOpenApi } from './portal-openapi.ts'
 import type { PortalServices } from './portal-services.ts'
-import { readRequest, routerPath } from './route.ts'
+import { readRequest, requireRole, routerPath } from './route.ts'
 import type { AnyRoute, Route, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
 import { alertRoutes } from './routes/alerts.ts'
@@ -107,7 +107,11 @@ const apiRouter = (services: PortalServices): Router => {
 
 const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalServices): Promise<void> => {
   const person = route.role === 'anyone' ? undefined : await personWithRole(route.role, ctx, services)
-  const session: SessionControl = { start: who => signIn(ctx, who, services.clock), end: () => signOut(ctx) }
+  const session: SessionControl = {
+    person: sessionOf(ctx)?.person,
+    start: who => signIn(ctx, who, services.clock),
+    end: () => signOut(ctx),
+  }
   const request = {
     callerNetwork: callerNetworkOf(ctx),
     ...readRequest(route, ctx),
@@ -135,8 +139,8 @@ const countChange = (route: Route, { id, account }: Person, { limits }: PortalSe
 
 const personWithRole = async (role: Role, ctx: Koa.Context, services: PortalServices): Promise<Person> => {
   const person = await personOf(ctx, services)
-  if (hasRole(person.role, role)) return person
-  throw new ApiError(403, 'role', `this requires the role ${role}; yours is ${person.role}`)
+  requireRole(person, role)
+  return person
 }
 
 /** Who asks, by token or by session, as the store has it now. Rejects with ApiError, for a person who was removed too. */

@@ -3,6 +3,7 @@ import { AttemptLimit } from '../util/attempt-limit.ts'
 import type { AttemptLimitOptions } from '../util/attempt-limit.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { tooManyAttempts } from './api-errors.ts'
+import { toMailbox } from './mailbox.ts'
 
 interface PortalLimit extends Pick<AttemptLimit, 'record'> {
   /** Throws ApiError, 429, when `who` has made as many attempts as are allowed. */
@@ -24,8 +25,8 @@ export interface PortalLimits {
   readonly changes: PortalLimit
   /** By person, so that nobody keeps others from revoking a key: what takes something away. */
   readonly removals: PortalLimit
-  /** By account: mails that ask addresses to confirm. Owners choose whom they go to. */
-  readonly confirmations: PortalLimit
+  /** By account: mails that invite, or ask addresses to confirm. Owners choose whom they go to. */
+  readonly peopleMails: PortalLimit
   /** By account: messages that try a webhook. */
   readonly webhookTests: PortalLimit
 }
@@ -57,9 +58,6 @@ export class SignUpMails {
 const mailsPerSignUp = 10
 const minSignUpMails = 100
 
-/** `a+1@example.org` and `a+2@example.org` are one mailbox at most providers. */
-const toMailbox = (email: string): string => email.replace(/\+[^@]*@/, '@')
-
 export const openPortalLimits = (clock: Clock): PortalLimits => {
   const open = (label: string, options: AttemptLimitOptions, toKey = (who: string) => who): PortalLimit => {
     const attempts = new AttemptLimit(clock, options)
@@ -80,7 +78,7 @@ export const openPortalLimits = (clock: Clock): PortalLimits => {
     signUpMails: new SignUpMails(clock),
     changes: open('changes in one hour', { max: 200, windowMs: hourMs }),
     removals: open('removals in one hour', { max: 1_000, windowMs: hourMs }),
-    confirmations: open('confirmations of e-mail addresses in one hour', { max: 20, windowMs: hourMs }),
+    peopleMails: open('mails to people in one hour', { max: 20, windowMs: hourMs }),
     webhookTests: open('test messages in one hour', { max: 20, windowMs: hourMs }),
   }
 }

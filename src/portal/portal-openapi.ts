@@ -59,6 +59,18 @@ const person = object({
   role,
   email: textOrNull,
   emailVerified: { type: 'boolean', description: 'Whether the person has shown that the address is theirs: alerts go to no other.' },
+  invitedUntil: {
+    ...timeOrNull,
+    description: 'Until then the invitation of the address can be accepted; null: the person is in the account.',
+  },
+})
+
+const signInChoice = object({
+  token: { type: 'string', description: 'Send it again with what was chosen, to POST /session.' },
+  email: text,
+  account: { ...textOrNull, description: 'The account that the address has already: nobody joins another one with it.' },
+  invitations: listOf(object({ id: text, account: text, inviter: text, role, expires: time })),
+  signUp: { type: 'boolean', description: 'Whether the address may make an account of its own.' },
 })
 
 const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
@@ -71,6 +83,7 @@ const series = object({ name: text, calls: count, credits: count, forwarded: cou
 const responseSchemas = {
   Error: errorSchema,
   Session: object({ person, account: object({ id: text, name: text }) }),
+  SignInChoice: signInChoice,
   Person: person,
   Account: object({
     account: object({ id: text, name: text }),

@@ -76,5 +76,5 @@ export const accountOf = async ({ store }: Pick<PortalServices, 'store'>, id: st
 }
 
 /** The accounts of the store, with what this person changes in the log of changes. */
-export const accountsAs = ({ store, clock }: PortalServices, { id, name }: Person): RecordedAccounts =>
+export const accountsAs = ({ store, clock }: Pick<PortalServices, 'store' | 'clock'>, { id, name }: Person): RecordedAccounts =>
   new RecordedAccounts(store, clock, { kind: 'person', name: `${name} (${id})` })

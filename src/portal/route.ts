@@ -8,6 +8,7 @@ import type { Infer, ObjectSchema } from '../plugin/options-schema.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { parseJsonPointer } from '../util/json-path.ts'
 import { ApiError } from './api-errors.ts'
+import { hasRole } from './people.ts'
 import type { Person, Role } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
 
@@ -39,6 +40,8 @@ export interface RouteRequest<Query = unknown, Body = unknown> {
 
 /** Starts and ends the session of the browser that asks. */
 export interface SessionControl {
+  /** The id of the person who is signed in; undefined where nobody is. */
+  readonly person: string | undefined
   start(person: Person): Promise<void>
   end(): void
 }
@@ -73,6 +76,11 @@ export const defineRoute = <const Query extends ObjectSchema, const Body extends
   route as unknown as Route
 
 export const definePublicRoute = <const Body extends ObjectSchema>(route: PublicRoute<Body>): PublicRoute => route as unknown as PublicRoute
+
+/** Throws ApiError. */
+export const requireRole = ({ role }: Person, required: Role): void => {
+  if (!hasRole(role, required)) throw new ApiError(403, 'role', `this requires the role ${required}; yours is ${role}`)
+}
 
 /** No id and no name is longer, and the keys of stores have a limit. */
 const maxParamChars = 256

@@ -1,16 +1,16 @@
-import { Secret } from '../plugin/secret.ts'
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
+import { neverExpires } from '../store/record-store.ts'
 import type { Store } from '../store/store.ts'
-import { dayMs, isoDate } from '../util/dates.ts'
-import { isJsonObject } from '../util/json.ts'
 import { ApiError } from './api-errors.ts'
-import { signInLinkTtlMs } from './one-time-links.ts'
-import { setEmail, addPerson, findPersonByEmail, verifyEmail } from './people.ts'
-import type { Person } from './people.ts'
-import { generateToken, hashToken } from './random-tokens.ts'
 import { tryLock } from './concurrent-changes.ts'
+import { domainOf, toMailbox } from './mailbox.ts'
+import type { OidcProvider } from './oidc-provider.ts'
+import type { ProvenAddress } from './one-time-links.ts'
+import { addPerson, findPersonByEmail, setEmail } from './people.ts'
+import type { Person } from './people.ts'
+import { takeSignUpSlot } from './sign-up-slots.ts'
 
 export interface SignUpOptions {
   /** The plan of new accounts. */
@@ -25,78 +25,61 @@ export interface SignUpServices {
   readonly store: Store
   readonly clock: Clock
   readonly signUp?: SignUpOptions
+  /** The provider, which may have domains of its own that sign up. */
+  readonly oidc?: Pick<OidcProvider, 'domains'> | undefined
 }
 
-/** May this e-mail address get an account of its own? When its link is opened, the day may be full all the same. */
-export const maySignUp = async (services: SignUpServices, email: string): Promise<boolean> => {
-  const { signUp } = services
+/** May this e-mail address get an account of its own? The day may be full all the same, and the mailbox may have made one. */
+export const maySignUp = ({ signUp, oidc }: SignUpServices, { email, identity }: ProvenAddress): boolean => {
   if (signUp === undefined) return false
-  if (signUp.domains.length > 0 && !signUp.domains.includes(domainOf(email))) return false
-  return (await takenSlots(services, isoDate(services.clock.now()))).size < signUp.perDay
-}
-
-export const domainOf = (email: string): string => email.slice(email.lastIndexOf('@') + 1)
-
-/** A day has `perDay` slots, each for one new account. */
-const takenSlots = async ({ store }: SignUpServices, day: string): Promise<ReadonlySet<string>> =>
-  new Set((await store.records('signed-up', day)).map(({ id }) => id))
-
-/** False when the day is full. Sign-ups that complete at the same time, on several gateways too, take different slots. */
-const takeSlot = async (services: SignUpServices, perDay: number): Promise<boolean> => {
-  const { store, clock } = services
-  const day = isoDate(clock.now())
-  const taken = await takenSlots(services, day)
-  for (let i = 1; i <= perDay; i += 1) {
-    const id = `${day}/${i}`
-    if (taken.has(id)) continue
-    if (await store.addRecord('signed-up', { id, account: day, value: true, expires: clock.now() + 2 * dayMs })) return true
-  }
-  return false
-}
-
-/** A text that makes an account for the e-mail address, once. Only its hash is stored. */
-export const createSignUpToken = async ({ store, clock }: SignUpServices, email: string): Promise<Secret> => {
-  const token = generateToken()
-  await store.putRecord('sign-up', { id: hashToken(token), account: '', value: { email }, expires: clock.now() + signInLinkTtlMs })
-  return new Secret(token)
+  const domain = domainOf(email)
+  return identity === undefined ? signUp.domains.length === 0 || signUp.domains.includes(domain) : oidc?.domains.includes(domain) === true
 }
 
 /**
- * Makes the account that the token is for, and its first person. Who has got an account meanwhile is signed in to that. Undefined for
- * an unknown token, and when sign-up has been closed or is full for today.
+ * Makes an account for the address, and its owner; who has got one meanwhile is its person. Rejects with ApiError where that may not be, where
+ * the day is full, or while another sign-up makes an account of this mailbox.
  */
-export const completeSignUp = async (services: SignUpServices, token: string): Promise<Person | undefined> => {
+export const signUpWithEmail = async (services: SignUpServices, address: ProvenAddress, network: string): Promise<Person> => {
   const { store, signUp } = services
-  const record = await store.takeRecord('sign-up', hashToken(token))
-  const email = isJsonObject(record?.value) ? String(record.value['email']) : undefined
-  if (email === undefined || signUp === undefined) return undefined
-  const existing = await findPersonByEmail(store, email)
-  if (existing !== undefined) return verifyEmail(store, existing)
-  return (await maySignUp(services, email)) ? signUpWithEmail(services, signUp, email) : undefined
-}
-
-/**
- * Makes an account for the address, and its owner; who has got one meanwhile is its person. Undefined when sign-up is full for today.
- * Rejects with ApiError while another sign-up makes the account of this address.
- */
-export const signUpWithEmail = async (services: SignUpServices, signUp: SignUpOptions, email: string): Promise<Person | undefined> => {
-  const release = await tryLock(services, `sign-up ${email}`, lockTtlMs)
+  const { email, identity } = address
+  if (signUp === undefined || !maySignUp(services, address))
+    throw new ApiError(403, 'not-invited', `${email} has no account here: ask an owner of an account to invite it on the page Access`)
+  const mailbox = toMailbox(email)
+  const release = await tryLock(services, `sign-up ${mailbox}`, lockTtlMs)
   if (release === undefined)
     throw new ApiError(409, 'sign-up-running', 'the account of this e-mail address is just being made: sign in again')
   try {
-    return (await findPersonByEmail(services.store, email)) ?? (await makeAccount(services, signUp, email))
+    const existing = await findPersonByEmail(store, email)
+    if (existing !== undefined) return existing
+    if ((await store.findRecord('mailbox', mailbox)) !== undefined) throw mailboxTaken()
+    const isNamedDomain = identity !== undefined || signUp.domains.length > 0
+    if (!(await takeSignUpSlot(services, signUp.perDay, { email, network, isNamedDomain }))) throw signUpFull()
+    return await makeAccount(services, signUp.plan, email)
   } finally {
     await release()
   }
 }
 
-const makeAccount = async (services: SignUpServices, { perDay, plan }: SignUpOptions, email: string): Promise<Person | undefined> => {
+const mailboxTaken = (): ApiError =>
+  new ApiError(
+    403,
+    'mailbox-taken',
+    'this mailbox has made an account already, maybe with another spelling of its address: sign in with that spelling',
+  )
+
+const signUpFull = (): ApiError => new ApiError(403, 'sign-up-full', 'no more accounts are made today; try again tomorrow')
+
+const makeAccount = async (services: SignUpServices, plan: string, email: string): Promise<Person> => {
   const { store } = services
-  if (!(await takeSlot(services, perDay))) return undefined
   const account = await addAccount(services, plan, email)
+  // It stays as long as the account does: who leaves the account to others makes no second one.
+  await store.putRecord('mailbox', { id: toMailbox(email), account, value: true, expires: neverExpires })
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
-  // An owner may have given the address to somebody meanwhile.
-  return (await setEmail(store, person, email, true)) ? { ...person, email, isEmailVerified: true } : findPersonByEmail(store, email)
+  if (await setEmail(store, person, email, true)) return { ...person, email, isEmailVerified: true }
+  // The operator has given the address to somebody meanwhile, or an invitation was accepted.
+  const other = await findPersonByEmail(store, email)
+  return other ?? Promise.reject(new ApiError(409, 'sign-up-running', 'this e-mail address was just given to somebody: sign in again'))
 }
 
 /** Named as the address; with a number where another account has the name. */

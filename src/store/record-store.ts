@@ -14,6 +14,9 @@ export type RecordKind =
   | 'person'
   | 'email'
   | 'email-confirmation'
+  | 'mailbox'
+  | 'invitation'
+  | 'invitation-to'
   | 'identity'
   | 'identity-of'
   | 'token'
@@ -34,6 +37,8 @@ export const accountRecordKinds = [
   'person',
   'email',
   'email-confirmation',
+  'mailbox',
+  'invitation',
   'identity',
   'identity-of',
   'token',
@@ -45,7 +50,7 @@ export const accountRecordKinds = [
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of the owner of filters, its id; of a deletion, empty. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of the owner of filters, its id; of what finds invitations, the hash of an address; of a deletion, empty. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

@@ -20,6 +20,15 @@ export const networkOf = (address: string): string => {
   return `${prefix.join(':')}::/64`
 }
 
+/** What one customer of a provider, or one office, usually has: a /48 of IPv6, and a /24 of IPv4. Of a network as `networkOf` names it. */
+export const siteOf = (network: string): string => {
+  const isIPv6 = network.includes(':')
+  return `${network
+    .split(isIPv6 ? ':' : '.')
+    .slice(0, 3)
+    .join(isIPv6 ? ':' : '.')}/${isIPv6 ? 48 : 24}`
+}
+
 interface Subnet {
   readonly address: string
   readonly family: 'ipv4' | 'ipv6'

@@ -178,6 +178,18 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     t.equal((await listPeople(store, people.account)).length, 1)
   })
 
+  t.test('of two owners who leave at once, one stays', async t => {
+    const removal = routeOf(peopleRoutes, 'delete', '/people/{id}')
+    const people = { account: 'acc_leaving', role: 'owner' } as const
+    const [one, two] = [await addPerson(store, { ...people, name: 'one' }), await addPerson(store, { ...people, name: 'two' })]
+    const outcomes = await Promise.allSettled([requestRoute(removal, store, one, one), requestRoute(removal, other, two, two)])
+    t.match(
+      outcomes.filter(({ status }) => status === 'rejected'),
+      [{ reason: { code: 'last-owner' } }],
+    )
+    t.equal((await listPeople(store, people.account)).length, 1)
+  })
+
   t.test('requests at once make no more keys, people and tokens than 100', async t => {
     const person = await addPerson(store, { account: 'acc_many', name: 'owner', role: 'owner' })
     await store.addAccount({ id: person.account, name: 'many', plan: 'core', created: systemClock.now() })

@@ -47,6 +47,12 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   const gateway = await deployment.start()
   const portal = gateway.portal ?? ''
   const newLink = async (account: string) => `${portal}/sign-in#${await printSignInToken(deployment, account)}`
+  /** In a browser in which somebody else is signed in. */
+  const switchTo = async (page: Page, account: string) => {
+    await page.goto(await newLink(account))
+    await page.click('button:has-text("Sign in by the link")')
+    await page.waitForSelector(`[data-testid=account]:has-text("${account}")`)
+  }
   const errors: string[] = []
   const openSignedIn = async (t: Test, account = 'alice'): Promise<Page> => {
     const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
@@ -216,13 +222,25 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.goto(`${portal}/sign-in#used-up`)
     await page.waitForSelector('[data-testid=credits-left]')
     t.match(await page.textContent('[role=alert]'), 'used up')
-    await page.goto(await newLink('bob'))
-    await page.waitForSelector('[data-testid=account]:has-text("bob")')
+    await switchTo(page, 'bob')
     t.equal(await page.locator('[role=alert]').count(), 0)
     await page.goto(`${portal}/sign-in?error=access_denied`)
     await page.waitForSelector('[role=alert]')
     await openPage(page, 'Keys')
     await page.waitForSelector('[role=alert]', { state: 'detached' })
+  })
+
+  t.test('a link of somebody else signs nobody in before it was asked for', async t => {
+    const page = await openSignedIn(t)
+    const link = await newLink('bob')
+    for (const button of ['Stay signed in', 'Sign in by the link']) {
+      await page.goto(link)
+      await page.waitForSelector('text=you are signed in as owner of the account alice; this link signs in owner of the account bob')
+      t.same(await findAccessibilityViolations(page), [])
+      await page.click(`button:has-text("${button}")`)
+      await page.waitForSelector('[data-testid=credits-left]')
+      t.equal(await page.textContent('[data-testid=account]'), button === 'Stay signed in' ? 'alice' : 'bob')
+    }
   })
 
   t.test('a double click begins one sign-in at a provider', async t => {
@@ -244,8 +262,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const page = await openSignedIn(t)
     t.equal(await page.textContent('[data-testid=account]'), 'alice')
     const other = await page.context().newPage()
-    await other.goto(await newLink('bob'))
-    await other.waitForSelector('[data-testid=account]:has-text("bob")')
+    await switchTo(other, 'bob')
     await page.waitForSelector('[data-testid=account]:has-text("bob")')
     await page.waitForSelector('[data-testid=credits-left]')
   })
@@ -318,8 +335,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       await setVisibility(page, 'hidden')
       const other = await page.context().newPage()
       if (!says) await other.addInitScript('BroadcastChannel.prototype.postMessage = () => undefined')
-      await other.goto(await newLink('bob'))
-      await other.waitForSelector('[data-testid=account]:has-text("bob")')
+      await switchTo(other, 'bob')
       if (!says) await setVisibility(page, 'visible')
       await page.waitForSelector('[data-testid=account]:has-text("bob")')
       t.equal(await page.inputValue('[name=name]'), '')

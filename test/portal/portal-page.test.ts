@@ -12,7 +12,7 @@ import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '.
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
+import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -423,18 +423,65 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('[data-testid=credits-left]')
   })
 
+  t.test('an owner invites by e-mail address, and withdraws an invitation', async t => {
+    await openPage(page, 'Access')
+    for (const name of ['ivy', 'wil']) {
+      await page.fill('form[aria-label="Add a person"] [name=name]', name)
+      await page.fill('form[aria-label="Add a person"] [name=email]', `${name}@example.org`)
+      await page.click('button:has-text("Add a person")')
+      await page.waitForSelector(`[role=status]:has-text("They join the account once they have accepted"):has-text("${name}@example.org")`)
+      await page.waitForSelector(`td:has-text("${name}@example.org (invited until 2")`)
+    }
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('button[aria-label="Withdraw wil"]')
+    await page.waitForSelector('td:has-text("wil@example.org")', { state: 'detached' })
+    await page.click('button:has-text("Leave this account")')
+    await page.click('button.danger:has-text("Leave this account")')
+    await page.waitForSelector('[role=alert]:has-text("you are the last owner of the account")')
+    await openPage(page, 'Overview')
+  })
+
   t.test('signing out leaves nothing on the page', async t => {
     await page.click('button:has-text("Sign out")')
     await page.waitForSelector('text=tollgate accounts link')
     t.notMatch(await page.textContent('body'), /alice/)
   })
 
-  t.test('an invited person signs in at a provider, and nothing of that stays in the address', async t => {
-    await printSignInToken(deployment, 'alice', '--person', 'dan', '--email', 'dan@example.org')
+  const returnFromProviderAs = async (name: string) => {
+    await page.unroute(`${provider.config.issuer}/authorize*`)
     await page.route(`${provider.config.issuer}/authorize*`, (route, request) => {
-      const query = provider.authorize(request.url(), { sub: 'dan', email: 'dan@example.org', email_verified: true })
+      const query = provider.authorize(request.url(), { sub: name, email: `${name}@example.org`, email_verified: true })
       return route.fulfill({ status: 302, headers: { location: `${gateway.portal}/sign-in?${query}` } })
     })
+  }
+
+  t.test('who was invited is asked before they join, may decline, and leaves the account again', async t => {
+    await returnFromProviderAs('ivy')
+    await page.click('button:has-text("Sign in with Example")')
+    await page.waitForSelector('section:has-text("owner invites you to the account alice as developer.")')
+    t.same(await findAccessibilityViolations(page), [])
+    t.equal(page.url(), `${gateway.portal}/sign-in`)
+    await page.click('button:has-text("Join alice")')
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.equal(await page.textContent('[data-testid=account]'), 'alice')
+    await openPage(page, 'Access')
+    await page.click('button:has-text("Leave this account")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('button.danger:has-text("Leave this account")')
+    await page.waitForSelector('button:has-text("Sign in with Example")')
+    const alice = await signInToPortal(deployment, gateway, 'alice')
+    await alice.post('/people', { name: 'ivy', role: 'viewer', email: 'ivy@example.org' })
+    await page.click('button:has-text("Sign in with Example")')
+    await page.click('button[aria-label="Decline: alice"]')
+    await page.waitForSelector('text=There is no invitation any more.')
+    t.same(await findAccessibilityViolations(page), [])
+    t.equal((await alice.get('/people')).json.length, 1)
+    await page.goto(`${gateway.portal}/`)
+  })
+
+  t.test('a person signs in at a provider, and nothing of that stays in the address', async t => {
+    await printSignInToken(deployment, 'alice', '--person', 'dan', '--email', 'dan@example.org')
+    await returnFromProviderAs('dan')
     await page.click('button:has-text("Sign in with Example")')
     await page.waitForSelector('[data-testid=credits-left]')
     t.equal(page.url(), `${gateway.portal}/`)
@@ -448,7 +495,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
 
   t.test('the console of the browser shows no error but for requests that were refused', async t => {
     t.same(
-      problems.filter(text => !/status of (40[014]|503)|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
+      problems.filter(text => !/status of (40[0149]|503)|ERR_INTERNET_DISCONNECTED|ERR_NETWORK/.test(text)),
       [],
     )
   })

@@ -8,10 +8,12 @@ import { texts } from './texts.ts'
 export class RequestError extends Error {
   readonly status: number
   readonly field: string | undefined
+  readonly code: string | undefined
 
-  constructor(status: number, message: string, field?: string) {
+  constructor(status: number, message: string, { field, code }: { readonly field?: string; readonly code?: string } = {}) {
     super(message)
     this.status = status
+    this.code = code
     this.field = field
   }
 }
@@ -45,7 +47,7 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
   if (isEmpty) return undefined as T
   if (response.ok) return json
   if (response.status === 401) for (const listener of signedOutListeners) listener()
-  throw new RequestError(response.status, json.error.message, json.error.field)
+  throw new RequestError(response.status, json.error.message, json.error)
 }
 
 /** A request to the API. */

@@ -2,14 +2,17 @@ import { isoTime } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { findLinkedIdentity, personOfIdentity } from '../oidc-identities.ts'
 import type { OidcProvider } from '../oidc-provider.ts'
+import { createAddressToken } from '../one-time-links.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import { unlinkIdentity } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
+import { choiceOf, signInWithAddress } from '../proven-addresses.ts'
 import { generateToken, hashToken } from '../random-tokens.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
-import { sessionJson, sessionSchema } from './session.ts'
+import { signInSchema, startSession } from './session.ts'
+import type { SignInJson } from './session.ts'
 
 /** How long people may take to sign in at the provider. */
 const signInTimeoutMs = 600_000
@@ -51,7 +54,9 @@ export const oidcRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/oidc/session',
-    summary: 'Signs in with what the OpenID Connect provider sent the browser back with, which is used up by that.',
+    summary:
+      'Signs in with what the OpenID Connect provider sent the browser back with, which is used up by that. Whoever was invited gets a ' +
+      '`SignInChoice` first, whose token signs in by POST /session.',
     role: 'anyone',
     body: {
       type: 'object',
@@ -61,20 +66,20 @@ export const oidcRoutes = [
       required: ['query'],
     },
     status: 201,
-    response: sessionSchema,
-    async handle({ body: { query }, session, signInSecret, callerNetwork }, services) {
-      const { limits, log, store } = services
+    response: signInSchema,
+    async handle({ body: { query }, session, signInSecret, callerNetwork }, services): Promise<SignInJson> {
+      const { limits, store, clock } = services
       const provider = providerOf(services)
       limits.failedSignIns.check(callerNetwork)
       const secret = signInSecret.get()
       signInSecret.clear()
       try {
         if (secret === undefined || (await store.takeRecord('oidc-sign-in', hashToken(secret))) === undefined) throw signInExpired()
-        const person = await personOfIdentity(services, provider, await provider.identify(secret, query))
-        const json = await sessionJson(services, person)
-        await session.start(person)
-        log.info({ event: 'signed-in', account: person.account, person: person.id }, 'signed in to the portal')
-        return json
+        const found = await personOfIdentity(services, provider, await provider.identify(secret, query))
+        if ('id' in found) return startSession(services, session, found)
+        const choice = await choiceOf(services, found)
+        if (choice !== undefined) return { token: (await createAddressToken(store, clock, found)).reveal(), ...choice }
+        return startSession(services, session, await signInWithAddress(services, found, { network: callerNetwork }))
       } catch (error) {
         if (error instanceof ApiError && error.status < 500) limits.failedSignIns.record(callerNetwork)
         throw error

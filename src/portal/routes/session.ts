@@ -1,13 +1,28 @@
-import { ApiError } from '../api-errors.ts'
-import { confirmEmail, createSignInToken, signInLinkTtlMs, signInUrl, useSignInToken } from '../one-time-links.ts'
+import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import { ApiError, notFound } from '../api-errors.ts'
+import { findInvitationsTo, removeInvitation } from '../invitations.ts'
+import {
+  confirmEmail,
+  createAddressToken,
+  createSignInToken,
+  findAddressToken,
+  findSignInToken,
+  signInLinkTtlMs,
+  signInUrl,
+  useSignInToken,
+  withAddressToken,
+} from '../one-time-links.ts'
 import { schemaRef } from '../openapi.ts'
-import { emailPattern, findPersonByEmail } from '../people.ts'
+import { emailPattern, findPerson, findPersonByEmail } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
+import type { SessionControl } from '../route.ts'
 import { signOutEverywhere } from '../sessions.ts'
-import { completeSignUp, createSignUpToken, maySignUp } from '../sign-up.ts'
+import { choiceOf, signInWithAddress } from '../proven-addresses.ts'
+import type { SignInChoice } from '../proven-addresses.ts'
+import { maySignUp } from '../sign-up.ts'
 import { hourMs } from '../../util/dates.ts'
 
 /** A person as the API shows them. */
@@ -17,11 +32,20 @@ export const personJson = ({ id, name, role, email, isEmailVerified = false }: P
   role,
   email: email ?? null,
   emailVerified: isEmailVerified,
+  invitedUntil: null,
 })
 
-export type PersonJson = ReturnType<typeof personJson>
+/** Somebody who was invited is no person yet. */
+export type PersonJson = Omit<ReturnType<typeof personJson>, 'invitedUntil'> & { readonly invitedUntil: string | null }
 
-export const sessionSchema = schemaRef('Session')
+const sessionSchema = schemaRef('Session')
+
+/** Of a sign-in: whoever was invited chooses first. */
+export const signInSchema = { oneOf: [sessionSchema, schemaRef('SignInChoice')] }
+
+export interface SignInChoiceJson extends SignInChoice {
+  readonly token: string
+}
 
 export const sessionJson = async (services: PortalServices, person: Person) => ({
   person: personJson(person),
@@ -29,6 +53,8 @@ export const sessionJson = async (services: PortalServices, person: Person) => (
 })
 
 export type SessionJson = Awaited<ReturnType<typeof sessionJson>>
+
+export type SignInJson = SessionJson | SignInChoiceJson
 
 /** How people can sign in. */
 export interface SignInOptions {
@@ -47,15 +73,19 @@ const mayMailStranger = ({ limits, signUp, log }: PortalServices): boolean => {
   return mail !== 'refused'
 }
 
-/** Sends a link, if the address has a person or may sign up. */
+/** Sends a link, if the address has a person, was invited or may sign up. */
 const mailLink = async (services: PortalServices, email: string): Promise<void> => {
   const { store, clock, url, sendMail } = services
   const person = await findPersonByEmail(store, email)
-  const isSignUp = person === undefined && (await maySignUp(services, email))
-  if (sendMail === undefined || (person === undefined && !isSignUp)) return
-  if (isSignUp && !mayMailStranger(services)) return
-  const token = person === undefined ? await createSignUpToken(services, email) : await createSignInToken(store, clock, person, email)
-  const purpose = isSignUp ? 'create your account' : 'sign in'
+  const isInvited = person === undefined && (await findInvitationsTo(store, email)).length > 0
+  if (sendMail === undefined || (person === undefined && !isInvited && !maySignUp(services, { email }))) return
+  if (person === undefined && !mayMailStranger(services)) return
+  const token =
+    person === undefined
+      ? await createAddressToken(store, clock, { email, isInvited })
+      : await createSignInToken(store, clock, person, email)
+  const isSignUp = person === undefined && !isInvited
+  const purpose = isSignUp ? 'create your account' : isInvited ? 'sign in and answer the invitation that you have' : 'sign in'
   await sendMail({
     to: email,
     subject: isSignUp ? 'Create your Tollgate account' : 'Sign in to Tollgate',
@@ -63,6 +93,57 @@ const mailLink = async (services: PortalServices, email: string): Promise<void> 
       `Open this link to ${purpose}. It works once, within ${signInLinkTtlMs / hourMs} hours.\n\n${signInUrl(url, token)}\n\n` +
       'If you did not ask for it, ignore this message.\n',
   })
+}
+
+const linkToken = { type: 'string', minLength: 1, description: 'What follows # in the link.' } as const
+
+interface LinkRequest {
+  readonly token: string
+  readonly invitation?: string | undefined
+  readonly ownAccount?: boolean | undefined
+  readonly switchPerson?: boolean | undefined
+  readonly session: SessionControl
+  readonly callerNetwork: string
+}
+
+/**
+ * The person whom the token signs in, who has used it up by that, or what they choose from first. Undefined where the token is used up
+ * or has expired. Rejects with ApiError.
+ */
+const openLink = async (
+  services: PortalServices,
+  { token, invitation, ownAccount = false, switchPerson = false, session, callerNetwork: network }: LinkRequest,
+): Promise<Person | SignInChoice | undefined> => {
+  const { store } = services
+  const person = await findSignInToken(store, token)
+  if (person !== undefined) {
+    if (!switchPerson) await checkOtherSession(services, session, person)
+    return useSignInToken(store, token)
+  }
+  const address = await findAddressToken(store, token)
+  if (address === undefined) return undefined
+  const choice = invitation === undefined && !ownAccount ? await choiceOf(services, address) : undefined
+  if (choice !== undefined) return choice
+  const known = invitation === undefined ? await findPersonByEmail(store, address.email) : undefined
+  if (!switchPerson) await checkOtherSession(services, session, known ?? address.email)
+  return withAddressToken(store, token, each => signInWithAddress(services, each, { invitation, network }))
+}
+
+/** Throws ApiError where somebody else is signed in: nobody works on in an account that another has put under them. */
+const checkOtherSession = async (services: PortalServices, { person: id }: SessionControl, next: Person | string): Promise<void> => {
+  const current = id === undefined ? undefined : await findPerson(services.store, id)
+  if (current === undefined || (typeof next !== 'string' && next.id === current.id)) return
+  const describe = async ({ name, account }: Person) => `${name} of the account ${(await accountOf(services, account)).name}`
+  const nextName = typeof next === 'string' ? next : await describe(next)
+  throw new ApiError(409, 'other-session', `you are signed in as ${await describe(current)}; this link signs in ${nextName}`)
+}
+
+/** Begins the session of whoever has signed in. */
+export const startSession = async (services: PortalServices, session: SessionControl, person: Person): Promise<SessionJson> => {
+  const json = await sessionJson(services, person)
+  await session.start(person)
+  services.log.info({ event: 'signed-in', account: person.account, person: person.id }, 'signed in to the portal')
+  return json
 }
 
 export const sessionRoutes = [
@@ -119,7 +200,7 @@ export const sessionRoutes = [
     role: 'anyone',
     body: {
       type: 'object',
-      properties: { token: { type: 'string', minLength: 1, description: 'What follows # in the link.' } },
+      properties: { token: linkToken },
       required: ['token'],
     },
     response: { type: 'object', properties: { email: { type: 'string' } } },
@@ -134,25 +215,51 @@ export const sessionRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/session',
-    summary: 'Signs in with the token of a sign-in link, which is used up by that.',
+    summary:
+      'Signs in with the token of a sign-in link, which is used up by that. Whoever was invited gets a `SignInChoice` first, and sends the ' +
+      'token again with `invitation` or `ownAccount`.',
     role: 'anyone',
     body: {
       type: 'object',
-      properties: { token: { type: 'string', minLength: 1, description: 'What follows # in the link.' } },
+      properties: {
+        token: linkToken,
+        invitation: { type: 'string', description: 'The id of the invitation to accept.' },
+        ownAccount: { type: 'boolean', description: 'Sign in to the account that the address has, or make one.' },
+        switchPerson: { type: 'boolean', description: 'Also while somebody else is signed in: their session ends in this browser.' },
+      },
       required: ['token'],
     },
     status: 201,
-    response: sessionSchema,
-    async handle({ body: { token }, session, callerNetwork }, services) {
+    response: signInSchema,
+    async handle({ body, session, callerNetwork }, services): Promise<SignInJson> {
       const { failedSignIns } = services.limits
       failedSignIns.check(callerNetwork)
-      const person = (await useSignInToken(services.store, token)) ?? (await completeSignUp(services, token))
-      if (person === undefined) failedSignIns.record(callerNetwork)
-      if (person === undefined) throw new ApiError(401, 'link-invalid', 'the sign-in link is used up or has expired; ask for another one')
-      const json = await sessionJson(services, person)
-      await session.start(person)
-      services.log.info({ event: 'signed-in', account: person.account, person: person.id }, 'signed in to the portal')
-      return json
+      const opened = await openLink(services, { ...body, session, callerNetwork })
+      if (opened === undefined) failedSignIns.record(callerNetwork)
+      if (opened === undefined) throw new ApiError(401, 'link-invalid', 'the sign-in link is used up or has expired; ask for another one')
+      return 'id' in opened ? startSession(services, session, opened) : { token: body.token, ...opened }
+    },
+  }),
+  definePublicRoute({
+    method: 'post',
+    path: '/declined-invitations',
+    summary: 'Declines an invitation, with the token of a `SignInChoice`, which is not used up by that.',
+    role: 'anyone',
+    body: {
+      type: 'object',
+      properties: { token: linkToken, invitation: { type: 'string', description: 'The id of the invitation.' } },
+      required: ['token', 'invitation'],
+    },
+    async handle({ body: { token, invitation: id }, callerNetwork }, services) {
+      const { store, clock, limits } = services
+      limits.failedSignIns.check(callerNetwork)
+      const address = await findAddressToken(store, token)
+      if (address === undefined) limits.failedSignIns.record(callerNetwork)
+      const invitation = address && (await findInvitationsTo(store, address.email)).find(each => each.id === id)
+      if (invitation === undefined || !(await removeInvitation(store, invitation))) throw notFound('invitation')
+      const { account, name, role, email } = invitation
+      const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: email })
+      await accounts.recordOf(account, { action: 'invitation-declined', target: id, before: { name, role, email } })
     },
   }),
   defineRoute({

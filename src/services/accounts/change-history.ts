@@ -25,6 +25,11 @@ export const changeActions = [
   'person-added',
   'person-changed',
   'person-removed',
+  'person-left',
+  'person-invited',
+  'invitation-accepted',
+  'invitation-declined',
+  'invitation-withdrawn',
   'token-created',
   'token-removed',
 ] as const

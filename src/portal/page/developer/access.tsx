@@ -2,9 +2,9 @@ import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
 import type { Role } from '../../people.ts'
 import type { IdentityJson } from '../../routes/oidc.ts'
-import type { NewTokenJson, TokenJson } from '../../routes/people.ts'
+import type { NewPersonJson, NewTokenJson, TokenJson } from '../../routes/people.ts'
 import type { PersonJson, SignInOptions } from '../../routes/session.ts'
-import { Notice, RowButton, Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import { Notice, RowButton, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -23,6 +23,7 @@ export const Access = () => (
     <p>
       <a href="/api/v1/openapi.json">{text.api}</a>
     </p>
+    <Leave />
     <button type="button" class="danger" onClick={() => void signOutBy(request('DELETE', '/sessions'))}>
       {texts.signOutEverywhere}
     </button>
@@ -51,7 +52,8 @@ const useRemove = (reload: () => void) => {
 
 const People = () => {
   const people = useRequest<readonly PersonJson[]>('/people')
-  const canMail = useRequest<SignInOptions>('/sign-in-options').data.value?.email === true
+  const options = useRequest<SignInOptions>('/sign-in-options').data.value
+  const canMail = options?.email === true
   const isOwner = session.value?.person.role === 'owner'
   const { error, remove } = useRemove(people.reload)
   return (
@@ -67,12 +69,16 @@ const People = () => {
             columns={[
               { title: texts.keys.name, cell: person => person.name },
               { title: text.role, cell: person => person.role },
-              { title: text.email, cell: person => <EmailAddress person={person} canConfirm={isOwner && canMail} /> },
+              { title: text.email, cell: person => <EmailAddress person={person} canMail={isOwner && canMail} /> },
               {
                 title: text.remove,
                 cell: person =>
                   isOwner && person.id !== session.value?.person.id ? (
-                    <RowButton label={text.remove} of={person.name} onClick={() => remove(`/people/${person.id}`)} />
+                    <RowButton
+                      label={person.invitedUntil === null ? text.remove : text.withdraw}
+                      of={person.name}
+                      onClick={() => remove(`/people/${person.id}`)}
+                    />
                   ) : (
                     '–'
                   ),
@@ -81,31 +87,38 @@ const People = () => {
           />
         )}
       </WhenLoaded>
-      {isOwner && <AddPerson onAdded={people.reload} />}
+      {isOwner && <AddPerson canInvite={canMail || typeof options?.provider === 'string'} onAdded={people.reload} />}
     </>
   )
 }
 
 const EmailAddress = ({
-  person: { id, email, emailVerified },
-  canConfirm,
+  person: { id, email, emailVerified, invitedUntil },
+  canMail,
 }: {
   readonly person: PersonJson
-  readonly canConfirm: boolean
+  readonly canMail: boolean
 }) => {
   const outcome = useSignal('')
+  if (email === null || emailVerified) return <>{email ?? '–'}</>
+  const mail =
+    invitedUntil === null
+      ? { path: 'email-confirmation', state: text.notConfirmed, label: text.confirmAgain, sent: text.confirmationSent }
+      : {
+          ...{ path: 'invitation', state: `${text.invited} ${formatTime(invitedUntil)}` },
+          ...{ label: text.inviteAgain, sent: text.invitationSent },
+        }
   const send = () =>
-    request('POST', `/people/${id}/email-confirmation`).then(
-      () => (outcome.value = `${text.confirmationSent} ${email}`),
+    request('POST', `/people/${id}/${mail.path}`).then(
+      () => (outcome.value = `${mail.sent} ${email}`),
       (reason: Error) => (outcome.value = reason.message),
     )
-  if (email === null || emailVerified) return <>{email ?? '–'}</>
   return (
     <>
-      {email} ({text.notConfirmed}){' '}
-      {canConfirm && (
-        <button type="button" class="quiet" aria-label={`${text.confirmAgain}: ${email}`} onClick={() => void send()}>
-          {text.confirmAgain}
+      {email} ({mail.state}){' '}
+      {canMail && (
+        <button type="button" class="quiet" aria-label={`${mail.label}: ${email}`} onClick={() => void send()}>
+          {mail.label}
         </button>
       )}
       <span role="status">{outcome.value}</span>
@@ -113,12 +126,12 @@ const EmailAddress = ({
   )
 }
 
-const AddPerson = ({ onAdded }: { onAdded(): void }) => {
+const AddPerson = ({ canInvite, onAdded }: { readonly canInvite: boolean; onAdded(): void }) => {
   const role = useSignal<Role>('developer')
   const send = async (values: FormData) => {
     const email = String(values.get('email') ?? '').trim()
     const person = { name: values.get('name'), role: role.value, ...(email !== '' && { email }) }
-    const added = await request<{ readonly link: string }>('POST', '/people', person)
+    const added = await request<NewPersonJson>('POST', '/people', person)
     onAdded()
     return added
   }
@@ -127,12 +140,20 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
       title={text.addPerson}
       heading="h3"
       send={send}
-      done={({ link }) => <ShownOnce help={text.linkHelp} text={link} label={text.link} />}
+      done={({ person, link }) =>
+        link === null ? (
+          <p>
+            {text.invitedPerson} {person.email}
+          </p>
+        ) : (
+          <ShownOnce help={text.linkHelp} text={link} label={text.link} />
+        )
+      }
     >
       {errorOf => (
         <>
           <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
-          <TextField label={text.email} name="email" help={text.emailHelp} error={errorOf('email')} />
+          {canInvite && <TextField label={text.email} name="email" help={text.emailHelp} error={errorOf('email')} />}
           <Select
             label={text.role}
             options={['viewer', 'developer', 'owner']}
@@ -142,6 +163,43 @@ const AddPerson = ({ onAdded }: { onAdded(): void }) => {
         </>
       )}
     </Form>
+  )
+}
+
+/** Asked for twice: only an owner brings somebody back. */
+const Leave = () => {
+  const leaving = useConfirmation()
+  const error = useSignal<string | undefined>(undefined)
+  const leave = async (): Promise<void> => {
+    try {
+      await request('DELETE', `/people/${session.value?.person.id}`)
+      void signOutBy(Promise.resolve())
+    } catch (reason) {
+      error.value = (reason as Error).message // request() throws nothing else
+      leaving.cancel()
+    }
+  }
+  return (
+    <>
+      <Notice text={error.value} />
+      <p class="actions">
+        {leaving.isAsking ? (
+          <>
+            {text.confirmLeave}
+            <button type="button" class="danger" onClick={() => void leave()}>
+              {text.leave}
+            </button>
+            <button type="button" class="quiet" ref={leaving.cancelRef} onClick={leaving.cancel}>
+              {texts.cancel}
+            </button>
+          </>
+        ) : (
+          <button type="button" class="quiet" ref={leaving.askRef} onClick={leaving.ask}>
+            {text.leave}
+          </button>
+        )}
+      </p>
+    </>
   )
 }
 

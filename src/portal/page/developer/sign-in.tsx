@@ -1,12 +1,14 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
-import type { SessionJson, SignInOptions } from '../../routes/session.ts'
+import type { SignInChoiceJson, SignInJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
+import type { RequestError } from '../request.ts'
 import { navigate } from '../router.ts'
 import { announceSignIn } from '../session-end.ts'
 import { texts } from '../texts.ts'
+import { ChooseAccount } from './choose-account.tsx'
 import { loadSession, refusedSignIn, session } from './developer-session.ts'
 
 const text = texts.signIn
@@ -26,9 +28,9 @@ const readAttempt = (): SignInAttempt | undefined => {
 const retryIntervalMs = 3_000
 
 /** Signs in once the gateway and its store are reachable: the link has left the address, so that a reload would not try it again. */
-const signIn = async (attempt: SignInAttempt): Promise<SessionJson> => {
+const signIn = async (attempt: SignInAttempt): Promise<SignInJson> => {
   try {
-    return await request<SessionJson>('POST', attempt.path, attempt.body)
+    return await request<SignInJson>('POST', attempt.path, attempt.body)
   } catch (reason) {
     if (connectionProblem.value === undefined) throw reason
     await new Promise(resolve => setTimeout(resolve, retryIntervalMs))
@@ -55,22 +57,45 @@ export const SignIn = () => {
   const error = useSignal<string | undefined>(undefined)
   const isLeaving = useSignal(false)
   const options = useRequest<SignInOptions>('/sign-in-options').data
+  const choice = useSignal<SignInChoiceJson | undefined>(undefined)
+  const question = useSignal<SignInQuestion | undefined>(undefined)
+  const showPortal = (): void => navigate('/')
+  // Who was signed in before is it still.
+  const goBack = (): void => void loadSession().catch(() => undefined)
+  const run = async (sent: SignInAttempt): Promise<void> => {
+    try {
+      const answer = await signIn(sent)
+      if ('invitations' in answer) {
+        choice.value = answer
+        return
+      }
+      session.value = answer
+      announceSignIn()
+      showPortal()
+    } catch (reason) {
+      const { code, message } = reason as RequestError // request() throws nothing else
+      question.value = code === 'other-session' ? { message, attempt: sent } : undefined
+      if (question.value !== undefined) return
+      error.value = refusedSignIn.value = message
+      if (choice.value === undefined) goBack()
+    }
+  }
+  const choose = (chosen: object): void => void run({ path: '/session', body: { token: choice.value?.token, ...chosen } })
+  const decline = async (invitation: string): Promise<void> => {
+    try {
+      await request('POST', '/declined-invitations', { token: choice.value?.token, invitation })
+      error.value = undefined
+      const { invitations = [] } = choice.value ?? {}
+      if (choice.value !== undefined) choice.value = { ...choice.value, invitations: invitations.filter(({ id }) => id !== invitation) }
+    } catch (reason) {
+      error.value = (reason as Error).message // request() throws nothing else
+    }
+  }
   useEffect(() => {
     if (attempt === undefined) return
     // The link must not stay in the history of the browser.
     history.replaceState(null, '', '/sign-in')
-    signIn(attempt).then(
-      started => {
-        session.value = started
-        announceSignIn()
-        navigate('/')
-      },
-      (reason: Error) => {
-        error.value = refusedSignIn.value = reason.message
-        // Who was signed in before is it still.
-        void loadSession().catch(() => undefined)
-      },
-    )
+    void run(attempt)
   }, [])
   const goToProvider = async (): Promise<void> => {
     // A second sign-in would take the cookie of the first one away.
@@ -82,6 +107,25 @@ export const SignIn = () => {
       error.value = (reason as Error).message // request() throws nothing else
       isLeaving.value = false
     }
+  }
+  if (question.value !== undefined) {
+    const { message, attempt: asked } = question.value
+    const stay = (): void => {
+      goBack()
+      showPortal()
+    }
+    return <SwitchPerson message={message} goOn={() => void run({ ...asked, body: { ...asked.body, switchPerson: true } })} stay={stay} />
+  }
+  if (choice.value !== undefined) {
+    return (
+      <ChooseAccount
+        choice={choice.value}
+        error={error.value ?? connectionProblem.value}
+        accept={invitation => choose({ invitation })}
+        decline={invitation => void decline(invitation)}
+        useOwnAccount={() => choose({ ownAccount: true })}
+      />
+    )
   }
   return (
     <main class="sign-in" id="content">
@@ -100,6 +144,28 @@ export const SignIn = () => {
     </main>
   )
 }
+
+interface SignInQuestion {
+  /** Who is signed in, and whom the link signs in. */
+  readonly message: string
+  readonly attempt: SignInAttempt
+}
+
+/** Before a link takes the place of somebody who is signed in: they could work on in an account that is not theirs. */
+const SwitchPerson = ({ message, goOn, stay }: { readonly message: string; goOn(): void; stay(): void }) => (
+  <main class="sign-in" id="content">
+    <h1>{text.switchPerson}</h1>
+    <p role="status">{message}</p>
+    <p class="actions">
+      <button type="button" class="quiet" onClick={stay}>
+        {text.stay}
+      </button>
+      <button type="button" onClick={goOn}>
+        {text.goOn}
+      </button>
+    </p>
+  </main>
+)
 
 const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {
   const { answer, error, isSending, submit } = useSubmit(values =>

@@ -1,0 +1,135 @@
+import { randomBytes } from 'node:crypto'
+import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
+import type { RecordedStore } from '../services/accounts/recorded-accounts.ts'
+import type { Clock } from '../services/clock.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
+import { dayMs } from '../util/dates.ts'
+import { isJsonObject } from '../util/json.ts'
+import { ApiError, notFound } from './api-errors.ts'
+import { addNewPerson, findPersonByEmail, removePerson, roles, setEmail } from './people.ts'
+import type { Person } from './people.ts'
+import { hashToken } from './random-tokens.ts'
+
+/**
+ * An owner asks whoever has an e-mail address to join the account. It reserves nothing and says nothing of the address: until its holder
+ * accepts it, they have whatever account they have, or make.
+ */
+export interface Invitation extends Pick<Person, 'id' | 'account' | 'name' | 'role'> {
+  /** In lower case. */
+  readonly email: string
+  /** Who invites, with their address where it is known to be theirs. */
+  readonly inviter: string
+  /** Milliseconds since 1970. */
+  readonly expires: number
+}
+
+export const invitationTtlMs = 30 * dayMs
+
+/** Begins the ids of invitations, so that they are never those of people. */
+const idPrefix = 'inv_'
+const idBytes = 9
+
+export const isInvitationId = (id: string): boolean => id.startsWith(idPrefix)
+
+export const addInvitation = async (
+  store: RecordStore,
+  clock: Clock,
+  inviter: Person,
+  { name, role, email }: Pick<Invitation, 'name' | 'role' | 'email'>,
+): Promise<Invitation> => {
+  const { account } = inviter
+  const invitation = {
+    ...{ id: `${idPrefix}${randomBytes(idBytes).toString('base64url')}`, account, name, role, email },
+    ...{ inviter: nameInviter(inviter), expires: clock.now() + invitationTtlMs },
+  }
+  await store.putRecord('invitation', toRecord(invitation))
+  await indexByAddress(store, invitation)
+  return invitation
+}
+
+const nameInviter = ({ name, email, isEmailVerified }: Person): string =>
+  email === undefined || isEmailVerified !== true || email === name ? name : `${name} (${email})`
+
+/** The invitation lasts as long as a new one, in the name of who has sent it again. Undefined where it was removed meanwhile. */
+export const renewInvitation = async (
+  store: RecordStore,
+  clock: Clock,
+  invitation: Invitation,
+  inviter: Person,
+): Promise<Invitation | undefined> => {
+  const renewed = { ...invitation, inviter: nameInviter(inviter), expires: clock.now() + invitationTtlMs }
+  if (!(await store.replaceRecord('invitation', toRecord(invitation), toRecord(renewed).value, renewed.expires))) return undefined
+  await indexByAddress(store, renewed)
+  return renewed
+}
+
+/** By a hash: the address of somebody who never accepts is in one record, which ends with the account. */
+const indexByAddress = (store: RecordStore, { id, email, expires }: Invitation): Promise<void> =>
+  store.putRecord('invitation-to', { id, account: hashToken(email), value: true, expires })
+
+export const listInvitations = async (store: RecordStore, account: string): Promise<readonly Invitation[]> =>
+  (await store.records('invitation', account)).flatMap(record => toInvitation(record) ?? [])
+
+export const findInvitationsTo = async (store: RecordStore, email: string): Promise<readonly Invitation[]> => {
+  const ids = (await store.records('invitation-to', hashToken(email))).map(({ id }) => id)
+  const found = await Promise.all(ids.map(async id => toInvitation(await store.findRecord('invitation', id))))
+  return found.flatMap(invitation => (invitation?.email === email ? invitation : []))
+}
+
+/** Of several removals at once, and an acceptance, one is true. */
+export const removeInvitation = async (store: RecordStore, { id }: Invitation): Promise<boolean> => {
+  const removed = await store.takeRecord('invitation', id)
+  await store.takeRecord('invitation-to', id)
+  return removed !== undefined
+}
+
+interface AcceptanceServices {
+  readonly store: RecordedStore
+  readonly clock: Clock
+}
+
+/** Whoever has shown that the address is theirs joins the account. Rejects with ApiError, also while somebody signs in with the address. */
+export const acceptInvitation = async ({ store, clock }: AcceptanceServices, email: string, id: string): Promise<Person> => {
+  const invitation = (await findInvitationsTo(store, email)).find(each => each.id === id)
+  if (invitation === undefined) throw notFound('invitation')
+  if ((await findPersonByEmail(store, email)) !== undefined) throw hasAccountError(email)
+  const record = await store.takeRecord('invitation', id)
+  if (record === undefined) throw notFound('invitation')
+  const person = await addWithFreeName(store, clock, invitation)
+  if (!(await setEmail(store, person, email, true))) {
+    await removePerson(store, person)
+    await store.putRecord('invitation', record)
+    throw hasAccountError(email)
+  }
+  await store.takeRecord('invitation-to', id)
+  const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: `${person.name} (${person.id})` })
+  const after = { name: person.name, role: person.role, email }
+  await accounts.recordOf(person.account, { action: 'invitation-accepted', target: person.id, after })
+  return { ...person, email, isEmailVerified: true }
+}
+
+const hasAccountError = (email: string): ApiError =>
+  new ApiError(409, 'has-account', `${email} has an account already: leave that account first, then accept the invitation`)
+
+/** With a number where somebody has got the name since the invitation. */
+const addWithFreeName = async (store: RecordStore, clock: Clock, { account, name, role }: Invitation): Promise<Person> => {
+  for (let i = 1; ; i += 1) {
+    const person = await addNewPerson(store, clock, { account, name: i === 1 ? name : `${name.slice(0, maxNameChars - 5)}-${i}`, role })
+    if (person !== undefined) return person
+  }
+}
+
+const maxNameChars = 64
+
+const toRecord = ({ id, account, expires, name, role, email, inviter }: Invitation): StoredRecord => ({
+  ...{ id, account, expires },
+  value: { name, role, email, inviter },
+})
+
+const toInvitation = (record: StoredRecord | undefined): Invitation | undefined => {
+  if (record === undefined || !isJsonObject(record.value)) return undefined
+  const { id, account, expires, value } = record
+  const role = roles.find(each => each === value['role'])
+  const [name, email, inviter] = ['name', 'email', 'inviter'].map(member => String(value[member])) as [string, string, string]
+  return role === undefined ? undefined : { id, account, expires, name, role, email, inviter }
+}

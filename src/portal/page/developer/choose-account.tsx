@@ -1,0 +1,65 @@
+import type { SignInChoiceJson } from '../../routes/session.ts'
+import { Notice } from '../components/controls.tsx'
+import { formatTime } from '../format.ts'
+import { texts } from '../texts.ts'
+
+const text = texts.chooseAccount
+
+interface ChooseAccountProps {
+  readonly choice: SignInChoiceJson
+  readonly error: string | undefined
+  accept(invitation: string): void
+  decline(invitation: string): void
+  useOwnAccount(): void
+}
+
+/** What whoever was invited sees before they are signed in: nobody is put into an account unasked. */
+export const ChooseAccount = ({ choice, error, accept, decline, useOwnAccount }: ChooseAccountProps) => {
+  const { email, account, invitations, signUp } = choice
+  return (
+    <main class="sign-in" id="content">
+      <h1>{text.title}</h1>
+      <Notice text={error} />
+      <p>
+        {text.proven} {email}
+      </p>
+      {account !== null && (
+        <p>
+          {text.hasAccount} <strong>{account}</strong>. {text.oneAccount}
+        </p>
+      )}
+      {invitations.length === 0 && <p role="status">{text.none}</p>}
+      {invitations.map(invitation => (
+        <section key={invitation.id} class="card" aria-label={`${text.from} ${invitation.account}`}>
+          <p>
+            <strong>{invitation.inviter}</strong> {text.invites} <strong>{invitation.account}</strong> {text.as}{' '}
+            <strong>{invitation.role}</strong>.
+          </p>
+          <p>
+            {text.until} {formatTime(invitation.expires)}
+          </p>
+          <p class="actions">
+            {account === null && (
+              <button type="button" onClick={() => accept(invitation.id)}>
+                {text.join} {invitation.account}
+              </button>
+            )}
+            <button
+              type="button"
+              class="quiet"
+              aria-label={`${text.decline}: ${invitation.account}`}
+              onClick={() => decline(invitation.id)}
+            >
+              {text.decline}
+            </button>
+          </p>
+        </section>
+      ))}
+      {(account !== null || signUp) && (
+        <button type="button" class={invitations.length > 0 ? 'quiet' : undefined} onClick={useOwnAccount}>
+          {account === null ? text.makeOwn : `${text.signInTo} ${account}`}
+        </button>
+      )}
+    </main>
+  )
+}
