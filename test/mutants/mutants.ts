@@ -610,8 +610,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a sign-in link ends with the address that it was mailed to',
     file: 'src/portal/one-time-links.ts',
-    text: "|| person.email !== value['mailedTo']",
-    broken: '',
+    text: "person?.email === value['mailedTo'] ? person : undefined",
+    broken: 'person',
     tests: portal,
   },
   // Memory, bodies and WebSockets.
