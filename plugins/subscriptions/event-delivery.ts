@@ -1,80 +1,142 @@
-import { setImmediate } from 'node:timers/promises'
 import { getOrCreate } from '../../src/plugin/plugin.ts'
 import type { CallContext, CountedCall, KeyChargeResult, Services } from '../../src/plugin/plugin.ts'
 import type { Subscription, SubscriptionKind } from './subscription.ts'
 
-/** Events that one turn of the event loop sends: 256 of 2 KB take 5 ms. */
-const eventsPerTurn = 256
+/** Messages of one key between two turns: to send 64 of 2 KB takes 1.3 ms. */
+const messagesPerTurn = 64
 
-interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'events' | 'usage' | 'network'> {
+/** What waits for one key, at most: with more its WebSockets are closed. One update always may wait. */
+const maxWaitingUpdates = 64
+const maxWaitingBytes = 32 << 20
+/** Of each subscription to an update that waits. */
+const subscriptionBytes = 16
+
+/** The events of one update, such as a block. */
+interface Events {
+  /** What they take while they wait. */
+  readonly size: number
+  /** Those that the subscription gets, as JSON texts. */
+  of(subscription: Subscription): readonly string[]
+  /** They cost nothing, as they take others back. */
+  readonly isFree?: true
+  /** The subscription was sent all of them. */
+  onSent?(subscription: Subscription): void
+}
+
+interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'events' | 'usage' | 'network' | 'log'> {
   /** Events were delivered. */
   onDelivered(kind: SubscriptionKind, count: number): void
 }
 
 type Payer = Pick<CallContext, 'account' | 'key'>
 
-/** The events of one block, by subscription; see Subscription.send(). */
-type EventsOfBlock = ReadonlyMap<Subscription, readonly string[]>
-
 /** Undefined where events cost nothing. */
 type EventChargeResult = KeyChargeResult | undefined
 
+/** One update for the subscriptions of one key. */
+interface KeyUpdate {
+  readonly subscriptions: Subscription[]
+  readonly events: Events
+}
+
+/** The updates of one key that wait; the first is being delivered. */
+interface KeyQueue {
+  readonly updates: KeyUpdate[]
+  bytes: number
+}
+
 /**
- * Charges each key once for its events of a block, then sends them. Events that cannot be sent are not charged. A key without credits
- * for them loses its WebSockets.
+ * Delivers events in the order of deliver(), to each key by itself: no key waits for the charges of another, nor for its messages. A key is
+ * charged once for its events of an update, then they are sent, in turns with what other accounts do. Events that cannot be sent are not
+ * charged. A key without credits for them, or that falls behind, loses its WebSockets.
  */
 export class EventDelivery {
   readonly #options: EventDeliveryOptions
-  #sentInTurn = 0
+  readonly #queues = new Map<string, KeyQueue>()
 
   constructor(options: EventDeliveryOptions) {
     this.#options = options
   }
 
-  /** `timestampMs` is that of the block. */
-  async deliver(events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
+  deliver(subscriptions: Iterable<Subscription>, events: Events): void {
     const byKey = new Map<string, Subscription[]>()
-    for (const subscription of events.keys()) getOrCreate(byKey, subscription.subscriber.key.id, newList).push(subscription)
-    await Promise.all(Array.from(byKey.values(), subscriptions => this.#deliverToKey(subscriptions, events, timestampMs)))
+    for (const subscription of subscriptions) getOrCreate(byKey, subscription.subscriber.key.id, newList).push(subscription)
+    for (const [key, ofKey] of byKey) this.#enqueue(key, { subscriptions: ofKey, events })
   }
 
-  /** Without a charge: what takes events back. */
-  async deliverFree(events: EventsOfBlock): Promise<void> {
-    for (const subscription of events.keys()) await this.#send(subscription, events)
+  #enqueue(key: string, update: KeyUpdate): void {
+    const queue = this.#queues.get(key)
+    if (queue === undefined) return void this.#deliverAll(key, { updates: [update], bytes: bytesOf(update) })
+    queue.bytes += bytesOf(update)
+    if (queue.updates.push(update) <= maxWaitingUpdates && queue.bytes <= maxWaitingBytes) return
+    queue.updates.pop()
+    queue.bytes -= bytesOf(update)
+    for (const subscription of update.subscriptions) subscription.close(1013, 'too many events are waiting; subscribe again')
   }
 
-  async #deliverToKey(ofKey: readonly Subscription[], events: EventsOfBlock, timestampMs: number | undefined): Promise<void> {
+  async #deliverAll(key: string, queue: KeyQueue): Promise<void> {
+    this.#queues.set(key, queue)
+    for (let update = queue.updates[0]; update !== undefined; update = queue.updates[0]) {
+      await this.#deliverToKey(update).catch((bug: unknown) => this.#fail(update, bug))
+      queue.updates.shift()
+      queue.bytes -= bytesOf(update)
+    }
+    this.#queues.delete(key)
+  }
+
+  /** A rule of a plugin has thrown: what this key would miss, others get. */
+  #fail({ subscriptions }: KeyUpdate, bug: unknown): void {
+    this.#options.log.error({ err: bug }, 'events of a key cannot be delivered because of a bug; closing its WebSockets')
+    for (const subscription of subscriptions) subscription.close(1011, 'internal error')
+  }
+
+  async #deliverToKey({ subscriptions: ofKey, events }: KeyUpdate): Promise<void> {
     const [first] = ofKey
     if (first === undefined) return
     const payer = await this.#payerOf(first)
-    const subscriptions = ofKey.filter(each => this.#isAllowed(each, payer))
-    const due = new Set(subscriptions.filter(each => each.isOpen && each.isChargeDue(timestampMs)))
-    const charge = await this.#charge([...due], payer)
-    let day = charge?.kind === 'charged' ? charge.day : undefined
-    const undelivered = new Set<Subscription>()
-    for (const subscription of subscriptions) {
-      if (due.has(subscription) && isUnpaid(charge)) closeUnpaid(subscription, charge)
-      else if (await this.#send(subscription, events)) continue
-      undelivered.add(subscription)
+    const found = await this.#find(ofKey, events)
+    const matched = new Map([...found].filter(([subscription]) => this.#isAllowed(subscription, payer)))
+    const costs = new Map<Subscription, number>()
+    if (events.isFree !== true) for (const [subscription, texts] of matched) costs.set(subscription, subscription.costOf(texts))
+    const charge = await this.#charge(sumOf(costs), payer)
+    if (isUnpaid(charge)) for (const subscription of costs.keys()) if (costs.get(subscription) !== 0) closeUnpaid(subscription, charge)
+    const delivered: Subscription[] = []
+    for (const [subscription, texts] of matched) {
+      if (isUnpaid(charge) && costs.get(subscription) !== 0) continue
+      if (!(await this.#send(subscription, texts))) continue
+      events.onSent?.(subscription)
+      delivered.push(subscription)
     }
-    if (charge?.kind === 'charged' && [...due].some(each => undelivered.has(each))) {
-      charge.refund()
-      const repeated = await this.#charge(
-        [...due].filter(each => !undelivered.has(each)),
-        payer,
-      )
-      day = repeated?.kind === 'charged' ? repeated.day : undefined
-    }
-    const delivered = subscriptions.filter(each => !undelivered.has(each))
-    const charged = delivered.filter(each => due.has(each) && day !== undefined)
-    for (const subscription of charged) subscription.recordCharge(timestampMs)
-    this.#count(first, { calls: charged.length, credits: costOf(charged), day })
+    const day = await this.#settle(charge, sumOf(costs, delivered), sumOf(costs), payer)
+    if (events.isFree === true) return this.#count(first, { calls: delivered.length, credits: 0, day: undefined })
+    for (const subscription of delivered) subscription.recordPaid(matched.get(subscription) ?? [])
+    const charged = delivered.filter(each => day !== undefined && costs.get(each) !== 0)
+    this.#count(first, { calls: charged.length, credits: sumOf(costs, charged), day })
     this.#count(first, { calls: delivered.length - charged.length, credits: 0, day: undefined })
   }
 
-  /** One charge for one block of each of these subscriptions, which belong to one key; undefined where calls cost nothing. */
-  async #charge(due: readonly Subscription[], payer: Payer): Promise<EventChargeResult> {
-    return due.length > 0 ? this.#options.events.charge(payer, costOf(due)) : undefined
+  /** The events of each subscription that gets any. */
+  async #find(subscriptions: readonly Subscription[], events: Events): Promise<ReadonlyMap<Subscription, readonly string[]>> {
+    const found = new Map<Subscription, readonly string[]>()
+    for (const [i, subscription] of subscriptions.entries()) {
+      if ((i + 1) % messagesPerTurn === 0) await subscription.turn(messagesPerTurn)
+      const texts = subscription.isOpen ? events.of(subscription) : []
+      if (texts.length > 0) found.set(subscription, texts)
+    }
+    return found
+  }
+
+  async #charge(credits: number, payer: Payer): Promise<EventChargeResult> {
+    return credits > 0 ? this.#options.events.charge(payer, credits) : undefined
+  }
+
+  /** Where less was delivered than was charged, only that is charged. The day of the charge; undefined without one. */
+  async #settle(charge: EventChargeResult, deliveredCredits: number, credits: number, payer: Payer): Promise<number | undefined> {
+    if (charge?.kind !== 'charged') return undefined
+    if (deliveredCredits === credits) return charge.day
+    charge.refund()
+    const repeated = await this.#charge(deliveredCredits, payer)
+    return repeated?.kind === 'charged' ? repeated.day : undefined
   }
 
   /** As they are now: plan, limits and what the key allows may have changed. A key that is no longer valid closes the WebSocket elsewhere. */
@@ -91,16 +153,14 @@ export class EventDelivery {
     return false
   }
 
-  async #send(subscription: Subscription, events: EventsOfBlock): Promise<boolean> {
-    const texts = events.get(subscription) ?? []
-    this.#sentInTurn += texts.length
-    if (this.#sentInTurn >= eventsPerTurn) {
-      this.#sentInTurn = 0
-      await setImmediate()
+  async #send(subscription: Subscription, texts: readonly string[]): Promise<boolean> {
+    for (let sent = 0; sent < texts.length; sent += messagesPerTurn) {
+      const part = texts.slice(sent, sent + messagesPerTurn)
+      await subscription.turn(part.length)
+      if (!(subscription.isOpen && subscription.send(part))) return false
     }
-    const isDelivered = subscription.isOpen && subscription.send(texts)
-    if (isDelivered) this.#options.onDelivered(subscription.kind, texts.length)
-    return isDelivered
+    this.#options.onDelivered(subscription.kind, texts.length)
+    return true
   }
 
   /** A block for a subscription is a call of `eth_subscription`, the method of notifications. All of one key are counted at once. */
@@ -114,7 +174,14 @@ export class EventDelivery {
 
 const newList = (): Subscription[] => []
 
-const costOf = (subscriptions: readonly Subscription[]): number => subscriptions.reduce((sum, { topic }) => sum + topic.cost, 0)
+const bytesOf = ({ subscriptions, events }: KeyUpdate): number => events.size + subscriptions.length * subscriptionBytes
+
+/** Of these subscriptions, of all unless given. */
+const sumOf = (costs: ReadonlyMap<Subscription, number>, subscriptions: Iterable<Subscription> = costs.keys()): number => {
+  let sum = 0
+  for (const subscription of subscriptions) sum += costs.get(subscription) ?? 0
+  return sum
+}
 
 type UnpaidResult = Exclude<EventChargeResult, { kind: 'charged' } | undefined>
 

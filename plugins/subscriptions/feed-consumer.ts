@@ -1,16 +1,12 @@
 import type { ChainUpdate, Feed, FeedListener, FeedSubscription, FeedUpdate } from '../../src/plugin/plugin.ts'
 
-/** Updates that wait while one is handled, at most: with more the feed ends here. */
-const maxWaitingUpdates = 512
-
 interface FeedConsumerOptions<Update extends FeedUpdate = ChainUpdate> {
   readonly feed: Feed<Update>
   /** The first update is not the successor of what was handled before. */
   onStart?(): void
-  /** The next update is handled after this one. */
-  handle(update: Update): Promise<void>
-  /** There are no more updates, though some are still needed. */
-  onEnd(): void
+  handle(update: Update): void
+  /** There are no more updates, though some are still needed; also because handle() has thrown this. */
+  onEnd(bug?: unknown): void
 }
 
 /** Listens to a feed while somebody needs it. */
@@ -18,8 +14,6 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
   readonly #options: FeedConsumerOptions<Update>
   #subscription: FeedSubscription | undefined
   #userCount = 0
-  #waiting: Update[] = []
-  #handling: Promise<void> | undefined
 
   constructor(options: FeedConsumerOptions<Update>) {
     this.#options = options
@@ -34,7 +28,6 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     if (!isStarted && this.#subscription === subscription) this.#subscription = undefined
     // Blocks from before are not for those who come now.
     if (isStarted && isRunning) await this.#options.feed.sync()
-    await this.#handling
     // The feed may have ended meanwhile.
     return isStarted && this.#subscription === subscription
   }
@@ -45,10 +38,14 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     if (this.#userCount === 0) this.#close()
   }
 
+  /** An update that is not handled would be a gap: it ends the feed. */
   onUpdate(update: Update): void {
-    this.#waiting.push(update)
-    if (this.#waiting.length > maxWaitingUpdates) this.onEnd()
-    else this.#handling ??= this.#handleWaiting()
+    try {
+      this.#options.handle(update)
+    } catch (bug) {
+      this.#close()
+      this.#options.onEnd(bug)
+    }
   }
 
   onEnd(): void {
@@ -64,14 +61,5 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
   #close(): void {
     this.#subscription?.close()
     this.#subscription = undefined
-    this.#waiting = []
-  }
-
-  async #handleWaiting(): Promise<void> {
-    try {
-      for (let update = this.#waiting.shift(); update !== undefined; update = this.#waiting.shift()) await this.#options.handle(update)
-    } finally {
-      this.#handling = undefined
-    }
   }
 }

@@ -70,7 +70,7 @@ export default definePlugin({
 const explainSubscribe = (kinds: readonly string[], eventCosts: SubscribeOptions['eventCosts']): Explanation => ({
   text: [
     'answers over WebSocket; the call is refused over HTTP, and in a batch',
-    `credits for a block with events: ${kinds.map(kind => `${kind} ${eventCosts[kind] ?? 0}`).join(', ')}`,
+    `credits for each KiB of messages: ${kinds.map(kind => `${kind} ${eventCosts[kind] ?? 0}`).join(', ')}`,
   ],
   ends: 'answered',
 })
@@ -79,7 +79,7 @@ interface SubscribeOptions {
   readonly subscriptions: Subscriptions
   /** Those that callers may name. */
   readonly kinds: readonly string[]
-  /** Credits for a block, by kind. */
+  /** Credits for each KiB of messages, by kind. */
   readonly eventCosts: Readonly<Record<string, number>>
   readonly limits: SubscriptionLimits
 }

@@ -1,5 +1,5 @@
 import { getOrCreate } from '../../src/plugin/plugin.ts'
-import type { BlockId, ChainUpdate, Clock, EventsUpdate, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
+import type { BlockId, ChainUpdate, EventsUpdate, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
 import { BlockLogs, RecentLogs } from './block-logs.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { Filter } from './filter.ts'
@@ -22,16 +22,16 @@ export class HeadPublisher {
     this.#options = options
   }
 
-  async publish({ removed, added }: ChainUpdate): Promise<void> {
+  publish({ removed, added }: ChainUpdate): void {
     const { subscriptions, filters, delivery } = this.#options
     for (const block of removed) this.tip.remove(block)
     for (const block of added) {
-      const { json, hash, timestampMs } = block
+      const { json, hash } = block
       this.tip.add(block)
       for (const filter of filters) filter.append([`"${hash}"`], block)
       // All WebSockets share the text.
       const event = [Buffer.from(json).toString('latin1')]
-      await delivery.deliver(new Map(Array.from(subscriptions, subscription => [subscription, event])), timestampMs)
+      delivery.deliver(subscriptions, { size: json.length, of: () => event })
     }
   }
 }
@@ -56,71 +56,65 @@ export class LogPublisher {
     this.tip.clear()
   }
 
-  /** Resolves with false when logs that were published cannot be taken back, as they are not kept any more. */
-  async publish({ removed, added }: ChainUpdate): Promise<boolean> {
+  /** False when logs that were published cannot be taken back, as they are not kept any more. */
+  publish({ removed, added }: ChainUpdate): boolean {
     const { subscriptions, filters, delivery, results } = this.#options
     for (const block of removed) {
       this.tip.remove(block)
       const logs = this.#recentLogs.remove(block)
       if (logs === 'unknown') return false
-      if (logs !== undefined) await this.#takeBack(logs)
+      if (logs !== undefined) this.#takeBack(logs)
     }
     for (const block of added) {
       const logs = new BlockLogs(block, results)
       this.#recentLogs.add(logs)
       this.tip.add(block)
-      const match = (filter: LogFilter) => logs.match(filter)
-      const [events, changes] = [matchAll(subscriptions, match), matchAll(filters, match)]
-      this.#receivers.set(logs, new WeakSet([...events.keys(), ...changes.keys()]))
-      for (const [filter, texts] of changes) filter.append(texts, block)
-      await delivery.deliver(events, block.timestampMs)
+      const receivers = new WeakSet<Subscription | Filter>()
+      this.#receivers.set(logs, receivers)
+      const match = matcherOf(filter => logs.match(filter))
+      for (const filter of filters) {
+        const texts = match(filter)
+        if (texts.length === 0) continue
+        receivers.add(filter)
+        filter.append(texts, block)
+      }
+      delivery.deliver(subscriptions, { size: logs.size, of: match, onSent: subscription => void receivers.add(subscription) })
     }
     return true
   }
 
-  /** A subscription that has not been sent them gets nothing. */
-  async #takeBack(logs: BlockLogs): Promise<void> {
+  /** Whoever has not been sent them gets nothing. What is being delivered is sent, or not, before it is taken back. */
+  #takeBack(logs: BlockLogs): void {
     const { subscriptions, filters, delivery } = this.#options
     const receivers = this.#receivers.get(logs)
-    const wereSent = <R extends Subscription | Filter>(all: ReadonlySet<R>) => [...all].filter(each => receivers?.has(each))
-    const match = (filter: LogFilter) => logs.matchRemoved(filter)
-    for (const [filter, texts] of matchAll(wereSent(filters), match)) filter.append(texts, logs)
-    await delivery.deliverFree(matchAll(wereSent(subscriptions), match))
+    const matchRemoved = matcherOf(filter => logs.matchRemoved(filter))
+    const match = (receiver: Subscription | Filter) => (receivers?.has(receiver) === true ? matchRemoved(receiver) : [])
+    for (const filter of filters) filter.append(match(filter), logs)
+    delivery.deliver(subscriptions, { size: logs.size, of: match, isFree: true })
   }
 }
 
-/** What matches, for those that anything matches. Equal filters are matched once, and share the texts. */
-const matchAll = <Receiver extends { readonly topic: { readonly filter?: LogFilter } }>(
-  receivers: Iterable<Receiver>,
-  match: (filter: LogFilter) => readonly string[],
-): ReadonlyMap<Receiver, readonly string[]> => {
+/** What matches the filter of each. Equal filters are matched once, and share the texts. */
+const matcherOf = (match: (filter: LogFilter) => readonly string[]) => {
   const matches = new Map<string, readonly string[]>()
-  const matched = new Map<Receiver, readonly string[]>()
-  for (const receiver of receivers) {
-    const { filter } = receiver.topic
-    const texts = filter === undefined ? [] : getOrCreate(matches, filter.key, () => match(filter))
-    if (texts.length > 0) matched.set(receiver, texts)
-  }
-  return matched
-}
-
-interface EventPublisherOptions extends PublisherOptions {
-  readonly clock: Clock
+  return ({ topic: { filter } }: { readonly topic: { readonly filter?: LogFilter } }): readonly string[] =>
+    filter === undefined ? [] : getOrCreate(matches, filter.key, () => match(filter))
 }
 
 /** Publishes events that are the same for all subscriptions and filters of their kind, and belong to no block. */
 export class EventPublisher {
-  readonly #options: EventPublisherOptions
+  readonly #options: PublisherOptions
 
-  constructor(options: EventPublisherOptions) {
+  constructor(options: PublisherOptions) {
     this.#options = options
   }
 
-  async publish({ events }: EventsUpdate): Promise<void> {
-    const { clock, subscriptions, filters, delivery } = this.#options
+  publish({ events }: EventsUpdate): void {
+    const { subscriptions, filters, delivery } = this.#options
     const texts = events.map(event => Buffer.from(event).toString('latin1'))
     for (const filter of filters) filter.append(texts)
-    await delivery.deliver(new Map(Array.from(subscriptions, subscription => [subscription, texts])), clock.now())
+    const size = texts.reduce((sum, { length }) => sum + length, 0)
+    delivery.deliver(subscriptions, { size, of: () => texts })
   }
 }
 

@@ -24,15 +24,18 @@ export interface Topic {
   readonly kind: SubscriptionKind
   /** Only of the kind `logs`. */
   readonly filter?: LogFilter
-  /** Credits for a block. */
+  /** Credits for each KiB of messages. */
   readonly cost: number
 }
 
-/** A charge covers the blocks of so much time of the chain: fast chains do not use up a plan faster than slow ones. */
-const chargeIntervalMs = 12_000
+/** What is paid for at once: a KiB that has begun. */
+const paidUnitBytes = 1_024
 
-/** Blocks whose events wait for the id to be sent, at most: it is sent at once, or never. */
-const maxWaitingBlocks = 64
+/** Events that wait for the id to be sent, at most: it is sent at once, or never. */
+const maxWaitingEvents = 20_000
+
+/** What ends each message. */
+const suffix = '}}'
 
 /** One subscription of one WebSocket. */
 export class Subscription {
@@ -41,9 +44,9 @@ export class Subscription {
   readonly subscriber: Subscriber
   readonly #prefix: string
   /** Events that wait until the caller has been sent the id. */
-  #waiting: (readonly string[])[] | undefined = []
-  /** The timestamp of the last block that was charged. */
-  #chargedAtMs = -Infinity
+  #waiting: string[] | undefined = []
+  /** Of the last KiB that was paid for, what has not been sent. */
+  #paidBytes = 0
   #isEnded = false
 
   constructor(topic: Topic, subscriber: Subscriber) {
@@ -65,20 +68,30 @@ export class Subscription {
     return !this.#isEnded && !this.subscriber.origin.signal.aborted
   }
 
-  /** Must the subscription pay for events of a block with this timestamp? */
-  isChargeDue(timestampMs: number | undefined): boolean {
-    return this.topic.cost > 0 && (timestampMs === undefined || timestampMs - this.#chargedAtMs >= chargeIntervalMs)
+  /** Credits for these events. */
+  costOf(events: readonly string[]): number {
+    return this.topic.cost * this.#unitsOf(this.#bytesOf(events))
   }
 
-  recordCharge(timestampMs: number | undefined): void {
-    this.#chargedAtMs = timestampMs ?? -Infinity
+  /** They were paid for, and sent. */
+  recordPaid(events: readonly string[]): void {
+    const bytes = this.#bytesOf(events)
+    this.#paidBytes += this.#unitsOf(bytes) * paidUnitBytes - bytes
+  }
+
+  #unitsOf(bytes: number): number {
+    return Math.ceil(Math.max(0, bytes - this.#paidBytes) / paidUnitBytes)
+  }
+
+  #bytesOf(events: readonly string[]): number {
+    return events.reduce((sum, { length }) => sum + length, events.length * (this.#prefix.length + suffix.length))
   }
 
   /** The caller has been sent the id. */
   begin(): void {
     const waiting = this.#waiting ?? []
     this.#waiting = undefined
-    for (const events of waiting) this.send(events)
+    this.send(waiting)
   }
 
   /** It was removed: no event is sent any more. */
@@ -90,13 +103,21 @@ export class Subscription {
   send(events: readonly string[]): boolean {
     if (this.#waiting !== undefined) return this.#keepUntilBegun(this.#waiting, events)
     const { push } = this.subscriber.origin
-    return events.every(event => push.send([this.#prefix, event, '}}']))
+    return events.every(event => push.send([this.#prefix, event, suffix]))
   }
 
-  #keepUntilBegun(waiting: (readonly string[])[], events: readonly string[]): boolean {
-    if (waiting.length < maxWaitingBlocks) return waiting.push(events) > 0 && this.isOpen
+  #keepUntilBegun(waiting: string[], events: readonly string[]): boolean {
+    if (waiting.length + events.length <= maxWaitingEvents) {
+      for (const event of events) waiting.push(event)
+      return this.isOpen
+    }
     this.close(1013, 'the response to eth_subscribe could not be sent')
     return false
+  }
+
+  /** See Push.turn(). */
+  turn(messages: number): Promise<void> | undefined {
+    return this.subscriber.origin.push.turn(messages)
   }
 
   close(code: number, reason: string): void {

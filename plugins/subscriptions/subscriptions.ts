@@ -33,8 +33,8 @@ export class Subscriptions {
     const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
     const tips: Partial<Record<SubscriptionKind, PublishedTip>> = { newHeads: headPublisher.tip, logs: logPublisher.tip }
     const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) => {
-      const publisher = new EventPublisher({ ...services, ...receivers(kind), delivery })
-      return new FeedConsumer({ feed, handle: update => publisher.publish(update), onEnd: () => this.#closeAll(kind) })
+      const publisher = new EventPublisher({ ...receivers(kind), delivery })
+      return new FeedConsumer({ feed, handle: update => publisher.publish(update), onEnd: bug => this.#closeAll(kind, bug) })
     }
     this.#consumers = {
       newPendingTransactions: eventConsumer('newPendingTransactions', heads.feeds.pendingHashes),
@@ -45,18 +45,18 @@ export class Subscriptions {
         onStart: () => headPublisher.tip.clear(),
         handle: update => {
           this.filters.observe('newHeads', update)
-          return headPublisher.publish(update)
+          headPublisher.publish(update)
         },
-        onEnd: () => this.#closeAll('newHeads'),
+        onEnd: bug => this.#closeAll('newHeads', bug),
       }),
       logs: new FeedConsumer({
         feed: heads.feeds.logs,
         onStart: () => logPublisher.reset(),
-        handle: async update => {
+        handle: update => {
           this.filters.observe('logs', update)
-          if (!(await logPublisher.publish(update))) this.#closeAll('logs')
+          if (!logPublisher.publish(update)) this.#closeAll('logs')
         },
-        onEnd: () => this.#closeAll('logs'),
+        onEnd: bug => this.#closeAll('logs', bug),
       }),
     }
   }
@@ -95,8 +95,10 @@ export class Subscriptions {
     await this.filters.close()
   }
 
-  /** The next event would leave others out. */
-  #closeAll(kind: SubscriptionKind): void {
+  /** The next event would leave others out; also because of a bug. */
+  #closeAll(kind: SubscriptionKind, bug?: unknown): void {
+    if (bug !== undefined)
+      this.#log.error({ event: 'subscriptions-ended', kind, err: bug }, 'an update of the feed was not handled because of a bug')
     const subscriptions = this.#registry.of(kind)
     this.filters.removeAll(kind)
     if (subscriptions.size === 0) return

@@ -37,6 +37,11 @@ export interface Push {
    * also because its caller does not read, and no more messages fit.
    */
   send(pieces: readonly (string | Uint8Array)[]): boolean
+  /**
+   * Before work for so many messages, as to find and to send them: undefined when it may begin at once; else it may begin when the promise resolves.
+   * The accounts share the time of the event loop so, whatever they are sent.
+   */
+  turn(messages: number): Promise<void> | undefined
   /** Closes the WebSocket once what was sent has been read; the reason is for the caller, of which 123 bytes are sent. */
   close(code: number, reason: string): void
 }

@@ -27,6 +27,9 @@ const maxConcurrentMessages = 200
 /** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
 const maxRefusedMessageBytes = 16_384
 
+/** Messages of 0.5 to 2 KB that take as long to find and to send as a call takes to handle. */
+const messagesPerUnit = 4
+
 const gatewayStops = 'the gateway is stopping'
 
 const refuseCall = () => Promise.resolve(overloaded())
@@ -81,7 +84,11 @@ export class WsConnection {
     this.#scheduler = scheduler
     this.#turns = new WsTurns({ scheduler, memory: this.#memory, onChange: () => this.#applyBackpressure() })
     this.routedRequest = routedRequest
-    origin.push = { send: pieces => this.push(pieces), close: (code, reason) => this.close(code, reason) }
+    origin.push = {
+      send: pieces => this.push(pieces),
+      turn: messages => scheduler.enter(this.#memory.owner, Math.ceil(messages / messagesPerUnit)),
+      close: (code, reason) => this.close(code, reason),
+    }
     this.#activeRequests = activeRequests
     this.#log = log
     this.#accessLog = accessLog

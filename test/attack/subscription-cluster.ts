@@ -129,7 +129,11 @@ export class ModelSocket {
 
   constructor(onEvent: (event: SubscriptionEvent) => void) {
     this.#onEvent = onEvent
-    const push = { send: (pieces: readonly (string | Uint8Array)[]) => this.#send(pieces.join('')), close: () => this.close() }
+    const push = {
+      send: (pieces: readonly (string | Uint8Array)[]) => this.#send(pieces.join('')),
+      turn: () => undefined,
+      close: () => this.close(),
+    }
     this.origin = { ...fakeOrigin({ transport: 'websocket', signal: this.#signal }), push }
   }
 

@@ -285,14 +285,14 @@ t.test('a reload that removes credits and network-access, or adds them, holds fo
   deployment.writeNetwork('devnet', networkFile('devnet', [chain.url], { credits: false, 'network-access': false }))
   process.kill(running.pid, 'SIGHUP')
   await running.waitForEvent('reloaded')
-  await chain.request('anvil_mine', '0x4', '0xc')
-  t.equal((await nextHeaders(client, 4)).length, 4, 'the account has credits for one of them')
+  await chain.request('anvil_mine', '0x14')
+  t.equal((await nextHeaders(client, 20)).length, 20, 'the account has credits for few of them')
   // The key is allowed the method again: only its credits end the WebSocket.
   await deployment.run('keys', 'set', bob.id, '--methods', 'eth_chainId,eth_subscribe')
   deployment.writeNetwork('devnet', networkFile('devnet', [chain.url]))
   process.kill(running.pid, 'SIGHUP')
   await waitUntil(() => running.log.filter(({ event }) => event === 'reloaded').length === 2)
-  await chain.request('anvil_mine', '0x4', '0xc')
+  await chain.request('anvil_mine', '0x14')
   t.match(await client.closed, { code: 1008, reason: /^the daily credits are used up until / })
 })
 
@@ -300,39 +300,47 @@ t.test('events cost credits', async t => {
   const { deployment, connect, alice, bob } = await startGateway(t, {})
   const usage = async (account: string) => JSON.parse((await deployment.run('usage', account, '--json')).stdout) as { used: number }
 
-  t.test('once in 12 s of the chain for each subscription, in one charge', async t => {
+  /** Credits for messages with these events, of one subscription. */
+  const costOf = (events: readonly unknown[]) => {
+    const message = (result: unknown) =>
+      JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: `0x${'0'.repeat(32)}`, result } })
+    return 10 * Math.ceil(events.reduce<number>((sum, event) => sum + message(event).length, 0) / 1_024)
+  }
+
+  t.test('for each KiB of messages of each subscription', async t => {
     const client = await connect(alice.key)
     await subscribe(client, 'newHeads')
     await subscribe(client, 'newHeads')
-    await chain.request('anvil_mine', '0x2', '0xc')
-    await nextHeaders(client, 4)
+    await chain.request('anvil_mine', '0x4')
+    const headers = await nextHeaders(client, 8)
     await client.close()
+    const expected = 2 * 5 + 2 * costOf(headers.filter((_, i) => i % 2 === 0))
     let used = 0
-    while ((used = (await usage('alice')).used) < 210);
-    t.equal(used, 2 * 5 + 2 * 2 * 50)
+    while ((used = (await usage('alice')).used) < expected);
+    t.equal(used, expected)
   })
 
-  t.test('for each block with logs, but not for logs that are taken back', async t => {
+  t.test('for logs, but not for those that are taken back', async t => {
     const emitter = await deployEmitter(chain)
     const { key } = await deployment.addKey('alice')
     const client = await connect(key)
     const before = (await usage('alice')).used
     await subscribe(client, 'logs', { address: emitter.address })
     await emitter.emitLogs(3)
-    await nextLogs(client, 3)
+    const expected = before + 5 + costOf(await nextLogs(client, 3))
     await chain.request('anvil_reorg', 1, [])
     await chain.request('anvil_mine', '0x1')
     await nextLogs(client, 3)
     await client.close()
     let used = 0
-    while ((used = (await usage('alice')).used) < before + 305);
-    t.equal(used, before + 5 + 300)
+    while ((used = (await usage('alice')).used) < expected);
+    t.equal(used, expected)
   })
 
   t.test('the socket of an account without credits closes, and says when there are new ones', async t => {
     const client = await connect(bob.key)
     await subscribe(client, 'newHeads')
-    await chain.request('anvil_mine', '0x3', '0xc')
+    await chain.request('anvil_mine', '0x14')
     await nextHeader(client)
     t.match(await client.closed, { code: 1008, reason: /^the daily credits are used up until \d{4}-\d\d-\d\dT00:00:00.000Z$/ })
     const again = await connect(bob.key)

@@ -19,13 +19,14 @@ export const openRpcDocument = (
     }),
   )
 
-/** `x-credits`: what a call costs. */
+/** `x-credits`: what a call costs. `x-event-credits`: what each KiB of messages costs, by the kind of the subscription. */
 const methodObject = ({ name, credits }: MethodDescription, compiled: CompiledMethod | undefined): JsonObject => ({
   name,
   paramStructure: 'by-position',
   params: compiled?.positions?.map(contentDescriptor) ?? [],
   result: { name: 'result', schema: resultSchema(compiled?.settings.result) },
   'x-credits': credits,
+  ...(compiled?.settings.eventCosts && { 'x-event-credits': compiled.settings.eventCosts }),
 })
 
 const contentDescriptor = ({ title, optional, rule }: ResolvedPosition): JsonObject => ({

@@ -126,7 +126,7 @@ const method = {
       booleanSchema,
     ),
     stateful: described('`true`: answered by a plugin such as `subscriptions`, and never sent to an upstream.', booleanSchema),
-    eventCosts: described('Credits of a subscription, by its kind, for a block with events.', mapOf(countSchema)),
+    eventCosts: described('Credits of a subscription, by its kind, for each KiB of messages that it is sent.', mapOf(countSchema)),
   }),
   label: 'a method',
 }

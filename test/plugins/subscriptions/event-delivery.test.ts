@@ -1,23 +1,55 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
 import { EventDelivery } from '../../../plugins/subscriptions/event-delivery.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
-import type { PushOrigin } from '../../../plugins/subscriptions/subscription.ts'
+import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'
+import { Filter } from '../../../plugins/subscriptions/filter.ts'
+import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
+import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
+import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
+import { results } from '../../../src/services/results.ts'
 import { Cancellation } from '../../../src/plugin/call.ts'
 import { composeEventRules } from '../../../src/services/event-rules.ts'
 import type { EventRules } from '../../../src/services/event-rules.ts'
 import type { CountedCall } from '../../../src/services/index.ts'
-import { fakeAccount, fakeOrigin } from '../../support/fakes.ts'
+import { FairScheduler } from '../../../src/server/fair-scheduler.ts'
+import { systemClock } from '../../../src/services/clock.ts'
+import { TestLog, fakeAccount, fakeOrigin } from '../../support/fakes.ts'
+
+/** So many turns of the event loop. */
+const turns = async (count: number): Promise<void> => {
+  for (let i = 0; i < count; i++) await turn()
+}
+
+const allLogs = parseLogFilter({}, 'eth_subscribe') as LogFilter
 
 const midnight = Date.UTC(2026, 0, 16)
 const quota = { limit: 1_000, remaining: 0, resetsInMs: 1 }
 
+/** So many bytes of messages, one message. */
+const messageOf = (bytes: number): string => JSON.stringify('x'.repeat(bytes - messageOverheadBytes))
+
+/** What a message has besides its text; the quotes of the text count too. */
+const messageOverheadBytes = JSON.stringify({
+  jsonrpc: '2.0',
+  method: 'eth_subscription',
+  params: { subscription: `0x${'0'.repeat(32)}`, result: '' },
+}).length
+
 /** Subscriptions of any keys, which pay from `balance` unless events are free. */
 const openDelivery = (balance = Infinity, isFree = false) => {
+  const log = new TestLog()
+  const scheduler = new FairScheduler(systemClock)
   const usage: CountedCall[] = []
   const charges: { readonly key: string; readonly credits: number }[] = []
   let left = balance
+  const refuse = (key: string): undefined => {
+    if (key === 'failing') throw new Error('a bug of a plugin')
+  }
   let isStoreAvailable = true
-  const charge: EventRules['charge'] = ({ key }, credits) => {
+  const held = new Map<string, Promise<void>>()
+  const charge: EventRules['charge'] = async ({ key }, credits) => {
+    await held.get(key.id)
     if (!isStoreAvailable) return { kind: 'storeUnavailable' }
     if (credits > left)
       return { kind: 'exhausted', limit: 1_000, used: 1_000, resetAt: midnight, quota, ...(key.id === 'limited' && { isKeyLimit: true }) }
@@ -32,39 +64,58 @@ const openDelivery = (balance = Infinity, isFree = false) => {
   }
   const delivery = new EventDelivery({
     accounts: { find: () => ({ kind: 'unknown' }) },
-    events: composeEventRules(isFree ? [] : [{ charge }]),
+    events: composeEventRules(isFree ? [] : [{ charge, refuse: ({ id }) => refuse(id) }]),
+    log,
     usage: { count: call => void usage.push(call) },
     network: { name: 'devnet', chainId: 1, blockTime: 1_000 },
     onDelivered: () => undefined,
   })
-  const subscribe = ({ key = 'key_1', cost = 50, isReading = (): boolean => true } = {}) => {
-    const sent: string[] = []
+  const subscribe = ({
+    key = 'key_1',
+    cost = 50,
+    isReading = (): boolean => true,
+    onSent = (): unknown => undefined,
+    topic = { kind: 'newHeads', cost } as Topic,
+  } = {}) => {
+    const sent: unknown[] = []
     const closed: string[] = []
     const signal = new Cancellation()
     const push = {
-      send: (pieces: readonly (string | Uint8Array)[]) =>
-        isReading() && sent.push((JSON.parse(pieces.join('')) as { params: { result: string } }).params.result) > 0,
+      send: (pieces: readonly (string | Uint8Array)[]) => {
+        onSent()
+        return (
+          isReading() &&
+          closed.length === 0 &&
+          sent.push((JSON.parse(pieces.join('')) as { params: { result: unknown } }).params.result) > 0
+        )
+      },
+      turn: (messages: number) => scheduler.enter(key, Math.ceil(messages / 4)),
       close: (code: number, reason: string) => void closed.push(`${code} ${reason}`),
     }
     const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
-    const subscription = new Subscription({ kind: 'newHeads', cost }, { origin, account: fakeAccount, key: { id: key } })
+    const subscription = new Subscription(topic, { origin, account: fakeAccount, key: { id: key } })
     subscription.begin()
     return { subscription, sent, closed, signal }
   }
-  const deliver = (subscriptions: readonly { subscription: Subscription }[], timestampMs: number | undefined) =>
-    delivery.deliver(new Map(subscriptions.map(({ subscription }) => [subscription, ['"a"', '"b"']])), timestampMs)
+  const deliver = async (subscriptions: readonly { subscription: Subscription }[], texts = ['"a"', '"b"'], options = {}) => {
+    delivery.deliver(
+      subscriptions.map(({ subscription }) => subscription),
+      { size: 9, of: () => texts, ...options },
+    )
+    await turns(2)
+  }
   const stopStore = (): void => {
     isStoreAvailable = false
   }
   const counted = () => usage.map(({ calls, key, method, credits, day }) => `${calls} ${key} ${method} ${credits} ${day ?? '-'}`)
-  return { subscribe, deliver, delivery, charges, counted, stopStore, left: () => left }
+  return { subscribe, deliver, delivery, charges, counted, stopStore, held, log }
 }
 
 t.test('events of a block', async t => {
   t.test('are charged once for each key, and counted for each subscription', async t => {
     const { subscribe, deliver, charges, counted } = openDelivery()
     const subscriptions = [subscribe(), subscribe(), subscribe({ key: 'key_2' }), subscribe({ key: 'key_2', cost: 0 })]
-    await deliver(subscriptions, 0)
+    await deliver(subscriptions)
     t.same(charges, [
       { key: 'key_1', credits: 100 },
       { key: 'key_2', credits: 50 },
@@ -73,14 +124,72 @@ t.test('events of a block', async t => {
     for (const { sent } of subscriptions) t.same(sent, ['a', 'b'])
   })
 
-  t.test('are charged at most once in 12 s of the chain, whatever a reorg does to its time', async t => {
+  t.test('cost each KiB of messages that has begun, over all blocks', async t => {
     const { subscribe, deliver, charges } = openDelivery()
+    const one = subscribe({ cost: 10 })
+    const creditsFor = async (...bytes: readonly number[]) => {
+      await deliver([one], bytes.map(messageOf))
+      return charges.splice(0).reduce((sum, { credits }) => sum + credits, 0)
+    }
+    t.equal(await creditsFor(300), 10)
+    t.equal(await creditsFor(300, 424), 0, 'of the same KiB')
+    t.equal(await creditsFor(1_025), 20)
+    t.equal(await creditsFor(1_024), 10)
+    t.equal(await creditsFor(...Array.from({ length: 100 }, () => 1_024)), 1_000)
+  })
+
+  t.test('that take others back are free, and in order with them', async t => {
+    const { subscribe, deliver, charges, counted } = openDelivery()
     const one = subscribe()
-    for (const seconds of [100, 101, 111, 112, 123, 100, 124, 124]) await deliver([one], 1_000 * seconds)
-    t.equal(charges.length, 3)
-    await deliver([one], undefined)
-    t.equal(charges.length, 4, 'a block without a timestamp')
-    t.equal(one.sent.length, 18)
+    void deliver([one])
+    await deliver([one], ['"c"'], { isFree: true })
+    t.same(one.sent, ['a', 'b', 'c'])
+    t.same([charges.length, counted()], [1, ['1 key_1 eth_subscription 50 7', '1 key_1 eth_subscription 0 -']])
+  })
+
+  t.test('of one key wait for no charge of another', async t => {
+    const { subscribe, deliver, held } = openDelivery()
+    const [slow, other] = [subscribe({ key: 'slow' }), subscribe()]
+    let release = (): void => undefined
+    held.set('slow', new Promise(resolve => (release = resolve)))
+    for (let i = 0; i < 3; i++) await deliver([slow, other])
+    t.same([slow.sent.length, other.sent.length], [0, 6])
+    release()
+    await turns(3)
+    t.same(slow.sent, ['a', 'b', 'a', 'b', 'a', 'b'])
+  })
+
+  t.test('that wait are bounded: whoever falls behind loses its WebSocket, and nobody else', async t => {
+    for (const size of [9, 20 << 20]) {
+      const { subscribe, deliver, held } = openDelivery()
+      const [slow, other] = [subscribe({ key: 'slow' }), subscribe()]
+      held.set('slow', new Promise(() => undefined))
+      for (let i = 0; i < 100; i++) await deliver([slow, other], ['"a"'], { size })
+      t.match(slow.closed[0], /^1013 too many events are waiting/)
+      t.same([other.closed, other.sent.length], [[], 100])
+    }
+  })
+
+  t.test('of thousands of subscriptions of one account hold up no other for long', async t => {
+    const { subscribe, deliver } = openDelivery()
+    let [sentToMany, sentToManyBefore] = [0, Infinity]
+    const many = Array.from({ length: 1_500 }, () => subscribe({ key: 'many', cost: 0, onSent: () => (sentToMany += 1) }))
+    const other = subscribe({ onSent: () => (sentToManyBefore = Math.min(sentToManyBefore, sentToMany)) })
+    const logs = Array.from({ length: 100 }, () => '"log"')
+    const [delivered] = [deliver([...many, other], logs), await turns(1)]
+    t.ok(sentToManyBefore < 2_000, `after ${sentToManyBefore} of 150,000`)
+    await delivered
+    while (sentToMany < 150_000) await turns(1)
+    t.ok(many.every(({ sent }) => sent.length === 100))
+  })
+
+  t.test('of a key for which a plugin throws are lost to this key alone, which loses its WebSockets', async t => {
+    const { subscribe, deliver, log } = openDelivery()
+    const [failing, other] = [subscribe({ key: 'failing' }), subscribe()]
+    for (let i = 0; i < 3; i++) await deliver([failing, other])
+    t.same([failing.sent, other.sent.length, other.closed], [[], 6, []])
+    t.equal(failing.closed[0], '1011 internal error')
+    t.match(log.lines[0], { level: 'error', fields: { err: { message: 'a bug of a plugin' } } })
   })
 
   t.test('that cannot be sent are free', async t => {
@@ -90,7 +199,7 @@ t.test('events of a block', async t => {
     const [other, gone] = [subscribe(), subscribe()]
     isReading = false
     gone.signal.abort()
-    await deliver([slow, other, gone], 0)
+    await deliver([slow, other, gone])
     t.same(charges, [{ key: 'key_1', credits: 50 }])
     t.same(counted(), ['1 key_1 eth_subscription 50 7'])
     t.same([slow.sent, other.sent, gone.sent], [[], ['a', 'b'], []])
@@ -99,12 +208,13 @@ t.test('events of a block', async t => {
   t.test('that cannot be paid close the WebSocket, and the reason says until when', async t => {
     const { subscribe, deliver, charges } = openDelivery(120)
     const [poor, limited, free] = [subscribe(), subscribe({ key: 'limited' }), subscribe({ cost: 0 })]
-    await deliver([poor, limited, free], 0)
-    await deliver([poor, limited, free], 12_000)
+    const texts = [messageOf(1_024)]
+    await deliver([poor, limited, free], texts)
+    await deliver([poor, limited, free], texts)
     t.equal(charges.length, 2)
     t.same(poor.closed, ['1008 the daily credits are used up until 2026-01-16T00:00:00.000Z'])
     t.same(limited.closed, ['1008 the daily limit of this API key is used up until 2026-01-16T00:00:00.000Z'])
-    t.same([poor.sent.length, limited.sent.length, free.sent.length], [2, 2, 4])
+    t.same([poor.sent.length, limited.sent.length, free.sent.length], [1, 1, 2])
     for (const { closed } of [poor, limited]) t.ok(Buffer.byteLength(closed[0] ?? '') <= 123)
   })
 
@@ -112,21 +222,45 @@ t.test('events of a block', async t => {
     const { subscribe, deliver, stopStore } = openDelivery()
     const one = subscribe()
     stopStore()
-    await deliver([one], 0)
+    await deliver([one])
     t.same([one.closed, one.sent], [['1013 credits cannot be charged now'], []])
   })
 
   t.test('cost nothing where calls cost nothing', async t => {
     const { subscribe, deliver, charges } = openDelivery(Infinity, true)
     const one = subscribe()
-    await deliver([one], 0)
+    await deliver([one])
     t.same([one.sent, charges], [['a', 'b'], []])
   })
 })
 
+t.test('logs that are taken back go to those who got them, and to no later subscription or filter', async t => {
+  const { subscribe, delivery, held } = openDelivery()
+  const topic = { kind: 'logs', filter: allLogs, cost: 10 } as const
+  const newFilter = (id: string) =>
+    new Filter({ id, topic: { ...topic, request: {} }, account: 'alice', usedAt: 0, onResize: () => undefined })
+  const [older, slow, late] = [subscribe({ topic }), subscribe({ topic, key: 'slow' }), subscribe({ topic })]
+  const [olderFilter, lateFilter] = [newFilter('0x1'), newFilter('0x2')]
+  const [subscriptions, filters] = [new Set([older.subscription, slow.subscription]), new Set([olderFilter])]
+  const publisher = new LogPublisher({ subscriptions, filters, delivery, results })
+  const block = { number: 7, hash: '0x7', parentHash: '0x6', json: '[{"address":"0x1","topics":[],"removed":false}]' }
+  let release = (): void => undefined
+  held.set('slow', new Promise(resolve => (release = resolve)))
+  publisher.publish({ removed: [], added: [block] })
+  subscriptions.add(late.subscription)
+  filters.add(lateFilter)
+  publisher.publish({ removed: [block], added: [] })
+  await turns(2)
+  release()
+  await turns(2)
+  const isRemoved = (texts: readonly unknown[]) => texts.map(text => (text as { removed: boolean }).removed)
+  t.same([isRemoved(older.sent), isRemoved(slow.sent), isRemoved(late.sent)], [[false, true], [false, true], []])
+  t.same([olderFilter.take(undefined).count, lateFilter.take(undefined).count], [2, 0])
+})
+
 t.test('events that come before the caller has the id are sent after it, in order', async t => {
   const sent: string[] = []
-  const push = { send: (pieces: readonly unknown[]) => sent.push(String(pieces[1])) > 0, close: () => undefined }
+  const push = { send: (pieces: readonly unknown[]) => sent.push(String(pieces[1])) > 0, turn: () => undefined, close: () => undefined }
   const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket' }), push }
   const subscription = new Subscription({ kind: 'newHeads', cost: 0 }, { origin, account: fakeAccount, key: { id: 'key_1' } })
   subscription.send(['1', '2'])

@@ -530,6 +530,20 @@ t.test('a filter whose process has ended', async t => {
     }
   })
 
+  t.test('is answered anew when a reorg comes while its changes are fetched', async t => {
+    const { workers, clock, kill } = openWorkers(2)
+    const [owner, other] = workers as [Filters, Filters]
+    const id = await createAt(owner, { kind: 'newHeads' }, idAt(2))
+    await settle(clock, 1_000)
+    kill(0)
+    let branch = 'a'
+    const fetch: Fetch = (method, params) => {
+      if (params[0] === '0x4') branch = 'b'
+      return fetchFrom(4, branch)(method, params)
+    }
+    t.same(textOf(await pollLater(clock, other, id, fetch)), [hashAt(3, 'b'), hashAt(4, 'b')])
+  })
+
   t.test('does not go back, when the upstream that has the head is behind one that has the last block', async t => {
     const { workers, clock } = openWorkers(2)
     const [owner, other] = workers as [Filters, Filters]

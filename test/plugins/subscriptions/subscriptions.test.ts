@@ -16,6 +16,7 @@ const openSocket = () => {
   const signal = new Cancellation()
   const push = {
     send: (pieces: readonly (string | Uint8Array)[]) => sent.push(String(pieces[1])) > 0,
+    turn: () => undefined,
     close: (code: number, reason: string) => void closed.push(`${code} ${reason}`),
   }
   const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
@@ -72,10 +73,25 @@ t.test('a subscription', async t => {
     const { subscription, closed } = openSocket()
     const waiting = subscription()
     let heldCount = 0
-    while (heldCount < 1_000 && waiting.send(['1'])) heldCount += 1
-    t.ok(heldCount > 10 && heldCount < 1_000)
+    while (heldCount < 100_000 && waiting.send(['1'])) heldCount += 1
+    t.ok(heldCount > 10 && heldCount < 100_000)
     t.match(closed, [/^1013 /])
   })
+})
+
+t.test('an update that is not handled because of a bug ends the feed', t => {
+  const feed = new SharedFeed({ start: async () => true, stop: () => undefined, sync: async () => undefined })
+  const ends: unknown[] = []
+  const handled: unknown[] = []
+  const handle = (update: unknown): void => {
+    if (handled.push(update) === 2) throw new Error('bug')
+  }
+  const consumer = new FeedConsumer({ feed, handle, onEnd: bug => void ends.push(bug) })
+  void consumer.retain()
+  const update = { removed: [], added: [] }
+  for (let i = 0; i < 3; i++) feed.publish(update)
+  t.same([handled.length, ends.map(String)], [2, ['Error: bug']])
+  t.end()
 })
 
 t.test('a feed that ends while it is joined has not started', async t => {
@@ -84,7 +100,7 @@ t.test('a feed that ends while it is joined has not started', async t => {
     stop: () => undefined,
     sync: async () => feed.end(),
   })
-  const consumer = new FeedConsumer({ feed, handle: async () => undefined, onEnd: () => undefined })
+  const consumer = new FeedConsumer({ feed, handle: () => undefined, onEnd: () => undefined })
   t.equal(await consumer.retain(), true)
   t.equal(await consumer.retain(), false, 'who joined would get no event')
   consumer.release()

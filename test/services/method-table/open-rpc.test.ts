@@ -43,6 +43,10 @@ test('the document of all methods is valid OpenRPC, and so are the schemas in it
     document.methods.map(({ name, 'x-credits': credits }) => ({ name, credits, params: [] })),
     described,
   )
+  t.match(
+    document.methods.find(({ name }) => name === 'eth_subscribe'),
+    { 'x-event-credits': { newHeads: 10, logs: 10 } },
+  )
   for (const { name, params } of document.methods) {
     t.equal(new Set(params.map(param => param.name)).size, params.length, `${name}: names of parameters are unique`)
   }
