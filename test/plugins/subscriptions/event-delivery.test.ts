@@ -170,16 +170,22 @@ t.test('events of a block', async t => {
     }
   })
 
-  t.test('of thousands of subscriptions of one account hold up no other for long', async t => {
+  t.test('of thousands of subscriptions of one account hold up no other, nor the event loop', async t => {
     const { subscribe, deliver } = openDelivery()
-    let [sentToMany, sentToManyBefore] = [0, Infinity]
+    let [sentToMany, sentToManyBefore, mostInTurn] = [0, Infinity, 0]
     const many = Array.from({ length: 1_500 }, () => subscribe({ key: 'many', cost: 0, onSent: () => (sentToMany += 1) }))
     const other = subscribe({ onSent: () => (sentToManyBefore = Math.min(sentToManyBefore, sentToMany)) })
-    const logs = Array.from({ length: 100 }, () => '"log"')
-    const [delivered] = [deliver([...many, other], logs), await turns(1)]
-    t.ok(sentToManyBefore < 2_000, `after ${sentToManyBefore} of 150,000`)
+    const delivered = deliver(
+      [...many, other],
+      Array.from({ length: 100 }, () => '"log"'),
+    )
+    while (sentToMany < 150_000) {
+      const sentBefore = sentToMany
+      await turns(1)
+      mostInTurn = Math.max(mostInTurn, sentToMany - sentBefore)
+    }
     await delivered
-    while (sentToMany < 150_000) await turns(1)
+    t.ok(sentToManyBefore < 2_000 && mostInTurn < 2_000, `others after ${sentToManyBefore} of 150,000, ${mostInTurn} in a turn`)
     t.ok(many.every(({ sent }) => sent.length === 100))
   })
 
