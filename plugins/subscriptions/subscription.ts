@@ -120,7 +120,9 @@ export class Subscription {
     return this.subscriber.origin.push.turn(messages)
   }
 
+  /** Closes the WebSocket: no event is sent any more. */
   close(code: number, reason: string): void {
+    this.#isEnded = true
     this.subscriber.origin.push.close(code, reason)
   }
 }
