@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { accessLogSettingsOf, fileOf } from '../services/access-log.ts'
 import type { AccessLogConfig, AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
-import { LogFileError } from '../services/log.ts'
+import { LogFileError } from '../services/line-writer.ts'
 import type { Log, LogLevel, RootLog } from '../services/log.ts'
 import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
 import type { WorkerPool } from './worker-pool.ts'

@@ -4,7 +4,7 @@ import type { AccessLog, AccessLogConfig, AccessLogControl, PreparedAccessLog } 
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
-import { LogFileError } from '../services/log.ts'
+import { LogFileError } from '../services/line-writer.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { openOnlyPeer } from '../services/peers.ts'

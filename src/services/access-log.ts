@@ -1,9 +1,9 @@
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from './clock.ts'
-import { openLineWriter } from './log.ts'
-import type { LineWriter, Log } from './log.ts'
-import { withTimeoutOr } from '../util/async.ts'
+import { BoundedLineWriter } from './line-writer.ts'
+import type { LineWriter, WriteBytes } from './line-writer.ts'
+import type { Log } from './log.ts'
 import type { MaybePromise } from '../util/async.ts'
 
 /** Calls that are logged whatever `sample` is. */
@@ -134,11 +134,11 @@ export class AccessLog implements AccessLogControl {
     this.#writer?.reopen()
   }
 
-  /** Nothing more is logged. Resolves when what is buffered has been written, at the latest after `maxCloseMs`: a pipe may not be read. */
+  /** Nothing more is logged. Resolves when what waits has been written, or cannot be. */
   async close(): Promise<void> {
     const writer = this.#writer
     this.#useWriter(undefined)
-    if (writer !== undefined) await withTimeoutOr(this.#options.clock, maxCloseMs, writer.close(), () => undefined)
+    await writer?.close()
   }
 
   #replaceWriter(writer: LineWriter | undefined): void {
@@ -171,8 +171,6 @@ export const noAccessLog: Pick<AccessLog, 'isOn' | 'startTimer' | 'durationSince
   durationSince: () => undefined,
 }
 
-const maxCloseMs = 1_000
-
 /** As gateway.yaml has it: `file` is `stdout` or an absolute path. */
 export interface AccessLogConfig {
   readonly file?: string
@@ -198,7 +196,21 @@ export const openAccessLog = (config: AccessLogConfig, clock: Clock, log: Log): 
     settings: accessLogSettingsOf(config),
     file: fileOf(config),
     clock,
-    openWriter: destination => openLineWriter(destination, clock, log),
+    openWriter: destination => openAccessLogWriter(destination, clock, log),
+  })
+
+const collectMs = 1_000
+
+/** A disk that is full fails each write: one line for each cause when it begins, one when all is written again. */
+export const openAccessLogWriter = (destination: string, clock: Clock, log: Log, writeBytes?: WriteBytes): LineWriter =>
+  new BoundedLineWriter({
+    destination,
+    clock,
+    collectMs,
+    ...(writeBytes && { writeBytes }),
+    onFailed: cause => log.error({ event: 'access-log-failed', cause }, 'access log cannot be opened or written'),
+    onRecovered: droppedLines =>
+      log.info({ event: 'access-log-written', droppedLines }, `access log is written again: ${droppedLines} lines were dropped`),
   })
 
 const prefix = `${JSON.stringify({ level: 30, pid: process.pid, event: 'access' }).slice(0, -1)},"time":`

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import type { Clock } from './clock.ts'
+import { droppedLineCount } from './line-writer.ts'
 import type { Metrics } from './metrics.ts'
 import { readMaxOpenFiles } from './socket-limits.ts'
 import { systemMetricDefinitions } from './system-metric-definitions.ts'
@@ -12,7 +13,7 @@ const delayResolutionMs = 20
 export const collectProcessMetrics = (metrics: Metrics, version: string, clock: Clock): (() => void) => {
   metrics.gauge(systemMetricDefinitions.buildInfo, { version, node: process.version }).set(1)
   metrics.gauge(systemMetricDefinitions.processStart, {}).set(clock.now() / 1000 - process.uptime())
-  const measures = [measureCpu(metrics), measureMemory(metrics), measureFiles(metrics)]
+  const measures = [measureCpu(metrics), measureDroppedLines(metrics), measureMemory(metrics), measureFiles(metrics)]
   const { measure: measureDelay, stop } = measureEventLoopDelay(metrics)
   const stopCollecting = metrics.collect(() => [...measures, measureDelay].forEach(measure => measure()))
   return () => {
@@ -29,6 +30,15 @@ const measureCpu = (metrics: Metrics): (() => void) => {
     const seconds = (user + system) / 1e6
     cpu.add(seconds - countedSeconds)
     countedSeconds = seconds
+  }
+}
+
+const measureDroppedLines = (metrics: Metrics): (() => void) => {
+  const dropped = metrics.counter(systemMetricDefinitions.logLinesDropped, {})
+  let countedLines = 0
+  return () => {
+    dropped.add(droppedLineCount() - countedLines)
+    countedLines = droppedLineCount()
   }
 }
 

@@ -148,6 +148,12 @@ export const systemMetricDefinitions = {
     labels: ['version', 'node'],
     help: '1; the labels have the versions of Tollgate and of Node.js.',
   },
+  logLinesDropped: {
+    name: 'tollgate_log_lines_dropped_total',
+    type: 'counter',
+    labels: [],
+    help: 'Lines of the log and of the access log that were dropped, because standard output was not read or a disk did not take them.',
+  },
   processCpu: {
     name: 'process_cpu_seconds_total',
     type: 'counter',

@@ -1,14 +1,20 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import { closeSync, constants, existsSync, openSync, readFileSync, readSync, renameSync, writeFileSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import { setTimeout as wait } from 'node:timers/promises'
+import type { Test } from 'tap'
 import t from '../support/tap.ts'
 import { childrenOf, createDeployment, isRunning, mainPath, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+
+/** So long that 300 calls fill what may wait; short enough for the lines of processes not to mix. */
+const loggingPlugin = `export default { name: 'logging', summary: 'Logs.', options: { type: 'object' },
+  create: (_options, { log }) => (call, next) => { log.info({ text: 'x'.repeat(3500) }, 'a call'); return next(call) } }`
 
 t.test('a node gets no call before it has returned the chain ID of its network, with any number of workers', async t => {
   const responses = { eth_getBalance: { result: '0x1' }, eth_chainId: { result: '0x7a69' } }
@@ -106,6 +112,85 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
   t.same(await exited, [0, null])
   t.equal(await errors, '')
 })
+
+t.test('a standard output that nobody reads stops no call, no probe and no SIGTERM, and the log says how many lines it lacks', async t => {
+  const network = networkFile('testnet', ['http://127.0.0.1:1'])
+  const pipeline = [{ use: './logging.mjs', with: {} }, ...(network['pipeline'] as readonly object[])]
+  const deployment = createDeployment({ networks: { testnet: { ...network, pipeline } } })
+  t.teardown(() => deployment.remove())
+  writeFileSync(join(deployment.dir, 'networks/logging.mjs'), loggingPlugin)
+  await deployment.addAccount('alice')
+  const { key } = await deployment.addKey('alice')
+  for (const workers of [1, 2]) {
+    deployment.writeGateway({ workers, accessLog: { file: 'stdout' } })
+    const { child, reader, listening } = await startOnPipe(t, deployment.dir, `pipe-${workers}`)
+    const exited = once(child, 'exit')
+    reader.fill()
+    const url = `${listening.rpc}/v3/${key}`
+    const batch = JSON.stringify(Array.from({ length: 100 }, (_, id) => ({ jsonrpc: '2.0', id, method: 'eth_chainId', params: [] })))
+    const droppedLines = async () =>
+      Number(/^tollgate_log_lines_dropped_total (\d+)/m.exec((await get(`${listening.admin}/metrics`)).text)?.[1])
+    await waitUntil(async () => (await post(url, batch)).status === 200 && (await droppedLines()) > 0)
+    t.equal((await call(url, 'eth_chainId')).result, '0x7a69', 'a call is answered')
+    t.equal((await get(`${listening.admin}/livez`)).status, 200)
+
+    t.ok(reader.read().length > 0)
+    await waitUntil(() => reader.read().some(line => line.includes('log-lines-dropped')))
+    const { lines } = JSON.parse(String(reader.read().find(line => line.includes('log-lines-dropped'))))
+    t.ok(lines > 0 && lines <= (await droppedLines()))
+
+    reader.fill()
+    child.kill('SIGTERM')
+    t.same(await exited, [0, null])
+  }
+})
+
+const pollIntervalMs = 20
+
+const get = (url: string) => post(url, '', { method: 'GET' })
+
+/** Starts a gateway whose standard output is a pipe that is read only by `read`; resolves when the gateway listens. */
+const startOnPipe = async (t: Test, dir: string, name: string) => {
+  const path = join(t.testdir(), name)
+  spawnSync('mkfifo', [path])
+  // Opened for both, it needs nobody at the other end; neither end blocks.
+  const fd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+  t.teardown(() => closeSync(fd))
+  const output = openSync(path, 'w')
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'start', '--config', dir], {
+    stdio: ['ignore', output, 'inherit'],
+  })
+  closeSync(output)
+  t.teardown(() => child.kill('SIGKILL'))
+  let text = ''
+  const reader = {
+    /** All lines so far. */
+    read(): readonly string[] {
+      const bytes = Buffer.alloc(65_536)
+      for (let count = untilBlocked(() => readSync(fd, bytes)); count > 0; count = untilBlocked(() => readSync(fd, bytes))) {
+        text += bytes.toString('utf8', 0, count)
+      }
+      return text.split('\n')
+    },
+    /** Leaves no space for a line. */
+    fill(): void {
+      for (const bytes of [4096, 1]) while (untilBlocked(() => writeSync(fd, '\n'.repeat(bytes))) > 0);
+    },
+  }
+  const findListening = () => reader.read().find(line => line.includes('"event":"listening"'))
+  while (findListening() === undefined && child.exitCode === null) await wait(pollIntervalMs)
+  return { child, reader, listening: JSON.parse(String(findListening())) as { readonly rpc: string; readonly admin: string } }
+}
+
+/** 0 where a pipe is empty or full. */
+const untilBlocked = (transfer: () => number): number => {
+  try {
+    return transfer()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EAGAIN') return 0
+    throw error
+  }
+}
 
 t.test('a worker that a signal ends before it is ready ends the start: with the reason, or with 0 after Ctrl-C', async t => {
   const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) } })

@@ -1,9 +1,9 @@
-import fs, { existsSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync, rmSync, statSync, write } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { refuse } from '../../src/plugin/reply.ts'
-import { openAccessLog } from '../../src/services/access-log.ts'
-import { openLineWriter } from '../../src/services/log.ts'
+import { openAccessLog, openAccessLogWriter } from '../../src/services/access-log.ts'
+import type { WriteBytes } from '../../src/services/line-writer.ts'
 import { TestClock, TestLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -175,16 +175,12 @@ t.test('a reload opens what the configuration names now, and writes to it once i
   t.throws(() => accessLog.prepare({ ...config, file: join(dir, 'nowhere/access.log') }), { message: /^cannot open the log file: ENOENT/ })
 })
 
-t.test('when the disk was full for long, lines are written again once it has space', async t => {
+t.test('when the disk was full for long, lines are written again once it has space, and the log says how many were dropped', async t => {
   const [clock, log, file] = [new TestClock(), new TestLog(), join(t.testdir(), 'access.log')]
-  const writer = openLineWriter(file, clock, log)
-  const write = fs.write
-  t.teardown(() => Object.assign(fs, { write }))
-  const failToWrite = (_fd: number, ...args: readonly unknown[]) => {
-    const callback = args.at(-1) as (error: Error) => void // as fs.write() is called
-    setImmediate(callback, Object.assign(new Error('no space left'), { code: 'ENOSPC' }))
-  }
-  Object.assign(fs, { write: failToWrite })
+  let isFull = true
+  const writeUnlessFull: WriteBytes = (fd, bytes, done) =>
+    isFull ? void setImmediate(done, Object.assign(new Error('no space left'), { code: 'ENOSPC' }), 0) : write(fd, String(bytes), done)
+  const writer = openAccessLogWriter(file, clock, log, writeUnlessFull)
   const line = `${'x'.repeat(1023)}\n`
   for (let i = 0; i < 4096; i++) {
     writer.write(line)
@@ -192,13 +188,15 @@ t.test('when the disk was full for long, lines are written again once it has spa
   }
   const causes = () => log.lines.filter(({ level }) => level === 'error').length
   t.equal(causes(), 2, 'one line for each cause')
-  Object.assign(fs, { write })
+  isFull = false
   await waitUntil(() => {
-    writer.write(line)
     clock.advance(1000)
-    return log.lines.some(({ message }) => message === 'access log is written again')
+    return log.lines.some(({ level }) => level === 'info')
   })
-  t.ok(statSync(file).size > 0)
+  t.equal(statSync(file).size, 1_048_576, 'what waited is written')
+  t.match(log.lines.at(-1), { fields: { event: 'access-log-written', droppedLines: 3072 } })
   t.equal(causes(), 2)
+  writer.write(line)
   await writer.close()
+  t.equal(statSync(file).size, 1_048_576 + 1024)
 })

@@ -1,8 +1,14 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { pino } from 'pino'
 import t from '../support/tap.ts'
 import { toSourceLines } from '../../src/runtime/source-lines.ts'
+import { BoundedLineWriter } from '../../src/services/line-writer.ts'
+import type { WriteBytes } from '../../src/services/line-writer.ts'
 import { logLevels, openLog } from '../../src/services/log.ts'
+import { TestClock } from '../support/fakes.ts'
 
 /** A log, and the levels of the lines that it wrote. */
 const open = (level: (typeof logLevels)[number]) => {
@@ -55,4 +61,81 @@ t.test('a stack names the lines of the sources, not those of the bundle', async 
   for (const place of [...others, 'main.js:2:3', 'node:internal/timers:1:1', `${dir}/`, dir]) {
     t.equal(toLines(place), `TypeError: no\n    at run (${place})\n    at ${place}`)
   }
+})
+
+t.test('a pipe that is not read gets its lines whole and in order later; when too many wait, they are missing in one place', async t => {
+  const clock = new TestClock()
+  let [received, spaceBytes] = ['', 0]
+  const writeBytes: WriteBytes = (_fd, bytes, done) => {
+    if (spaceBytes === 0) return done(Object.assign(new Error('full'), { code: 'EAGAIN' }), 0)
+    const written = Buffer.from(bytes).subarray(0, spaceBytes)
+    spaceBytes -= written.length
+    received += written.toString('latin1')
+    done(null, written.length)
+  }
+  const writer = new BoundedLineWriter({
+    destination: 'stdout',
+    clock,
+    writeBytes,
+    onRecovered: lines => writer.write(`${lines} lines were dropped\n`),
+  })
+  const lineOf = (number: number) => `${number} é ${'x'.repeat(number % 300)}\n`
+  const write = (from: number, to: number) => {
+    for (let number = from; number < to; number++) writer.write(lineOf(number))
+  }
+  const read = (bytes: number) => {
+    spaceBytes = bytes
+    clock.advance(10)
+  }
+  const latin1Of = (lines: string) => Buffer.from(lines).toString('latin1')
+  const linesBetween = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => lineOf(from + i)).join('')
+
+  spaceBytes = Infinity
+  write(0, 10)
+  t.equal(received, latin1Of(linesBetween(0, 10)), 'each line is written at once')
+  spaceBytes = 0
+  write(10, 1000)
+  for (let i = 0; i < 100; i++) read(1 + 37 * i)
+  write(1000, 1010)
+  read(Infinity)
+  t.equal(received, latin1Of(linesBetween(0, 1010)))
+
+  received = ''
+  spaceBytes = 0
+  write(0, 20_000)
+  read(1000)
+  write(20_000, 20_010)
+  read(Infinity)
+  const dropped = Number(/^(\d+) lines were dropped$/m.exec(received)?.[1])
+  t.ok(dropped > 10)
+  t.equal(received, latin1Of(`${linesBetween(0, 20_010 - dropped)}${dropped} lines were dropped\n`))
+  const waitedBytes = Buffer.byteLength(linesBetween(0, 20_010 - dropped))
+  t.ok(waitedBytes <= 1_048_576 && waitedBytes > 1_048_576 - 400, 'a MiB of them waited')
+  received = ''
+  write(0, 10)
+  t.equal(received, latin1Of(linesBetween(0, 10)))
+
+  spaceBytes = 0
+  write(10, 20)
+  writer.closeSync() // returns although nobody reads
+  const closed = writer.close()
+  clock.advance(1000)
+  await closed
+})
+
+t.test('no line is lost when a process exits with more lines than a pipe holds', async t => {
+  const logFile = new URL('../../src/services/log.js', import.meta.url).href
+  const program = `import { openLog } from ${JSON.stringify(logFile)}
+    const log = openLog('info')
+    for (let i = 0; i < 2000; i++) log.info({ i, padding: 'x'.repeat(100) }, 'line')
+    process.exit(3)`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', program], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const exited = once(child, 'exit')
+  const lines = (await text(child.stdout)).split('\n')
+  t.same(await exited, [3, null])
+  t.equal(lines.pop(), '')
+  t.same(
+    lines.map(line => JSON.parse(line).i),
+    Array.from({ length: 2000 }, (_, i) => i),
+  )
 })
