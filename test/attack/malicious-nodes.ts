@@ -1,5 +1,5 @@
 import { createDeployment, networkFile } from '../support/deployment.ts'
-import { blockTimeMs, expectedResultOf, startFaultyNode } from '../support/faulty-node.ts'
+import { defaultBlockTimeMs, expectedResultOf, startFaultyNode } from '../support/faulty-node.ts'
 import type { FaultyNode } from '../support/faulty-node.ts'
 import { malformedResponses } from '../support/malformed-responses.ts'
 import { faults, respondFromOtherChain, swapResponses } from '../support/node-faults.ts'
@@ -142,7 +142,7 @@ const networkOf = (name: string, node: FaultyNode, healthy: FaultyNode): object 
   ...networkFile(name, [`${node.url.replace('//', `//${secretUser}@`)}${secretPath}`, healthy.url], {
     upstream: { timeout: '1500ms', maxBytes: '64KiB', probeAfter: '300ms' },
   }),
-  blockTime: `${blockTimeMs}ms`,
+  blockTime: `${defaultBlockTimeMs}ms`,
   hosts: [`${name}.test`],
 })
 

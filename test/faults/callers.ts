@@ -34,6 +34,9 @@ const callsPerRepeat = 10
 /** How many calls before its repeat a request was sent. */
 const repeatDistanceCalls = 7
 
+/** Long before the gateway closes an idle connection: a connection that is reset was not closed just as a call was sent. */
+const maxIdleMs = 10_000
+
 const internalErrorCode = -32603
 
 const maxShownChars = 200
@@ -56,7 +59,7 @@ const paramsByMethod = {
 
 /** Callers with several keys, over HTTP; one call of ten repeats a request that another caller has just sent. */
 export const openCallers = (rpc: string, keys: readonly string[]): Callers => {
-  const pool = new Pool(rpc)
+  const pool = new Pool(rpc, { keepAliveMaxTimeout: maxIdleMs })
   const sendCall = (host: string, method: Method, id: number, requestNumber: number): Promise<CallOutcome> => {
     const params = paramsByMethod[method](requestNumber)
     return pool
@@ -105,12 +108,19 @@ interface ExpectedResponse {
   readonly correctResult: string
 }
 
-const classifyResponse = (text: string, { id, statusCode, correctResult }: ExpectedResponse): CallOutcome => {
-  const { id: responseId, result, error } = parseMessage(text)
+const classifyResponse = (text: string, { statusCode, ...expected }: ExpectedResponse): CallOutcome =>
+  classifyMessage(parseMessage(text), expected, `${statusCode} ${text.slice(0, maxShownChars)}`)
+
+/** `shown` is the reason unless the response is correct. */
+export const classifyMessage = (
+  { id: responseId, result, error }: Partial<RpcMessage>,
+  { id, correctResult }: Omit<ExpectedResponse, 'statusCode'>,
+  shown: string,
+): CallOutcome => {
   if (responseId === id && error === undefined && JSON.stringify(result) === correctResult) return { kind: 'correct' }
   // An internal error is a bug of the gateway, whatever the node did.
   const isRejection = responseId === id && result === undefined && Number.isInteger(error?.code) && error?.code !== internalErrorCode
-  return { kind: isRejection ? 'rejected' : 'wrong', reason: `${statusCode} ${JSON.stringify(error ?? text.slice(0, maxShownChars))}` }
+  return { kind: isRejection ? 'rejected' : 'wrong', reason: shown }
 }
 
 const parseMessage = (text: string): Partial<RpcMessage> => {

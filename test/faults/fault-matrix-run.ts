@@ -1,7 +1,7 @@
 import { faults } from '../support/node-faults.ts'
 import { compressionBombs, exceptChainId, respondCorrectly } from '../support/node-responses.ts'
 import type { NodeFault } from '../support/node-responses.ts'
-import { caCertificatePath, blockTimeMs, startFaultyNode } from '../support/faulty-node.ts'
+import { caCertificatePath, defaultBlockTimeMs, startFaultyNode } from '../support/faulty-node.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { liveBytesOf, skipUnlessLinux, residentBytesOf, memoryReportOptions } from '../support/process-memory.ts'
@@ -106,7 +106,7 @@ const networkFileOf = ({ name, network, nodes: [{ url }, other], placement }: Fa
     upstream: { ...timeoutsFor(name), maxBytes: '64KiB' },
     ...(placement === 'partner' && { failover: { upstreams: [{ name: 'node-1', url: other.url }], partner: { name: 'partner', url } } }),
   }),
-  blockTime: `${blockTimeMs}ms`,
+  blockTime: `${defaultBlockTimeMs}ms`,
   hosts: [hostOf(network)],
 })
 

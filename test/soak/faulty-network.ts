@@ -10,19 +10,15 @@ export interface FaultyNetwork {
   readonly urls: readonly string[]
   /** The present fault of the first node. */
   readonly currentFault: string
-  /** How often the first node has had all faults; a fraction. */
-  readonly rotations: number
-  /** Sends calls until `isOver`. */
-  run(load: NetworkLoad, options: SoakOptions): Promise<void>
+  /** Sends calls while the first node has its next fault, and until it gets calls again. */
+  runFault(load: NetworkLoad, options: FaultOptions): Promise<void>
   stop(): Promise<void>
 }
 
-export interface SoakOptions {
+export interface FaultOptions {
   /** Between two calls. */
   readonly callIntervalMs: number
   isOver(): boolean
-  /** Called whenever the first node is healthy. */
-  waitWhilePaused(): Promise<void>
   recordOutcome(outcome: CallOutcome): void
 }
 
@@ -42,37 +38,34 @@ const maxRecoveryMs = 10_000
 /** With so many calls after a fault, the breaker is closed and the back-off is over. */
 const minRecoveredCalls = 6
 
+/** Blocks come fast: what a block leaves behind shows sooner. */
+export const soakBlockTimeMs = 1000
+
 /** `rotationOffset`, from 0 to 1, is where in the list of faults the node starts: networks have different faults at a time. */
 export const startFaultyNetwork = async (network: string, rotationOffset: number): Promise<FaultyNetwork> => {
-  const [first, second] = await Promise.all([startFaultyNode(respondCorrectly), startFaultyNode(respondCorrectly)])
-  const firstFault = Math.floor(rotationOffset * faultNames.length)
-  let faultsPassed = 0
-  const name = () => faultNames[(firstFault + faultsPassed) % faultNames.length] ?? 'none'
+  const start = () => startFaultyNode(respondCorrectly, soakBlockTimeMs)
+  const [first, second] = await Promise.all([start(), start()])
+  let faultIndex = Math.floor(rotationOffset * faultNames.length)
+  const name = () => faultNames[faultIndex % faultNames.length] ?? 'none'
   return {
     network,
     urls: [first.url, second.url],
     get currentFault() {
       return name()
     },
-    get rotations() {
-      return faultsPassed / faultNames.length
-    },
-    async run(load, { callIntervalMs, isOver, waitWhilePaused, recordOutcome }) {
+    async runFault(load, { callIntervalMs, isOver, recordOutcome }) {
       const send = async (isEnough: () => boolean) => {
         const sent: readonly SentCall[] = await load.send(callIntervalMs, () => isOver() || isEnough())
         for (const { done } of sent) void done.then(recordOutcome)
-        return sent
       }
-      for (; !isOver(); faultsPassed += 1) {
-        await waitWhilePaused()
-        first.setFault(faultFactories[name()]?.() ?? respondCorrectly)
-        const endMs = performance.now() + faultDurationMs
-        await send(() => performance.now() > endMs)
-        first.setFault(respondCorrectly)
-        const callsBefore = first.requestCount('eth_call')
-        const recoveredCalls = () => first.requestCount('eth_call') - callsBefore
-        await send(() => recoveredCalls() >= minRecoveredCalls || performance.now() > endMs + maxRecoveryMs)
-      }
+      first.setFault(faultFactories[name()]?.() ?? respondCorrectly)
+      const endMs = performance.now() + faultDurationMs
+      await send(() => performance.now() > endMs)
+      first.setFault(respondCorrectly)
+      const callsBefore = first.requestCount('eth_call')
+      const recoveredCalls = () => first.requestCount('eth_call') - callsBefore
+      await send(() => recoveredCalls() >= minRecoveredCalls || performance.now() > endMs + maxRecoveryMs)
+      faultIndex += 1
     },
     stop: async () => void (await Promise.all([first.stop(), second.stop()])),
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import tls from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import type { Json } from '../../src/plugin/call.ts'
+import { isJsonObject } from '../../src/util/json.ts'
 import { httpResponse, respondCorrectly } from './node-responses.ts'
 import type { NodeFault } from './node-responses.ts'
 
@@ -26,16 +27,18 @@ export interface FaultyNode {
 }
 
 /** The result depends on method and parameters only, and differs for all of them. */
-export const expectedResultOf = (method: string, params: readonly Json[]): string =>
-  JSON.stringify(chainResponses[method]?.(params) ?? `0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
+export const expectedResultOf = (method: string, params: readonly Json[], blockTimeMs = defaultBlockTimeMs): string =>
+  JSON.stringify(chainResponses[method]?.(params, blockTimeMs) ?? `0x${Buffer.from(JSON.stringify([method, params])).toString('hex')}`)
 
-/** Responses to requests of the gateway itself: a chain with a block every 12 s, the same on all nodes. */
-const chainResponses: Readonly<Record<string, (params: readonly Json[]) => Json>> = {
+/** Responses to requests of the gateway itself: a chain with a block every `blockTimeMs`, the same on all nodes. */
+const chainResponses: Readonly<Record<string, (params: readonly Json[], blockTimeMs: number) => Json>> = {
   eth_chainId: () => '0x7a69',
-  eth_blockNumber: () => hex(currentHeight()),
-  eth_getBlockByNumber: ([block]) =>
-    blockAt(block === 'latest' ? currentHeight() : block === 'finalized' ? currentHeight() - finalityLagBlocks : Number(block)),
-  eth_getBlockByHash: ([hash]) => blockAt(Number(hash)),
+  eth_blockNumber: (_, blockTimeMs) => hex(currentHeight(blockTimeMs)),
+  eth_getBlockByNumber: ([block], blockTimeMs) => {
+    const height = currentHeight(blockTimeMs)
+    return blockAt(block === 'latest' ? height : block === 'finalized' ? height - finalityLagBlocks : Number(block), blockTimeMs)
+  },
+  eth_getBlockByHash: ([hash], blockTimeMs) => blockAt(Number(hash), blockTimeMs),
   eth_getTransactionReceipt: ([hash]) => ({
     transactionHash: hash ?? null,
     transactionIndex: '0x0',
@@ -44,32 +47,36 @@ const chainResponses: Readonly<Record<string, (params: readonly Json[]) => Json>
     logs: [],
     status: '0x1',
   }),
-  eth_getLogs: ([filter]) => [
-    {
-      address: `0x${'11'.repeat(20)}`,
-      topics: [],
-      data: `0x${Buffer.from(JSON.stringify(filter)).toString('hex')}`,
-      removed: false,
-      logIndex: '0x0',
-      transactionIndex: '0x0',
-      transactionHash: blockHashAt(1),
-      blockHash: blockHashAt(5),
-      blockNumber: '0x5',
-    },
-  ],
+  eth_getLogs: ([filter = null]) => {
+    // A block has one log.
+    const blockHash = isJsonObject(filter) && typeof filter['blockHash'] === 'string' ? filter['blockHash'] : blockHashAt(5)
+    return [
+      {
+        address: `0x${'11'.repeat(20)}`,
+        topics: [],
+        data: `0x${Buffer.from(JSON.stringify(filter)).toString('hex')}`,
+        removed: false,
+        logIndex: '0x0',
+        transactionIndex: '0x0',
+        transactionHash: blockHashAt(1),
+        blockHash,
+        blockNumber: hex(Number(blockHash)),
+      },
+    ]
+  },
 }
 
-export const blockTimeMs = 12_000
+export const defaultBlockTimeMs = 12_000
 
 const finalityLagBlocks = 8
 
 /** The height at the start of the process. */
 const minHeightBlocks = 16
-const currentHeight = (): number => minHeightBlocks + Math.floor(performance.now() / blockTimeMs)
+const currentHeight = (blockTimeMs: number): number => minHeightBlocks + Math.floor(performance.now() / blockTimeMs)
 const hex = (value: number): string => `0x${value.toString(16)}`
 const blockHashAt = (number: number): string => `0x${number.toString(16).padStart(64, '0')}`
 
-const blockAt = (number: number): Json => ({
+const blockAt = (number: number, blockTimeMs: number): Json => ({
   number: hex(number),
   hash: blockHashAt(number),
   parentHash: blockHashAt(number - 1),
@@ -77,8 +84,8 @@ const blockAt = (number: number): Json => ({
   timestamp: hex(Math.floor((performance.timeOrigin + (number - minHeightBlocks) * blockTimeMs) / 1000)),
 })
 
-export const startFaultyNode = (fault: NodeFault = respondCorrectly): Promise<FaultyNode> =>
-  startServer(fault, 'http', serve => net.createServer(serve))
+export const startFaultyNode = (fault: NodeFault = respondCorrectly, blockTimeMs?: number): Promise<FaultyNode> =>
+  startServer(fault, 'http', serve => net.createServer(serve), blockTimeMs)
 
 const certificates = fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url))
 
@@ -110,7 +117,12 @@ export const unreachableUrl = async (): Promise<string> => {
 export const startBlackHole = (scheme: 'http' | 'https' = 'http'): Promise<FaultyNode> =>
   startServer(respondCorrectly, scheme, () => net.createServer({ pauseOnConnect: true }))
 
-const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (socket: Socket) => void) => Server): Promise<FaultyNode> => {
+const startServer = async (
+  fault: NodeFault,
+  scheme: string,
+  listen: (serve: (socket: Socket) => void) => Server,
+  blockTimeMs?: number,
+): Promise<FaultyNode> => {
   const sockets = new Set<Socket>()
   const counts = new Map<string, number>()
   let total = 0
@@ -119,7 +131,7 @@ const startServer = async (fault: NodeFault, scheme: string, listen: (serve: (so
       total += 1
       counts.set(method, (counts.get(method) ?? 0) + 1)
       server.emit('request-received')
-      fault(socket, { id, method, expectedResult: expectedResultOf(method, params), connectionRequestCount })
+      fault(socket, { id, method, expectedResult: expectedResultOf(method, params, blockTimeMs), connectionRequestCount })
     }),
   )
   server.on('connection', (socket: Socket) => {

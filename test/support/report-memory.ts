@@ -15,6 +15,6 @@ process.on('SIGUSR2', async () => {
     gc?.()
     await wait(finalizationMs)
   }
-  const { heapUsed, external } = process.memoryUsage()
-  writeSync(1, `${JSON.stringify({ event: `memory ${(reportCount += 1)}`, live: heapUsed + external })}\n`)
+  const { heapUsed: heap, external } = process.memoryUsage()
+  writeSync(1, `${JSON.stringify({ event: `memory ${process.pid} ${(reportCount += 1)}`, heap, external })}\n`)
 })
