@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { JsonRpcProvider, verifyMessage, verifyTypedData } from 'ethers'
+import { JsonRpcProvider, WebSocketProvider, verifyMessage, verifyTypedData } from 'ethers'
 import t from '../support/tap.ts'
 import { createTestClient, createWalletClient, http, parseEther, publicActions } from 'viem'
 import { foundry } from 'viem/chains'
 import { startAnvilChain } from '../support/anvil-chain.ts'
 import { createDeployment } from '../support/deployment.ts'
 import { call } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // The shipped network, with calls over the WebSocket of the node.
 const chain = await startAnvilChain()
@@ -70,3 +71,15 @@ for (const mode of ['anvil', 'hardhat'] as const) {
     t.match((await call(url, 'web3_clientVersion')).result, /^anvil/)
   })
 }
+
+t.test('a subscription of ethers to pending transactions brings the hash of each', async t => {
+  const provider = new WebSocketProvider(gateway.ws(key))
+  t.teardown(() => provider.destroy())
+  const seen: string[] = []
+  await provider.on('pending', (hash: string) => void seen.push(hash))
+  await provider.getBlockNumber() // the subscription is answered before it
+  const { hash } = await (await provider.getSigner(account)).sendTransaction({ to: other, value: 1n })
+  await waitUntil(() => seen.includes(hash))
+  t.equal(await call(url, 'eth_syncing').then(({ result }) => result), false)
+  t.match((await call(url, 'eth_newPendingTransactionFilter')).result, /^0x/)
+})
