@@ -38,10 +38,10 @@ export const createUncachedHandlers = ({ memoryCache, secondLevelCache }: CacheL
       methodCache.recordLookup(reply.source === 'cache' ? 'redis' : 'miss')
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     },
-    /** The answer is delivered when no later call can join one that began before. Only a refusal and a node's own error say that there is no transaction. */
+    /** The answer is delivered when no later call can join one that began before. Only a refusal and an error of a node that lacks it say that there is no transaction. */
     async send(call, next, changesNode) {
       const reply = await next(call)
-      const isRefused = isFailure(reply) && reply.fault !== 'upstream'
+      const isRefused = isFailure(reply) && reply.fault !== 'upstream' && reply.category !== 'alreadyKnown'
       if (!isRefused) await heads.recordTransaction(changesNode)
       return reply
     },

@@ -1,6 +1,6 @@
-import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, isJsonNull, waitMsOf } from '../../src/plugin/plugin.ts'
 import type { Reply, Signal } from '../../src/plugin/plugin.ts'
-import { resolveDuplicateTransaction } from './duplicate-transaction.ts'
+import { resolveDuplicateTransaction, resolveWaitTimeout } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import { lateAfterMs } from './late-calls.ts'
@@ -41,6 +41,7 @@ export class CallFailover implements Alternatives {
       reply = this.#rejected.hasFailed ? await this.#retry(node) : this.#finalOf(await this.#request(node), node)
     }
     reply ??= (await this.#forward()) ?? this.#lastReply
+    if (isFailure(reply)) reply = resolveWaitTimeout(reply, this.#call.context.request)
     const durationMs = this.#selection.clock.monotonic() - this.#startedAt
     return copyReply(reply, { upstreamRequest: { id: this.#call.origin.requestId, attempts: this.#attemptCount, durationMs } })
   }
@@ -101,9 +102,9 @@ export class CallFailover implements Alternatives {
 
   /** An attempt after a failed one: the final reply, undefined when another node may be tried. Without time the best reply so far is final. */
   async #retry(node: UpstreamNode): Promise<Reply | undefined> {
-    const { nodes, methodClass, mayRetry } = this.#selection
+    const { nodes, methodClass } = this.#selection
     const { retryBudget, retries } = nodes
-    if (!mayRetry) return this.#lastReply
+    if (!this.#mayRetry) return this.#lastReply
     if (!(await retryBudget.reserve())) {
       this.#isRetryBudgetExhausted = true
       return undefined
@@ -126,6 +127,13 @@ export class CallFailover implements Alternatives {
     }
   }
 
+  /** No longer once the time is over for which the caller lets a node wait. */
+  get #mayRetry(): boolean {
+    const { method, mayRetry, clock } = this.#selection
+    const waitMs = waitMsOf(method, this.#call.context.request.params)
+    return mayRetry && (waitMs === 0 || clock.monotonic() - this.#startedAt < waitMs)
+  }
+
   /**
    * The reply of the partner, which is for outages: each own node failed this call, has an open breaker or is rate limiting, or none may
    * be retried. Takes nothing of the retry budget, which bounds what failing calls add to the load of own nodes.
@@ -135,7 +143,7 @@ export class CallFailover implements Alternatives {
     if (!this.#rejected.isOutage || partner?.isUsable(methodClass) !== true) return undefined
     nodes.retries.partner.add()
     if (!this.#rejected.hasFailed) return this.#finalOf(await this.#request(partner), partner)
-    if (!this.#selection.mayRetry) return undefined
+    if (!this.#mayRetry) return undefined
     const reply = await this.#requestWithinMaxTime(partner)
     if (reply === undefined) return this.#rejected.best ?? retryTimeout(partner.name)
     return this.#finalOf(await this.#resolveDuplicate(reply, partner), partner)

@@ -1,38 +1,44 @@
 import { keccak_256 } from '@noble/hashes/sha3.js'
-import { isFailure } from '../../src/plugin/plugin.ts'
-import type { Reply, Request } from '../../src/plugin/plugin.ts'
+import { isFailure, refuse } from '../../src/plugin/plugin.ts'
+import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 
 /**
  * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the
  * transaction. An error of the second node is a success where it is certain that the node has this very transaction.
  */
-export const resolveDuplicateTransaction = async (
-  reply: Reply,
-  request: Request,
-  sendRequest: (request: Request) => Promise<Reply>,
-): Promise<Reply> => {
+export const resolveDuplicateTransaction = async (reply: Reply, request: Request, sendRequest: (request: Request) => Promise<Reply>): Promise<Reply> => {
   if (!isFailure(reply) || reply.kind !== 'node') return reply
   const { message } = reply.error
   const isAlreadyKnown = reply.category === 'alreadyKnown'
   if (!isAlreadyKnown && !usedNonce.test(message)) return reply
   const hash = transactionHashOf(request)
+  if (hash === undefined) return reply
+  const receipt = isAnsweredWithReceipt(request) ? await sendRequest({ method: 'eth_getTransactionReceipt', params: [hash] }) : undefined
+  if (receipt !== undefined && isObject(receipt)) return receipt
   const isCertain = isAlreadyKnown && !/nonce/i.test(message)
-  if (hash === undefined || !(isCertain || (await isTransactionKnown(hash, sendRequest)))) return reply
+  if (!isCertain && !isObject(await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] }))) return reply
   const { source, upstream } = reply
+  if (receipt !== undefined) return refuse('notMined', { source, upstream, category: 'alreadyKnown', data: hash })
   return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
 }
 
-/** Of geth, Erigon, reth and Besu; of Nethermind. */
+/** Of geth, Erigon, reth and Besu; of Nethermind. The nonce may have been used by this transaction or by another. */
 const usedNonce = /nonce too low|^oldnonce/i
 
-/** The nonce may have been used by this transaction or by another. */
-const isTransactionKnown = async (hash: string, sendRequest: (request: Request) => Promise<Reply>): Promise<boolean> => {
-  const reply = await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
-  return !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
+/** A node that waits for a block has had the transaction: its sender learns the hash, as from a node that ends the wait itself (EIP-7966). */
+export const resolveWaitTimeout = (failure: Failure, request: Request): Failure => {
+  if (failure.category !== 'timeout' || failure.fault !== 'upstream' || !isAnsweredWithReceipt(request)) return failure
+  const hash = transactionHashOf(request)
+  const { source, upstream, category, fault } = failure
+  return hash === undefined ? failure : refuse('notMined', { source, upstream, category, fault, data: hash })
 }
+
+const isAnsweredWithReceipt = ({ method }: Request): boolean => method === 'eth_sendRawTransactionSync'
+
+const isObject = (reply: Reply): boolean => !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
 
 /** Keccak-256 of the sent bytes (EIP-2718). Undefined for transactions with blobs, whose hash leaves out the blobs (EIP-4844). */
 const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
-  method !== 'eth_sendRawTransaction' || typeof raw !== 'string' || raw.startsWith('0x03')
+  !/^eth_sendRawTransaction(Sync)?$/.test(method) || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined
     : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`

@@ -10,6 +10,7 @@ import {
   thenMaybe,
   toBuffer,
   toHexQuantity,
+  waitMsOf,
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallContext, DirectHandler, Explanation, Heads, MaybePromise } from '../../src/plugin/plugin.ts'
 import type { Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
@@ -76,7 +77,7 @@ export default definePlugin({
       const { request, target } = call.context
       const method = methods.get(request.method)
       if (method?.stateful === true) return refuseUnknownMethod(request.method)
-      const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
+      const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout) + waitMsOf(method, request.params)
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendOnce = requestOnce(call, method)
       const sendRequest = target.rate === undefined ? sendOnce : withinRate(sendOnce, target, services)
@@ -108,12 +109,14 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
       const requested = request.method === call.context.request.method ? method : methods.get(request.method)
       const logs = requested?.result === 'logs' ? expectLogs(request) : undefined
       const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
+      const waitMs = waitMsOf(requested, request.params)
       const reply = await upstreamClient.request(target, request, {
         timeoutMs,
         maxBytes,
         signal,
-        livenessProbe: { afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
+        livenessProbe: { afterMs: waitMs + afterMs, isAlive: () => activity.isAlive(services), recordBytes: activity.recordBytes },
         idempotent: method?.idempotent ?? false,
+        waits: waitMs > 0,
         observer: logs?.search,
         origin: call.origin,
         traceparent: services.traceparent(call),
@@ -139,11 +142,12 @@ const explainLimits = (
 ): Explanation => {
   if (method?.stateful === true) return { text: ['the method is never sent to a node, and no plugin above answers it'], ends: 'refused' }
   const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
+  const wait = method?.maxWait === undefined ? '' : `, after a wait of at most ${method.maxWait} ms`
   const maxResults = method?.maxResults === undefined ? '' : ` and ${method.maxResults} results`
   const blocks = method?.maxBlocks === undefined ? [] : [`queries over at most ${method.maxBlocks} blocks`]
   const chunks = `split into at most ${maxChunks} chunks for a node with maxRange or maxParams`
   return {
-    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}`, ...blocks, ...(method?.splittable === true ? [chunks] : [])],
+    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}${wait}`, ...blocks, ...(method?.splittable === true ? [chunks] : [])],
   }
 }
 

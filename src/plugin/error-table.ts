@@ -30,6 +30,7 @@ export const refusals = {
   params: refusal(200, -32602, 'invalid params'),
   tooMany: refusal(200, -32005, tooManyResultsMessage(10_000), 'caller', 'node'),
   timeout: refusal(200, -32005, 'query timeout exceeded', 'caller', 'node'),
+  notMined: refusal(200, 4, 'the transaction was sent, and no block has it yet', 'caller', 'node'),
   tooLarge: refusal(200, -32003, 'response too large', 'caller', 'node'),
   key: refusal(401, -32090, 'the API key is not valid'),
   forbidden: refusal(200, -32091, 'not allowed for this API key'),

@@ -8,7 +8,7 @@ import type { Failure, Reply } from './reply.ts'
 import type { Infer, ObjectSchema } from './options-schema.ts'
 import type { EventRules, Lookup, MethodDescription, MethodTable, Services } from '../services/index.ts'
 
-export { blockSelectorOf } from '../services/method-table/index.ts'
+export { blockSelectorOf, waitMsOf } from '../services/method-table/index.ts'
 export type { BlockSelector, BlockNumberOrTag } from '../services/method-table/index.ts'
 export { createNameMatcher } from '../util/name-pattern.ts'
 export * from './call.ts'

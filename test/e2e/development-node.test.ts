@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { JsonRpcProvider, WebSocketProvider, verifyMessage, verifyTypedData } from 'ethers'
 import t from '../support/tap.ts'
 import { createTestClient, createWalletClient, http, parseEther, publicActions } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
 import { foundry } from 'viem/chains'
 import { startAnvilChain } from '../support/anvil-chain.ts'
 import { createDeployment } from '../support/deployment.ts'
@@ -51,6 +52,21 @@ t.test('a wallet of viem sends and signs with the accounts of the node', async t
   t.match(await wallet.waitForTransactionReceipt({ hash, pollingInterval: 50 }), { status: 'success' })
   t.equal((await wallet.signMessage({ message: 'hello' })).length, 132)
   t.equal((await wallet.signTypedData({ ...typedData, primaryType: 'Mail' })).length, 132)
+})
+
+t.test('a wallet of viem gets the receipts of what it sends, and every caller the height of their blocks', async t => {
+  const local = privateKeyToAccount('0x7c852118294e51e653712a81e05800f419141751be58f605c371e15141b007a6') // one of the node's
+  const wallet = createWalletClient({ account: local, chain: foundry, transport: http(url) }).extend(publicActions)
+  const sent = await wallet.sendTransactionSync({ to: other, value: 1n })
+  t.match(sent, { status: 'success', to: other })
+  t.ok((await wallet.getBlockNumber({ cacheTime: 0 })) >= sent.blockNumber)
+  const serializedTransaction = await wallet.signTransaction(await wallet.prepareTransactionRequest({ to: other, value: 2n }))
+  const receipt = await wallet.sendRawTransactionSync({ serializedTransaction })
+  t.match(receipt, { status: 'success', to: other })
+  t.equal(await wallet.getTransactionCount({ address: local.address }), 2)
+  t.ok((await wallet.getBlockNumber({ cacheTime: 0 })) >= receipt.blockNumber)
+  const signer = createWalletClient({ account, chain: foundry, transport: http(url) })
+  t.match(await signer.sendTransactionSync({ to: other, value: 1n }), { status: 'success' }, 'for an account of the node too')
 })
 
 for (const mode of ['anvil', 'hardhat'] as const) {

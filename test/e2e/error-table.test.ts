@@ -32,6 +32,7 @@ const oversizedNode = await startFakeNode({
 const silentNode = await startFakeNode({
   eth_getLogs: ({ params }) => ((params[0] as { toBlock: string }).toBlock === '0x0' ? { result: [] } : 'hang'),
   eth_call: 'hang',
+  eth_sendRawTransactionSync: 'hang',
   eth_blockNumber: { result: '0x1' },
 })
 const withHost = (host: string, network: object) => ({ ...network, hosts: [host] })
@@ -193,6 +194,12 @@ t.test(
 
 t.test("another method that takes too long is the node's fault: 503, not charged", async t => {
   assertError(t, await postCall(request('eth_call', [{}]), { host: 'slow.test' }), 503, -32002, /no upstream/, 0)
+})
+
+t.test('a transaction whose receipt a node does not return in time gets the error of EIP-7966 with its hash', async t => {
+  const answer = await postCall(request('eth_sendRawTransactionSync', ['0x12', 1]), { host: 'slow.test' })
+  assertError(t, answer, 200, 4, 'the transaction was sent, and no block has it yet', 0)
+  t.match(answer.json().error?.data, /^0x[0-9a-f]{64}$/)
 })
 
 t.test("a node's own error comes as the node said it, and is charged", async t => {

@@ -214,9 +214,10 @@ const splittableWithMaxBlocks = (path: Path): Issue => ({
   message: ' is for methods without `splittable: true`, whose queries are sent whole; set `splittable: false`, or remove `maxBlocks`',
 })
 
-const settingsOf = ({ params: _params, answer: _answer, maxTime, ...rest }: MethodEntry) => ({
+const settingsOf = ({ params: _params, answer: _answer, maxTime, maxWait, ...rest }: MethodEntry) => ({
   ...rest,
   ...(maxTime !== undefined && { maxTime: parseDurationMs(maxTime) }),
+  ...(maxWait !== undefined && { maxWait: parseDurationMs(maxWait) }),
 })
 
 const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000 }

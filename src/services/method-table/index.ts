@@ -49,6 +49,10 @@ export interface Method {
   readonly maxBlocks?: number
   /** Maximum duration of a query in ms; above it the call fails with `query timeout exceeded` (contract 8). */
   readonly maxTime?: number
+  /** For how long the node may wait for something before it answers, in ms: see waitMsOf(). */
+  readonly maxWait?: number
+  /** The position in params of the time that the caller lets the node wait, in ms. */
+  readonly waitParam?: number
   readonly result?: ResultKind
   /** A caller who gets the result knows that block: later answers are never from before it. */
   readonly reports?: BlockReport
@@ -134,6 +138,15 @@ export const blockSelectorOf = ({ blockParam }: Pick<Method, 'blockParam'> = {},
   const { blockHash, blockNumber, fromBlock, toBlock } = param
   if (typeof blockHash === 'string') return { hash: blockHash }
   return blockNumber === undefined ? { from: blockNumberOrTag(fromBlock), to: blockNumberOrTag(toBlock) } : singleBlock(blockNumber)
+}
+
+/** How long the node may wait before it answers the call, in ms, which is no sign of its health; 0 for most methods. */
+export const waitMsOf = ({ maxWait, waitParam }: Pick<Method, 'maxWait' | 'waitParam'> = {}, params: readonly Json[]): number => {
+  if (maxWait === undefined) return 0
+  const asked = waitParam === undefined ? undefined : params[waitParam]
+  const askedMs = typeof asked === 'string' ? parseHexQuantity(asked) : Number(asked ?? 0)
+  // 0: the node takes its default.
+  return Math.min(maxWait, askedMs || maxWait)
 }
 
 const blockHashChars = 66

@@ -42,6 +42,8 @@ const answer = {
   exactlyOne: ['from', 'value'],
 }
 
+const durationSchema = { type: 'string', label: 'a time such as 500ms, 10s or 1m', pattern: '^[1-9]\\d*(ms|s|m)$' }
+
 const defaultableFields = {
   cost: described('Credits of one call.', countSchema),
   cache: described(
@@ -95,11 +97,16 @@ const method = {
         'methods with `splittable: true`.',
       limitSchema,
     ),
-    maxTime: described('Maximum duration of a call; above it the call fails with `query timeout exceeded`.', {
-      type: 'string',
-      label: 'a time such as 500ms, 10s or 1m',
-      pattern: '^[1-9]\\d*(ms|s|m)$',
-    }),
+    maxTime: described('Maximum duration of a call; above it the call fails with `query timeout exceeded`.', durationSchema),
+    maxWait: described(
+      'For how long a node may wait before it answers, as for a block with the transaction of the call. The `timeout` of `upstream` begins ' +
+        'after it, and so does the search for a hung node. The calls count apart in the `concurrency` of an upstream.',
+      durationSchema,
+    ),
+    waitParam: described(
+      'Position, from 0, of the parameter in which callers give the time of `maxWait`, in ms. Without it, and where they give none, it is `maxWait`.',
+      countSchema,
+    ),
     result: described(
       '`word`: a word of 32 bytes, padded on the left when the node returns less. `blockNumber`: the number of the newest block; the number ' +
         'reported to callers never decreases. `block`, `transaction`, `receipt`, `receipts`, `logs`: what the parameters name, and nothing ' +

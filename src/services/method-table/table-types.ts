@@ -45,11 +45,13 @@ export interface PositionEntry extends Rule {
 type MethodSettings = Omit<Method, 'name' | 'answer' | 'discovers' | 'check' | 'describeParams'>
 
 /** One entry of `methods` in the file. */
-export interface MethodEntry extends Partial<Omit<MethodSettings, 'maxTime'>> {
+export interface MethodEntry extends Partial<Omit<MethodSettings, 'maxTime' | 'maxWait'>> {
   readonly params?: readonly PositionEntry[]
   readonly answer?: { readonly from: 'chainId' | 'networkId' | 'clientVersion' | 'openRpc' } | { readonly value: Json }
   /** Such as `10s`. */
   readonly maxTime?: string
+  /** The same. */
+  readonly maxWait?: string
 }
 
 /** One entry of `errors`: messages of nodes, and their category. */

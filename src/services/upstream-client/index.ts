@@ -40,6 +40,8 @@ interface TargetState {
   readonly transport: UpstreamTransport
   /** Undefined where the target has no limit. */
   readonly concurrency: ConcurrencyLimit | undefined
+  /** The same for requests with `waits`. */
+  readonly waitConcurrency: ConcurrencyLimit | undefined
 }
 
 /** So many may wait for an upstream however few it takes at once: a batch begins 64 calls together (`batchLimits`). */
@@ -95,7 +97,7 @@ export const openUpstreamClient = (
         const deadline = new RequestDeadline(clock, options)
         const state = getOrCreate(states, target, newState)
         const { transport } = state
-        const concurrency = options.bypassConcurrencyLimit === true ? undefined : state.concurrency
+        const concurrency = options.bypassConcurrencyLimit === true ? undefined : options.waits === true ? state.waitConcurrency : state.concurrency
         const owner = concurrency === undefined || options.origin === undefined ? '' : ownerOf(options.origin)
         const endpoint = withTraceparent(state.endpoint, options.traceparent, target)
         const pending = { target, request, options, transport, endpoint, deadline, concurrency, owner }
@@ -122,8 +124,9 @@ const newTargetState = (target: Target, { httpClient, redactor, clock }: TargetS
   if (ws !== undefined) redactor.add(ws)
   for (const value of Object.values(headers)) redactor.addHeader(value)
   const endpoint = parseEndpoint(url, target)
-  const limit = concurrency === undefined ? undefined : new ConcurrencyLimit(clock, concurrency, Math.max(concurrency, minQueuedRequests))
-  return { endpoint, transport: httpClient.transportTo(endpoint), concurrency: limit }
+  const newLimit = () =>
+    concurrency === undefined ? undefined : new ConcurrencyLimit(clock, concurrency, Math.max(concurrency, minQueuedRequests))
+  return { endpoint, transport: httpClient.transportTo(endpoint), concurrency: newLimit(), waitConcurrency: newLimit() }
 }
 
 const newDecompressionLimits = (clock: Clock) => ({

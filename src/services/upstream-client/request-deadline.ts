@@ -17,6 +17,8 @@ export interface RequestOptions {
   readonly idempotent?: boolean
   /** Gets the response as it comes, decompressed. */
   readonly observer?: { push(bytes: Uint8Array): void } | undefined
+  /** The node waits before it answers: the request counts apart in the target's `concurrency`, so that such requests keep no others waiting. */
+  readonly waits?: boolean
   /** For health checks: does not wait for the target's `concurrency`. */
   readonly bypassConcurrencyLimit?: boolean
   /** Of the call that the request is for: while requests wait for the target's `concurrency`, accounts are served in turn. */

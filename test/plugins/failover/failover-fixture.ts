@@ -22,6 +22,7 @@ const table = {
         eth_getTransactionReceipt: { class: 'light', idempotent: true, reports: 'transaction' },
         eth_sendTransaction: { class: 'light', idempotent: false, retryable: false },
         eth_sendRawTransaction: { class: 'light', idempotent: false },
+        eth_sendRawTransactionSync: { class: 'waiting', idempotent: false, maxWait: 60_000, waitParam: 1 },
       }) as Record<string, object>
     )[name],
 } as unknown as MethodTable

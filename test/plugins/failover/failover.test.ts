@@ -214,6 +214,32 @@ t.test('a transaction that may have been sent', async t => {
       }
   })
 
+  t.test('whose receipt is waited for has the receipt of the next node that knows it, else the error of EIP-7966 with its hash', async t => {
+    const sendSync = fakeCall('eth_sendRawTransactionSync', [raw, 5_000])
+    const respondWith =
+      (found: Json, error = nodeError('already known', 'alreadyKnown')): Responder =>
+      ({ context: { request } }) =>
+        request.method === 'eth_sendRawTransactionSync' ? error : fakeResult(found)
+    const receipt = { transactionHash: hash, blockNumber: '0x1' }
+    t.same(valueOrErrorCode(await openFailover(t, { b: respondWith(receipt) }).request(sendSync)), receipt)
+    t.match(await openFailover(t, { b: respondWith(null) }).request(sendSync), { error: { code: 4, data: hash }, fault: 'caller' })
+    t.equal(valueOrErrorCode(await openFailover(t, { b: respondWith(null, nodeError('nonce too low')) }).request(sendSync)), -32000)
+  })
+
+  t.test('whose receipt is waited for is sent to no second node when the wait is over, which counts against none', async t => {
+    const opened = openFailover(t, {
+      a: () => {
+        opened.clock.advance(15_000)
+        return failure('a', { category: 'timeout', retryElsewhere: true })
+      },
+    })
+    const sendSync = fakeCall('eth_sendRawTransactionSync', [raw, '0x1388'])
+    t.match(await opened.request(sendSync), { error: { code: 4, data: hash }, fault: 'upstream' })
+    t.same(opened.requested, ['a'])
+    for (let i = 0; i < 8; i++) await opened.request(sendSync)
+    t.equal(opened.requested.includes('b'), false, 'the breaker is closed')
+  })
+
   t.test("with blobs gets the node's error, as its hash is not that of the sent bytes", async t => {
     const { request } = openFailover(t, { b: () => nodeError('already known', 'alreadyKnown') })
     t.equal(valueOrErrorCode(await request(send('0x03f87001'))), -32000)

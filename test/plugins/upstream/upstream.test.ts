@@ -8,6 +8,7 @@ import { activityOf } from '../../../src/plugin/plugin.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
 import type { Heads, RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
+import { ExactNumber } from '../../../src/util/json.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { createLongResult } from '../../support/long-result.ts'
 import { createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
@@ -64,6 +65,20 @@ t.test('the response of a node', async t => {
   t.test("the contract's time bounds the query where the method has one", async t => {
     await handle(fakeCall('eth_getLogs', [{}]), logs(), ({ timeoutMs }) => t.equal(timeoutMs, 10_000))
     await handle(fakeCall('eth_call'), fakeResult(1), ({ timeoutMs }) => t.equal(timeoutMs, 30_000))
+  })
+
+  t.test('a node that waits for a block has that time beside the usual one, and is not taken for hung meanwhile', async t => {
+    const limitsOf = async (...params: Json[]) => {
+      let limits: RequestOptions | undefined
+      await handle(fakeCall('eth_sendRawTransactionSync', ['0x12', ...params]), fakeResult({}), options => (limits = options))
+      return [limits?.timeoutMs, limits?.livenessProbe?.afterMs, limits?.waits]
+    }
+    t.same(await limitsOf(), [90_000, 62_000, true])
+    t.same(await limitsOf(5_000), [35_000, 7_000, true])
+    t.same(await limitsOf('0x1388'), [35_000, 7_000, true])
+    t.same(await limitsOf(0), [90_000, 62_000, true])
+    t.same(await limitsOf(new ExactNumber('99999999999999999999')), [90_000, 62_000, true])
+    await handle(fakeCall('eth_call'), fakeResult(1), ({ waits }) => t.equal(waits, false))
   })
 
   t.test("a live node that is too slow: another node may be faster; in the contract's words for eth_getLogs", async t => {

@@ -83,6 +83,10 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   ['eth_call', -32000, 'execution reverted', 'reverted'],
   ['eth_call', -32000, 'execution aborted (timeout = 5s)', undefined],
   ['eth_sendRawTransaction', -32000, 'already known', 'alreadyKnown'],
+  ['eth_sendRawTransactionSync', -32000, 'already known', 'alreadyKnown'],
+  // geth, reth
+  ['eth_sendRawTransactionSync', 4, "The transaction was added to the transaction pool but wasn't processed in 2s", 'alreadyKnown'],
+  ['eth_sendRawTransactionSync', 4, 'Transaction 0x12 was added to the mempool but timed out before being confirmed', 'alreadyKnown'],
   ['eth_sendRawTransaction', -32000, 'known transaction: 0x5d2f', 'alreadyKnown'],
   ['eth_sendRawTransaction', -32000, 'nonce too low', undefined],
   ['eth_sendRawTransaction', -32000, 'insufficient funds for gas * price + value', undefined],
