@@ -6,7 +6,11 @@ import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
  * The reply to a transaction that was sent to a second node, after the first failed without saying whether it accepted the
  * transaction. An error of the second node is a success where it is certain that the node has this very transaction.
  */
-export const resolveDuplicateTransaction = async (reply: Reply, request: Request, sendRequest: (request: Request) => Promise<Reply>): Promise<Reply> => {
+export const resolveDuplicateTransaction = async (
+  reply: Reply,
+  request: Request,
+  sendRequest: (request: Request) => Promise<Reply>,
+): Promise<Reply> => {
   if (!isFailure(reply) || reply.kind !== 'node') return reply
   const { message } = reply.error
   const isAlreadyKnown = reply.category === 'alreadyKnown'

@@ -1,5 +1,5 @@
 import { MemberSearch, blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ExpectedMember, Failure, Method, Reply, Request, Result, Results } from '../../src/plugin/plugin.ts'
+import type { ExpectedMember, Failure, Method, Reply, Request, Result, ResultKind, Results } from '../../src/plugin/plugin.ts'
 import { expectedMembersOf, filterOf } from './split-logs/split-filter.ts'
 import { refuseLongResult } from './too-many-results.ts'
 
@@ -14,7 +14,7 @@ interface Expectation {
 /**
  * The result as the caller gets it, or a failure where it cannot be the result of this request: a storage value that is no
  * hex, or longer than 32 bytes; logs that are no list, or are outside the requested blocks and addresses; a block of another
- * number or hash; the receipt of another transaction. What only a proof could show is not checked.
+ * number or hash; the receipt of another transaction; a value of another type than the method has. What only a proof could show is not checked.
  */
 export const checkResult = (result: Result, { method, request, logs }: Expectation, results: Results): Reply | Promise<Reply> => {
   const { maxResults } = method
@@ -26,9 +26,47 @@ export const checkResult = (result: Result, { method, request, logs }: Expectati
       return padStorageWord(result)
     case 'logs':
       return checkLogs(result, logs ?? expectLogs(request), results)
-    default:
+    case 'block':
+    case 'transaction':
+    case 'receipt':
+    case 'receipts':
       return checkObject(result, method, request, results)
+    default:
+      return checkType(result, method.result)
   }
+}
+
+/** The node's text is JSON, so its first byte tells the type. Of a text that may be long, the hex of the first bytes is checked. */
+const checkType = (result: Result, kind: ResultKind): Reply => {
+  const { firstBytes, pattern } = resultTypes[kind] ?? {}
+  const json = result.result
+  const first = String.fromCharCode(json.at(0) ?? 0)
+  if (firstBytes?.includes(first) === false) return wrongResult(result, `the result is not of the type ${kind}`)
+  if (pattern === undefined || first !== '"') return result
+  const isLong = json.byteLength > maxMatchedBytes
+  const text = toBuffer(isLong ? json.subarray(0, maxMatchedBytes) : json).toString('latin1')
+  return pattern.test(isLong ? `${text}"` : text) ? result : wrongResult(result, `the result is not of the type ${kind}`)
+}
+
+/** An eth_call returns a few words mostly. */
+const maxMatchedBytes = 256
+
+const quantity = { firstBytes: '"', pattern: /^"0x[0-9a-f]{1,64}"$/i }
+const data = { firstBytes: '"', pattern: /^"0x[0-9a-f]*"$/i }
+
+/** What a result of each type begins with; and of texts of hex, the pattern. */
+const resultTypes: { readonly [kind in ResultKind]?: { readonly firstBytes: string; readonly pattern?: RegExp } } = {
+  quantity,
+  quantityOrNull: { ...quantity, firstBytes: '"n' },
+  data,
+  dataOrNull: { ...data, firstBytes: '"n' },
+  hash: { firstBytes: '"', pattern: /^"0x[0-9a-f]{64}"$/i },
+  text: { firstBytes: '"' },
+  boolean: { firstBytes: 'tf' },
+  object: { firstBytes: '{' },
+  objectOrNull: { firstBytes: '{n' },
+  array: { firstBytes: '[' },
+  arrayOrNull: { firstBytes: '[n' },
 }
 
 /** The node is wrong. Its breaker is left alone, as callers can find out which requests a node gets wrong: another node is requested. */

@@ -147,7 +147,11 @@ const explainLimits = (
   const blocks = method?.maxBlocks === undefined ? [] : [`queries over at most ${method.maxBlocks} blocks`]
   const chunks = `split into at most ${maxChunks} chunks for a node with maxRange or maxParams`
   return {
-    text: [`at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}${wait}`, ...blocks, ...(method?.splittable === true ? [chunks] : [])],
+    text: [
+      `at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}${wait}`,
+      ...blocks,
+      ...(method?.splittable === true ? [chunks] : []),
+    ],
   }
 }
 

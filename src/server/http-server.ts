@@ -174,9 +174,9 @@ export const createRpcServer = (services: RawResponseServices, serve: RequestLis
   return server
 }
 
-/** HTTP/1.0 has no upgrades: such an offer is ignored (RFC 9110, 7.8). */
+/** The caller may offer several protocols. HTTP/1.0 has no upgrades: such an offer is ignored (RFC 9110, 7.8). */
 const isWebSocketUpgrade = ({ method, httpVersion, headers }: IncomingMessage): boolean =>
-  method === 'GET' && httpVersion === '1.1' && headers.upgrade?.toLowerCase() === 'websocket'
+  method === 'GET' && httpVersion === '1.1' && /(^|,)[ \t]*websocket[ \t]*(,|$)/i.test(headers.upgrade ?? '')
 
 /** Runs once all requests that came before on this connection have been answered. */
 const whenResponded = (currentResponse: CurrentResponse, stream: Duplex, run: () => void): void => {

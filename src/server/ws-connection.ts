@@ -1,6 +1,7 @@
+import { isUtf8 } from 'node:buffer'
 import type { Socket } from 'node:net'
 import type { WebSocket } from 'ws'
-import { isFailure } from '../plugin/reply.ts'
+import { isFailure, refuse } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
@@ -23,6 +24,8 @@ import { WsTurns } from './ws-turns.ts'
 
 /** Messages of one WebSocket that are handled at the same time; at this number reading from it pauses. */
 const maxConcurrentMessages = 200
+
+const invalidUtf8 = failureResponse(refuse('parse'))
 
 /** A longer message is not even parsed when there is no room to handle it: the connection is closed. */
 const maxRefusedMessageBytes = 16_384
@@ -100,7 +103,9 @@ export class WsConnection {
     socket.on('error', () => undefined) // a frame that violates the protocol; ws closes the WebSocket with the code for it
     // Before ws: it collects the bytes of a message until that is complete.
     stream.prependListener('data', (chunk: Buffer) => this.#onData(chunk))
-    socket.on('message', (data: Buffer) => void this.#handleMessage(data))
+    // Before ws, which ends the connection without a close frame.
+    stream.prependListener('end', () => this.#inFlightCount === 0 && this.close(1000, ''))
+    socket.on('message', (data: Buffer, isBinary: boolean) => void this.#handleMessage(data, isBinary))
     socket.on('ping', (payload: Buffer) => this.#onPing(payload))
     socket.on('close', () => {
       this.abort()
@@ -181,9 +186,13 @@ export class WsConnection {
     this.terminate()
   }
 
-  async #handleMessage(message: Buffer): Promise<void> {
+  async #handleMessage(message: Buffer, isBinary: boolean): Promise<void> {
     this.#arrivingMessage.release()
     if (this.#isClosing) return
+    if (!isBinary && !isUtf8(message)) {
+      this.sendResponse(invalidUtf8)
+      return this.close(1007, '')
+    }
     const receivedAtMs = this.#accessLog.startTimer()
     const reservedBytes = message.length + handlingBytes(message.length)
     if (!this.#memory.reserve(reservedBytes)) return this.#refuseMessage(message)

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { WebSocket, WebSocketServer } from 'ws'
@@ -27,6 +28,8 @@ export const createUpgradeHandler = (services: Pick<RpcServices, 'limits'> & Raw
     perMessageDeflate: false,
     clientTracking: false,
     autoPong: false,
+    // A message that is not UTF-8 gets an error, and a close frame whose reason is not UTF-8 gets none: ws reports both as the same.
+    skipUTF8Validation: true,
     // JSON-RPC has no registered subprotocol: none that is offered is agreed to.
     handleProtocols: () => false,
     WebSocket: RpcWebSocket,
@@ -37,8 +40,9 @@ export const createUpgradeHandler = (services: Pick<RpcServices, 'limits'> & Raw
   return (request, stream, head, open) => {
     const version = request.headers['sec-websocket-version']
     // ws itself accepts 8 too, a draft from before RFC 6455.
-    if (version !== undefined && version !== '13') respond(stream, request, unsupportedVersion)
-    else server.handleUpgrade(request, stream, head, open)
+    if (version !== undefined && version !== '13') return respond(stream, request, unsupportedVersion)
+    request.headers.upgrade = 'websocket' // chosen of those that the caller offers; ws takes no list
+    server.handleUpgrade(request, stream, head, open)
   }
 }
 
@@ -52,18 +56,17 @@ export class RpcWebSocket extends WebSocket {
     const { connection } = this
     if (connection === undefined || typeof reason === 'string') return super.close(code, reason)
     this.connection = undefined
-    const response = reason !== undefined ? undefined : code === 1009 ? messageTooLarge : code === 1007 ? invalidUtf8 : undefined
-    if (code !== undefined && response !== undefined) {
-      connection.sendResponse(response)
+    if (code === 1009 && reason === undefined) {
+      connection.sendResponse(messageTooLarge)
       return connection.close(code, '')
     }
-    super.close(code, reason)
+    if (reason === undefined || isUtf8(reason)) super.close(code, reason)
+    else super.close(1007)
     connection.abort()
   }
 }
 
 const messageTooLarge = failureResponse(refuse('bodyTooLarge'))
-const invalidUtf8 = failureResponse(refuse('parse'))
 const unsupportedVersion = failureResponse(refuse('upgradeRequired', { message: 'the WebSocket version must be 13' }))
 
 const malformedHandshake = (problem: string): RpcResponse =>

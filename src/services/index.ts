@@ -43,6 +43,7 @@ export type {
   MethodDescription,
   MethodTable,
   MethodOverride,
+  ResultKind,
 } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { Peers, PeerHandler, PeerReply } from './peers.ts'

@@ -318,6 +318,21 @@ t.test('a batch', async t => {
     t.same(turns, Array(7).fill(16))
   })
 
+  t.test('whose answers are long takes turns by their bytes', async t => {
+    let usedUnits = 0
+    await handleToText(batchOf(...Array<string>(64).fill(request('1'))), {
+      parse: createMessageParser({ ...limits, batch: 64 }),
+      scheduler: {
+        enter(_owner, units) {
+          usedUnits += units
+          return undefined
+        },
+      },
+      run: () => resultOf(`"${'x'.repeat(65_536)}"`),
+    })
+    t.equal(usedUnits, 128)
+  })
+
   t.test('that takes too long has an error for each call that has not begun', async t => {
     const clock = new TestClock()
     const ran: Json[] = []

@@ -82,7 +82,7 @@ t.test('rpc.discover answers what the caller may call here, with the costs of th
     },
   ])
   t.same(contexts, [call.context], 'the plugins above know the caller')
-  t.equal(methods.get('rpc.discover')?.cost, 0)
+  t.equal(methods.get('rpc.discover')?.cost, 5)
   t.equal(valueOrErrorCode(await stage.handle(fakeCall('rpc.discover', [1]), unreachableNext)), -32602)
 })
 

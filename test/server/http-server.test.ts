@@ -185,6 +185,22 @@ t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes get 42
   const accepted = await responseTo(requestText('GET /ws/v3/good', connection, protocol, version, key, 'Sec-WebSocket-Protocol: a, b'))
   t.match(accepted, /^HTTP\/1.1 101 /)
   t.notMatch(accepted, /Sec-WebSocket-Protocol/i, 'no subprotocol is agreed to')
+  for (const [offered, status] of [
+    ['h2c, WebSocket', 101],
+    ['websocket,h2c', 101],
+    ['websockets', 426],
+  ] as const)
+    t.equal(await statusOf(requestText('GET /ws/v3/good', connection, `Upgrade: ${offered}`, version, key)), status, offered)
+  counted.length = entered.length = 0
+})
+
+t.test('an idle WebSocket whose caller has ended its side gets a close frame', async t => {
+  const raw = await openRawConnection(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
+  raw.write(requestText('GET /ws/v3/good', ...upgrade))
+  await raw.waitFor(/101 [^]*\r\n\r\n/)
+  raw.end()
+  t.match(await raw.waitFor(/\x88\x02\x03/), /\x88\x02\x03/)
+  raw.close()
   counted.length = entered.length = 0
 })
 

@@ -203,6 +203,14 @@ t.test('while a response is under way', async t => {
     })
   }
 
+  t.test('a close frame whose reason is not UTF-8 gets 1007, and neither an error nor the response', async t => {
+    const { caller, messages, closed } = await openWithPendingResponse(t)
+    caller.close(1000, Buffer.from([0xff]))
+    caller.resume()
+    t.equal(await closed, 1007)
+    t.same(messages, [])
+  })
+
   for (const code of [1000, 1007, 1009]) {
     t.test(`a caller that closes with ${code} gets no error and no more of the response, and its calls are canceled`, async t => {
       const { caller, messages, closed, memoryBudget, network } = await openWithPendingResponse(t)

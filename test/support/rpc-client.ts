@@ -76,6 +76,8 @@ export interface RawConnection {
   /** Resolves with everything received, once the connection is closed. */
   readonly received: Promise<string>
   close(): void
+  /** Ends this side alone. */
+  end(): void
 }
 
 export const openRawConnection = async (url: string): Promise<RawConnection> => {
@@ -99,6 +101,7 @@ export const openRawConnection = async (url: string): Promise<RawConnection> => 
       return text
     },
     received: closed.then(() => text),
+    end: () => void socket.end(),
     close: () => void socket.destroy(),
   }
 }

@@ -13,8 +13,13 @@ export type CachePolicy = 'never' | 'latest' | 'block' | 'mined'
 /**
  * `word`: a word of 32 bytes; a shorter result is padded with zeros on the left, any other is a failure of the upstream (contract 4.2).
  * `blockNumber`: the number of the newest block; the number reported to callers never decreases.
+ * The kinds from `quantity` on are types: a result of another type is a failure of the upstream.
  */
-export const resultKinds = ['word', 'blockNumber', 'block', 'transaction', 'receipt', 'receipts', 'logs'] as const
+export const resultKinds = [
+  ...(['word', 'blockNumber', 'block', 'transaction', 'receipt', 'receipts', 'logs'] as const),
+  ...(['quantity', 'quantityOrNull', 'data', 'dataOrNull', 'hash', 'text', 'boolean'] as const),
+  ...(['object', 'objectOrNull', 'array', 'arrayOrNull', 'any'] as const),
+] as const
 
 export type ResultKind = (typeof resultKinds)[number]
 

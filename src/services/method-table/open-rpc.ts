@@ -35,16 +35,32 @@ const contentDescriptor = ({ title, optional, rule }: ResolvedPosition): JsonObj
   schema: jsonSchemaOf(rule),
 })
 
-const objectOrNull = { anyOf: [{ type: 'object' }, { type: 'null' }] }
+const object = { type: 'object' }
+const array = { type: 'array' }
+const quantity = { type: 'string', pattern: '^0x(0|[1-9a-f][0-9a-f]*)$' }
+const data = { type: 'string', pattern: '^0x[0-9a-f]*$' }
+const orNull = (schema: JsonObject): JsonObject => ({ anyOf: [schema, { type: 'null' }] })
 
 const resultSchemas: Readonly<Record<ResultKind, JsonObject>> = {
   word: { type: 'string', pattern: '^0x[0-9a-f]{64}$' },
-  blockNumber: { type: 'string', pattern: '^0x(0|[1-9a-f][0-9a-f]*)$' },
-  block: objectOrNull,
-  transaction: objectOrNull,
-  receipt: objectOrNull,
-  receipts: { anyOf: [{ type: 'array', items: { type: 'object' } }, { type: 'null' }] },
-  logs: { type: 'array', items: { type: 'object' } },
+  blockNumber: quantity,
+  block: orNull(object),
+  transaction: orNull(object),
+  receipt: orNull(object),
+  receipts: orNull({ type: 'array', items: object }),
+  logs: { type: 'array', items: object },
+  quantity,
+  quantityOrNull: orNull(quantity),
+  data,
+  dataOrNull: orNull(data),
+  hash: { type: 'string', pattern: '^0x[0-9a-f]{64}$' },
+  text: { type: 'string' },
+  boolean: { type: 'boolean' },
+  object,
+  objectOrNull: orNull(object),
+  array,
+  arrayOrNull: orNull(array),
+  any: {},
 }
 
 /** Any value for a result that the table does not describe. */

@@ -110,7 +110,8 @@ const method = {
     result: described(
       '`word`: a word of 32 bytes, padded on the left when the node returns less. `blockNumber`: the number of the newest block; the number ' +
         'reported to callers never decreases. `block`, `transaction`, `receipt`, `receipts`, `logs`: what the parameters name, and nothing ' +
-        'else: a result of another block or transaction, or logs outside the blocks and addresses of the filter, is a failure of the upstream.',
+        'else: a result of another block or transaction, or logs outside the blocks and addresses of the filter, is a failure of the upstream. The others are types, of which `data` is hex of any length, and `OrNull` allows `null`: a result of ' +
+        'another type is a failure of the upstream too.',
       { type: 'string', enum: [...resultKinds] },
     ),
     reports: described(

@@ -97,7 +97,8 @@ export const openUpstreamClient = (
         const deadline = new RequestDeadline(clock, options)
         const state = getOrCreate(states, target, newState)
         const { transport } = state
-        const concurrency = options.bypassConcurrencyLimit === true ? undefined : options.waits === true ? state.waitConcurrency : state.concurrency
+        const concurrency =
+          options.bypassConcurrencyLimit === true ? undefined : options.waits === true ? state.waitConcurrency : state.concurrency
         const owner = concurrency === undefined || options.origin === undefined ? '' : ownerOf(options.origin)
         const endpoint = withTraceparent(state.endpoint, options.traceparent, target)
         const pending = { target, request, options, transport, endpoint, deadline, concurrency, owner }

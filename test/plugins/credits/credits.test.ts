@@ -238,7 +238,7 @@ t.test('free failures of an account', async t => {
     const charge = () => ({ kind: 'charged', day: 1, quota: { limit: 1, remaining: 1, resetsInMs: 1 }, refund: () => true })
     const stage = createStage(
       credits,
-      { costs: {}, onStoreOutage: 'closed' },
+      { costs: { eth_syncing: 0 }, onStoreOutage: 'closed' },
       {
         clock,
         methods: shippedMethods,
@@ -307,7 +307,7 @@ t.test('free failures of an account', async t => {
       ['changes of a filter', 'eth_getFilterChanges', fakeResult([], { source: 'local' }), true],
       ["a node's own error", 'eth_call', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, true],
       ['an answer that needs no node', 'eth_chainId', fakeResult('0x1', { source: 'local' }), true],
-      ['a method that is free', 'rpc.discover', fakeResult({}, { source: 'local' }), false],
+      ['a method that is free', 'eth_syncing', fakeResult({}, { source: 'local' }), false],
       ['invalid parameters', 'eth_call', refuse('params'), false],
       ['an unknown filter', 'eth_getFilterChanges', refuse('unknownSubscription'), false],
       ['a method that the nodes lack', 'eth_call', refuse('unavailable', { source: 'node', category: 'methodNotFound' }), false],

@@ -214,17 +214,20 @@ t.test('a transaction that may have been sent', async t => {
       }
   })
 
-  t.test('whose receipt is waited for has the receipt of the next node that knows it, else the error of EIP-7966 with its hash', async t => {
-    const sendSync = fakeCall('eth_sendRawTransactionSync', [raw, 5_000])
-    const respondWith =
-      (found: Json, error = nodeError('already known', 'alreadyKnown')): Responder =>
-      ({ context: { request } }) =>
-        request.method === 'eth_sendRawTransactionSync' ? error : fakeResult(found)
-    const receipt = { transactionHash: hash, blockNumber: '0x1' }
-    t.same(valueOrErrorCode(await openFailover(t, { b: respondWith(receipt) }).request(sendSync)), receipt)
-    t.match(await openFailover(t, { b: respondWith(null) }).request(sendSync), { error: { code: 4, data: hash }, fault: 'caller' })
-    t.equal(valueOrErrorCode(await openFailover(t, { b: respondWith(null, nodeError('nonce too low')) }).request(sendSync)), -32000)
-  })
+  t.test(
+    'whose receipt is waited for has the receipt of the next node that knows it, else the error of EIP-7966 with its hash',
+    async t => {
+      const sendSync = fakeCall('eth_sendRawTransactionSync', [raw, 5_000])
+      const respondWith =
+        (found: Json, error = nodeError('already known', 'alreadyKnown')): Responder =>
+        ({ context: { request } }) =>
+          request.method === 'eth_sendRawTransactionSync' ? error : fakeResult(found)
+      const receipt = { transactionHash: hash, blockNumber: '0x1' }
+      t.same(valueOrErrorCode(await openFailover(t, { b: respondWith(receipt) }).request(sendSync)), receipt)
+      t.match(await openFailover(t, { b: respondWith(null) }).request(sendSync), { error: { code: 4, data: hash }, fault: 'caller' })
+      t.equal(valueOrErrorCode(await openFailover(t, { b: respondWith(null, nodeError('nonce too low')) }).request(sendSync)), -32000)
+    },
+  )
 
   t.test('whose receipt is waited for is sent to no second node when the wait is over, which counts against none', async t => {
     const opened = openFailover(t, {

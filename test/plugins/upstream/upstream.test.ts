@@ -8,7 +8,6 @@ import { activityOf } from '../../../src/plugin/plugin.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
 import type { Heads, RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
-import { ExactNumber } from '../../../src/util/json.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { createLongResult } from '../../support/long-result.ts'
 import { createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
@@ -77,7 +76,7 @@ t.test('the response of a node', async t => {
     t.same(await limitsOf(5_000), [35_000, 7_000, true])
     t.same(await limitsOf('0x1388'), [35_000, 7_000, true])
     t.same(await limitsOf(0), [90_000, 62_000, true])
-    t.same(await limitsOf(new ExactNumber('99999999999999999999')), [90_000, 62_000, true])
+    t.same(await limitsOf(Number.MAX_SAFE_INTEGER), [90_000, 62_000, true])
     await handle(fakeCall('eth_call'), fakeResult(1), ({ waits }) => t.equal(waits, false))
   })
 
@@ -118,6 +117,25 @@ t.test('the response of a node', async t => {
     t.ok(await isAccepted('eth_blockNumber', [], '0x10'))
     t.ok(await isAccepted('eth_getStorageAt', [], `0x${'ab'.repeat(32)}`))
     t.ok(await isAccepted('eth_getTransactionReceipt', [], null))
+  })
+
+  t.test('has the type that the method table says', async t => {
+    const address = `0x${'1'.repeat(40)}`
+    const wrong: Readonly<Record<string, readonly Json[]>> = {
+      eth_getBalance: [null, 1e300, '0x', '1', '0xzz', `0x${'1'.repeat(65)}`, {}, [], true],
+      eth_call: [null, 5, 'x', '0xzz', `0x${'z'.repeat(300)}`, {}, []],
+      eth_sendRawTransaction: [null, '0x12', `0x${'1'.repeat(300)}`, {}],
+      eth_getBlockTransactionCountByHash: ['0x', 1, {}, false],
+      eth_feeHistory: [null, 'x', []],
+      eth_simulateV1: [null, 'x', {}],
+    }
+    for (const [name, values] of Object.entries(wrong))
+      for (const value of values) t.notOk(await isAccepted(name, [address], value), `${name} ${JSON.stringify(value)}`)
+    t.ok(await isAccepted('eth_getBalance', [address, 'latest'], '0xAb'))
+    t.ok(await isAccepted('eth_call', [{}, 'latest'], '0x'))
+    t.ok(await isAccepted('eth_call', [{}, 'latest'], `0x${'ab'.repeat(300)}`))
+    t.ok(await isAccepted('eth_getBlockTransactionCountByHash', [hash(1)], null))
+    t.ok(await isAccepted('eth_syncing', [], false))
   })
 
   t.test('that are logs is a list', async t => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { test } from '../../support/tap.ts'
+import { resultKinds } from '../../../src/services/method-table/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { Misconfigured } from '../../../src/plugin/plugin.ts'
 import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
@@ -39,7 +40,7 @@ test('each issue of a method has its path, and one run finds all of them', async
       idempotent: 1,
       maxResults: 0,
       maxTime: '10',
-      result: 'hash',
+      result: 'number',
       splittable: 'yes',
       costs: 1,
       answer: {},
@@ -53,7 +54,7 @@ test('each issue of a method has its path, and one run finds all of them', async
       'methods/m/answer: methods.m.answer must have exactly one of "from" and "value"',
       'methods/m/maxResults: methods.m.maxResults must be at least 1, not 0',
       'methods/m/maxTime: methods.m.maxTime must be a time such as 500ms, 10s or 1m, not "10"',
-      'methods/m/result: methods.m.result must be one of word, blockNumber, block, transaction, receipt, receipts, logs, not "hash"',
+      `methods/m/result: methods.m.result must be one of ${resultKinds.join(', ')}, not "number"`,
       'methods/m/splittable: methods.m.splittable must be true or false, not "yes"',
     ],
   )

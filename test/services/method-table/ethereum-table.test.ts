@@ -490,15 +490,17 @@ test('eth_getLogs has the limits of contract 8, and its own class', async t => {
   )
 })
 
-test('only the result of eth_getStorageAt is a word, and of the methods that may be retried only eth_sendRawTransaction is not idempotent', async t => {
+test('only the result of eth_getStorageAt is a word, and of the methods that may be retried only those that send a signed transaction are not idempotent', async t => {
   t.same(
     shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'word'),
     ['eth_getStorageAt'],
   )
   t.same(
     shippedMethods.names.filter(name => shippedMethods.get(name)?.idempotent === false && shippedMethods.get(name)?.retryable !== false),
-    ['eth_sendRawTransaction'],
+    ['eth_sendRawTransaction', 'eth_sendRawTransactionSync'],
   )
+  for (const name of ['eth_sendRawTransactionSync', 'eth_sendTransactionSync'])
+    t.match(shippedMethods.get(name), { cache: 'never', class: 'waiting', maxWait: 60_000, waitParam: 1, reports: 'transaction' }, name)
   t.equal(shippedMethods.get('eth_sendRawTransaction')?.cache, 'never')
   t.equal(shippedMethods.get('eth_blockNumber')?.cache, 'latest')
   t.equal(shippedMethods.get('eth_getTransactionReceipt')?.cache, 'mined')
@@ -506,7 +508,8 @@ test('only the result of eth_getStorageAt is a word, and of the methods that may
 
 test('methods that sign, trace, read the pool or change a node are not offered unless a network names them', async t => {
   const isReserved = (name: string) =>
-    /^(debug|trace|txpool|ots|evm|hardhat|anvil|personal)_/.test(name) || /sign|sendTransaction|coinbase|pendingTransactions/.test(name)
+    /^(debug|trace|txpool|ots|evm|hardhat|anvil|personal)_/.test(name) ||
+    /sign|sendTransaction|coinbase|requestAccounts|pendingTransactions/.test(name)
   for (const name of shippedMethods.names) t.equal(shippedMethods.get(name)?.offered === false, isReserved(name), name)
   t.same(
     shippedMethods.offering([]).names,
@@ -551,9 +554,61 @@ test('methods with `answer` are answered for this network', async t => {
     eth_chainId: '"0x7a69"',
     net_version: '"31337"',
     web3_clientVersion: '"Tollgate/1.2.3"',
+    rpc_modules: '{"eth":"1.0","net":"1.0","rpc":"1.0","web3":"1.0"}',
+    eth_hashrate: '"0x0"',
     net_listening: 'true',
     eth_accounts: '[]',
   })
+})
+
+test('every method says of what type its result is; any type is for results that differ from node to node', async t => {
+  for (const name of shippedMethods.names) t.ok(shippedMethods.get(name)?.result, name)
+  t.same(
+    shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'any' && !/^(evm|hardhat|anvil)_/.test(name)),
+    [
+      'eth_syncing',
+      'eth_protocolVersion',
+      'eth_getBlockAccessList',
+      'eth_signTransaction',
+      'debug_traceTransaction',
+      'debug_traceCall',
+      'ots_getApiLevel',
+    ],
+  )
+})
+
+holds(
+  'eth_callMany takes bundles of calls, at the end of the newest block unless the caller says otherwise',
+  rowsOf('eth_callMany', [
+    [[[{ transactions: [{ to: address }] }]], [[{ transactions: [{ to: address }] }], { blockNumber: 'latest' }]],
+    [
+      [[{ transactions: [] }], { blockNumber: '0x0A', transactionIndex: -1 }, {}, 5000],
+      [[{ transactions: [] }], { blockNumber: '0xa', transactionIndex: -1 }, {}, 5000],
+    ],
+    [[{}], 'params[0] must be an array, not an object'],
+    [[[], { blockNumber: 'now' }], `params[1].blockNumber must be ${blockWords}, not "now"`],
+  ]),
+)
+
+holds(
+  'how long the node may wait for a receipt is a number or hex, as nodes differ',
+  rowsOf('eth_sendRawTransactionSync', [
+    [['0x12'], ['0x12']],
+    [
+      ['0x12', 5000],
+      ['0x12', 5000],
+    ],
+    [
+      ['0x12', '0x1388'],
+      ['0x12', '0x1388'],
+    ],
+    [['0x12', -1], 'params[1] must be at least 0, not -1'],
+  ]),
+)
+
+test('more than 256 blocks of eth_simulateV1 are left to the node, which has a code of its own', async t => {
+  const blockStateCalls = Array.from({ length: 257 }, () => ({}))
+  t.same(check('eth_simulateV1', [{ blockStateCalls }]), [{ blockStateCalls }, 'latest'])
 })
 
 test('names are in the order of the file, and each position has a title', async t => {
