@@ -20,10 +20,10 @@ const mirroredOf = gateway => gateway.requests.filter(({ upstream }) => upstream
 
 test('answers are compared as values, and callers get those of their own node', async () => {
   const gateway = await open({
-    own: { eth_call: { result: { a: 1, b: 2 } }, eth_gasPrice: { result: '0x1' } },
-    mirror: { eth_call: { result: { b: 2, a: 1 } }, eth_gasPrice: { result: '0x2' } },
+    own: { eth_config: { result: { a: 1, b: 2 } }, eth_gasPrice: { result: '0x1' } },
+    mirror: { eth_config: { result: { b: 2, a: 1 } }, eth_gasPrice: { result: '0x2' } },
   })
-  assert.deepEqual((await gateway.call('eth_call', [{}])).result, { a: 1, b: 2 })
+  assert.deepEqual((await gateway.call('eth_config')).result, { a: 1, b: 2 })
   assert.equal((await gateway.call('eth_gasPrice')).result, '0x1')
   await gateway.advance(0)
   assert.deepEqual(answersOf(gateway), { same: 1, different: 1, failed: 0 })
