@@ -431,8 +431,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a call that may not be repeated is not sent to another node',
     file: 'plugins/failover/call-failover.ts',
-    text: 'if (!mayRetry)',
-    broken: 'if (false)',
+    text: 'if (!this.#mayRetry) return undefined',
+    broken: 'if (false) return undefined',
     tests: [failover('retries'), failover('failover')],
   },
   // Cache.
