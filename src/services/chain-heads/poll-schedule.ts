@@ -69,7 +69,8 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
 interface ScheduledUpstream {
   readonly isPolling: boolean
   openSubscription(): void
-  closeSubscription(): void
+  /** Until the next poll. */
+  pause(): void
 }
 
 interface PollScheduleOptions<U> {
@@ -135,7 +136,7 @@ export class PollSchedule<U extends ScheduledUpstream> {
   #poll(): void {
     const { clock, pollIntervalMs, upstreams } = this.#options
     this.#timer = undefined
-    if (this.#idleMs > idleTimeoutMs) return upstreams().forEach(upstream => upstream.closeSubscription())
+    if (this.#idleMs > idleTimeoutMs) return upstreams().forEach(upstream => upstream.pause())
     this.#idleMs += pollIntervalMs
     this.#timer = clock.after(pollIntervalMs, () => this.#poll())
     for (const upstream of upstreams()) this.#startPolling(upstream)

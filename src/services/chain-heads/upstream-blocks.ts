@@ -24,6 +24,7 @@ export class UpstreamHead {
   #failedPolls = 0
   #failingSince = 0
   #headsReceived = 0
+  #isOutdated = false
   /** The highest height in answers to callers, and that of the last notification, since the last poll began. */
   #observedHeight = 0
 
@@ -39,6 +40,11 @@ export class UpstreamHead {
   /** The newest block that polls or the subscription returned, as long as the upstream answers. */
   get latestBlock(): BlockHeader | undefined {
     return this.#head === undefined ? undefined : this.#latestBlock
+  }
+
+  /** Is it from before a time without polls? Others are newer then, and it says nothing about how far the upstream lags. */
+  get isOutdated(): boolean {
+    return this.#isOutdated
   }
 
   /** How many heads polls and the subscription have returned. */
@@ -77,6 +83,7 @@ export class UpstreamHead {
   update(block: BlockHeader, isNotification: boolean): void {
     this.#failedPolls = 0
     this.#headsReceived += 1
+    this.#isOutdated = false
     // An answer to a caller, or a notification, has overtaken the poll.
     if (block.number < this.#observedHeight) return
     this.#lowPolls.record(block.number < this.#options.reportedHeight(), isNotification)
@@ -88,6 +95,11 @@ export class UpstreamHead {
   recordRewind(): void {
     this.#observedHeight = 0
     this.#lowPolls.recordRewind()
+  }
+
+  /** No polls from now on. */
+  recordPause(): void {
+    this.#isOutdated = true
   }
 
   /** A poll has returned no block. */

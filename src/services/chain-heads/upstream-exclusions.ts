@@ -49,7 +49,8 @@ export class UpstreamExclusions {
     const aheadBlocks = head === undefined || upstream.head === undefined ? 0 : upstream.head.number - head.number
     if (this.#isPersistentlyImplausible(upstream, implausible))
       return { reason: 'ahead', description: `its head is implausibly high: ${aheadBlocks} blocks ahead` }
-    return -aheadBlocks > maxLagBlocks ? { reason: 'lag', description: `its head lags ${-aheadBlocks} blocks behind` } : undefined
+    const mayLag = !upstream.isHeadOutdated || this.get(upstream.name)?.reason === 'lag'
+    return mayLag && -aheadBlocks > maxLagBlocks ? { reason: 'lag', description: `its head lags ${-aheadBlocks} blocks behind` } : undefined
   }
 
   /** Upstreams do not receive a block at the same moment: the first has it alone until the others are polled. */

@@ -117,6 +117,11 @@ export class UpstreamTracker {
     return this.#subscription?.isFresh === true
   }
 
+  /** Is its head from before a time without polls? */
+  get isHeadOutdated(): boolean {
+    return this.#head.isOutdated
+  }
+
   /** How many heads polls and the subscription have returned. */
   get headsReceived(): number {
     return this.#head.headsReceived
@@ -158,14 +163,16 @@ export class UpstreamTracker {
     if (!this.chain.isWrongChain) this.#subscription?.open()
   }
 
-  closeSubscription(): void {
-    this.#subscription?.close()
+  /** It is not polled from now on, as no calls come in. */
+  pause(): void {
+    this.#closeSubscription()
+    this.#head.recordPause()
   }
 
   /** It is tracked no longer. */
   stop(): void {
     this.#cancellation.abort()
-    this.closeSubscription()
+    this.#closeSubscription()
     this.health.releaseSeries()
   }
 
@@ -194,6 +201,10 @@ export class UpstreamTracker {
     return fetchBlock(this.request, hashOrNumber)
   }
 
+  #closeSubscription(): void {
+    this.#subscription?.close()
+  }
+
   readonly #catchUp = nextFlight(async (): Promise<void> => {
     while (this.isPolling) await this.#polling
     await this.#startPoll(true)
@@ -209,7 +220,7 @@ export class UpstreamTracker {
   async #pollChainAndHead(isCatchUp: boolean): Promise<void> {
     this.polledAgeMs = undefined
     await this.chain.verify()
-    if (this.chain.isWrongChain) this.closeSubscription()
+    if (this.chain.isWrongChain) this.#closeSubscription()
     if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
   }
 

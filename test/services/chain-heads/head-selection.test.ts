@@ -32,6 +32,40 @@ t.test('an upstream', async t => {
     t.same(logLines(), ['warn upstream excluded: its head lags too far behind', 'info upstream no longer excluded'])
   })
 
+  t.test('is not excluded for a head from before an idle time; it is when it lags once it is polled again', async t => {
+    const { heads, chain, nodeOf, moveHeads, responseOverrides, recordCall, settle, advance, logLines } = openModelHeads(['a', 'b'], 3)
+    const usable = () => heads.status.upstreams.map(each => each.usable)
+    let release = (): void => {}
+    const idleFor219Blocks = async (): Promise<void> => {
+      await advance(60_000)
+      for (let i = 0; i < 219; i++) chain.mine()
+      moveHeads(chain.tip.number)
+      const held = new Promise<void>(resolve => (release = resolve))
+      responseOverrides.set('b', (method, params) => held.then(() => nodeOf('b').answer(method, params)))
+    }
+    await recordCall()
+    await idleFor219Blocks()
+    await recordCall()
+    t.match(heads.status, { head: 319, upstreams: [{ head: 319 }, { head: 100 }] }, 'one has answered, the other not yet')
+    t.same([usable(), heads.hasBlock('b')], [[true, true], false])
+    release()
+    await settle()
+    t.match(heads.status, { upstreams: [{ head: 319 }, { head: 319 }] })
+    t.same(logLines(), [])
+    await idleFor219Blocks()
+    nodeOf('b').head = ancestorAt(chain.tip, 319) ?? chain.tip
+    heads.reportHeight('a', 538)
+    t.same(usable(), [true, true], 'nor when a caller is given a greater height')
+    await recordCall()
+    release()
+    await settle()
+    t.same(usable(), [true, false])
+    await advance(60_000)
+    heads.recordActivity()
+    t.same(usable(), [true, false], 'and then until it has caught up')
+    t.same(logLines(), ['warn upstream excluded: its head lags too far behind'])
+  })
+
   t.test('of another chain is excluded, logged as an error, and checked again', async t => {
     const { heads, responseOverrides, nodeOf, recordCall, settle, advance, logLines, requests } = openModelHeads(['a', 'b'], undefined, {
       a: '0x5',
