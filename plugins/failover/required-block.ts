@@ -3,7 +3,7 @@ import type { Method, Request } from '../../src/plugin/plugin.ts'
 
 /** The block that a node must have to be requested. */
 export interface RequiredBlock {
-  /** Undefined: the newest block that callers have been told of. */
+  /** Undefined: the newest block that callers have been told of, which is enough for a greater number too. */
   readonly number: number | undefined
 }
 

@@ -109,11 +109,11 @@ export abstract class CurrentChainState {
   }
 
   /** See Heads.hasBlock(). */
-  hasBlock(upstream: string, block?: number): boolean {
+  hasBlock(upstream: string, block = Infinity): boolean {
     const { head, reportedHeight } = this.#state
     const height = this.#upstreamHeights.get(upstream)
-    if (height === undefined) return block !== undefined || head === undefined
-    return height >= (block ?? reportedHeight) || (block !== undefined && block > reportedHeight)
+    if (height === undefined) return head === undefined || block <= reportedHeight
+    return height >= Math.min(block, reportedHeight)
   }
 
   /** Polls the upstreams that are below the reported height, for calls that wait for them. */

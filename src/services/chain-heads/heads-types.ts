@@ -142,8 +142,8 @@ export interface Heads {
    */
   recordRewind(): MaybePromise<void>
   /**
-   * Does the upstream have the block; without a number, the reported height? True for every upstream as long as nothing is known
-   * of any, and for blocks above the reported height, about which each upstream may answer.
+   * Does the upstream have the block? Without a number, and for a block above the reported height: does it have that height, so that no
+   * block is left out that callers know? True for every upstream as long as nothing is known of any.
    */
   hasBlock(upstream: string, block?: number): boolean
   /** Resolves when one of the upstreams has the block, for which they are polled meanwhile; at the limit; or at once if none soon has. */

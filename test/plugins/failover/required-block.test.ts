@@ -39,11 +39,25 @@ t.test('a call about the newest block goes to a node that has the reported block
   t.equal(await call('eth_getLogs', { fromBlock: '0x1', toBlock: 'latest' }), 'b')
 })
 
-t.test('a call about a block by its number goes to a node that has it, unless no node is known to', async t => {
+t.test('a call about a block by its number goes to a node that has it', async t => {
   const { call } = await openLagging(t)
   t.equal(await call('eth_call', {}, '0x63'), 'a')
   t.equal(await call('eth_call', {}, '0x64'), 'b')
-  t.equal(await call('eth_call', {}, '0x65'), 'a')
+})
+
+t.test('a call about a block above the reported height goes to a node that has that height', async t => {
+  const { call, catchUp, clock, settle, requested, failCalls } = await openLagging(t)
+  t.equal(await call('eth_call', {}, '0x65'), 'b')
+  const getLogs = () => call('eth_getLogs', { fromBlock: '0x60', toBlock: '0x3e8' })
+  t.equal(await getLogs(), 'b', 'the other would leave out block 100, which callers know')
+  failCalls()
+  const reply = getLogs()
+  await settle()
+  t.same(requested, ['b', 'b', 'b'], 'a node that is behind is waited for')
+  catchUp(100)
+  clock.advance(100)
+  await settle()
+  t.equal(await reply, 'a')
 })
 
 t.test('when no node that has the block can answer, the call waits until another one has it', async t => {
