@@ -6,15 +6,13 @@ import type {
   RateLimitOptions,
   RateQuota,
   Reply,
-  ReportProblem,
   Services,
   TokenRequest,
   TooFewTokens,
   Key,
 } from '../src/plugin/plugin.ts'
 
-const limitSchema = <const Description extends string>(description: Description) =>
-  ({ type: 'object', description, properties: rateLimitProperties }) as const
+const { rate, creditRate } = rateLimitProperties
 
 /** Calls and credits per second, beside the credits of the day. */
 export default definePlugin({
@@ -23,17 +21,26 @@ export default definePlugin({
   options: {
     type: 'object',
     properties: {
-      account: limitSchema('Limits of each account, over all its keys and networks, unless its plan in gateway.yaml has limits.'),
-      key: limitSchema('Limits of each API key, over all networks. A key may have a stricter rate of its own.'),
-      ip: limitSchema('Limits of each IP address that calls come from, of IPv6 each /64, over all networks.'),
+      account: {
+        type: 'object',
+        description: 'Limits of each account, over all its keys and networks, unless its plan in gateway.yaml has limits.',
+        properties: { rate, creditRate },
+      },
+      key: {
+        type: 'object',
+        description: 'Limit of each API key, over all networks. A key may have a stricter rate of its own.',
+        properties: { rate },
+      },
+      ip: {
+        type: 'object',
+        description: 'Limit of each IP address that calls come from, of IPv6 each /64, over all networks.',
+        properties: { rate },
+      },
     },
   },
   reads: ['request', 'key', 'account'],
   once: true,
   limitsRates: true,
-  check(options, report) {
-    for (const name of ['account', 'key', 'ip'] as const) checkLimit(options[name], name, report)
-  },
   create({ account: accountLimit, key: keyLimit, ip: ipLimit }, services) {
     const { rateLimits, methods, network, usage } = services
     const creditsOf = openPriceList(services)
@@ -60,12 +67,6 @@ export default definePlugin({
     return directStage({ handle })
   },
 })
-
-const checkLimit = (limit: RateLimitOptions | undefined, name: string, report: ReportProblem): void => {
-  if (limit?.burst !== undefined && limit.rate === undefined) report([name, 'burst'], '`burst` requires `rate`, for example 100/s')
-  if (limit?.creditBurst !== undefined && limit.creditRate === undefined)
-    report([name, 'creditBurst'], '`creditBurst` requires `creditRate`, for example 8000/s')
-}
 
 /** What the plugins below charge; known once calls arrive. */
 const openPriceList = ({ methods, describeMethods }: Services): ((method: string) => number) => {
@@ -106,13 +107,13 @@ const withQuota = (reply: Reply, requests: readonly TokenRequest[], rateLimits: 
 
 /** A key's own rate holds where the operator's limit of all keys is not stricter. */
 const strictestLimit = (
-  limit: RateLimitOptions | undefined,
+  limit: Pick<RateLimitOptions, 'rate'> | undefined,
   { rate, burst }: Pick<Key, 'rate' | 'burst'>,
 ): RateLimitOptions | undefined => {
   if (rate === undefined) return limit
   const own = { rate, burst: burst ?? Math.ceil(rate) }
-  if (limit?.rate === undefined) return { ...limit, ...own }
-  return { ...limit, rate: Math.min(rate, limit.rate), burst: Math.min(own.burst, limit.burst ?? Math.ceil(limit.rate)) }
+  if (limit?.rate === undefined) return own
+  return { rate: Math.min(rate, limit.rate), burst: Math.min(own.burst, Math.ceil(limit.rate)) }
 }
 
 /** What a call takes of the buckets of one account, key or address: `owner` names which. */

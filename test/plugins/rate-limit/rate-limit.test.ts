@@ -33,13 +33,15 @@ const open = (options: object, over: { readonly clock?: TestClock; readonly rate
 const withPlan = (limits: object) => ({ account: { ...fakeAccount, plan: { ...fakeAccount.plan, ...limits } } })
 
 t.test('calls come as fast as the rate, and as many at once as the burst', async t => {
-  const { clock, passedOf, request, counted } = open({ account: { rate: 10, burst: 20 } })
+  const { clock, passedOf: passedOfPlan, request, counted } = open({})
+  const plan = withPlan({ rate: 10, burst: 20 })
+  const passedOf = (count: number) => passedOfPlan(count, plan)
   t.equal(await passedOf(30), 20)
   clock.advance(500)
   t.equal(await passedOf(30), 5)
   clock.advance(60_000)
   t.equal(await passedOf(100), 20, 'a full bucket holds no more than the burst')
-  const refusal = await request()
+  const refusal = await request(plan)
   t.match(refusal, {
     kind: 'rate',
     status: 429,
@@ -68,7 +70,7 @@ t.test('the burst is what the rate allows in a second unless it is given, and Re
 })
 
 t.test('credits per second: a call takes what it costs, and one above the burst passes a full bucket alone', async t => {
-  const { passedOf, request, clock } = open({ account: { creditRate: 160, creditBurst: 160 } })
+  const { passedOf, request, clock } = open({ account: { creditRate: 160 } })
   t.equal(await passedOf(5), 2)
   t.match(await request(), { error: { message: 'too many credits per second' }, rateQuota: { name: 'credits', limit: 160 } })
   clock.advance(1000)
@@ -102,9 +104,9 @@ t.test('a rate of the key itself holds where the limit of all keys is not strict
     [undefined, key(10, 20), 20],
     [undefined, key(7), 7],
     [{ rate: 5 }, key(10, 20), 5],
-    [{ rate: 5, burst: 15 }, key(10), 10],
-    [{ rate: 50, burst: 60 }, key(10, 20), 20],
-    [{ creditRate: 800, creditBurst: 240 }, key(10), 3],
+    [{ rate: 5 }, key(10), 5],
+    [{ rate: 50 }, key(10, 20), 20],
+    [{ rate: 50 }, key(10, 60), 50],
   ] as const) {
     t.equal(await open(limit === undefined ? {} : { key: limit }).passedOf(100, own), passed, JSON.stringify([limit, own]))
   }
@@ -114,7 +116,7 @@ t.test('a rate of the key itself holds where the limit of all keys is not strict
 })
 
 /** Workers whose messages to the primary and back arrive at once, unless the primary is silent. */
-const openWorkers = (count: number, { isSilent = false, account = { rate: 100, burst: 200 } as object } = {}) => {
+const openWorkers = (count: number, { isSilent = false, limits = { rate: 100, burst: 200 } as object } = {}) => {
   const clock = new TestClock()
   const primary = new SharedRateLimits(clock, count)
   const messages: WorkerMessage[] = []
@@ -124,7 +126,12 @@ const openWorkers = (count: number, { isSilent = false, account = { rate: 100, b
       const send = (reply: PrimaryMessage) => void (reply.kind === 'tokens' && queueMicrotask(() => worker.handleMessage(reply)))
       if (message.kind === 'takeTokens' && !isSilent) primary.answer({ send }, message)
     })
-    return open({ account }, { clock, rateLimits: worker })
+    const { passedOf, request } = open({}, { clock, rateLimits: worker })
+    const plan = withPlan(limits)
+    return {
+      passedOf: (calls: number, method?: string) => passedOf(calls, plan, method),
+      request: () => request(plan),
+    }
   })
   return { clock, messages, workers }
 }
@@ -153,10 +160,10 @@ t.test('a burst over many workers passes nearly whole: a worker holds little of 
 })
 
 t.test('a worker that has refused an expensive call passes cheap ones, as one process does', async t => {
-  const { workers } = openWorkers(1, { account: { creditRate: 10, creditBurst: 300 } })
+  const { workers } = openWorkers(1, { limits: { creditRate: 10, creditBurst: 300 } })
   const [worker] = workers
   t.equal(await worker?.passedOf(1), 1)
-  t.equal(await worker?.passedOf(1, {}, 'eth_getLogs'), 0, '255 of 220 credits')
+  t.equal(await worker?.passedOf(1, 'eth_getLogs'), 0, '255 of 220 credits')
   t.equal(await worker?.passedOf(5), 2)
 })
 
@@ -189,12 +196,4 @@ t.test('while the primary is silent, each worker limits its own calls, and waits
     clock.advance(5)
   }
   t.match(await late, { source: 'node' })
-})
-
-t.test('a burst without its rate is a problem', async t => {
-  const problems: string[] = []
-  rateLimit.check?.({ key: { burst: 5 }, ip: { creditBurst: 5 } } as never, (path, message) =>
-    problems.push(`${path.join('.')}: ${message}`),
-  )
-  t.match(problems, [/^key\.burst: `burst` requires `rate`/, /^ip\.creditBurst: `creditBurst` requires `creditRate`/])
 })
