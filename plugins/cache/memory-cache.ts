@@ -138,11 +138,8 @@ export class MemoryCache {
 
   /** Reports its size while the pipeline runs. Returns how to stop. */
   measure(metrics: Services['metrics']): () => void {
-    const [bytes, entries] = [metrics.gauge(metricDefinitions.cacheBytes, {}), metrics.gauge(metricDefinitions.cacheEntries, {})]
-    return metrics.collect(() => {
-      bytes.set(this.#replies.calculatedSize)
-      entries.set(this.#replies.size)
-    })
+    const bytes = metrics.gauge(metricDefinitions.cacheBytes, {})
+    return metrics.collect(() => bytes.set(this.#replies.calculatedSize))
   }
 
   /**

@@ -176,13 +176,6 @@ export const metricDefinitions = {
     help: 'Memory that cached answers take.',
     aggregation: 'sum',
   },
-  cacheEntries: {
-    name: 'tollgate_cache_entries',
-    type: 'gauge',
-    labels: ['network'],
-    help: 'Answers in the memory of the cache.',
-    aggregation: 'sum',
-  },
   sharedCacheUp: {
     name: 'tollgate_shared_cache_up',
     type: 'gauge',

@@ -63,7 +63,6 @@ const measureFiles = (metrics: Metrics): (() => void) => {
 const measureEventLoopDelay = (metrics: Metrics): { measure(): void; stop(): void } => {
   const delays = monitorEventLoopDelay({ resolution: delayResolutionMs })
   const gauges = [
-    { percentile: 50, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayP50, {}) },
     { percentile: 99, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayP99, {}) },
     { percentile: 100, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayMax, {}) },
   ]

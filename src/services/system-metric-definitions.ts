@@ -194,12 +194,6 @@ export const systemMetricDefinitions = {
     help: 'JavaScript heap in use, of all processes of the gateway.',
     aggregation: 'sum',
   },
-  eventLoopDelayP50: {
-    name: 'nodejs_eventloop_lag_p50_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'By how much the median timer was late, since the last scrape, in the process where it is longest. Measured from the first scrape on.',
-  },
   eventLoopDelayP99: {
     name: 'nodejs_eventloop_lag_p99_seconds',
     type: 'gauge',
