@@ -140,7 +140,8 @@ export const revokeKeys = async (run: SoakRun, deployment: Deployment, { gateway
     const ask = () => post(gateway.http(key), JSON.stringify(request(1, 'eth_getBalance', balanceParams(1))), { host })
     const { status } = await ask()
     if (status === unauthorizedStatus) run.recordOutcome({ kind: 'wrong', reason: 'a new key was refused' })
-    await deployment.run('keys', 'revoke', id)
+    const { code, stderr } = await deployment.run('keys', 'revoke', id)
+    if (code !== 0) return run.recordOutcome({ kind: 'wrong', reason: `keys revoke: ${stderr}` })
     await waitUntil(async () => {
       await wait(pollIntervalMs)
       return (await ask()).status === unauthorizedStatus
