@@ -7,7 +7,7 @@ import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '..
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
-import type { Metrics, MetricsRegistry } from '../services/metrics.ts'
+import type { MetricsRegistry } from '../services/metrics.ts'
 import { closeAll } from './open-services.ts'
 import type { Closers } from './open-services.ts'
 import type { RunningNetworks } from './running-networks.ts'
@@ -82,8 +82,6 @@ interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'hosts' | 'trustedProxies'>,
     Pick<OperatorAppOptions, 'openStore' | 'plans'> {
   readonly log: RootLog
-  /** Of this process; `metrics` are those of all processes of the gateway. */
-  readonly ownMetrics: Metrics
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
 }
@@ -91,10 +89,10 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen: { admin: address, trustedProxies }, portal, store: storeAddress }: GatewayConfig,
-  { ownMetrics, openStore, plans, portalUrl, ...options }: OperatorListenerOptions,
+  { openStore, plans, portalUrl, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (address === undefined) return undefined
-  const { networks, metrics, clock, log } = options
+  const { networks, metrics, ownMetrics, clock, log } = options
   const { token, hosts, url, tls } = admin
   const operatorApp = openOperatorApp({
     ...{ openStore, storeAddress, plans, networks, metrics, version, clock, log, url },

@@ -95,7 +95,7 @@ export const openPortal = async ({
       }
       return createPortalApp(services, { listenHost: address.host, trustedProxies }).callback()
     },
-    { tls, trustedProxies, clock, log },
+    { peer: 'portal', tls, trustedProxies, clock, log, ownMetrics: options.metrics },
   )
   const alerts = openAfterStart({
     ...{ name: 'alerts', clock, log },

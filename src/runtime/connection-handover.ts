@@ -53,8 +53,8 @@ interface AckMessage {
 interface AcceptedConnectionsOptions {
   /** Accepted connections that may wait to be handed over to a worker: each is an open file. */
   readonly maxPending: number
-  /** A connection was closed because too many wait, or could not be accepted. `reason` is a limit of the configuration, or a code of the system. */
-  onRefused(reason: string): void
+  /** A connection was closed because too many wait, or could not be accepted: then the reason is a code of the system. */
+  onRefused(reason: 'limit' | { readonly code: string }): void
 }
 
 /** libuv accepts one connection in a turn of the event loop: after so many turns without one, the system's queue is empty. */
@@ -139,12 +139,12 @@ export class AcceptedConnections {
     handle.onconnection = (status, connection) => {
       this.#acceptedCount += 1
       if (connection === undefined) {
-        this.#options.onRefused(getSystemErrorName(status))
+        this.#options.onRefused({ code: getSystemErrorName(status) })
         return accept(status)
       }
       if (this.#pending.size >= this.#options.maxPending) {
         connection.close()
-        return this.#options.onRefused('limits.connections')
+        return this.#options.onRefused('limit')
       }
       this.#add(connection)
       if (this.#held === undefined) accept(status, connection)

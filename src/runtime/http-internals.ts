@@ -71,13 +71,16 @@ export const readAfterUpgrade = ({ _handle: handle }: SocketInternals): void => 
   handle.readStart?.()
 }
 
+/** Of a TLS socket the connection below; any other socket itself. */
+export const socketBelow = (socket: SocketInternals): SocketInternals => socket._parent ?? socket
+
 /**
  * The bytes that the system has taken so far: it takes more as the caller reads. Where Node does not tell, whole writes
  * are counted once the system has taken all of each.
  */
 export const sentBytesOf = (socket: SocketInternals): number => {
   const { bytesWritten, writableLength } = socket
-  const handle = (socket._parent ?? socket)._handle
+  const handle = socketBelow(socket)._handle
   return handle?.bytesWritten === undefined || handle.writeQueueSize === undefined
     ? bytesWritten - writableLength
     : handle.bytesWritten - handle.writeQueueSize

@@ -6,7 +6,7 @@ import type { Secret } from '../plugin/secret.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { formatMetrics, metricsFormats } from '../services/metrics.ts'
-import type { MetricFamily } from '../services/metrics.ts'
+import type { MetricFamily, Metrics } from '../services/metrics.ts'
 import { AdminToken, requireToken } from './admin-token.ts'
 import { createClientAddressReader } from './client-address.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
@@ -34,6 +34,8 @@ export interface AdminOptions extends LogControls {
   /** Addresses and subnets of proxies, which say where a request comes from. */
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
+  /** Of this process; `metrics` are those of all processes of the gateway. */
+  readonly ownMetrics: Metrics
   /** Hosts that requests may name besides loopback names and the address that they come in on. */
   readonly hosts: readonly string[]
 }

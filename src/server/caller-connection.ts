@@ -4,6 +4,8 @@ import { readAfterUpgrade } from '../runtime/http-internals.ts'
 import { ParserInput, canPauseParser } from '../runtime/parser-input.ts'
 import type { ParserError } from '../runtime/parser-input.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import { openConnectionOf } from './open-connections.ts'
+import type { OpenConnection } from './open-connections.ts'
 import type { PacedAccount, PacedConnection, ReadPacing } from './read-pacing.ts'
 
 /** Requests of one connection that are answered at the same time (pipelining); at this number reading from it pauses. */
@@ -24,6 +26,7 @@ let canHoldRequests: boolean | undefined
  */
 class CallerConnection implements PacedConnection {
   readonly #socket: Socket
+  readonly #open: OpenConnection | undefined
   #inFlightCount = 0
   /** Turns that are waited for: of the connection itself, and of parts of bodies. */
   #waitingCount = 0
@@ -45,6 +48,8 @@ class CallerConnection implements PacedConnection {
 
   constructor(socket: Socket) {
     this.#socket = socket
+    this.#open = openConnectionOf(socket)
+    if (this.#open !== undefined) this.#open.user = this
   }
 
   /** Is nothing more read from the connection, which is to be closed? */
@@ -99,8 +104,14 @@ class CallerConnection implements PacedConnection {
   /** Its response has been sent, or the caller has disconnected. */
   end(accountId: string | undefined): void {
     this.#inFlightCount -= 1
+    this.#open?.recordUse()
     if (this.#inFlightCount <= maxConcurrentRequests / 2) this.#resume()
     if (this.#account !== undefined) this.#recordAnswered(this.#account, accountId)
+  }
+
+  /** The account of a request is known. False where the account holds its share of the connections: this one is to be closed. */
+  setAccount(account: string, { isWebSocket }: { readonly isWebSocket: boolean }): boolean {
+    return this.#open === undefined || this.#open.setAccount(account, isWebSocket)
   }
 
   /** A call of the account that has been read from the connection waits for its turn. */

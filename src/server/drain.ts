@@ -4,7 +4,7 @@ import type { Clock } from '../services/clock.ts'
 import { sleep } from '../util/async.ts'
 import { acceptPending } from './connection-pacing.ts'
 import { closeServer } from './http-server.ts'
-import type { OpenConnections } from './http-server.ts'
+import type { OpenConnections } from './open-connections.ts'
 import type { RpcServices } from './rpc-services.ts'
 import type { WsServer } from './ws-server.ts'
 

@@ -7,7 +7,6 @@ import type { Address, GatewayConfig } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
-import type { SocketLimits } from '../services/socket-limits.ts'
 import { ignoreUpgrade, trackResponses } from '../runtime/http-internals.ts'
 import type { CurrentResponse } from '../runtime/http-internals.ts'
 import type { ParserError } from '../runtime/parser-input.ts'
@@ -86,38 +85,6 @@ const explainListenError = (error: NodeJS.ErrnoException, host: string, port: nu
       return `cannot listen on ${hostAndPort}: this user may not open that port`
     default:
       return `cannot listen on ${hostAndPort}: ${error.message}`
-  }
-}
-
-type ConnectionLimits = Pick<SocketLimits, 'maxConnections' | 'recordRefused'>
-
-/** The open connections of a server. With TLS they are those below, from before the handshake on, which Node's closeAllConnections() leaves. */
-export class OpenConnections {
-  readonly #open = new Set<Socket>()
-
-  /** With limits, connections above them are closed at once. */
-  constructor(server: Server, sockets?: ConnectionLimits) {
-    if (sockets !== undefined) server.on('error', ({ code = '' }: NodeJS.ErrnoException) => sockets.recordRefused('caller', code))
-    server.prependListener('connection', (socket: Socket) => this.#add(socket, sockets))
-  }
-
-  get count(): number {
-    return this.#open.size
-  }
-
-  destroyAll(): void {
-    for (const socket of this.#open) socket.destroy()
-  }
-
-  #add(socket: Socket, sockets: ConnectionLimits | undefined): void {
-    if (this.#open.has(socket)) return // its upgrade was ignored, and the server got it back
-    if (sockets !== undefined && this.#open.size >= sockets.maxConnections) {
-      sockets.recordRefused('caller', 'limits.connections')
-      socket.destroy()
-      return
-    }
-    this.#open.add(socket)
-    socket.once('close', () => this.#open.delete(socket))
   }
 }
 

@@ -1,4 +1,5 @@
 import type { RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import type { Address, GatewayConfig } from '../config/types.ts'
 import type { Network } from '../core/network.ts'
 import type { MemoryBudget } from '../services/memory-budget.ts'
@@ -6,7 +7,8 @@ import type { Clock } from '../services/clock.ts'
 import type { AccessLog } from '../services/access-log.ts'
 import type { Log } from '../services/log.ts'
 import type { Metrics } from '../services/metrics.ts'
-import type { SocketLimits } from '../services/socket-limits.ts'
+import { RefusedSockets, maxOperatorSockets } from '../services/socket-limits.ts'
+import type { ConnectionPeer, SocketLimits } from '../services/socket-limits.ts'
 import { createMessageParser, maxMessageDepth } from '../json-rpc/parse-message.ts'
 import { batchLimits } from '../json-rpc/run-batch.ts'
 import { openGcHints } from '../runtime/gc-hints.ts'
@@ -14,10 +16,12 @@ import { openSingleWrite } from '../runtime/http-internals.ts'
 import { openOnce } from '../util/async.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { AdminOptions } from './admin.ts'
+import { callerConnectionOf } from './caller-connection.ts'
 import { createClientAddressReader, createConnectionAddressReader } from './client-address.ts'
 import { drain } from './drain.ts'
 import { FairScheduler } from './fair-scheduler.ts'
-import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, OpenConnections, listen, urlOf } from './http-server.ts'
+import { closeServer, createHttpServer, createRpcServer, keepAliveTimeoutMs, listen, urlOf } from './http-server.ts'
+import { OpenConnections } from './open-connections.ts'
 import type { TlsServers } from './http-server.ts'
 import { ReloadableEndpoints } from './reloadable-endpoints.ts'
 import type { EndpointByHost } from './reloadable-endpoints.ts'
@@ -72,13 +76,16 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const handlerBase = { parse: createMessageParser(limits), limits, clock, log, accessLog }
   const endpoints = new ReloadableEndpoints(networks, handlerBase)
   const { rpc, reusePort, trustedProxies } = config.listen
-  const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics }) : undefined
+  const onAddress = (socket: Socket) => connections.recordAddress(socket)
+  const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics, onAddress }) : undefined
   const services = createServices(options, endpoints.byHost, new FairScheduler(clock), proxyProtocol)
   const wsServer = new WsServer(services, clock)
   const server = createRpcServer(services, createRpcApp(services, wsServer).listener(), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
   const port = await listen(server, rpc, reusePort)
-  const connections = new OpenConnections(server, sockets)
+  const readAddress = createConnectionAddressReader(trustedProxies, proxyProtocol)
+  const { maxConnections, recordRefused } = sockets
+  const connections = new OpenConnections(server, { peer: 'caller', maxConnections, recordRefused, readAddress })
   measureLoad(metrics, services, { connections, wsServer })
   wsServer.start()
   let { drain: drainConfig } = config
@@ -122,7 +129,7 @@ const createServices = (
 
 /** Opens the admin listener. Rejects with ListenError. */
 export const openAdminListener = (address: Address, options: AdminOptions, tls?: TlsServers): Promise<Listener> =>
-  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback(), { ...options, tls })
+  openAppListener(address, async () => (await import('./admin.ts')).createAdminApp(options).callback(), { ...options, tls, peer: 'admin' })
 
 /** A listener whose application is loaded with the first request. */
 interface AppListener extends Listener {
@@ -131,25 +138,38 @@ interface AppListener extends Listener {
 }
 
 interface AppListenerOptions {
+  readonly peer: ConnectionPeer
   readonly tls: TlsServers | undefined
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
   readonly log: Log
+  /** Of this process. */
+  readonly ownMetrics: Metrics
 }
 
 /** TLS handshakes are paced, as callers of the RPC listener wait while the event loop computes them. Rejects with ListenError. */
 export const openAppListener = async (
   { host, port }: Address,
   loadApp: (url: string) => Promise<RequestListener>,
-  { tls, trustedProxies, clock, log }: AppListenerOptions,
+  { peer, tls, trustedProxies, clock, log, ownMetrics }: AppListenerOptions,
 ): Promise<AppListener> => {
   let url = ''
   const newApp = () => lazyListener(() => loadApp(url), log)
   let serve = newApp()
-  const server = createHttpServer((req, res) => serve(req, res), { tls })
+  const server = createHttpServer(
+    (req, res) => {
+      const connection = callerConnectionOf(req.socket)
+      connection.begin()
+      res.once('close', () => connection.end(undefined))
+      serve(req, res)
+    },
+    { tls },
+  )
   if (tls !== undefined) paceConnections(server, { scheduler: new FairScheduler(clock), trustedProxies, isTls: true })
   url = urlOf(host, await listen(server, { host, port }), tls && 'https')
-  const connections = new OpenConnections(server)
+  const { recordRefused } = new RefusedSockets({ clock, log, metrics: ownMetrics })
+  const readAddress = createConnectionAddressReader(trustedProxies)
+  const connections = new OpenConnections(server, { peer, maxConnections: maxOperatorSockets(), recordRefused, readAddress })
   return {
     url,
     reload() {

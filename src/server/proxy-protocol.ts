@@ -20,6 +20,8 @@ interface ProxyProtocolOptions {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
+  /** addressOf() has the address of the caller from now on; the connection may be refused. */
+  onAddress?(socket: Socket): void
 }
 
 /**
@@ -89,6 +91,7 @@ export class ProxyProtocol {
       if (!isTrusted && header.kind !== 'missing') return refuse('untrusted')
       end()
       if (header.kind === 'header' && header.address !== undefined) this.#setAddress(socket, header.address)
+      if (socket.destroyed) return
       const rest = header.kind === 'header' ? bytes.subarray(header.byteLength) : bytes
       if (rest.length > 0) socket.unshift(rest)
       accept()
@@ -105,6 +108,7 @@ export class ProxyProtocol {
     socket.once('close', () => {
       if (this.#addresses.get(ends) === entry) this.#addresses.delete(ends)
     })
+    this.#options.onAddress?.(socket)
   }
 
   #recordRefusal(reason: RefusalReason, { remoteAddress }: Socket): void {

@@ -6,6 +6,7 @@ import type { RpcResponse } from '../json-rpc/handle-message.ts'
 import { CallerMemory, handlingBytes, overloaded } from '../services/memory-budget.ts'
 import { callerConnectionOf, closeResponseWithSocket } from './caller-connection.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
+import { tooManyConnections } from './open-connections.ts'
 import { hasNoRoom, waitForTurn } from './pipelined-requests.ts'
 import { readBody } from './request-body.ts'
 import { checkRequestHead, requestIdOf, routeRequest } from './request-routing.ts'
@@ -139,7 +140,15 @@ const respondToCalls =
       if (!memory.reserve(requestOverheadBytes)) return respond(failureResponse(overloaded()))
       const admitted = endpoint.admit(origin)
       const refusal = (admitted instanceof Promise ? await admitted : admitted) ?? checkContentType(req)
-      if (origin.state.accountId !== undefined) memory.setOwner(origin.state.accountId)
+      const { accountId } = origin.state
+      if (accountId !== undefined) {
+        memory.setOwner(accountId)
+        const connection = callerConnectionOf(req.socket)
+        if (!connection.setAccount(accountId, { isWebSocket: false })) {
+          connection.stop() // it closes with the refusal
+          return respond(failureResponse(tooManyConnections))
+        }
+      }
       const body = refusal ?? (await readBody(services, req, res, memory))
       if (body === undefined) return logAborted(services, origin, undefined)
       if ('error' in body) return respond(failureResponse(body))

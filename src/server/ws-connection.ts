@@ -12,6 +12,8 @@ import { releaseBody } from '../json-rpc/serialize-response.ts'
 import type { ResponseBody } from '../json-rpc/serialize-response.ts'
 import { unitsOfMessage } from './fair-scheduler.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
+import { openConnectionOf } from './open-connections.ts'
+import type { OpenConnection } from './open-connections.ts'
 import { PongSender, TickCork } from './ws-frames.ts'
 import type { RoutedRequest } from './request-routing.ts'
 import { logResponse } from './response.ts'
@@ -57,6 +59,7 @@ export class WsConnection {
   readonly #cork: TickCork
   readonly #memory: CallerMemory
   readonly #arrivingMessage: ArrivingMessage
+  readonly #open: OpenConnection | undefined
   #inFlightCount = 0
   #isClosing = false
   #drainReason: string | undefined
@@ -72,6 +75,8 @@ export class WsConnection {
     this.#socket = socket
     this.#pongs = new PongSender(socket)
     this.#cork = new TickCork(stream)
+    this.#open = openConnectionOf(stream)
+    if (this.#open !== undefined) this.#open.user = this
     const { origin } = routedRequest
     this.#memory = new CallerMemory(memoryBudget, origin.state.accountId ?? origin.ip)
     this.#arrivingMessage = new ArrivingMessage(this.#memory)
@@ -113,6 +118,10 @@ export class WsConnection {
     })
   }
 
+  get isAnswering(): boolean {
+    return this.#inFlightCount > 0
+  }
+
   /** Two pings without a pong terminate the connection, also while it is being closed. */
   ping(): void {
     if (this.#missedPongs === 2) return this.#socket.terminate()
@@ -134,6 +143,7 @@ export class WsConnection {
   /** Sends a message that is no response; see Push.send(). A caller for which no more messages fit is disconnected: it would miss one. */
   push(pieces: readonly (string | Uint8Array)[]): boolean {
     if (this.#isClosing || this.#socket.readyState !== this.#socket.OPEN) return false
+    this.#open?.recordUse()
     this.#cork.untilNextTick()
     const byteLength = pieces.reduce((sum, { length }) => sum + length, 0)
     if (this.#sendQueue.send({ chunks: pieces, byteLength })) return true
@@ -171,6 +181,13 @@ export class WsConnection {
     this.#socket.terminate()
   }
 
+  /** At once, as its file is needed: the caller has what is sent here, but does not respond to it. */
+  closeForAnother(): void {
+    this.#isClosing = true
+    this.#socket.close(1013, 'too many connections are open')
+    this.terminate()
+  }
+
   #onPing(payload: Buffer): void {
     this.#arrivingMessage.release()
     this.#turns.recordControlFrame()
@@ -206,6 +223,7 @@ export class WsConnection {
     const isOpen = turn === undefined || this.#socket.readyState !== this.#socket.CLOSED
     const response = isOpen ? await handleMessage(endpoint.messageHandler, message, origin, this.#memory, this.#scheduler) : undefined
     this.#inFlightCount -= 1
+    this.#open?.recordUse()
     this.#memory.release(reservedBytes)
     if (response !== undefined) {
       this.sendResponse(response)

@@ -6,6 +6,8 @@ import { failureResponse } from '../json-rpc/handle-message.ts'
 import { openOnce, sleep } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import { callerConnectionOf } from './caller-connection.ts'
+import { tooManyConnections } from './open-connections.ts'
 import type { NetworkEndpoint } from './reloadable-endpoints.ts'
 import type { RoutedRequest } from './request-routing.ts'
 import { sendResponse } from './response.ts'
@@ -59,7 +61,7 @@ export class WsServer {
   /** Accepts the upgrade, or responds with the refusal of its key or its handshake. */
   async open(routed: RoutedRequest, request: IncomingMessage, res: UpgradeResponse): Promise<void> {
     const { endpoint, origin } = routed
-    const refusal = await endpoint.admit(origin)
+    const refusal = (await endpoint.admit(origin)) ?? this.#checkShare(routed, request)
     if (refusal !== undefined) return sendResponse(this.#services, res, origin, failureResponse(refusal))
     const acceptUpgrade = await this.#loadHandshake()
     const turn = this.#services.scheduler.enter(origin.state.accountId ?? origin.ip, unitsPerUpgrade)
@@ -75,6 +77,12 @@ export class WsServer {
         endKeyChecks()
       })
     })
+  }
+
+  #checkShare({ origin: { state } }: RoutedRequest, { socket }: IncomingMessage): Failure | undefined {
+    const { accountId } = state
+    const isOpen = accountId === undefined || callerConnectionOf(socket).setAccount(accountId, { isWebSocket: true })
+    return isOpen ? undefined : tooManyConnections
   }
 
   /**

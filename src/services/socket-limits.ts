@@ -3,6 +3,7 @@ import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
 import { metricDefinitions } from './metric-definitions.ts'
 import type { Counter, Metrics } from './metrics.ts'
+import { getOrCreate } from '../util/memoize.ts'
 
 interface RefusedSocketsOptions {
   readonly clock: Clock
@@ -23,35 +24,65 @@ const reservedFileCount = 64
 /** Of the other open files, the part for connections of callers; the rest is for connections to nodes. */
 const callerShare = 0.75
 
+/** Of the other open files, the part for connections to the admin listener, and the same again for the portal; taken from that for nodes. */
+const operatorShare = 1 / 32
+const minOperatorConnections = 4
+const maxOperatorConnections = 512
+
 const minLogIntervalMs = 10_000
 
-/** A socket to a caller or to a node. */
-type Peer = 'caller' | 'upstream'
+/** Who has opened a connection: a caller, or a browser or a program of an operator (`admin`) or of a developer (`portal`). */
+export type ConnectionPeer = 'caller' | 'admin' | 'portal'
 
-/** Counts the sockets that this process could not have, and logs one of them now and then. */
+/** Whose socket it is. */
+type Peer = ConnectionPeer | 'upstream'
+
+/**
+ * Why there is no socket, or why there is none any more: the limit of connections is reached (`limit`), the account or the address holds as many
+ * connections as are free (`share`), or an idle connection was closed for another holder's (`replaced`).
+ */
+export type SocketRefusal = 'limit' | 'share' | 'replaced'
+
+/** In place of all codes of the operating system. */
+const systemReason = 'system'
+
+/** Counts the sockets that this process could not have, or has closed for others, and logs one of them now and then. */
 export class RefusedSockets {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #refused: Readonly<Record<Peer, Counter>>
-  readonly #lastLoggedAt = new Map<Peer, number>()
+  readonly #counters = new Map<string, Counter>()
+  readonly #counterOf: (peer: Peer, reason: string) => Counter
+  readonly #lastLoggedAt = new Map<string, number>()
 
   constructor({ clock, log, metrics }: RefusedSocketsOptions) {
     this.#clock = clock
     this.#log = log
-    this.#refused = {
-      caller: metrics.counter(metricDefinitions.socketsRefused, { peer: 'caller' }),
-      upstream: metrics.counter(metricDefinitions.socketsRefused, { peer: 'upstream' }),
-    }
+    const { socketsRefused } = metricDefinitions
+    this.#counterOf = (peer, reason) =>
+      getOrCreate(this.#counters, `${peer} ${reason}`, () => metrics.counter(socketsRefused, { peer, reason }))
+    for (const peer of ['caller', 'admin', 'portal'] as const)
+      for (const reason of ['limit', 'share', 'replaced', systemReason]) this.#counterOf(peer, reason)
+    this.#counterOf('upstream', systemReason)
   }
 
-  /** `reason` is a code of the operating system, or a limit of the configuration. */
-  readonly recordRefused = (peer: Peer, reason: string): void => {
-    this.#refused[peer].add()
+  /** `holder` is the account or the address that has the connection. */
+  readonly recordRefused = (peer: Peer, reason: SocketRefusal | { readonly code: string }, holder?: string): void => {
+    const kind = typeof reason === 'string' ? reason : systemReason
+    this.#counterOf(peer, kind).add()
     const now = this.#clock.monotonic()
-    if (now - (this.#lastLoggedAt.get(peer) ?? -Infinity) < minLogIntervalMs) return
-    this.#lastLoggedAt.set(peer, now)
-    this.#log.error({ event: 'socket-refused', peer, reason }, peer === 'caller' ? 'connection refused: too many connections' : noSocket)
+    const key = `${peer} ${kind}`
+    if (now - (this.#lastLoggedAt.get(key) ?? -Infinity) < minLogIntervalMs) return
+    this.#lastLoggedAt.set(key, now)
+    const fields = { event: 'socket-refused', peer, reason: typeof reason === 'string' ? reason : reason.code, holder }
+    if (kind === 'share' || kind === 'replaced') this.#log.warn(fields, explanations[kind])
+    else this.#log.error(fields, peer === 'upstream' ? noSocket : explanations.limit)
   }
+}
+
+const explanations: Readonly<Record<SocketRefusal, string>> = {
+  limit: 'connection refused: too many connections',
+  share: 'connection refused: its account or address holds as many connections as are free',
+  replaced: 'idle connection closed for one of another caller: too many connections, of which its holder has most',
 }
 
 /**
@@ -68,7 +99,7 @@ export class SocketLimits extends RefusedSockets {
   constructor({ connections, openFiles = readMaxOpenFiles() ?? Infinity, ...options }: SocketLimitsOptions) {
     super(options)
     this.maxConnections = maxCallerSockets(connections, openFiles)
-    this.maxUpstreamSockets = maxSockets(openFiles) - this.maxConnections
+    this.maxUpstreamSockets = Math.max(1, maxSockets(openFiles) - this.maxConnections - 2 * maxOperatorSockets(openFiles))
     if (this.maxConnections === connections) return
     const needed = Math.ceil(connections / callerShare) + reservedFileCount
     options.log.warn(
@@ -81,6 +112,10 @@ export class SocketLimits extends RefusedSockets {
 /** Of so many connections of callers, those for which this process has files. */
 export const maxCallerSockets = (connections: number, openFiles = readMaxOpenFiles() ?? Infinity): number =>
   Math.min(connections, Math.floor(callerShare * maxSockets(openFiles)))
+
+/** The connections that the admin listener, or the portal, may have open. */
+export const maxOperatorSockets = (openFiles = readMaxOpenFiles() ?? Infinity): number =>
+  Math.min(maxOperatorConnections, Math.max(minOperatorConnections, Math.floor(operatorShare * maxSockets(openFiles))))
 
 const maxSockets = (openFiles: number): number => Math.max(2, openFiles - reservedFileCount)
 

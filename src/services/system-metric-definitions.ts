@@ -19,8 +19,8 @@ export const systemMetricDefinitions = {
   socketsRefused: {
     name: 'tollgate_sockets_refused_total',
     type: 'counter',
-    labels: ['peer'],
-    help: 'Sockets that the limits of the gateway or of its machine did not allow. The peer is "caller" or "upstream".',
+    labels: ['peer', 'reason'],
+    help: 'Sockets that the limits of the gateway or of its machine did not allow. The peer is "caller", "admin", "portal" or "upstream". The reason is "limit" (all connections are open), "share" (the account or the address holds as many as are free), "replaced" (an idle connection was closed for one of another caller) or "system" (the process may open no more files).',
   },
   tlsCertificateExpiry: {
     name: 'tollgate_tls_certificate_expiry_timestamp_seconds',

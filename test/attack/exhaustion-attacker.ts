@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WebSocket } from 'ws'
 import { SeededRandom } from '../simulation/seeded-random.ts'
-import { callData } from './exhaustion-node.ts'
+import { callData, maxAttackedConnections } from './exhaustion-node.ts'
 import type { exhaustionNames } from './exhaustion-node.ts'
 import { reportResult, takeTask } from './task-process.ts'
 
@@ -42,12 +42,12 @@ const headOf = (header: string): string =>
   `POST ${pathname} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n${header}\r\n\r\n`
 const requestOf = (body: string): string => `${headOf(`Content-Length: ${body.length}`)}${body}`
 
-/** Keeps `count` attackers at work until the end; one whose connection the gateway has closed begins anew a little later. */
-const keepBusy = async (count: number, attack: () => Promise<void>): Promise<void> => {
+/** Keeps `count` attackers at work until the end; one whose connection the gateway has closed begins anew after so long. */
+const keepBusy = async (count: number, attack: () => Promise<void>, [minPauseMs, maxPauseMs] = [500, 1_000]): Promise<void> => {
   const work = async (): Promise<void> => {
     while (!isOver()) {
       await attack().catch(() => undefined)
-      await sleep(random.between(500, 1_000))
+      await sleep(random.between(minPauseMs, maxPauseMs))
     }
   }
   await Promise.race([Promise.all(Array.from({ length: count }, work)), sleep(task.durationMs)])
@@ -172,6 +172,9 @@ const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
       }),
     )
   },
+  'idle WebSockets of one account': () => keepBusy(3 * maxAttackedConnections, () => useWebSocket(() => undefined), [20, 100]),
+  'silent connections of one address': () =>
+    keepBusy(3 * maxAttackedConnections, () => useConnection(socket => socket.write('P')), [20, 100]),
 }
 
 await attacks[task.name]()

@@ -9,6 +9,8 @@ import { reportResult, takeTask } from './task-process.ts'
 export interface BystanderTask {
   readonly url: string
   readonly gatewayPid: number
+  /** Opens a connection for each call. */
+  readonly opensConnections: boolean
   readonly durationMs: number
   readonly seed: number
 }
@@ -23,13 +25,14 @@ export interface BystanderReport {
   readonly firstFailure: string | undefined
 }
 
-const intervalMs = 10
 /** A call that takes longer has failed. */
 const timeoutMs = 10_000
 
-const { url, gatewayPid, durationMs, seed } = takeTask<BystanderTask>()
+const { url, gatewayPid, opensConnections, durationMs, seed } = takeTask<BystanderTask>()
+/** It holds few connections at the same time. */
+const intervalMs = opensConnections ? 50 : 10
 /** More sockets than calls that wait at the same time: a call never waits for another of the bystander. */
-const agent = new http.Agent({ keepAlive: true, maxSockets: 200 })
+const agent = new http.Agent({ keepAlive: !opensConnections, maxSockets: 200 })
 
 /** Mostly calls that the gateway answers by itself, calls that the node must answer, and some longer answers. */
 const bodyOf = (n: number): string => {

@@ -15,7 +15,18 @@ export const exhaustionNames = [
   'pipelined requests without a valid key',
   'requests with hundreds of headers',
   'frames of one byte among pings',
+  'idle WebSockets of one account',
+  'silent connections of one address',
 ] as const
+
+/** Attacks that take the connections of a gateway: its limit is low, and the bystander opens one for each call. */
+export const connectionAttacks: ReadonlySet<string> = new Set([
+  'idle WebSockets of one account',
+  'silent connections of one address',
+] satisfies (typeof exhaustionNames)[number][])
+
+/** `limits.connections` of the gateway that they attack. */
+export const maxAttackedConnections = 200
 
 /** What a call of an attacker or of the bystander makes the node do, as the beginning of its `data`. */
 export const callData = { hang: '0xdead', long: '0xb16', medium: '0x3ed', short: '0x5' } as const

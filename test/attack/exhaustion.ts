@@ -2,11 +2,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { residentBytesOf } from '../support/process-memory.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack, AttackOptions, Figure } from './attack.ts'
 import type { BystanderReport, BystanderTask } from './exhaustion-bystander.ts'
 import type { AttackerReport, AttackerTask, ExhaustionName } from './exhaustion-attacker.ts'
-import { exhaustionNames, startExhaustionNode } from './exhaustion-node.ts'
+import { connectionAttacks, exhaustionNames, maxAttackedConnections, startExhaustionNode } from './exhaustion-node.ts'
 import { runTaskProcess } from './task-process.ts'
 
 /** What one attack on the memory or the time of a gateway came to, and how a caller of another account fared meanwhile. */
@@ -48,9 +49,9 @@ const maxTries = 4
 const maxBystanderMs = ({ bystanderP99AloneMs }: ExhaustionResult): number => 3 * bystanderP99AloneMs + 50
 
 /**
- * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls. The
- * attacker and the bystander have a process and an address each, as they are on different machines. The attacker has the lowest priority, so that
- * the bystander waits for the gateway alone.
+ * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls; and with what takes
+ * its connections. The attacker and the bystander have a process and an address each, as they are on different machines. The attacker has the
+ * lowest priority, so that the bystander waits for the gateway alone.
  */
 export const runExhaustion = async (
   { seed, scale, log }: AttackOptions,
@@ -58,7 +59,6 @@ export const runExhaustion = async (
 ): Promise<readonly ExhaustionResult[]> => {
   const node = await startExhaustionNode()
   const deployment = createDeployment({
-    gateway: { memory: `${memoryMiB}MiB`, limits: { inFlight: `${inFlightMiB}MiB` }, log: 'error' },
     networks: { net: networkFile('net', [node.url], { failover: { upstreams: [{ name: 'own', url: node.url, concurrency: 10_000 }] } }) },
   })
   try {
@@ -66,7 +66,10 @@ export const runExhaustion = async (
     const [attacker, bystander] = [await deployment.addKey('attacker'), await deployment.addKey('bystander')]
     const results: ExhaustionResult[] = []
     for (const name of names) {
-      const setup = { name, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale }
+      const takesConnections = connectionAttacks.has(name)
+      const limits = { inFlight: `${inFlightMiB}MiB`, ...(takesConnections && { connections: maxAttackedConnections }) }
+      deployment.writeGateway({ memory: `${memoryMiB}MiB`, limits, log: 'error' })
+      const setup = { name, takesConnections, attackerKey: attacker.key, bystanderKey: bystander.key, seed, scale }
       let result: ExhaustionResult | undefined
       for (let tries = 0; tries < maxTries && (result === undefined || isUnfair(result)); tries += 1) {
         const gateway = await deployment.start()
@@ -95,6 +98,7 @@ const mergeTries = (one: ExhaustionResult | undefined, other: ExhaustionResult):
 
 interface AttackSetup {
   readonly name: ExhaustionName
+  readonly takesConnections: boolean
   readonly attackerKey: string
   readonly bystanderKey: string
   readonly seed: number
@@ -102,11 +106,12 @@ interface AttackSetup {
 }
 
 const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (line: string) => void): Promise<ExhaustionResult> => {
-  const { name, attackerKey, bystanderKey, seed, scale } = setup
+  const { name, takesConnections, attackerKey, bystanderKey, seed, scale } = setup
   const bystand = (durationMs: number) =>
     runTaskProcess<BystanderTask, BystanderReport>('exhaustion-bystander', {
       url: gateway.http(bystanderKey),
       gatewayPid: gateway.pid,
+      opensConnections: takesConnections,
       durationMs,
       seed,
     })
@@ -114,11 +119,11 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
   const alone = await bystand(aloneMs)
   const rest = residentBytesOf(gateway.pid)
   const peak = samplePeak(gateway.pid)
-  const durationMs = attackMs * scale
+  const durationMs = attackMs * scale * (takesConnections ? 2 : 1)
   const task: AttackerTask = { name, http: gateway.http(attackerKey), ws: gateway.ws(attackerKey), durationMs, seed }
   const before = await readProcessLoad(gateway)
   const [beside, { sentBytes }] = await Promise.all([
-    sleep(durationMs / 8).then(() => bystand((durationMs * 3) / 4)),
+    (takesConnections ? whenConnectionsAreTaken(gateway) : sleep(durationMs / 8)).then(() => bystand((durationMs * 3) / 4)),
     runTaskProcess<AttackerTask, AttackerReport>('exhaustion-attacker', task, true),
   ])
   const after = await readProcessLoad(gateway)
@@ -136,6 +141,15 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
     loopDelayP99Ms: after.loopDelayP99Ms,
     cpuSeconds: after.cpuSeconds - before.cpuSeconds,
   }
+}
+
+/** Once the attacker has what a single one gets: without a share that is all, soon after. Rejects if it has not in time. */
+const whenConnectionsAreTaken = (gateway: GatewayProcess): Promise<void> =>
+  waitUntil(async () => (await readMetrics(gateway))('tollgate_connections') >= maxAttackedConnections / 2)
+
+const readMetrics = async ({ admin }: GatewayProcess): Promise<(name: string) => number> => {
+  const metrics = await (await fetch(`${admin}/metrics`)).text()
+  return name => Number(new RegExp(`^${name} (.+)`, 'm').exec(metrics)?.[1])
 }
 
 const toMiB = (bytes: number): number => Math.round(bytes / 2 ** 20)
@@ -162,9 +176,8 @@ interface ProcessLoad {
   readonly cpuSeconds: number
 }
 
-const readProcessLoad = async ({ admin }: GatewayProcess): Promise<ProcessLoad> => {
-  const metrics = await (await fetch(`${admin}/metrics`)).text()
-  const metricOf = (name: string) => Number(new RegExp(`^${name} (.+)`, 'm').exec(metrics)?.[1])
+const readProcessLoad = async (gateway: GatewayProcess): Promise<ProcessLoad> => {
+  const metricOf = await readMetrics(gateway)
   return { loopDelayP99Ms: 1_000 * metricOf('nodejs_eventloop_lag_p99_seconds'), cpuSeconds: metricOf('process_cpu_seconds_total') }
 }
 

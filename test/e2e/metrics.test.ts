@@ -99,7 +99,7 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
   TollgateSharedCacheDown: [8, { 'tollgate_shared_cache_up{redis="r"}': '0x10' }],
   TollgateMemoryForCallers: [8, { tollgate_in_flight_bytes: '90x10', tollgate_in_flight_max_bytes: '100x10' }],
-  TollgateSocketsRefused: [8, { 'tollgate_sockets_refused_total{peer="caller"}': '0x5 1x5' }],
+  TollgateSocketsRefused: [8, { 'tollgate_sockets_refused_total{peer="caller",reason="limit"}': '0x5 1x5' }],
   TollgateCertificateExpires: [70, { 'tollgate_tls_certificate_expiry_timestamp_seconds{option="listen.tls"}': '86400x80' }],
   TollgateJwtKeysUnavailable: [12, { tollgate_jwt_keys_reload_successful: '0x20' }],
   TollgateOpenFiles: [8, { 'process_open_fds{job="tollgate"}': '90x10', 'process_max_fds{job="tollgate"}': '100x10' }],

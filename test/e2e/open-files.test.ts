@@ -2,12 +2,19 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import t from '../support/tap.ts'
+import { WebSocket } from 'ws'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { call, connectWs, post } from '../support/rpc-client.ts'
+import { call, connectWs, openRawConnection, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const maxOpenFiles = 200
+
+/** By all reasons together, or by one. */
+const refusedCount = (metrics: string, peer: string, reason = '\\w+'): number => {
+  const series = metrics.matchAll(new RegExp(`^tollgate_sockets_refused_total\\{peer="${peer}",reason="${reason}"\\} (\\d+)`, 'gm'))
+  return [...series].reduce((sum, [, count]) => sum + Number(count), 0)
+}
 
 t.test('a process that may open few files', async t => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBalance: { result: '0x1' } })
@@ -20,8 +27,7 @@ t.test('a process that may open few files', async t => {
   const { key } = await deployment.addKey('alice')
   const gateway = await deployment.start()
   const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
-  const refused = async (peer: string) =>
-    Number(new RegExp(`^tollgate_sockets_refused_total\\{peer="${peer}"\\} (\\d+)`, 'm').exec(await metrics())?.[1])
+  const refused = async (peer: string) => refusedCount(await metrics(), peer)
   const { port } = new URL(gateway.rpc)
 
   t.test('says at its start that the configured connections do not fit', async t => {
@@ -41,15 +47,17 @@ t.test('a process that may open few files', async t => {
       socket.once('close', () => (closedCount += 1))
       await once(socket, 'connect')
     }
-    while ((await refused('caller')) < 2 * maxOpenFiles - 101) await new Promise(setImmediate)
-    t.equal(await refused('caller'), 2 * maxOpenFiles - 101)
+    // The address of all of them holds half of what the WebSocket leaves free.
+    const refusedConnections = 2 * maxOpenFiles - 51
+    while ((await refused('caller')) < refusedConnections) await new Promise(setImmediate)
+    t.equal(await refused('caller'), refusedConnections)
     t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
     t.match(await client.call('eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1']), { result: '0x1' })
     t.match(
       gateway.log.filter(({ event }) => event === 'socket-refused'),
       [{ peer: 'caller' }],
     )
-    t.equal(closedCount, 2 * maxOpenFiles - 101)
+    t.equal(closedCount, refusedConnections)
     for (const socket of sockets) socket.destroy()
     await client.close()
   })
@@ -102,10 +110,105 @@ t.test('two workers that may open few files: each connection that is refused is 
   )
   t.teardown(() => sockets.forEach(socket => socket.destroy()))
   await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  const refused = () => metric('sockets_refused_total\\{peer="caller"\\}')
+  const refused = async () => refusedCount((await post(`${admin}/metrics`, '', { method: 'GET' })).text, 'caller')
   await waitUntil(async () => (await metric('connections')) + (await refused()) === sockets.length)
   await waitUntil(() => closedCount >= sockets.length - 2 * 102)
   t.ok((await refused()) >= sockets.length - 2 * 102)
   await waitUntil(async () => closedCount === (await refused()))
-  t.ok(log.some(({ event, reason }) => event === 'socket-refused' && reason === 'limits.connections'))
+  t.ok(log.some(({ event, reason }) => event === 'socket-refused' && reason === 'share'))
+})
+
+t.test('an account with idle WebSockets, and an address with silent connections, leave room for the new connections of others', async t => {
+  const node = await startFakeNode({ eth_chainId: { result: '0x7a69' } })
+  const deployment = createDeployment({
+    gateway: { limits: { connections: 40 } },
+    networks: { testnet: networkFile('testnet', [node.url]) },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await node.stop()
+  })
+  const keys: string[] = []
+  for (const account of ['alice', 'mallory']) {
+    await deployment.addAccount(account)
+    keys.push((await deployment.addKey(account)).key)
+  }
+  const [alice = '', mallory = ''] = keys
+  const gateway = await deployment.start()
+  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  const silent: Socket[] = []
+  t.teardown(() => silent.forEach(socket => socket.destroy()))
+  const openSilent = async (localAddress: string, count: number) => {
+    for (let i = 0; i < count; i++) {
+      const socket = connect({ port: Number(new URL(gateway.rpc).port), host: '127.0.0.1', localAddress }).on('error', () => undefined)
+      silent.push(socket)
+      await once(socket, 'connect')
+    }
+  }
+  const callNewly = () => post(gateway.http(alice), chainIdCall, { headers: { connection: 'close' } })
+
+  let refusedCountOfWs = 0
+  const closed: (readonly [number, string])[] = []
+  for (let i = 0; i < 60; i++) {
+    const socket = new WebSocket(gateway.ws(mallory))
+    socket.on('close', (code, reason) => closed.push([code, String(reason)]))
+    socket.on('error', () => (refusedCountOfWs += 1))
+    await new Promise(resolve => socket.once('open', resolve).once('error', resolve))
+  }
+  t.equal(refusedCountOfWs, 40, 'the account has half of the connections')
+  const raw = await openRawConnection(gateway.rpc)
+  const { host, pathname } = new URL(gateway.http(mallory))
+  const request = `POST ${pathname} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\nContent-Length: ${chainIdCall.length}\r\n\r\n${chainIdCall}`
+  raw.write(request + request)
+  const refusal =
+    /^HTTP\/1.1 503 [^]*Connection: close\r\n[^]*-32002,"message":"the account has too many open connections; retry later"[^}]*\}\}$/
+  t.match(await raw.received, refusal, 'and a call of it on a further one is refused and closes that')
+  closed.length = 0
+  for (let i = 0; i < 10; i++) t.match(await callNewly(), { status: 200 })
+
+  // Where none is free, the account that holds most has the one that is closed.
+  const idle = await Promise.all(Array.from({ length: 8 }, () => connectWs(gateway.ws(alice))))
+  for (let i = 0; i < 12; i++) await openSilent(`127.0.5.${i}`, 1)
+  await waitUntil(async () => /^tollgate_connections 40$/m.test(await metrics()))
+  t.match(await callNewly(), { status: 200 })
+  await waitUntil(() => closed.length > 0)
+  t.same(closed, [[1013, 'too many connections are open']])
+
+  await openSilent('127.0.0.3', 60)
+  for (let i = 0; i < 20; i++) t.match(await callNewly(), { status: 200 })
+  for (const client of idle) t.match(await client.call('eth_chainId'), { result: '0x7a69' })
+  t.ok(refusedCount(await metrics(), 'caller', 'replaced') > 0)
+  t.ok(refusedCount(await metrics(), 'caller', 'share') > 40)
+  t.same(refusedCount(await metrics(), 'caller', 'limit'), 0)
+  t.match(
+    gateway.log.find(({ event, reason }) => event === 'socket-refused' && reason === 'replaced'),
+    { peer: 'caller', level: 40 },
+  )
+})
+
+const chainIdCall = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}'
+
+t.test('the admin listener and the portal have a limit of connections too, of which an address gets half', async t => {
+  const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0' }
+  const networks = { testnet: networkFile('testnet', ['http://127.0.0.1:1']) }
+  const deployment = createDeployment({ gateway: { listen }, networks, maxOpenFiles: 1_024 })
+  t.teardown(() => deployment.remove())
+  const gateway = await deployment.start()
+  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  for (const [peer, url] of [
+    ['admin', gateway.admin],
+    ['portal', gateway.portal ?? ''],
+  ] as const) {
+    let closedCount = 0
+    const sockets: Socket[] = []
+    for (let i = 0; i < 40; i++) {
+      const socket = connect({ port: Number(new URL(url).port), host: '127.0.0.1', localAddress: '127.0.0.2' })
+      sockets.push(socket.on('error', () => undefined).on('close', () => (closedCount += 1)))
+      await once(socket, 'connect')
+    }
+    await waitUntil(async () => refusedCount(await metrics(), peer, 'share') >= 40 - 15)
+    await waitUntil(() => closedCount >= 40 - 15)
+    t.equal((await post(url, '', { method: 'GET' })).status < 500, true)
+    for (const socket of sockets) socket.destroy()
+  }
 })

@@ -8,6 +8,7 @@ import { openAdminListener, openAppListener } from '../../src/server/index.ts'
 import { LogFileError } from '../../src/services/line-writer.ts'
 import type { LogLevel } from '../../src/services/log.ts'
 import { logLevels } from '../../src/services/log.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { MetricFamily } from '../../src/services/metrics.ts'
 import { TestClock, TestLog, openTestAccessLog } from '../support/fakes.ts'
 import { openRawConnection, post } from '../support/rpc-client.ts'
@@ -38,6 +39,7 @@ const open = async (token?: Secret, host = '127.0.0.1') => {
     trustedProxies: ['127.0.0.1'],
     clock,
     log,
+    ownMetrics: createMetricsRegistry(),
   }
   const admin = await openAdminListener({ host, port: 0 }, options)
   t.teardown(() => admin.stop())
@@ -68,7 +70,14 @@ t.test('an application that cannot be loaded is a 503 and a line in the log, and
     if (loadCount === 1) throw new Error('too many open files')
     return (_: unknown, res: ServerResponse) => void res.end('app')
   }
-  const options = { tls: undefined, trustedProxies: [], clock: new TestClock(), log }
+  const options = {
+    peer: 'portal',
+    tls: undefined,
+    trustedProxies: [],
+    clock: new TestClock(),
+    log,
+    ownMetrics: createMetricsRegistry(),
+  } as const
   const listener = await openAppListener({ host: '127.0.0.1', port: 0 }, load, options)
   t.teardown(() => listener.stop())
   const get = () => post(listener.url, '', { method: 'GET' })

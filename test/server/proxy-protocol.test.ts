@@ -7,10 +7,11 @@ import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { Agent, request } from 'undici'
-import { createClientAddressReader } from '../../src/server/client-address.ts'
+import { createClientAddressReader, createConnectionAddressReader } from '../../src/server/client-address.ts'
 import { paceConnections } from '../../src/server/connection-pacing.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
-import { OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
+import { createRpcServer } from '../../src/server/http-server.ts'
+import { OpenConnections } from '../../src/server/open-connections.ts'
 import { parseProxyHeader, ProxyProtocol } from '../../src/server/proxy-protocol.ts'
 import { TlsCertificate } from '../../src/server/tls-certificate.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
@@ -82,10 +83,11 @@ const pem = join(fileURLToPath(new URL('../../../test/support/certificates/', im
 /** A server that answers with the address of the caller. */
 const startServer = async (
   t: Test,
-  { isSecure = false, trustedProxies = ['127.0.0.1'], scheduler = new FairScheduler(new TestClock()) } = {},
+  { isSecure = false, trustedProxies = ['127.0.0.1'], scheduler = new FairScheduler(new TestClock()), maxConnections = 1_000 } = {},
 ) => {
   const [clock, metrics, log] = [new TestClock(), createMetricsRegistry(), new TestLog()]
-  const proxyProtocol = new ProxyProtocol({ trustedProxies, clock, log, metrics })
+  const onAddress = (socket: Socket) => open.recordAddress(socket)
+  const proxyProtocol = new ProxyProtocol({ trustedProxies, clock, log, metrics, onAddress })
   const readClientAddress = createClientAddressReader(trustedProxies, proxyProtocol)
   const tls = isSecure ? new TlsCertificate({ files: { cert: pem, key: pem }, owner: 'listen', clock, log, metrics }) : undefined
   const services = { countResponse: () => undefined, accessLog: fakeAccessLog, httpDate: () => '' }
@@ -93,7 +95,10 @@ const startServer = async (
   paceConnections(server, { scheduler, trustedProxies, isTls: isSecure, proxyProtocol })
   server.listen(0, '0.0.0.0')
   await once(server, 'listening')
-  const open = new OpenConnections(server)
+  const refused: unknown[][] = []
+  const recordRefused = (...refusal: unknown[]) => void refused.push(refusal)
+  const readAddress = createConnectionAddressReader(trustedProxies, proxyProtocol)
+  const open = new OpenConnections(server, { peer: 'caller', maxConnections, recordRefused, readAddress })
   t.teardown(() => {
     tls?.stop()
     server.close()
@@ -105,7 +110,7 @@ const startServer = async (
       .families()
       .find(({ name }) => name === metricDefinitions.proxyHeadersRefused.name)
       ?.series.map(({ labels, values }) => [labels['reason'], values[0]]) ?? []
-  return { port, clock, log, open, refusals }
+  return { port, clock, log, open, refusals, refused }
 }
 
 /** A proxy that passes bytes on behind a header, as HAProxy and load balancers of networks do. */

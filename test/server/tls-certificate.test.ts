@@ -10,8 +10,10 @@ import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { paceConnections } from '../../src/server/connection-pacing.ts'
+import { createConnectionAddressReader } from '../../src/server/client-address.ts'
 import { FairScheduler } from '../../src/server/fair-scheduler.ts'
-import { ListenError, OpenConnections, createRpcServer } from '../../src/server/http-server.ts'
+import { ListenError, createRpcServer } from '../../src/server/http-server.ts'
+import { OpenConnections } from '../../src/server/open-connections.ts'
 import { openAppListener } from '../../src/server/index.ts'
 import { TlsCertificate } from '../../src/server/tls-certificate.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
@@ -42,7 +44,13 @@ const startServer = async (t: Test, options: ServerOptions = {}) => {
   const server = createRpcServer(services, (req, res) => void res.end(`${req.method} ${req.url}`), tls).listen(0, '127.0.0.1')
   paceConnections(server, { scheduler, trustedProxies, isTls: true })
   await once(server, 'listening')
-  const open = new OpenConnections(server, new SocketLimits({ connections, clock, log, metrics }))
+  const { maxConnections, recordRefused } = new SocketLimits({ connections, clock, log, metrics })
+  const open = new OpenConnections(server, {
+    peer: 'caller',
+    maxConnections,
+    recordRefused,
+    readAddress: createConnectionAddressReader([]),
+  })
   t.teardown(() => {
     tls.stop()
     server.close()
@@ -113,22 +121,25 @@ t.test('an upgrade that is no WebSocket is ignored, and the connection takes the
   socket.destroy()
 })
 
-t.test('connections above the limit are closed, also before their handshake', async t => {
-  const { port, open, connectTls } = await startServer(t, { connections: 1 })
-  const silent = connectTcp(port, '127.0.0.1')
-  await once(silent, 'connect')
-  await waitUntil(() => open.count === 1)
-  await new Promise(resolve =>
-    connectTls()
-      .on('error', () => undefined)
-      .once('close', resolve),
-  )
-  silent.destroy()
-  await waitUntil(() => open.count === 0)
-  const socket = connectTls()
-  await once(socket, 'secureConnect')
-  socket.destroy()
-})
+t.test(
+  'connections count before their handshake: those above the share of their address are closed, and idle ones for another address',
+  async t => {
+    const { port, open, connectTls } = await startServer(t, { connections: 2 })
+    const silent = connectTcp(port, '127.0.0.1')
+    await once(silent, 'connect')
+    await waitUntil(() => open.count === 1)
+    await new Promise(resolve =>
+      connectTls()
+        .on('error', () => undefined)
+        .once('close', resolve),
+    )
+    const sockets = ['127.0.0.2', '127.0.0.3'].map(localAddress => connectTls({ localAddress } as ConnectionOptions))
+    await Promise.all([...sockets.map(socket => once(socket, 'secureConnect')), once(silent, 'close')])
+    t.equal(open.count, 2)
+    for (const socket of sockets) socket.destroy()
+    await waitUntil(() => open.count === 0)
+  },
+)
 
 t.test('a handshake waits for the turn of its address, and then for that of all handshakes', async t => {
   const scheduler = new HeldScheduler()
@@ -188,10 +199,12 @@ t.test('handshakes with the listeners of the portal and of operators wait for th
   const entered = t.capture(FairScheduler.prototype, 'enter', FairScheduler.prototype.enter)
   const serve: RequestListener = (_req, res) => void res.end('served')
   const listener = await openAppListener({ host: '127.0.0.1', port: 0 }, async () => serve, {
+    peer: 'admin',
     tls,
     trustedProxies: [],
     clock,
     log: new TestLog(),
+    ownMetrics: createMetricsRegistry(),
   })
   t.teardown(async () => {
     tls.stop()

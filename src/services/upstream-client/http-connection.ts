@@ -59,7 +59,7 @@ export interface ConnectionOwner<Connection> {
 /** The sockets that a process may have to nodes; see SocketLimits. */
 export interface UpstreamSockets {
   readonly maxUpstreamSockets: number
-  recordRefused(peer: 'upstream', reason: string): void
+  recordRefused(peer: 'upstream', reason: { readonly code: string }): void
 }
 
 /** Counts sockets that are open together. */

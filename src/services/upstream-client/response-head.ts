@@ -72,7 +72,7 @@ const categoryByStreamStatus: ReadonlyMap<string, ErrorCategory> = new Map([
 export const networkFailure = (error: unknown, target: Target, { recordRefused }: UpstreamSockets): Failure => {
   const cause = localLimitOf(error)
   if (cause === undefined) return upstreamFailure(target, describeNetworkError(error))
-  recordRefused('upstream', cause)
+  recordRefused('upstream', { code: cause })
   const message = 'the gateway has no connection left; retry later'
   return refuse('unavailable', { source: 'gateway', fault: 'gateway', upstream: target.name, cause, retryAfter: 1, message })
 }
