@@ -6,14 +6,14 @@ import { parseHexQuantity, isJsonObject } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 import { memberIsOneOf } from '../member-search.ts'
 import { results } from '../results.ts'
-import type { UpstreamClient } from '../upstream-client/index.ts'
+import type { RequestOptions, UpstreamClient } from '../upstream-client/index.ts'
 import { RateLimitBackoff } from '../upstream-client/upstream-rate-limits.ts'
 
 /** Sends one upstream a request about its chain, ahead of the calls that wait for the upstream's concurrency limit. */
 export type UpstreamRequester = (method: string, ...params: readonly Json[]) => Promise<Reply>
 
 export const openUpstreamRequester =
-  (upstreamClient: UpstreamClient, target: Target, signal: Signal, limits = headRequestLimits): UpstreamRequester =>
+  (upstreamClient: UpstreamClient, target: Target, signal: Signal, limits: HeadRequestLimits = headRequestLimits): UpstreamRequester =>
   (method, ...params) =>
     upstreamClient.request(target, { method, params }, { ...limits, signal, idempotent: true, bypassConcurrencyLimit: true })
 
@@ -51,20 +51,36 @@ export const fetchBlock = async (request: UpstreamRequester, hashOrNumber: strin
 /** `0x` and 32 bytes in hex. */
 const hashChars = 66
 
-const headRequestLimits = { timeoutMs: 2000, maxBytes: 8_388_608 }
+type HeadRequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'livenessProbe'>
+
+const headRequestLimits: HeadRequestLimits = { timeoutMs: 2000, maxBytes: 8_388_608 }
 
 /** For the logs of one block. */
 const logRequestLimits = { timeoutMs: 10_000, maxBytes: 33_554_432 }
+/** An upstream that does not answer eth_blockNumber either hangs: it is not the block whose logs take long. */
+const logProbeAfterMs = 5_000
 
-/** Resolves with the JSON text of the logs of the block with this hash; with undefined for a failure, and for anything but its logs. */
+/** JSON text of the logs of a block, or the limit that they exceed. */
+export type FetchedLogs = { readonly json: string } | { readonly exceededLimit: string }
+
+/** Resolves with the logs of the block with this hash; with undefined for a failure, and for anything but its logs. */
 export const openLogFetcher = (upstreamClient: UpstreamClient, target: Target, signal: Signal, clock: Clock) => {
-  const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal, logRequestLimits), clock)
-  return async (blockHash: string): Promise<string | undefined> => {
+  const probe = openUpstreamRequester(upstreamClient, target, signal)
+  const livenessProbe = { afterMs: logProbeAfterMs, isAlive: async () => !isFailure(await probe('eth_blockNumber')) }
+  const limits = { ...logRequestLimits, livenessProbe }
+  const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal, limits), clock)
+  return async (blockHash: string): Promise<FetchedLogs | undefined> => {
     const reply = await request('eth_getLogs', { blockHash })
-    if (isFailure(reply) || reply.count === undefined) return undefined
+    if (isFailure(reply)) return exceededLimitOf(reply)
+    if (reply.count === undefined) return undefined
     const areOfBlock = await results.everyObjectHas(reply.result, reply.count, [memberIsOneOf('blockHash', [blockHash])])
-    return areOfBlock ? toBuffer(reply.result).toString() : undefined
+    return areOfBlock ? { json: toBuffer(reply.result).toString() } : undefined
   }
+}
+
+const exceededLimitOf = ({ kind }: Failure): FetchedLogs | undefined => {
+  if (kind === 'tooLarge') return { exceededLimit: `${logRequestLimits.maxBytes / 1_048_576} MiB` }
+  return kind === 'timeout' ? { exceededLimit: `${logRequestLimits.timeoutMs / 1_000} s` } : undefined
 }
 
 /** After such a failure another node may answer next. A rate limit comes from the same node. */

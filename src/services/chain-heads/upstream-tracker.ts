@@ -49,7 +49,7 @@ export class UpstreamTracker {
   readonly headers: Target['headers']
   readonly health: UpstreamHealth
   readonly request: UpstreamRequester
-  /** JSON text of the logs of the block with this hash; undefined when the upstream does not return them. */
+  /** The logs of the block with this hash; undefined when the upstream does not return them. */
   readonly fetchLogs: ReturnType<typeof openLogFetcher>
   readonly chain: UpstreamChain
   /** The age of the block that the last poll returned, undefined when it returned none; infinite for block 0, as that of a new development node. */

@@ -1,5 +1,6 @@
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
+import type { Failure } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import type { HeadsOptions } from '../../../src/services/chain-heads/index.ts'
@@ -8,8 +9,11 @@ import type { UpstreamClient } from '../../../src/services/upstream-client/index
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
 import { ModelChain, ModelNode, ancestorAt, seededRandom } from '../../support/model-chain.ts'
 
-/** A node's result; undefined is a failure. */
-export type ResponseOverride = (method: string, params: readonly Json[]) => Json | undefined | Promise<Json | undefined>
+/** A node's result, or a failure; undefined is one too. */
+type Response = Json | Failure | undefined
+export type ResponseOverride = (method: string, params: readonly Json[]) => Response | Promise<Response>
+
+const isRefusal = (value: Json | Failure): value is Failure => typeof value === 'object' && value !== null && 'fault' in value
 
 export const targetOf = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
 
@@ -46,6 +50,7 @@ export const openModelHeads = (
     async request({ name }, { method, params }) {
       requests.push(`${name} ${method}${params[0] === 'finalized' ? ' finalized' : ''}`)
       const value = await respond({ name, method, params })
+      if (value !== undefined && isRefusal(value)) return value
       if (value === undefined) return refuse('unavailable', { upstream: name, cause: 'ECONNREFUSED' })
       return fakeResult(value, Array.isArray(value) ? { count: value.length } : {})
     },
@@ -85,6 +90,7 @@ export const openModelHeads = (
     moveHeads: (number: number) => {
       for (const node of nodes) node.head = ancestorAt(chain.tip, number) ?? node.head
     },
+    log,
     logLines: () => log.lines.map(({ level, message }) => `${level} ${message}`),
   }
 }

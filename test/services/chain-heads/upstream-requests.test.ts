@@ -1,10 +1,17 @@
+import { setImmediate } from 'node:timers/promises'
 import t from '../../support/tap.ts'
+import { Cancellation } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
+import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
+import { openLogFetcher } from '../../../src/services/chain-heads/upstream-requests.ts'
+import { MemoryBudget } from '../../../src/services/memory-budget.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
+import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
+import { startFakeNode } from '../../support/fake-node.ts'
 import { targetOf } from './model-heads.ts'
 
 t.test('an upstream that limits the rate', async t => {
@@ -31,7 +38,7 @@ t.test('an upstream that limits the rate', async t => {
     const run = async (ms: number) => {
       for (let left = ms; left >= 0; left -= 500) {
         heads.recordActivity()
-        await new Promise(setImmediate)
+        await setImmediate()
         clock.advance(500)
       }
       return requestedAt.slice(1).map((at, i) => at - (requestedAt[i] ?? 0))
@@ -52,5 +59,39 @@ t.test('an upstream that limits the rate', async t => {
       const failure = { kind: 'node', fault: 'caller', error: { code, message: 'over the limit' } } as const
       t.same(await limitedBy(undefined, failure).run(16_000), [1000, 2000, 4000, 8000])
     }
+  })
+})
+
+t.test('the logs of a block', async t => {
+  const hash = `0x${'1'.repeat(64)}`
+  const fetchFrom = async (responses: Parameters<typeof startFakeNode>[0], passSeconds: readonly number[] = []) => {
+    const [node, clock] = [await startFakeNode(responses), new TestClock()]
+    const client = openUpstreamClient(clock, new MemoryBudget(2 ** 30))
+    t.teardown(() => Promise.all([client.close(), node.stop()]))
+    const fetched = openLogFetcher(client, { ...targetOf('a'), url: new Secret(node.url) }, new Cancellation(), clock)(hash)
+    await node.waitForRequests('eth_getLogs', 1)
+    for (const seconds of passSeconds) {
+      clock.advance(1_000 * seconds)
+      await node.waitForRequests('eth_blockNumber', 1)
+      await setImmediate()
+    }
+    return fetched
+  }
+  const block = (data: string) => ({ result: [{ blockHash: hash, data }] })
+
+  t.test('are returned as text', async t => {
+    t.same(await fetchFrom({ eth_getLogs: block('0x') }), { json: JSON.stringify(block('0x').result) })
+  })
+
+  t.test('exceed 32 MiB', async t => {
+    t.same(await fetchFrom({ eth_getLogs: block('0'.repeat(33 << 20)) }), { exceededLimit: '32 MiB' })
+  })
+
+  t.test('take longer than 10 s, while the node answers other requests', async t => {
+    t.same(await fetchFrom({ eth_getLogs: 'hang', eth_blockNumber: { result: '0x1' } }, [5, 5]), { exceededLimit: '10 s' })
+  })
+
+  t.test('do not come from a node that answers nothing', async t => {
+    t.equal(await fetchFrom({ eth_getLogs: 'hang', eth_blockNumber: 'hang' }, [5, 2, 3]), undefined)
   })
 })

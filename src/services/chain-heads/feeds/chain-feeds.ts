@@ -1,5 +1,6 @@
 import { isJsonObject } from '../../../util/json.ts'
 import type { Clock, Timer } from '../../clock.ts'
+import type { Log } from '../../log.ts'
 import { parseResult } from '../upstream-requests.ts'
 import type { UpstreamRequester } from '../upstream-requests.ts'
 import { SharedFeed } from './block-feed.ts'
@@ -11,6 +12,7 @@ import { PendingSource } from './pending-source.ts'
 
 interface ChainFeedsOptions extends FeedSourceOptions {
   readonly chainId: number
+  readonly log: Log
   readonly pollIntervalMs: number
 }
 

@@ -1,13 +1,16 @@
 import { sleep, withTimeoutOr } from '../../../util/async.ts'
 import type { Clock } from '../../clock.ts'
+import type { Log } from '../../log.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
 import type { BlockId } from '../recent-blocks.ts'
+import type { FetchedLogs } from '../upstream-requests.ts'
 import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription, LinkedBlock } from './block-feed.ts'
 import { startTimeoutMs } from './header-source.ts'
 
 interface LogSourceOptions {
   readonly clock: Clock
+  readonly log: Log
   readonly pollIntervalMs: number
   readonly chain: Pick<CanonicalChain, 'upstreams'>
   /** The blocks whose logs are published. */
@@ -20,7 +23,7 @@ interface LogSourceOptions {
 /** Requests for the logs of a block, to one upstream after the other, before an empty answer counts that the header contradicts. */
 const minEmptyAnswers = 8
 
-/** The logs of each block of the feed `headers`. */
+/** The logs of each block of the feed `headers`. A block whose logs exceed a limit ends the feed: those who start it anew get what follows. */
 export class LogSource implements FeedSource {
   readonly #options: LogSourceOptions
   #running: { readonly follower: LogFollower; readonly subscription: FeedSubscription } | undefined
@@ -51,13 +54,15 @@ export class LogSource implements FeedSource {
   }
 
   /** A node that does not know the block yet may answer that it has no logs: the header tells better. */
-  async #fetchLogs(block: FeedBlock): Promise<string | undefined> {
+  async #fetchLogs(block: FeedBlock): Promise<FetchedLogs | undefined> {
+    let exceeded: FetchedLogs | undefined
     for (const upstream of this.#options.chain.upstreams) {
       const logs = await upstream.fetchLogs(block.hash)
-      if (logs === undefined || (isEmptyArray(logs) && hasLogs(block) && this.#countEmptyAnswer(block) < minEmptyAnswers)) continue
-      return logs
+      if (logs === undefined) continue
+      if ('exceededLimit' in logs) exceeded ??= logs
+      else if (!isEmptyArray(logs.json) || !hasLogs(block) || this.#countEmptyAnswer(block) >= minEmptyAnswers) return logs
     }
-    return undefined
+    return exceeded
   }
 
   #countEmptyAnswer({ hash }: FeedBlock): number {
@@ -71,15 +76,11 @@ const isEmptyArray = (json: string): boolean => /^\s*\[\s*\]\s*$/.test(json)
 /** The bloom filter of a block without logs is zero. Some networks leave it zero in every block. */
 const hasLogs = ({ json }: FeedBlock): boolean => /"logsBloom":"0x0*[^0"]/.test(json)
 
-interface LogFollowerOptions {
-  readonly clock: Clock
+interface LogFollowerOptions extends Pick<LogSourceOptions, 'clock' | 'log' | 'publish' | 'end'> {
   /** ms until the logs of a block are requested again, when no upstream has returned them. */
   readonly retryIntervalMs: number
-  /** JSON text of the array of the block's logs; undefined when no upstream returns it now. */
-  fetchLogs(block: FeedBlock): Promise<string | undefined>
-  publish(update: ChainUpdate): void
-  /** Blocks would be missing. */
-  end(): void
+  /** The block's logs; undefined when no upstream returns them now. */
+  fetchLogs(block: FeedBlock): Promise<FetchedLogs | undefined>
 }
 
 /** A block whose logs are to be published, or blocks that are removed. */
@@ -93,7 +94,6 @@ class LogFollower implements FeedListener {
   readonly #options: LogFollowerOptions
   #steps: FeedStep[] = []
   #run: Promise<void> | undefined
-  #isStopped = false
 
   constructor(options: LogFollowerOptions) {
     this.#options = options
@@ -113,7 +113,6 @@ class LogFollower implements FeedListener {
   }
 
   stop(): void {
-    this.#isStopped = true
     this.#steps = []
   }
 
@@ -141,11 +140,17 @@ class LogFollower implements FeedListener {
   }
 
   async #publishLogs(step: { readonly block: FeedBlock }): Promise<void> {
-    const json = await this.#options.fetchLogs(step.block)
+    const logs = await this.#options.fetchLogs(step.block)
     // The block may have been removed meanwhile.
     if (this.#steps[0] !== step) return
-    if (json !== undefined) this.#publishStep({ removed: [], added: [{ ...step.block, json }] })
-    else if (!this.#isStopped) await sleep(this.#options.clock, this.#options.retryIntervalMs)
+    if (logs === undefined) await sleep(this.#options.clock, this.#options.retryIntervalMs)
+    else if ('exceededLimit' in logs) this.#endAt(step.block, logs.exceededLimit)
+    else this.#publishStep({ removed: [], added: [{ ...step.block, json: logs.json }] })
+  }
+
+  #endAt({ number, hash }: BlockId, limit: string): void {
+    this.#options.log.error({ block: number, hash, limit }, 'the logs of a block exceed a limit: subscriptions to logs, and filters, end')
+    this.onEnd()
   }
 
   #publishStep(update: ChainUpdate): void {

@@ -1,5 +1,6 @@
 import t from '../../../support/tap.ts'
 import type { Test } from 'tap'
+import { refuse } from '../../../../src/plugin/reply.ts'
 import type { ChainUpdate, FeedListener } from '../../../../src/services/chain-heads/index.ts'
 import { ancestorAt, responseAt, seededRandom } from '../../../support/model-chain.ts'
 import type { ModelBlock, ModelNode } from '../../../support/model-chain.ts'
@@ -225,6 +226,37 @@ t.test('a feed', async t => {
     await advance(1_000)
     t.equal((JSON.parse(logs.blocks[0]?.json ?? '[]') as unknown[]).length, 1)
   })
+
+  for (const [kind, limit] of [
+    ['tooLarge', '32 MiB'],
+    ['timeout', '10 s'],
+  ] as const) {
+    t.test(`ends at a block whose logs exceed ${limit}, which the log names, and starts anew behind it`, async t => {
+      const { chain, nodes, nodeOf, responseOverrides, advance, logs, listen, log } = await openFeeds(t, ['a', 'b'])
+      const exceedOn = (name: string, hash: string): void => {
+        responseOverrides.set(name, (method, params) =>
+          method === 'eth_getLogs' && JSON.stringify(params).includes(hash) ? refuse(kind) : nodeOf(name).answer(method, params),
+        )
+      }
+      const mine = async (...exceeding: readonly string[]) => {
+        chain.mine()
+        for (const name of exceeding) exceedOn(name, chain.tip.hash)
+        nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+        await advance(1_000)
+        return chain.tip
+      }
+      await mine('a')
+      t.same([logs.hasEnded, logs.addedCount, log.lines], [false, 1, []], 'another upstream returns them')
+      const { number, hash } = await mine('a', 'b')
+      t.same([logs.hasEnded, logs.addedCount], [true, 1])
+      t.match(log.lines, [{ level: 'error', fields: { block: number, hash, limit }, message: /^the logs of a block exceed a limit/ }])
+      const { replay, isStarted, close } = listen('logs')
+      t.teardown(close)
+      t.equal(await isStarted, true)
+      const { number: next } = await mine()
+      t.match([replay.hasEnded, replay.blocks], [false, [{ number: next }]])
+    })
+  }
 })
 
 /** What the WebSocket of a node does with a new block, whose parent it has published before. */
