@@ -87,30 +87,33 @@ const toRemoved = (text: string): string =>
 
 const removedPattern = /"removed"\s*:\s*(?:false|true|null)/
 
-/** Most blocks, and most characters of logs, that are kept to take them back after a reorg. */
+/** Most blocks that are kept to take back their logs after a reorg, and most bytes that they take. */
 const maxBlocks = 128
-const maxChars = 32 << 20
+const maxBytes = 32 << 20
 /** However long their logs are. */
 const minBlocks = 8
 
-/** The logs of the newest blocks that were published, so that a reorg can take them back. */
+/**
+ * The newest blocks that were published, so that a reorg can take back their logs. Their text alone is kept, as the index takes up to three times as
+ * much: whoever takes them back indexes them again.
+ */
 export class RecentLogs {
-  readonly #blocks = new Map<string, BlockLogs>()
-  #chars = 0
+  readonly #blocks = new Map<string, FeedBlock>()
+  #bytes = 0
   #newestDropped = -1
 
-  add(block: BlockLogs): void {
+  add(block: FeedBlock): void {
     this.#blocks.set(block.hash, block)
-    this.#chars += block.size
+    this.#bytes += bytesOf(block)
     for (const oldest of this.#blocks.values()) {
-      if (this.#blocks.size <= minBlocks || (this.#blocks.size <= maxBlocks && this.#chars <= maxChars)) return
+      if (this.#blocks.size <= minBlocks || (this.#blocks.size <= maxBlocks && this.#bytes <= maxBytes)) return
       this.#newestDropped = Math.max(this.#newestDropped, oldest.number)
       this.#delete(oldest)
     }
   }
 
   /** `unknown`: the block was published, and is not kept any more. Undefined: it was never published. */
-  remove({ number, hash }: BlockId): BlockLogs | 'unknown' | undefined {
+  remove({ number, hash }: BlockId): FeedBlock | 'unknown' | undefined {
     const block = this.#blocks.get(hash)
     if (block !== undefined) this.#delete(block)
     return block ?? (number <= this.#newestDropped ? 'unknown' : undefined)
@@ -118,12 +121,15 @@ export class RecentLogs {
 
   clear(): void {
     this.#blocks.clear()
-    this.#chars = 0
+    this.#bytes = 0
     this.#newestDropped = -1
   }
 
-  #delete(block: BlockLogs): void {
+  #delete(block: FeedBlock): void {
     this.#blocks.delete(block.hash)
-    this.#chars -= block.size
+    this.#bytes -= bytesOf(block)
   }
 }
+
+/** Of the text, and at most: V8 takes two bytes for each character of a text that has any above 255. */
+const bytesOf = ({ json }: FeedBlock): number => (Buffer.byteLength(json) === json.length ? 1 : 2) * json.length

@@ -1,5 +1,5 @@
 import { getOrCreate } from '../../src/plugin/plugin.ts'
-import type { BlockId, ChainUpdate, EventsUpdate, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
+import type { BlockId, ChainUpdate, EventsUpdate, FeedBlock, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
 import { BlockLogs, RecentLogs } from './block-logs.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { Filter } from './filter.ts'
@@ -10,7 +10,7 @@ interface PublisherOptions {
   /** Of one kind, as the filters. */
   readonly subscriptions: ReadonlySet<Subscription>
   readonly filters: ReadonlySet<Filter>
-  readonly delivery: EventDelivery
+  readonly delivery: Pick<EventDelivery, 'deliver'>
 }
 
 /** Publishes each new header, and its hash to filters. Those of removed blocks are not taken back: the headers of the new branch follow. */
@@ -44,7 +44,7 @@ export class LogPublisher {
   readonly #options: LogPublisherOptions
   readonly #recentLogs = new RecentLogs()
   /** Who has been sent logs of a block. */
-  readonly #receivers = new WeakMap<BlockLogs, WeakSet<Subscription | Filter>>()
+  readonly #receivers = new WeakMap<FeedBlock, WeakSet<Subscription | Filter>>()
 
   constructor(options: LogPublisherOptions) {
     this.#options = options
@@ -61,16 +61,16 @@ export class LogPublisher {
     const { subscriptions, filters, delivery, results } = this.#options
     for (const block of removed) {
       this.tip.remove(block)
-      const logs = this.#recentLogs.remove(block)
-      if (logs === 'unknown') return false
-      if (logs !== undefined) this.#takeBack(logs)
+      const published = this.#recentLogs.remove(block)
+      if (published === 'unknown') return false
+      if (published !== undefined) this.#takeBack(published)
     }
     for (const block of added) {
       const logs = new BlockLogs(block, results)
-      this.#recentLogs.add(logs)
+      this.#recentLogs.add(block)
       this.tip.add(block)
       const receivers = new WeakSet<Subscription | Filter>()
-      this.#receivers.set(logs, receivers)
+      this.#receivers.set(block, receivers)
       const match = matcherOf(filter => logs.match(filter))
       for (const filter of filters) {
         const texts = match(filter)
@@ -84,12 +84,13 @@ export class LogPublisher {
   }
 
   /** Whoever has not been sent them gets nothing. What is being delivered is sent, or not, before it is taken back. */
-  #takeBack(logs: BlockLogs): void {
-    const { subscriptions, filters, delivery } = this.#options
-    const receivers = this.#receivers.get(logs)
+  #takeBack(block: FeedBlock): void {
+    const { subscriptions, filters, delivery, results } = this.#options
+    const logs = new BlockLogs(block, results)
+    const receivers = this.#receivers.get(block)
     const matchRemoved = matcherOf(filter => logs.matchRemoved(filter))
     const match = (receiver: Subscription | Filter) => (receivers?.has(receiver) === true ? matchRemoved(receiver) : [])
-    for (const filter of filters) filter.append(match(filter), logs)
+    for (const filter of filters) filter.append(match(filter), block)
     delivery.deliver(subscriptions, { size: logs.size, of: match, isFree: true })
   }
 }

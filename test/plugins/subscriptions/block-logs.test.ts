@@ -1,8 +1,13 @@
+import { setImmediate } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from '../../support/tap.ts'
 import { BlockLogs, RecentLogs } from '../../../plugins/subscriptions/block-logs.ts'
+import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { Json } from '../../../src/plugin/call.ts'
+import type { FeedBlock } from '../../../src/plugin/plugin.ts'
 import { results } from '../../../src/services/results.ts'
 import { seededRandom } from '../../support/model-chain.ts'
 
@@ -15,8 +20,14 @@ interface Log {
 const addressOf = (i: number): string => `0x${i.toString(16).padStart(40, '0')}`
 const topicOf = (i: number): string => `0x${i.toString(16).padStart(64, '0')}`
 
-const blockOf = (logs: readonly object[], number = 7): BlockLogs =>
-  new BlockLogs({ number, hash: topicOf(number), parentHash: topicOf(number - 1), json: JSON.stringify(logs) }, results)
+const feedBlockOf = (logs: readonly object[], number = 7): FeedBlock => ({
+  number,
+  hash: topicOf(number),
+  parentHash: topicOf(number - 1),
+  json: JSON.stringify(logs),
+})
+
+const blockOf = (logs: readonly object[], number?: number): BlockLogs => new BlockLogs(feedBlockOf(logs, number), results)
 
 const filterOf = (value: Json | undefined): LogFilter => {
   const filter = parseLogFilter(value, 'eth_subscribe')
@@ -91,15 +102,42 @@ t.test('logs that are taken back come the last first, with removed', async t => 
 
 t.test('the newest blocks are kept to be taken back', async t => {
   const recent = new RecentLogs()
-  const blocks = Array.from({ length: 200 }, (_, i) => blockOf([], i))
+  const blocks = Array.from({ length: 200 }, (_, i) => feedBlockOf([], i))
   for (const block of blocks) recent.add(block)
   t.equal(recent.remove({ number: 199, hash: topicOf(199) }), blocks[199])
   t.equal(recent.remove({ number: 199, hash: topicOf(199) }), undefined, 'not twice')
   t.equal(recent.remove({ number: 20, hash: topicOf(20) }), 'unknown', 'too old')
-  const long = blockOf([{ address: addressOf(1), topics: [], data: 'x'.repeat(8 << 20) }], 300)
-  for (let i = 0; i < 20; i++) recent.add(blockOf([], 201 + i))
-  for (let i = 0; i < 8; i++)
-    recent.add(Object.assign(Object.create(long) as BlockLogs, { hash: topicOf(300 + i), number: 300 + i, size: long.size }))
+  const { json } = feedBlockOf([{ address: addressOf(1), topics: [], data: 'x'.repeat(8 << 20) }])
+  for (let i = 0; i < 20; i++) recent.add(feedBlockOf([], 201 + i))
+  for (let i = 0; i < 8; i++) recent.add({ ...feedBlockOf([], 300 + i), json })
   t.equal(recent.remove({ number: 220, hash: topicOf(220) }), 'unknown', 'more bytes than are kept')
   t.not(recent.remove({ number: 307, hash: topicOf(307) }), 'unknown', 'a few are kept whatever their size')
+})
+
+t.test('kept logs take the memory that counts for their bound: that of their text', async t => {
+  setFlagsFromString('--expose-gc')
+  const collectGarbage = runInNewContext('gc') as () => void
+  const memory = (): number => {
+    collectGarbage()
+    const { heapUsed, external } = process.memoryUsage()
+    return heapUsed + external
+  }
+  const publisher = new LogPublisher({ subscriptions: new Set(), filters: new Set(), delivery: { deliver: () => {} }, results })
+  let [id, chars] = [0, 0]
+  const smallLog = (_: unknown, logIndex: number): Log => ({
+    address: addressOf(1),
+    topics: [topicOf(1), topicOf(++id), topicOf(++id)],
+    logIndex,
+  })
+  const before = memory()
+  for (let number = 1; number <= 32; number++) {
+    const block = feedBlockOf(Array.from({ length: 800 }, smallLog), number)
+    chars += block.json.length
+    publisher.publish({ removed: [], added: [block] })
+    // An entry of a WeakMap stays until the end of the turn.
+    await setImmediate()
+  }
+  const ratio = (memory() - before) / chars
+  t.ok(ratio > 0.8 && ratio < 1.2, `${ratio.toFixed(2)} bytes for each character`)
+  t.equal(publisher.publish({ removed: [feedBlockOf([], 32)], added: [] }), true)
 })
