@@ -24,8 +24,9 @@ const filters = ['test/plugins/subscriptions/filters.test.ts']
 const subscriptions = ['test/plugins/subscriptions/subscriptions.test.ts']
 const credits = ['test/plugins/credits/credits.test.ts']
 const networkAccess = ['test/plugins/network-access.test.ts']
-const portal = ['portal-api', 'sign-up', 'oidc', 'operator-api'].map(name => `test/portal/${name}.test.ts`)
+const portal = (...names: readonly string[]): readonly string[] => names.map(name => `test/portal/${name}.test.ts`)
 const webSocket = ['test/server/ws-connection.test.ts', 'test/server/ws-server.test.ts']
+const bodies = ['test/server/rpc-app.test.ts', 'test/server/http-server.test.ts']
 const upstream = ['test/plugins/upstream/upstream.test.ts']
 
 /** A text is short and says the rule itself, so that it outlives changes around it. No types: it is looked up in the compiled file, too. */
@@ -120,6 +121,13 @@ export const mutants: readonly Mutant[] = [
     file: 'src/store/lmdb/lmdb-engine.ts',
     text: '!guards.every((guard, i) => meets(guard, found[i]))',
     broken: 'false',
+    tests: ['test/store/store.test.ts'],
+  },
+  {
+    rule: 'a day that has ended grants nothing more',
+    file: 'src/store/lmdb/lmdb-engine.ts',
+    text: '!isInTime ||',
+    broken: '',
     tests: ['test/store/store.test.ts'],
   },
   // Credits and rates.
@@ -256,6 +264,13 @@ export const mutants: readonly Mutant[] = [
     text: 'requestedAt + changeCheckIntervalMs',
     broken: 'requestedAt + 10 * changeCheckIntervalMs',
     tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/account-lookup-property.test.ts'],
+  },
+  {
+    rule: 'an answer to a later read of a key is not overwritten by an earlier one',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'current.version > version',
+    broken: 'false',
+    tests: ['test/services/accounts/account-lookup.test.ts'],
   },
   {
     rule: 'a rotated key expires after the overlap',
@@ -431,9 +446,16 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a call that may not be repeated is not sent to another node',
     file: 'plugins/failover/call-failover.ts',
+    text: 'if (!this.#mayRetry) return this.#lastReply',
+    broken: 'if (false) return this.#lastReply',
+    tests: [failover('retries'), failover('failover')],
+  },
+  {
+    rule: 'a call that may not be repeated is not sent to the partner',
+    file: 'plugins/failover/call-failover.ts',
     text: 'if (!this.#mayRetry) return undefined',
     broken: 'if (false) return undefined',
-    tests: [failover('retries'), failover('failover')],
+    tests: [failover('retries'), failover('partner')],
   },
   // Cache.
   {
@@ -570,6 +592,13 @@ export const mutants: readonly Mutant[] = [
     broken: 'true',
     tests: ['test/services/chain-heads/reported-height.test.ts', ...heads],
   },
+  {
+    rule: 'a block is published when every worker has its height',
+    file: 'src/services/chain-heads/feeds/header-source.ts',
+    text: 'await this.#options.reportedHeight.sharedHeight',
+    broken: 'void 0',
+    tests: ['test/cluster/worker-heads.test.ts'],
+  },
   // Logs, filters and subscriptions.
   {
     rule: 'logs outside the requested blocks and addresses are no answer',
@@ -640,7 +669,119 @@ export const mutants: readonly Mutant[] = [
     file: 'src/portal/one-time-links.ts',
     text: "person?.email === value['mailedTo'] ? person : undefined",
     broken: 'person',
-    tests: portal,
+    tests: portal('portal-api', 'sign-up', 'oidc', 'operator-api'),
+  },
+  {
+    rule: 'a link confirms no address but the one that it was mailed to',
+    file: 'src/portal/one-time-links.ts',
+    text: 'if (person?.email !== email)',
+    broken: 'if (false)',
+    tests: portal('sign-up'),
+  },
+  {
+    rule: 'a session ends at its age, in use or not',
+    file: 'src/portal/sessions.ts',
+    text: 'clock.now() - signedIn < maxAgeMs',
+    broken: 'true',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'a session that was ended is not renewed',
+    file: 'src/portal/sessions.ts',
+    text: 'found?.id === recordId',
+    broken: 'false',
+    tests: portal('concurrent-changes'),
+  },
+  {
+    rule: 'who signs in gets another session id',
+    file: 'src/portal/sessions.ts',
+    text: '.regenerate()',
+    broken: '.save()',
+    tests: portal('oidc', 'portal-api', 'sign-up'),
+  },
+  {
+    rule: 'a person signs out everywhere',
+    file: 'src/portal/sessions.ts',
+    text: 'if (person === id)',
+    broken: 'if (false)',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'nobody signs out others',
+    file: 'src/portal/sessions.ts',
+    text: 'if (person === id)',
+    broken: 'if (true)',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'a stream ends with its session',
+    file: 'src/portal/portal-app.ts',
+    text: '(await hasEnded(ctx, services.store))',
+    broken: 'false',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'a person sees and ends their own tokens alone',
+    file: 'src/portal/access-tokens.ts',
+    text: 'person === id',
+    broken: 'true',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'a token ends when it is removed',
+    file: 'src/portal/routes/people.ts',
+    text: "(await store.takeRecord('token', found.id)) === undefined",
+    broken: 'false',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'pages of other sites change nothing',
+    file: 'src/portal/security.ts',
+    text: "if (isSameSite || (site === '' && origin === ''))",
+    broken: 'if (true)',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'the password of a proxy is no token: pages of other sites change nothing with it',
+    file: 'src/portal/security.ts',
+    text: 'bearerTokenOf(ctx.req) !== undefined',
+    broken: "ctx.get('Authorization') !== ''",
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'a host that is not the dashboard’s is refused',
+    file: 'src/portal/security.ts',
+    text: 'if (allowed.has(ctx.hostname) ||',
+    broken: 'if (true ||',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'an address has one person',
+    file: 'src/portal/people.ts',
+    text: "|| !(await store.addRecord('email', claim))",
+    broken: '',
+    tests: portal('concurrent-changes'),
+  },
+  {
+    rule: 'a role may do no more than it says',
+    file: 'src/portal/people.ts',
+    text: 'roles.indexOf(role) >= roles.indexOf(required)',
+    broken: 'true',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'too many attempts are refused',
+    file: 'src/portal/portal-limits.ts',
+    text: 'if (retryAfter !== undefined)',
+    broken: 'if (false)',
+    tests: portal('portal-api'),
+  },
+  {
+    rule: 'changes are limited',
+    file: 'src/portal/portal-app.ts',
+    text: 'limit.record(who)',
+    broken: 'void 0',
+    tests: portal('portal-api'),
   },
   // Memory, bodies and WebSockets.
   {
@@ -670,6 +811,90 @@ export const mutants: readonly Mutant[] = [
     text: '4 * this.#heldBytes < this.#budget.freeBytes &&',
     broken: '',
     tests: ['test/services/memory-budget.test.ts'],
+  },
+  {
+    rule: 'a WebSocket that leaves two pings without a pong is closed',
+    file: 'src/server/ws-connection.ts',
+    text: 'this.#missedPongs === 2',
+    broken: 'false',
+    tests: webSocket,
+  },
+  {
+    rule: 'a WebSocket whose key is revoked is closed',
+    file: 'src/server/ws-connection.ts',
+    text: "reply.kind === 'key'",
+    broken: 'false',
+    tests: webSocket,
+  },
+  {
+    rule: 'reading pauses while many messages of a WebSocket are handled',
+    file: 'src/server/ws-connection.ts',
+    text: 'if (this.#inFlightCount >= maxConcurrentMessages)',
+    broken: 'if (false)',
+    tests: webSocket,
+  },
+  {
+    rule: 'a caller that cannot get a notification is disconnected',
+    file: 'src/server/ws-connection.ts',
+    text: "this.close(1013, 'too many messages are waiting to be read')",
+    broken: 'void 0',
+    tests: webSocket,
+  },
+  {
+    rule: 'the responses that wait for a WebSocket are bounded by bytes',
+    file: 'src/server/ws-send-queue.ts',
+    text: 'waitingBytes + byteLength <= maxQueuedBytes',
+    broken: 'true',
+    tests: webSocket,
+  },
+  {
+    rule: 'the responses that wait for a WebSocket are bounded by number',
+    file: 'src/server/ws-send-queue.ts',
+    text: 'this.#queue.length >= maxQueuedResponses',
+    broken: 'false',
+    tests: webSocket,
+  },
+  {
+    rule: 'a caller that requests on without reading is disconnected',
+    file: 'src/server/ws-send-queue.ts',
+    text: 'this.#refusedCount > maxRefusedResponses',
+    broken: 'false',
+    tests: webSocket,
+  },
+  {
+    rule: 'a body that says that it is too long is refused before it is read',
+    file: 'src/server/request-body.ts',
+    text: 'if (byteLength > maxBytes)',
+    broken: 'if (false)',
+    tests: bodies,
+  },
+  {
+    rule: 'a body without a length is bounded',
+    file: 'src/server/request-body.ts',
+    text: 'this.#byteLength + chunk.length > maxBytes',
+    broken: 'false',
+    tests: bodies,
+  },
+  {
+    rule: 'a body in thousands of short chunks is refused',
+    file: 'src/server/request-body.ts',
+    text: 'this.#chunkCount > maxShortChunks &&',
+    broken: 'false &&',
+    tests: bodies,
+  },
+  {
+    rule: 'the rest of a refused body is dropped up to a bound',
+    file: 'src/server/request-body.ts',
+    text: 'drainedBytes <= 2 * maxDrainedBytes',
+    broken: 'true',
+    tests: bodies,
+  },
+  {
+    rule: 'a request that does not arrive in time is refused',
+    file: 'src/server/http-server.ts',
+    text: 'requestTimeout: 30_000',
+    broken: 'requestTimeout: 0',
+    tests: bodies,
   },
   // Reload and configuration.
   {

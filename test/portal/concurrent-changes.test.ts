@@ -1,7 +1,4 @@
 import { EventEmitter, once } from 'node:events'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import Koa from 'koa'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
@@ -26,7 +23,6 @@ import { checkInput } from '../../src/portal/route.ts'
 import type { Route, RouteRequest } from '../../src/portal/route.ts'
 import { keyRoutes } from '../../src/portal/routes/keys.ts'
 import { peopleRoutes } from '../../src/portal/routes/people.ts'
-import { sessionMiddleware } from '../../src/portal/sessions.ts'
 import { createKey } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
@@ -35,6 +31,7 @@ import type { Store } from '../../src/store/store.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { startSessionApp } from '../support/session-app.ts'
 
 /** A store in which something else happens right after the first look-up of a record of the kind. */
 const interruptAfterFind = (store: Store, kind: RecordKind, interrupt: () => Promise<unknown>): Store => {
@@ -293,26 +290,13 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
   })
 
   t.test('a session that is ended while it is renewed stays ended', async t => {
-    const app = new Koa()
-    const options = { clock: systemClock, cookieName: 'test', sameSite: 'lax', secure: false, readSigningKeys: () => ['key'] } as const
-    app.use(sessionMiddleware(app, { ...options, store }))
-    app.use(async ctx => {
+    const request = await startSessionApp(t, { store, clock: systemClock }, async ctx => {
       if (ctx.path === '/sign-in') ctx['session'] = { person: 'usr_1', account, signedIn: systemClock.now() }
       // Renewed at the end of the request, as it is after half of its time.
       else ctx['session'].maxAge = 1_000_000
       const [record] = ctx.path === '/end' ? await other.records('session', account) : []
       if (record !== undefined) await other.takeRecord('session', record.id)
-      ctx.body = ''
     })
-    const server = createServer(app.callback()).listen(0, '127.0.0.1')
-    t.teardown(() => server.close())
-    await once(server, 'listening')
-    const { port } = server.address() as AddressInfo
-    const request = async (path: string, cookie = '') =>
-      (await fetch(`http://127.0.0.1:${port}${path}`, { headers: { cookie, connection: 'close' } })).headers
-        .getSetCookie()
-        .map(each => each.split(';')[0])
-        .join('; ')
     const expires = async () => (await store.records('session', account)).map(record => record.expires)
     const cookie = await request('/sign-in')
     const [first = 0] = await expires()

@@ -6,14 +6,20 @@ import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { portalOpenApi } from '../../src/portal/portal-openapi.ts'
 import { routes } from '../../src/portal/portal-app.ts'
+import { sessionOf, signIn } from '../../src/portal/sessions.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { tempStore } from '../store/temp-store.ts'
 import { childrenOf } from '../support/deployment.ts'
 import type { Deployment, GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { TestClock } from '../support/fakes.ts'
 import { openApiChecker } from '../support/openapi-checker.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call, connectWs } from '../support/rpc-client.ts'
+import { startSessionApp } from '../support/session-app.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const word = `0x${'ab'.repeat(32)}`
@@ -43,6 +49,23 @@ const startPortal = async (t: Test, workers = 1): Promise<{ deployment: Deployme
 
 const isRefused = async (gateway: GatewayProcess, key: string): Promise<boolean> =>
   (await call(gateway.http(key), 'eth_chainId')).error?.code === -32090
+
+t.test('a session in use ends 12 hours after the sign-in', async t => {
+  // The cookie and the store have the clock of the system: only the age is over.
+  const clock = new TestClock(systemClock.now())
+  let person: string | undefined
+  const request = await startSessionApp(t, { store: await tempStore(t, systemClock), clock }, async ctx => {
+    if (ctx.path === '/sign-in') await signIn(ctx, { id: 'usr_1', account: 'acc_1' }, clock)
+    person = sessionOf(ctx)?.person
+  })
+  const cookie = await request('/sign-in')
+  clock.advance(12 * hourMs - 1)
+  await request('/', cookie)
+  t.equal(person, 'usr_1')
+  clock.advance(1)
+  await request('/', cookie)
+  t.equal(person, undefined)
+})
 
 t.test('portal', async t => {
   const { deployment, gateway } = await startPortal(t)
@@ -330,6 +353,9 @@ t.test('portal', async t => {
     const script = createPortalClient(portalUrl, token.token)
     t.equal((await script.get('/account')).json.account.name, 'alice')
     t.notMatch(JSON.stringify((await alice.get('/tokens')).json), token.token)
+    const colleague = await signInToPortal(deployment, gateway, 'alice', '--person', 'tom', '--role', 'owner')
+    t.same((await colleague.get('/tokens')).json, [], 'another person of the account does not see it')
+    t.equal((await colleague.delete(`/tokens/${token.id}`)).status, 404)
     t.equal((await alice.delete(`/tokens/${token.id}`)).status, 204)
     t.equal((await script.get('/account')).status, 401)
     t.equal((await createPortalClient(portalUrl, 'tgt_guess').get('/account')).status, 401)

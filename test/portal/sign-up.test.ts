@@ -11,8 +11,9 @@ import {
   removeInvitation,
   renewInvitation,
 } from '../../src/portal/invitations.ts'
-import { createAddressToken, withAddressToken } from '../../src/portal/one-time-links.ts'
-import { addPerson, listPeople, setEmail } from '../../src/portal/people.ts'
+import { confirmEmail, createAddressToken, mailConfirmation, withAddressToken } from '../../src/portal/one-time-links.ts'
+import type { SendMail } from '../../src/portal/mailer.ts'
+import { addPerson, findPerson, listPeople, setEmail } from '../../src/portal/people.ts'
 import { openPortalLimits } from '../../src/portal/portal-limits.ts'
 import { sessionRoutes } from '../../src/portal/routes/session.ts'
 import { signInWithAddress } from '../../src/portal/proven-addresses.ts'
@@ -402,6 +403,26 @@ t.test('one domain and one network make a tenth of the accounts of a day, five a
   const few = { ...signUp, perDay: 5 }
   clock.advance(dayMs)
   t.equal(await countMade(eight.map(() => () => signUpFrom('10.0.0.1', 'small.test', few))), 5)
+})
+
+t.test('the link of a confirmation confirms the address that it was mailed to, and no later one', async t => {
+  const clock = new TestClock()
+  const store = await tempStore(t, clock)
+  const { id } = await addPerson(store, { account: 'acc_1', name: 'alice', role: 'owner' })
+  const mailed: Parameters<SendMail>[0][] = []
+  const sendMail: SendMail = mail => Promise.resolve(mailed.push(mail) > 0)
+  const give = async (email: string) => {
+    const person = await findPerson(store, id)
+    if (person === undefined) throw new Error('no such person')
+    t.ok(await setEmail(store, person, email))
+    await mailConfirmation({ store, clock, url: 'https://portal.test', sendMail }, person, email)
+    return /#(\S+)/.exec(mailed.at(-1)?.text ?? '')?.[1] ?? ''
+  }
+  const [first, second] = [await give('first@example.org'), await give('second@example.org')]
+  t.equal(await confirmEmail(store, first), undefined)
+  t.match(await findPerson(store, id), { email: 'second@example.org', isEmailVerified: false })
+  t.equal(await confirmEmail(store, second), 'second@example.org')
+  t.match(await findPerson(store, id), { isEmailVerified: true })
 })
 
 t.test('an invitation ends after 30 days, unless it was sent again', async t => {

@@ -93,6 +93,18 @@ export const ledgerStoreContract = async (t: Test, open: OpenStore): Promise<voi
     })
   })
 
+  t.test('a day whose end the store sees before the gateway grants nothing more', async t => {
+    const clock = new TestClock(start)
+    const store = await open(t, clock)
+    await store.requestLease(request({ desiredCredits: 300 }))
+    clock.shiftWallClock(dayMs / 2)
+    t.match(await store.requestLease(request({ seq: 2, counters: counters(300, 0, 100), desiredCredits: 300 })), {
+      today: today + 1,
+      counters: counters(300, 0, 100),
+    })
+    t.match(await store.dayTotals('acc_1', today), { leased: 300, used: 100 })
+  })
+
   t.test('the day never goes back, even if the clock does', async t => {
     const clock = new TestClock(start)
     const store = await open(t, clock)

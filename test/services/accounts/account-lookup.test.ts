@@ -182,14 +182,17 @@ t.test('a remote store', async t => {
   /** A store that answers when the test says so. */
   const setUpRemote = async () => {
     const { store, addKey, clock } = await setUp(t)
-    const asked: { answer: () => void; fail: () => void }[] = []
-    const ask = <T>(answer: () => T | Promise<T>) =>
-      new Promise<T>((resolve, reject) =>
+    const asked: { answer: () => void; answerAsRequested: () => void; fail: () => void }[] = []
+    const ask = <T>(answer: () => T | Promise<T>) => {
+      const early = answer()
+      return new Promise<T>((resolve, reject) =>
         asked.push({
           answer: () => resolve(answer()),
+          answerAsRequested: () => resolve(early),
           fail: () => reject(new Error('connection refused')),
         }),
       )
+    }
     const remote: AccountStore = {
       ...store,
       changeCount: () => ask(() => store.changeCount()),
@@ -249,6 +252,23 @@ t.test('a remote store', async t => {
     const again = accounts.find(key)
     asked[1]?.answer()
     t.same(await again, { kind: 'revoked' })
+  })
+
+  t.test('is not taken for what it was before, when the answer to an earlier read comes last', async t => {
+    const { accounts, addKey, asked, clock, store } = await setUpRemote()
+    const key = await addKey({ id: 'key_1' })
+    const first = accounts.find(key)
+    await store.revokeKey('key_1', 5)
+    const second = accounts.find(key)
+    asked[1]?.answer()
+    t.same(await second, { kind: 'revoked' })
+    asked[0]?.answerAsRequested()
+    t.match(await first, { kind: 'granted' }, 'it began before')
+    clock.advance(500)
+    const third = accounts.find(key)
+    t.equal(asked.length, 3)
+    asked[2]?.fail()
+    t.same(await third, { kind: 'revoked' }, 'a revoked key stays revoked, also in an outage')
   })
 
   t.test('leaves cached keys valid when it fails', async t => {

@@ -24,7 +24,7 @@ export interface PendingReaderOptions {
   readonly pollIntervalMs: number
   /** Transactions are wanted as objects, where the upstream has them. */
   readonly isFull: boolean
-  /** Hashes, or transactions, that the upstream's pool did not have before; perhaps some that have been reported. */
+  /** Hashes, or transactions, that have come to the upstream's pool since the reader was opened. One that comes back to the pool is reported again. */
   onTransactions(transactions: readonly unknown[]): void
   /** An open reader gets no more transactions. */
   onLost(): void
