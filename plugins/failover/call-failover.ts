@@ -140,10 +140,11 @@ export class CallFailover implements Alternatives {
    */
   async #forward(): Promise<Reply | undefined> {
     const { partner, methodClass, nodes } = this.#selection
+    const { hasFailed } = this.#rejected
     if (!this.#rejected.isOutage || partner?.isUsable(methodClass) !== true) return undefined
+    if (hasFailed && !this.#mayRetry) return undefined
     nodes.retries.partner.add()
-    if (!this.#rejected.hasFailed) return this.#finalOf(await this.#request(partner), partner)
-    if (!this.#mayRetry) return undefined
+    if (!hasFailed) return this.#finalOf(await this.#request(partner), partner)
     const reply = await this.#requestWithinMaxTime(partner)
     if (reply === undefined) return this.#rejected.best ?? retryTimeout(partner.name)
     return this.#finalOf(await this.#resolveDuplicate(reply, partner), partner)

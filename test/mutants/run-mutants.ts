@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, symlinkSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { rootDir } from '../tools/source-files.ts'
-import { countText, mutants } from './mutants.ts'
+import { compiledOf, countText, mutants } from './mutants.ts'
 import type { Mutant } from './mutants.ts'
 
 // npm run mutants [-- TEXT...]: breaks one rule at a time in a copy of the tree, and runs the tests that must notice. TEXT: only mutants
@@ -13,8 +13,6 @@ import type { Mutant } from './mutants.ts'
 const testTimeoutMs = 180_000
 
 type Outcome = 'passed' | 'failed' | 'timed out'
-
-const compiledOf = (file: string): string => join('dist', file.replace(/\.ts$/, '.js'))
 
 /** A copy of the tree without its packages, which it shares. */
 const copyTree = (): string => {
@@ -81,8 +79,7 @@ for (const test of new Set(chosen.flatMap(({ tests }) => tests))) {
 }
 for (const mutant of chosen) {
   const { rule, file, text } = mutant
-  const compiledCount = readFileSync(join(root, compiledOf(file)), 'utf8').split(text).length - 1
-  if (countText(mutant) !== 1 || compiledCount !== 1) {
+  if (countText(mutant) !== 1 || countText({ file: compiledOf(file), text }, root) !== 1) {
     problems.push(`not found exactly once: ${file}: ${text}`)
     continue
   }

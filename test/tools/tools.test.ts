@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from '../support/tap.ts'
-import { countText, mutants } from '../mutants/mutants.ts'
+import { compiledOf, countText, mutants } from '../mutants/mutants.ts'
 import type { FunctionCoverage } from './call-coverage.ts'
 import { findUnitlessConstants, readSourceFiles, withImporters } from './source-files.ts'
 
@@ -87,6 +87,7 @@ void t.test('the importers of a file are found, directly or through others', asy
   t.same([...withImporters(sources, ['a.ts'])], ['a.ts', 'b.ts', 'c.ts'])
 })
 
-void t.test('the text of each mutant is in its source file exactly once', async t => {
-  for (const mutant of mutants) t.equal(countText(mutant), 1, `${mutant.file}: ${mutant.text}`)
+void t.test('the text of each mutant is in its source file and in its compiled file exactly once', async t => {
+  for (const { file, text } of mutants)
+    for (const each of [file, compiledOf(file)]) t.equal(countText({ file: each, text }), 1, `${each}: ${text}`)
 })

@@ -9,7 +9,7 @@ import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, growth, openFailover, partner, rateLimited } from './failover-fixture.ts'
+import { breaker, failure, getLogs, growth, node, openFailover, partner, rateLimited } from './failover-fixture.ts'
 
 t.test('the partner', async t => {
   t.test('gets eth_getLogs when own nodes are down and the plan qualifies', async t => {
@@ -38,6 +38,21 @@ t.test('the partner', async t => {
     for (let i = 0; i < 20; i++) t.equal(valueOrErrorCode(await withDownPartner.request(getLogs(growth))), -32002)
     t.ok(withDownPartner.countOf('b') <= 4)
     t.ok(withDownPartner.countOf('p') <= 20, 'at most once a call')
+  })
+
+  t.test('gets no call that an own node may have carried out', async t => {
+    const send = fakeCall('eth_sendTransaction', [{}], growth)
+    const options = { partner: { ...partner, methods: ['eth_sendTransaction'] }, upstreams: [node('a')] }
+    const { request, requested, services } = openFailover(t, { p: () => fakeResult('p') }, options)
+    t.equal(valueOrErrorCode(await request(send)), -32002)
+    t.same(requested, ['a'])
+    t.match(formatMetrics(services.metrics.families()), /tollgate_retries_total\{kind="partner"\} 0/)
+    const limited = openFailover(
+      t,
+      { a: () => refuse('unavailable', { source: 'gateway', fault: 'upstream', retryElsewhere: true }), p: () => fakeResult('p') },
+      options,
+    )
+    t.equal(valueOrErrorCode(await limited.request(send)), 'p', 'no own node got it')
   })
 
   t.test('makes answers vary by the right to forwarding, for its methods only', async t => {

@@ -176,9 +176,6 @@ t.test('a call of an account that gets a single attempt', async t => {
     t.match(await request(getLogs(single)), { kind: 'unavailable', fault: 'upstream' })
     t.same(requested, ['a'])
     t.equal(valueOrErrorCode(await request(getLogs())), 'b')
-    const alone = openFailover(t, failing, { partner, upstreams: [node('a')] })
-    t.match(await alone.request(getLogs(single)), { kind: 'unavailable', fault: 'upstream' })
-    t.same(alone.requested, ['a'], 'with one own node, too')
   })
 
   t.test('is sent to the next node if the first was not requested', async t => {
