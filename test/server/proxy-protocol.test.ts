@@ -1,11 +1,13 @@
+import { deepStrictEqual, equal, match, notEqual, ok } from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { connect, createServer as createTcpServer } from 'node:net'
+import { connect, createServer as createTcpServer, isIP } from 'node:net'
 import type { AddressInfo, Socket } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
+import fc from 'fast-check'
 import { Agent, request } from 'undici'
 import { createClientAddressReader, createConnectionAddressReader } from '../../src/server/client-address.ts'
 import { paceConnections } from '../../src/server/connection-pacing.ts'
@@ -76,6 +78,57 @@ t.test('what is no header is missing, and what begins like one and is none is ma
     v2(0x21, 0x11, '', 5_000),
   ])
     t.same(parseProxyHeader(Buffer.from(bytes as string, 'latin1')), { kind: 'malformed' }, String(bytes))
+})
+
+/** A header as a proxy sends it, and the address that it names. */
+const sentHeader: fc.Arbitrary<{ readonly bytes: Buffer; readonly address: string | undefined }> = fc.oneof(
+  fc.tuple(fc.ipV4(), fc.nat(65_535)).map(([address, port]) => ({
+    bytes: Buffer.from(`PROXY TCP4 ${address} 10.0.0.1 ${port} 443\r\n`),
+    address,
+  })),
+  fc.uint8Array({ minLength: 12, maxLength: 40 }).map(body => ({
+    bytes: v2(0x21, 0x11, Buffer.from(body).toString('hex')),
+    address: body.slice(0, 4).join('.'),
+  })),
+  fc.uint8Array({ minLength: 15, maxLength: 40 }).map(rest => {
+    const groups = Array.from({ length: 8 }, (_, i) => (i === 0 ? 0x2001 : rest[i]!).toString(16).padStart(4, '0'))
+    const body = groups.join('') + Buffer.from(rest).toString('hex').padEnd(40, '0')
+    return { bytes: v2(0x21, 0x21, body), address: new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1) }
+  }),
+  fc.constantFrom({ bytes: Buffer.from('PROXY UNKNOWN\r\n'), address: '' }, { bytes: v2(0x20, 0x00, ''), address: undefined }),
+)
+
+/** A header of which a part is replaced, or which ends early. */
+const brokenHeader = fc
+  .tuple(
+    sentHeader,
+    fc.nat(60),
+    fc.nat(6),
+    fc.oneof(fc.uint8Array({ maxLength: 6 }), fc.constantFrom(Buffer.from('\r\n'), Buffer.alloc(200, 0x39))),
+  )
+  .map(([{ bytes }, at, removed, inserted]) => Buffer.concat([bytes.subarray(0, at), inserted, bytes.subarray(at + removed)]))
+
+const garbage = fc
+  .tuple(fc.constantFrom('', 'PROXY ', 'PROXY TCP4 ', 'PROXY UNKNOWN ', '\r\n\r\n\0\r\nQUIT\n'), fc.uint8Array({ maxLength: 150 }))
+  .map(([start, rest]) => Buffer.concat([Buffer.from(start, 'latin1'), rest]))
+
+t.test('whatever bytes come: a header is read the same in whatever parts, and what is none is refused within 4 KiB', async () => {
+  const check = (bytes: Buffer, sent?: { readonly address: string | undefined }) => {
+    const header = parseProxyHeader(Buffer.concat([bytes, Buffer.alloc(4_096)]))
+    notEqual(header.kind, 'incomplete')
+    if (sent !== undefined) deepStrictEqual(header, { kind: 'header', byteLength: bytes.length, address: sent.address })
+    if (header.kind === 'header') ok(header.byteLength <= 4_096 && (!header.address || isIP(header.address) > 0), bytes.toString('latin1'))
+    let isComplete = false
+    for (let length = 0; length <= bytes.length; length++) {
+      const read = parseProxyHeader(bytes.subarray(0, length))
+      isComplete ||= read.kind !== 'incomplete'
+      if (isComplete) deepStrictEqual(read, header)
+    }
+  }
+  fc.assert(
+    fc.property(fc.oneof(sentHeader, brokenHeader, garbage), input => ('bytes' in input ? check(input.bytes, input) : check(input))),
+    { numRuns: 2_000 },
+  )
 })
 
 const pem = join(fileURLToPath(new URL('../../../test/support/certificates/', import.meta.url)), 'valid.pem')
@@ -265,4 +318,65 @@ t.test('from elsewhere there must be no header; a connection without one is that
   clock.advance(5_000)
   t.equal(await silent, '')
   t.same(refusals(), [['untrusted', 2]])
+})
+
+t.test('whatever bytes a proxy sends, the connection closes, and a request is answered for the address of its header alone', async t => {
+  const { port, open, refused } = await startServer(t)
+  const send = (bytes: Buffer, at: number): Promise<string> =>
+    new Promise(resolve => {
+      let received = ''
+      const socket = connect(port, '127.0.0.1').setEncoding('latin1')
+      socket.on('error', () => undefined).on('close', () => resolve(received))
+      socket.on('data', text => void (received += text))
+      socket.write(bytes.subarray(0, at))
+      setImmediate(() => socket.end(bytes.subarray(at)))
+    })
+  const check = async (header: Buffer, at: number): Promise<void> => {
+    const bytes = Buffer.concat([header, Buffer.from(get)])
+    const read = parseProxyHeader(bytes)
+    const received = await send(bytes, at)
+    if (read.kind !== 'header') equal(received, '')
+    else if (received.startsWith('HTTP/1.1 200')) equal(received.slice(received.indexOf('\r\n\r\n') + 4), read.address ?? '127.0.0.1')
+    else match(received, /^$|^HTTP\/1.1 4/)
+    if (read.kind === 'header' && read.byteLength === header.length) match(received, /^HTTP\/1.1 200/)
+  }
+  const input = fc.tuple(
+    fc.oneof(
+      sentHeader.map(({ bytes }) => bytes),
+      brokenHeader,
+      garbage,
+    ),
+    fc.nat(60),
+  )
+  await fc.assert(
+    fc.asyncProperty(fc.array(input, { minLength: 20, maxLength: 20 }), async inputs => {
+      await Promise.all(inputs.map(([header, at]) => check(header, at)))
+    }),
+    { numRuns: 20 },
+  )
+  await waitUntil(() => open.count === 0)
+  t.equal(open.holderCount, 0)
+  t.same(refused, [])
+})
+
+t.test('behind a proxy, connections are shared out among the addresses of their headers', async t => {
+  const { port, open, refused } = await startServer(t, { maxConnections: 8 })
+  const isServed = (address: string): Promise<boolean> => {
+    const socket = connect(port, '127.0.0.1').on('error', () => undefined)
+    t.teardown(() => socket.destroy())
+    socket.write(
+      `PROXY TCP${isIP(address)} ${address} ${isIP(address) === 4 ? '10.0.0.1' : '::1'} 1 2\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n`,
+    )
+    return new Promise(resolve => socket.once('data', () => resolve(true)).once('close', () => resolve(false)))
+  }
+  const servedOf = async (addresses: readonly string[]) => {
+    const served: boolean[] = []
+    for (const address of addresses) served.push(await isServed(address))
+    return served
+  }
+  const one64 = Array.from({ length: 6 }, (_, i) => `2001:db8::${i + 1}`)
+  t.same(await servedOf(one64), [true, true, true, true, false, false])
+  t.same(refused, new Array(2).fill(['caller', 'share', '2001:db8:0:0::/64']))
+  t.same(await servedOf(['203.0.113.7', '203.0.113.8']), [true, true])
+  t.equal(open.count, 6)
 })
