@@ -67,7 +67,7 @@ t.test('the fuzz of bytes notices connections that stay open, and responses of a
   t.teardown(() => server.close())
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const run = (address: string) =>
-    runFuzzBytes({ url: address, wsUrl: address, apiKey: 'k', seed: 1, count: 40, hungAfterMs: 100, log: () => undefined })
+    runFuzzBytes({ url: address, wsUrl: address, apiKey: 'k', seed: 1, count: 40, hungAfterMs: 1_000, log: () => undefined })
   const result = await run(url)
   t.equal(result.sent, 40)
   t.ok(result.hung > 10 && result.crossed > 5 && result.refused === 0, JSON.stringify(result))

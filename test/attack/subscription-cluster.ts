@@ -64,6 +64,7 @@ export class SubscriptionCluster {
       heads: { feeds },
       filterRecords: recordsOfLiving(this.#filterRecords, () => isDead),
       events: composeEventRules([]),
+      isServed: () => true,
     } as unknown as Services // what subscriptions read
     return {
       sockets,

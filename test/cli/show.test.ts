@@ -253,7 +253,7 @@ t.test('explain ends at the plugin that answers or refuses the method, and only 
 
   t.match(
     await explain('main-chain', 'eth_subscribe'),
-    /\nsubscriptions: answers the call\n.*\n {2}credits for a block with events: newHeads 50, logs 300$/,
+    /\nsubscriptions: answers the call\n.*\n {2}credits for each KiB of messages: newHeads 10, logs 10$/,
   )
   t.match(await explain('main-chain', 'eth_getFilterLogs'), /\nsubscriptions: answers the call\n.*$/)
   t.match(

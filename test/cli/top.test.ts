@@ -24,7 +24,12 @@ const open = async (
   const metrics = withLabels(registry, { network: 'net' })
   const server = createServer((_, res) => void res.end(formatMetrics(registry.families()))).listen(0, '127.0.0.1')
   await once(server, 'listening')
-  test.teardown(() => server.close())
+  // A command leaves its handlers to the end of the process: a signal of the next test would be their second one.
+  const handlers = new Set(process.listeners('SIGINT'))
+  test.teardown(() => {
+    server.close()
+    for (const handler of process.listeners('SIGINT')) if (!handlers.has(handler)) process.off('SIGINT', handler)
+  })
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const clock = new TestClock()
   /** Runs between two readings, one after the other. */
