@@ -7,7 +7,7 @@ import t from '../support/tap.ts'
 import { assertIntactDataFile } from '../../src/store/lmdb/data-file-check.ts'
 import { assertNotLocked } from '../../src/store/lmdb/store-lock.ts'
 import { systemClock } from '../../src/services/clock.ts'
-import { openStore } from '../../src/store/open-store.ts'
+import { backupStore, inspectStore, openStore } from '../../src/store/open-store.ts'
 import { withTimeout } from '../../src/util/async.ts'
 import { TestClock } from '../support/fakes.ts'
 import { tempFolder } from './temp-store.ts'
@@ -166,6 +166,48 @@ t.test('a process that opens its store a second time keeps its locks: other proc
   }
   t.equal((await gateway.account('second'))?.name, 'second')
 })
+
+t.test('a process that looks at its open store, or closes it while it opens it, keeps its locks', async t => {
+  const path = await tempFolder(t)
+  let gateway = await openAt(path)
+  t.teardown(() => gateway.close())
+  const writeBoth = async (name: string) => {
+    await run(process.execPath, [join(import.meta.dirname, 'write-once.js'), path, name], { timeout: 20_000 })
+    t.ok(await withTimeout(systemClock, 10_000, gateway.addAccount({ id: `acc_${name}`, name: `${name}-here`, plan: 'core', created: 1 })))
+  }
+  await inspectStore({ kind: 'lmdb', path }, clock)
+  await backupStore({ kind: 'lmdb', path }, join(await tempFolder(t), 'backup'))
+  for (let i = 0; i < 10; i += 1) [gateway] = await Promise.all([openAt(path), gateway.close()])
+  for (let i = 0; i < 10; i += 1) [, gateway] = await Promise.all([gateway.close(), openAt(path)])
+  await writeBoth('first')
+  await writeBoth('second')
+  t.equal((await gateway.accounts()).length, 4)
+})
+
+t.test(
+  'a commit that LMDB forgets while another process opens the store is not overwritten: writers wait until it is found again',
+  async t => {
+    for (const forgotten of [1, 2]) {
+      const path = await tempFolder(t)
+      const store = await openAt(path)
+      t.teardown(() => store.close())
+      const add = (name: string) => store.addAccount({ id: `acc_${name}`, name, plan: 'core', created: 1 })
+      for (const name of ['a', 'b', 'c']) await add(name)
+      // As open() of LMDB does. In a process of its own, as this one would lose its locks.
+      const script = `const fs = require('node:fs'); const file = fs.openSync(process.argv[1], 'r+'); const number = Buffer.alloc(8)
+      fs.readSync(file, number, 0, 8, 8); number.writeBigUInt64LE(number.readBigUInt64LE() - ${forgotten}n); fs.writeSync(file, number, 0, 8, 8)`
+      await run(process.execPath, ['-e', script, join(path, 'lock.mdb')])
+      const adding = add('d')
+      await run(process.execPath, [join(import.meta.dirname, 'write-once.js'), path, 'e'], { timeout: 20_000 })
+      t.ok(await adding)
+      t.same(
+        (await store.accounts()).map(({ name }) => name),
+        ['a', 'b', 'c', 'd', 'e'],
+      )
+      t.equal(await store.changeCount(), 5)
+    }
+  },
+)
 
 t.test('a store that another process keeps locked is refused with the id of that process; one that is merely busy is opened', async t => {
   const path = await tempFolder(t)

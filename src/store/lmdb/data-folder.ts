@@ -5,7 +5,6 @@ import { join } from 'node:path'
 import { createFolder, processUser } from '../../util/files.ts'
 import { StoreError } from '../store.ts'
 import { assertIntactDataFile } from './data-file-check.ts'
-import { assertNotLocked, isOpenHere } from './store-lock.ts'
 
 /** Creates the folder when it is missing. Rejects a folder that LMDB cannot use safely: LMDB would not notice, or crash. */
 export const prepareDataFolder = async (path: string): Promise<void> => {
@@ -19,7 +18,6 @@ export const prepareDataFolder = async (path: string): Promise<void> => {
   await assertIntactFiles(path)
   await prepareFiles(path)
   for (const name of ['data.mdb', 'lock.mdb']) await assertAccess(join(path, name), constants.R_OK | constants.W_OK)
-  if (!isOpenHere(path)) await assertNotLocked(path)
 }
 
 /** Locks and memory maps are not shared between machines: two gateways would overwrite each other. */

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
 import { chmod, open as openFile, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { RootDatabase } from 'lmdb'
 import { createFolder } from '../../util/files.ts'
 import { readAccounts, scanKeys } from '../accounts.ts'
 import { StoreError } from '../store.ts'
 import { assertIntactFiles } from './data-folder.ts'
-import { openRows, readEnvironment } from './lmdb-environment.ts'
+import { readEnvironment } from './lmdb-environment.ts'
+import type { Rows } from './lmdb-environment.ts'
 import { scanSource } from './lmdb-engine.ts'
 
 /** What a backup contains. The members are those of `store backup --json`. */
@@ -27,7 +27,7 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
   const partial = `${target}.partial-${process.pid}`
   try {
     createFolder(partial, 0o700)
-    await readEnvironment(path, root => root.backup(partial, true))
+    await readEnvironment(path, (_, root) => root.backup(partial, true))
     await sync(join(partial, 'data.mdb'))
     const summary = await readEnvironment(partial, summarize)
     await rm(join(partial, 'lock.mdb'), { force: true }) // of the look at the copy
@@ -41,8 +41,8 @@ export const backupLmdbStore = async (path: string, target: string): Promise<Bac
 }
 
 /** Reads every account and every key. */
-const summarize = async (root: RootDatabase): Promise<Pick<BackupSummary, 'accounts' | 'keys'>> => {
-  const source = scanSource(openRows(root))
+const summarize = async (rows: Rows): Promise<Pick<BackupSummary, 'accounts' | 'keys'>> => {
+  const source = scanSource(rows)
   let keys = 0
   for await (const _ of scanKeys(source)) keys += 1
   return { accounts: (await readAccounts(source)).length, keys }

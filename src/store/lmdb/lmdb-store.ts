@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Database } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
-import { createSemaphore } from '../../util/async.ts'
 import { readAccounts, scanKeys } from '../accounts.ts'
 import { openEngineStore } from '../engine-store.ts'
 import { StoreError } from '../store.ts'
@@ -10,34 +9,36 @@ import type { Store, StoreContents } from '../store.ts'
 import { assertIntactFiles, prepareDataFolder } from './data-folder.ts'
 import { FolderWatch } from './folder-watch.ts'
 import { openLmdbEngine, scanSource } from './lmdb-engine.ts'
-import { openEnvironment, openRows, readEnvironment } from './lmdb-environment.ts'
+import { oneAtATime, openEnvironment, openRows, readEnvironment } from './lmdb-environment.ts'
+import type { Rows } from './lmdb-environment.ts'
 import { toStoreError, Transactions } from './transactions.ts'
 
 /**
  * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on
  * their own thread and resolve when they are on disk.
  */
-export const openLmdbStore = (path: string, clock: Clock): Promise<Store> => oneAtATime(() => openFolder(path, clock))
-
-/** The folder is examined while no other open() of this process is under way: assertNotLocked() says why. */
-const oneAtATime = createSemaphore(1)
-
-const openFolder = async (path: string, clock: Clock): Promise<Store> => {
-  await prepareDataFolder(path)
-  const environment = openEnvironment(path)
-  const watch = new FolderWatch(path, clock)
-  const transactions = new Transactions(environment, path, watch)
+export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> => {
+  const transactions = await oneAtATime(async () => {
+    await prepareDataFolder(path)
+    const environment = await openEnvironment(path)
+    return new Transactions(environment, path, new FolderWatch(path, clock))
+  })
   try {
-    // A table is created once, which needs room on the disk. A folder of another version gets none.
-    if (environment.rows === undefined) {
-      await checkVersion(environment.root.openDB<number, string>({ name: 'meta' }), transactions, path)
-      environment.rows = openRows(environment.root)
-    }
-    return openEngineStore(openLmdbEngine(environment.rows, transactions, clock), clock)
+    const rows = await oneAtATime(() => openTables(transactions, path))
+    return openEngineStore(openLmdbEngine(rows, transactions, clock), clock)
   } catch (error) {
     await transactions.close()
     throw await toStoreError(error, path)
   }
+}
+
+/** A table is created once, which needs room on the disk. A folder of another version gets none. */
+const openTables = async (transactions: Transactions, path: string): Promise<Rows> => {
+  const { environment } = transactions
+  if (environment.rows !== undefined) return environment.rows
+  await checkVersion(environment.root.openDB<number, string>({ name: 'meta' }), transactions, path)
+  environment.rows = openRows(environment.root)
+  return environment.rows
 }
 
 /** Incremented when an older Tollgate would misread the rows. */
@@ -65,8 +66,8 @@ export const inspectLmdbStore = async (path: string): Promise<StoreContents> => 
   if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return nothing
   try {
     await assertIntactFiles(path)
-    return await readEnvironment(path, async root => {
-      const source = scanSource(openRows(root))
+    return await readEnvironment(path, async rows => {
+      const source = scanSource(rows)
       const accounts = await readAccounts(source)
       let hasKeyRates = false
       for await (const { rate } of scanKeys(source)) hasKeyRates ||= rate !== undefined

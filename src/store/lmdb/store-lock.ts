@@ -1,35 +1,16 @@
-import { realpathSync } from 'node:fs'
 import { readFile, readdir, readlink, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import { StoreError } from '../store.ts'
 
 /** A lock that is held for longer than this is stuck: a commit takes milliseconds. */
-const maxLockWaitMs = 5_000
+export const maxLockWaitMs = 5_000
 const pollIntervalMs = 50
-
-/** How many stores this process has open in a folder, by the folder's real path. */
-const openCounts = new Map<string, number>()
-
-/** Whether this process has the store in the folder open. */
-export const isOpenHere = (path: string): boolean => openCounts.has(realpathSync(path))
-
-/** Records an opened store. Returns what records that it is closed. */
-export const recordOpen = (path: string): (() => void) => {
-  const folder = realpathSync(path)
-  openCounts.set(folder, (openCounts.get(folder) ?? 0) + 1)
-  return () => {
-    const left = (openCounts.get(folder) ?? 0) - 1
-    if (left > 0) openCounts.set(folder, left)
-    else openCounts.delete(folder)
-  }
-}
 
 /**
  * Rejects when one process holds the lock of the store all the time. LMDB would wait for it without end, and stop the event loop
- * meanwhile. Costs a read of 16 KiB while nobody holds the lock. Must not run while this process has the store open: a process
- * that closes any descriptor of a file loses its fcntl() locks on it. The next process to open the store would find no lock on
- * lock.mdb and begin the file anew, and no commit of this process would succeed again.
+ * meanwhile. Costs a read of 16 KiB while nobody holds the lock. Must not run while this process has the store open, as it
+ * closes a descriptor of lock.mdb: oneAtATime() says more.
  */
 export const assertNotLocked = async (path: string, maxWaitMs = maxLockWaitMs): Promise<void> => {
   const first = await readLockState(path)

@@ -1,23 +1,25 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { StoreError } from '../store.ts'
 import type { FolderWatch } from './folder-watch.ts'
+import { isNewest } from './lmdb-environment.ts'
 import type { LmdbEnvironment } from './lmdb-environment.ts'
-import { recordOpen } from './store-lock.ts'
+import { maxLockWaitMs } from './store-lock.ts'
+
+const retryIntervalMs = 5
 
 /** Runs transactions on one folder; each is atomic among all processes that have the folder open. */
 export class Transactions {
-  readonly #environment: LmdbEnvironment
+  readonly environment: LmdbEnvironment
   readonly #path: string
   readonly #watch: FolderWatch
-  readonly #recordClosed: () => void
   readonly #pending = new Set<Promise<unknown>>()
   #isClosed = false
 
   /** `watch` is stopped by close(). */
   constructor(environment: LmdbEnvironment, path: string, watch: FolderWatch) {
-    this.#environment = environment
+    this.environment = environment
     this.#path = path
     this.#watch = watch
-    this.#recordClosed = recordOpen(path)
   }
 
   /** Throws after close(): LMDB never settles a transaction on a closed folder. And while the files are gone. */
@@ -29,7 +31,7 @@ export class Transactions {
   /** Resolves when the writes are on disk. `write` must do all its reads before its writes. */
   async run<T>(write: () => T): Promise<T> {
     this.assertUsable()
-    const committed = this.#environment.root.transaction(write)
+    const committed = this.#runOnNewest(write)
     this.#pending.add(committed)
     try {
       return await committed
@@ -40,17 +42,26 @@ export class Transactions {
     }
   }
 
+  /** A process that opens the folder makes LMDB forget the last commits for a moment (openNewest() says why): nothing is written meanwhile. */
+  async #runOnNewest<T>(write: () => T): Promise<T> {
+    const { root } = this.environment
+    for (let waitedMs = 0; waitedMs < maxLockWaitMs; waitedMs += retryIntervalMs) {
+      const done = await root.transaction(() => (isNewest(root) ? { result: write() } : undefined))
+      if (done !== undefined) return done.result
+      await sleep(retryIntervalMs)
+    }
+    throw new StoreError(
+      `cannot write to the store in ${this.#path}: a process was ended while it opened the store; \`tollgate accounts list\` repairs it`,
+    )
+  }
+
   /** Waits for all transactions, also those that no caller waits for: the process cannot exit during a transaction. */
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#watch.stop()
     await Promise.allSettled(this.#pending)
-    try {
-      await this.#environment.release()
-    } finally {
-      this.#recordClosed()
-    }
+    await this.environment.release()
   }
 }
 
