@@ -50,21 +50,32 @@ const startPortal = async (t: Test, workers = 1): Promise<{ deployment: Deployme
 const isRefused = async (gateway: GatewayProcess, key: string): Promise<boolean> =>
   (await call(gateway.http(key), 'eth_chainId')).error?.code === -32090
 
-t.test('a session in use ends 12 hours after the sign-in', async t => {
-  // The cookie and the store have the clock of the system: only the age is over.
+t.test('a session', async t => {
+  // The cookie and the store have the clock of the system: of a session, only the age is over.
   const clock = new TestClock(systemClock.now())
   let person: string | undefined
   const request = await startSessionApp(t, { store: await tempStore(t, systemClock), clock }, async ctx => {
     if (ctx.path === '/sign-in') await signIn(ctx, { id: 'usr_1', account: 'acc_1' }, clock)
     person = sessionOf(ctx)?.person
   })
-  const cookie = await request('/sign-in')
-  clock.advance(12 * hourMs - 1)
-  await request('/', cookie)
-  t.equal(person, 'usr_1')
-  clock.advance(1)
-  await request('/', cookie)
-  t.equal(person, undefined)
+  const personOf = async (cookie: string) => {
+    await request('/', cookie)
+    return person
+  }
+
+  t.test('has a new id after each sign-in, and the id from before is worth nothing', async t => {
+    const planted = await request('/sign-in')
+    const cookie = await request('/sign-in', planted)
+    t.same([await personOf(cookie), await personOf(planted)], ['usr_1', undefined])
+  })
+
+  t.test('in use ends 12 hours after the sign-in', async t => {
+    const cookie = await request('/sign-in')
+    clock.advance(12 * hourMs - 1)
+    t.equal(await personOf(cookie), 'usr_1')
+    clock.advance(1)
+    t.equal(await personOf(cookie), undefined)
+  })
 })
 
 t.test('portal', async t => {

@@ -554,6 +554,10 @@ t.test('what middleware throws is logged once with the request id, and is an int
   }
 })
 
+t.test('a request has 10 s for its headers, and 30 s for all of it', async t => {
+  t.match(server, { headersTimeout: 10_000, requestTimeout: 30_000 })
+})
+
 t.test(
   'a request that has arrived in time is answered, although a process that was stopped meanwhile reads it after the timeout',
   async t => {

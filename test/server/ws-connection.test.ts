@@ -35,6 +35,8 @@ interface OpenOptions {
   readonly memoryBudget?: MemoryBudget
   /** Of each call. */
   readonly result?: string
+  /** No call is answered before. */
+  readonly whenAnswered?: Promise<void>
   readonly accessLog?: AccessLog
   /** Counts the send timeout. */
   readonly clock?: Clock
@@ -43,7 +45,13 @@ interface OpenOptions {
 const open = async (
   test: Test,
   sendTimeoutMs: number,
-  { memoryBudget = new MemoryBudget(512 * mib), result = '0x1', accessLog = fakeAccessLog, clock = systemClock }: OpenOptions = {},
+  {
+    memoryBudget = new MemoryBudget(512 * mib),
+    result = '0x1',
+    whenAnswered = Promise.resolve(),
+    accessLog = fakeAccessLog,
+    clock = systemClock,
+  }: OpenOptions = {},
 ) => {
   const server = http.createServer().listen(0, '127.0.0.1')
   const accept = new WebSocketServer({ noServer: true, perMessageDeflate: false, autoPong: false })
@@ -61,7 +69,7 @@ const open = async (
     parse,
     run: () => {
       calls.run += 1
-      return Promise.resolve(fakeResult(result))
+      return whenAnswered.then(() => fakeResult(result))
     },
     limits: { batchReply: mib, batchConcurrency: 9, batchTimeout: 9000 },
     clock: new TestClock(),
@@ -519,6 +527,30 @@ t.test('a slow reader gets the longest response, though it takes longer than the
   t.equal(message.length, 32 * mib)
   t.ok(clock.monotonic() - begunAt > 2 * sendTimeoutMs)
   t.equal(memoryBudget.reservedBytes, 0)
+})
+
+t.test('a caller who does not read events is disconnected when one does not fit, as it would miss that', async t => {
+  const { connection, caller } = await open(t, 1_000, { memoryBudget: new MemoryBudget(mib) })
+  while (connection.push(['x'.repeat(16_000)]));
+  t.notOk(connection.push(['x']), 'nothing follows the one that is missing')
+  caller.resume()
+  const [code, reason] = await once(caller, 'close')
+  t.same([code, String(reason)], [1013, 'too many messages are waiting to be read'])
+})
+
+t.test('while 200 messages are handled, no more are read', async t => {
+  let answer = () => {}
+  const whenAnswered = new Promise<void>(resolve => {
+    answer = resolve
+  })
+  const { caller, calls, socket } = await open(t, 1_000, { whenAnswered })
+  const count = 2_000
+  for (let i = 0; i < count; i += 1) caller.send(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(2_000)}"]}`)
+  await waitUntil(() => calls.run >= 200)
+  for (let before = 0; calls.run > before; await wait(50)) before = calls.run
+  t.ok(socket.isPaused && calls.run < 300, `${calls.run}, with those that one read has brought`)
+  answer()
+  await waitUntil(() => calls.run === count)
 })
 
 t.test('a caller that requests more at once than may be queued gets what fits, and an error without a charge for the rest', async t => {
