@@ -83,7 +83,12 @@ for (const mutant of chosen) {
     problems.push(`not found exactly once: ${file}: ${text}`)
     continue
   }
-  const notice = await findNotice(root, { ...mutant, tests: mutant.tests.filter(test => !failing.has(test)) })
+  const tests = mutant.tests.filter(test => !failing.has(test))
+  if (tests.length === 0) {
+    problems.push(`all its tests fail without it: ${file}: ${rule}`)
+    continue
+  }
+  const notice = await findNotice(root, { ...mutant, tests })
   console.log(`${notice ?? 'SURVIVED'}  ${file}: ${rule}`)
   if (notice === undefined) problems.push(`survived: ${file}: ${rule}`)
 }
