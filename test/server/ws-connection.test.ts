@@ -530,7 +530,7 @@ t.test('a slow reader gets the longest response, though it takes longer than the
 })
 
 t.test('a caller who does not read events is disconnected when one does not fit, as it would miss that', async t => {
-  const { connection, caller } = await open(t, 1_000, { memoryBudget: new MemoryBudget(mib) })
+  const { connection, caller } = await open(t, 60_000, { memoryBudget: new MemoryBudget(mib) })
   while (connection.push(['x'.repeat(16_000)]));
   t.notOk(connection.push(['x']), 'nothing follows the one that is missing')
   caller.resume()
@@ -543,7 +543,7 @@ t.test('while 200 messages are handled, no more are read', async t => {
   const whenAnswered = new Promise<void>(resolve => {
     answer = resolve
   })
-  const { caller, calls, socket } = await open(t, 1_000, { whenAnswered })
+  const { caller, calls, socket } = await open(t, 60_000, { whenAnswered })
   const count = 2_000
   for (let i = 0; i < count; i += 1) caller.send(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(2_000)}"]}`)
   await waitUntil(() => calls.run >= 200)
