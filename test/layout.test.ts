@@ -83,6 +83,13 @@ test('the page imports nothing but itself, Preact and uPlot', async t => {
   )
 })
 
+test('the table of operations knows neither the command line nor the API that are made from it', async t => {
+  t.same(
+    forbiddenImports(filesIn('src/portal/operations/'), path => !/^(?:src\/portal\/(?:operator|routes)\/|koa|@koa\/)/.test(path)),
+    [],
+  )
+})
+
 test('plugins import nothing from src but the contract', async t => {
   const contract = ['plugin', 'options-schema', 'call', 'reply'].map(name => `src/plugin/${name}.ts`)
   t.same(

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { didYouMean } from '../util/did-you-mean.ts'
+import { didYouMean, formatAlternatives } from '../util/did-you-mean.ts'
 import { UsageError } from './command.ts'
 import type { CommandOption, Terminal } from './command.ts'
 
@@ -94,10 +94,6 @@ export const parsePositiveInteger = (text: string): number | undefined => {
 }
 
 export const formatHint = (text: string | undefined): string => (text === undefined ? '' : `; ${text}`)
-
-/** `a, b or c`. */
-export const formatAlternatives = (names: readonly string[]): string =>
-  names.length < 2 ? names.join() : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
 
 const parseOrThrow = <const O extends Options>(
   args: readonly string[],

@@ -1,5 +1,4 @@
 import { hostname, userInfo } from 'node:os'
-import type { Plan } from '../plugin/call.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { printProblems } from '../config/problem.ts'
@@ -12,7 +11,7 @@ import { openStore } from '../store/open-store.ts'
 import type { AccountRow, Store } from '../store/store.ts'
 import { CommandError, exitCodes } from './command.ts'
 import type { Terminal } from './command.ts'
-import { formatAlternatives, formatHint } from './args.ts'
+import { formatHint } from './args.ts'
 
 /** What commands on accounts use. Gateways may use the same store at the same time. */
 export interface StoreContext {
@@ -71,14 +70,4 @@ export const getAccount = async (store: Store, nameOrId: string): Promise<Accoun
   throw new CommandError(
     `unknown account "${nameOrId}"${formatHint(didYouMean(nameOrId, names) ?? '`tollgate accounts list` shows the names')}`,
   )
-}
-
-/** Printed in place of the limit of an account whose plan is no longer in gateway.yaml. */
-export const removedPlanLabel = 'plan no longer exists'
-
-/** The plan with this name. */
-export const getPlan = (plans: Plans, name: string): Plan => {
-  const plan = Object.hasOwn(plans, name) ? plans[name] : undefined
-  if (plan !== undefined) return plan
-  throw new CommandError(`unknown plan "${name}": expected ${formatAlternatives(Object.keys(plans))}`)
 }

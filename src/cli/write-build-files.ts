@@ -70,7 +70,7 @@ const chunkGroups = async (): Promise<{ name: string; test(id: string): boolean;
   const start = await modulesOf('cli/start.js', '../plugins/index.js', 'store/lmdb/lmdb-store.js')
   const layers = {
     command: await modulesOf('main.js'),
-    'gateway-config': await modulesOf('cli/keys.js'),
+    'gateway-config': await modulesOf('cli/operations.js'),
     'network-config': await modulesOf('cli/check.js', '../plugins/index.js'),
     start,
   }

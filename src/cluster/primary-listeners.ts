@@ -55,6 +55,7 @@ export const openPrimaryListeners = async (
   try {
     const openOperatorStore = openOnce(() => openStore(gateway.store, systemClock))
     closers.push(async () => (await openOperatorStore.opened())?.close())
+    const describeMethods = () => describeNetworks(current)
     let portal: PortalListener | undefined
     const admin = await openOperatorListener(gateway, {
       ...context,
@@ -65,12 +66,13 @@ export const openPrimaryListeners = async (
       metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
       ownMetrics: metrics,
       openStore: openOperatorStore,
+      describeMethods,
       plans: () => current.gateway.plans,
       portalUrl: () => portal?.url,
       ...{ clock: systemClock, log },
     })
     if (admin !== undefined) closers.push(admin.stop)
-    portal = await openPrimaryPortal(current, { rpcUrl, headsStatus, log, metrics }, closers)
+    portal = await openPrimaryPortal(current, { rpcUrl, headsStatus, describeMethods, log, metrics }, closers)
     return {
       urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
       reload: () => portal?.reload({ networks: current.networks, plans: current.gateway.plans }),
@@ -85,7 +87,7 @@ export const openPrimaryListeners = async (
 /** With a connection to the store of its own, as calls are served by other processes. */
 const openPrimaryPortal = async (
   current: PrimaryConfig,
-  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'log' | 'metrics'>,
+  options: Pick<PortalOptions, 'rpcUrl' | 'headsStatus' | 'describeMethods' | 'log' | 'metrics'>,
   closers: Closers,
 ): Promise<PortalListener | undefined> => {
   const { listen, store: storeAddress } = current.gateway
@@ -95,9 +97,8 @@ const openPrimaryPortal = async (
   closers.push(async () => tls?.stop())
   const store = await openStore(storeAddress, clock)
   closers.push(() => store.close())
-  const describeMethods = () => describeNetworks(current)
   const { gateway, networks } = current
-  const portal = await openPortalListener(gateway, { ...options, networks, store, tls, clock, describeMethods })
+  const portal = await openPortalListener(gateway, { ...options, networks, store, tls, clock })
   if (portal !== undefined) closers.push(portal.stop)
   return portal
 }

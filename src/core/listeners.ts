@@ -47,8 +47,9 @@ export const openListeners = async (
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
   let { plans } = config
   let portal: PortalListener | undefined
+  const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
   const operator = await openOperatorListener(config, {
-    ...{ isReady, reloader, accessLog, clock, log },
+    ...{ describeMethods, isReady, reloader, accessLog, clock, log },
     async networks() {
       await headsSource.refresh()
       return headsStatus()
@@ -61,7 +62,6 @@ export const openListeners = async (
     portalUrl: () => portal?.url,
   })
   if (operator !== undefined) afterCalls.push(operator.stop)
-  const describeMethods = async () => new Map(running.current.map(network => [network.name, network.describeMethods()]))
   portal = await openPortalListener(config, {
     ...{ networks: networkConfigs, store, tls: tlsOf('portal'), rpcUrl: rpc.url },
     ...{ headsStatus, describeMethods, clock, log, metrics },
@@ -80,7 +80,7 @@ export const openListeners = async (
 
 interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'hosts' | 'trustedProxies'>,
-    Pick<OperatorAppOptions, 'openStore' | 'plans'> {
+    Pick<OperatorAppOptions, 'openStore' | 'plans' | 'describeMethods'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
@@ -89,13 +89,13 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen: { admin: address, trustedProxies }, portal, store: storeAddress }: GatewayConfig,
-  { openStore, plans, portalUrl, ...options }: OperatorListenerOptions,
+  { openStore, plans, describeMethods, portalUrl, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (address === undefined) return undefined
   const { networks, metrics, ownMetrics, clock, log } = options
   const { token, hosts, url, tls } = admin
   const operatorApp = openOperatorApp({
-    ...{ openStore, storeAddress, plans, networks, metrics, version, clock, log, url },
+    ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, version, clock, log, url },
     dashboardUrl: () => portal.url ?? portalUrl(),
     secrets: portal.secrets,
     canMail: portal.smtp !== undefined,

@@ -1,12 +1,11 @@
-import { formatRate, parseRate } from '../config/formats.ts'
+import { formatRate, formats, parseRate } from '../config/formats.ts'
 import { keyRefusal } from '../services/accounts/api-key.ts'
 import type { KeyChange, KeyRow } from '../store/store.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { isoTime, isoTimeOrNull } from '../util/dates.ts'
-import { didYouMean } from '../util/did-you-mean.ts'
-import { invalidField } from './api-errors.ts'
+import { didYouMean, formatAlternatives, formatSuggestion } from '../util/did-you-mean.ts'
+import { ApiError, invalidField } from './api-errors.ts'
 import { countOrNull, givenName, listOf, text, textOrNull, time, timeOrNull } from './openapi.ts'
-import type { PortalServices } from './portal-services.ts'
 
 const name = givenName('What people call the key.')
 
@@ -33,13 +32,14 @@ const allowlists = {
   ips: allowlist('The IP addresses and subnets that may use the key, such as 10.0.0.0/8; every address without it, or when it is empty.'),
 } as const
 
+/** In place of a rate: no limit but that of the account. */
+export const noRateKeyword = 'none'
+
 const rate = {
   type: 'string',
-  pattern: '^([1-9]\\d{0,11}/[smh]|none)$',
-  label: 'a rate such as 10/s, 600/m or 5000/h, or none',
   description:
-    'Calls that the key may make in a time, in networks that limit rates; without it, or with `none`: as many as its account. It replaces ' +
-    '`burst` too.',
+    `Calls that the key may make in a time, such as 10/s or 600/m, in networks with the plugin \`rate-limit\`; without it, or with \`${noRateKeyword}\`: ` +
+    'as many as its account. It replaces `burst` too.',
 } as const
 
 const burst = {
@@ -52,9 +52,10 @@ const burst = {
 /** What people can say of a key. */
 export const keySettings = { name, ...allowlists, dailyCredits, rate, burst } as const
 
+/** Of a new key, in the dashboard. */
 export const newKeySettings = { ...keySettings, days } as const
 
-interface KeySettings extends Allowlists {
+export interface KeySettings extends Allowlists {
   readonly name?: string
   readonly dailyCredits?: number
   readonly rate?: string
@@ -64,15 +65,14 @@ interface KeySettings extends Allowlists {
 type Allowlists = { readonly [Name in keyof typeof allowlists]?: readonly string[] }
 
 /** The change that the lists ask for, with an empty list as no restriction. Throws ApiError where a list cannot be meant. */
-const toListChange = ({ networks, methods, origins, ips }: Allowlists, services: PortalServices): KeyChange => {
-  const knownNetworks = services.networks.map(network => network.name)
-  const knownMethods = services.networks.flatMap(network => network.methods.map(method => method.name))
-  checkKnown('networks', networks, knownNetworks)
-  checkKnown('methods', methods, knownMethods)
-  const wrongOrigin = origins?.find(origin => !isOrigin(origin))
-  if (wrongOrigin !== undefined) throw invalidField('origins', `has "${wrongOrigin}", which is not an origin such as https://dapp.example`)
+const toListChange = ({ networks, methods, origins, ips }: Allowlists, knownNetworks: readonly string[]): KeyChange => {
+  checkKnown('network', networks, knownNetworks)
+  origins?.forEach(checkOrigin)
   const wrongIp = ips?.find(ip => !isSubnet(ip))
-  if (wrongIp !== undefined) throw invalidField('ips', `has "${wrongIp}", which is not an IP address or a subnet such as 10.0.0.0/8`)
+  if (wrongIp !== undefined) {
+    const expected = 'expected an address or a subnet, such as 203.0.113.7 or 10.0.0.0/8'
+    throw new ApiError(400, 'invalid', `invalid IP address "${wrongIp}"; ${expected}`, 'ips')
+  }
   return {
     ...(networks !== undefined && { networks: orNull(networks) }),
     ...(methods !== undefined && { methods: orNull(methods) }),
@@ -81,21 +81,32 @@ const toListChange = ({ networks, methods, origins, ips }: Allowlists, services:
   }
 }
 
-/** The change that the settings ask for. */
+/** The change that the settings ask for. Methods are the caller's to check: checkKnown(). Throws ApiError. */
 export const toKeyChange = (
   { name: keyName, dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
-  services: PortalServices,
+  knownNetworks: readonly string[],
 ): KeyChange => ({
-  ...toListChange(lists, services),
+  ...toListChange(lists, knownNetworks),
   ...(keyName !== undefined && { name: keyName }),
   ...(credits !== undefined && { dailyCredits: credits === 0 ? null : credits }),
-  ...toRateChange(rateText, most),
+  ...toRateChange({ rate: rateText, burst: most }),
 })
 
-const toRateChange = (rateText: string | undefined, most: number | undefined): Pick<KeyChange, 'rate' | 'burst'> => {
-  const perSecond = rateText === undefined ? undefined : parseRate(rateText)
-  if (most !== undefined && perSecond === undefined) throw invalidField('burst', 'requires a rate')
-  return rateText === undefined ? {} : { rate: perSecond ?? null, burst: most ?? null }
+/** A rate without a burst removes the burst that the key had. Throws ApiError. */
+export const toRateChange = ({
+  rate: rateText,
+  burst: most,
+}: {
+  readonly rate?: string | undefined
+  readonly burst?: number | undefined
+}): Pick<KeyChange, 'rate' | 'burst'> => {
+  if (most !== undefined && (rateText === undefined || rateText === noRateKeyword)) throw invalidField('burst', 'requires a rate')
+  if (rateText === undefined) return {}
+  if (rateText === noRateKeyword) return { rate: null, burst: null }
+  const perSecond = parseRate(rateText)
+  if (perSecond !== undefined) return { rate: perSecond, burst: most ?? null }
+  const expected = `must be ${formats.rate.description}, or \`${noRateKeyword}\`, not "${rateText}"`
+  throw invalidField('rate', [expected, formats.rate.suggest?.(rateText)].filter(part => part !== undefined).join('; '))
 }
 
 const orNull = (list: readonly string[]): readonly string[] | null => (list.length === 0 ? null : list)
@@ -103,16 +114,24 @@ const orNull = (list: readonly string[]): readonly string[] | null => (list.leng
 /** Longer lists, such as that of the methods, are no help in an error. */
 const maxListed = 10
 
-const checkKnown = (field: string, list: readonly string[] | undefined, known: readonly string[]): void => {
+/** Throws ApiError for a name in the list that is not known. */
+export const checkKnown = (noun: 'network' | 'method', list: readonly string[] | undefined, known: readonly string[]): void => {
   const unknown = list?.find(each => !known.includes(each))
   if (unknown === undefined) return
-  const hint = didYouMean(unknown, known) ?? (known.length <= maxListed ? `expected ${known.join(', ')}` : undefined)
-  throw invalidField(field, `has "${unknown}", which does not exist here${hint === undefined ? '' : `; ${hint}`}`)
+  const expected =
+    known.length === 0 ? 'there are none yet' : known.length <= maxListed ? `expected ${formatAlternatives(known)}` : undefined
+  const hint = didYouMean(unknown, known) ?? expected
+  throw new ApiError(400, 'invalid', `unknown ${noun} "${unknown}"${hint === undefined ? '' : `; ${hint}`}`, `${noun}s`)
 }
 
-const isOrigin = (text: string): boolean => {
+/** Browsers send scheme, host and port in `Origin`; any other text would match no page. */
+const checkOrigin = (text: string): void => {
   const withoutWildcard = text.replace('://*.', '://x.')
-  return URL.canParse(withoutWildcard) && new URL(withoutWildcard).origin === withoutWildcard
+  const origin = URL.canParse(withoutWildcard) ? new URL(withoutWildcard).origin : 'null'
+  if (origin === withoutWildcard) return
+  const meant = origin === 'null' ? undefined : text === withoutWildcard ? origin : origin.replace('://x.', '://*.')
+  const hint = formatSuggestion(meant) ?? 'expected an origin such as https://dapp.example'
+  throw new ApiError(400, 'invalid', `invalid origin "${text}"; ${hint}`, 'origins')
 }
 
 /** A key as developers and the operator see it. Lists without an entry restrict nothing. */

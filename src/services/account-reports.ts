@@ -17,6 +17,9 @@ export interface Balance {
   readonly resetAt: string
 }
 
+/** Printed in place of the limit of an account whose plan is no longer in gateway.yaml. */
+export const removedPlanLabel = 'plan no longer exists'
+
 export const readBalance = async (store: Pick<BalanceStore, 'dayBalance'>, account: string, limit: number | null): Promise<Balance> => {
   const { day, leased, used, held, forfeited } = await store.dayBalance(account)
   return {

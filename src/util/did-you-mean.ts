@@ -15,6 +15,10 @@ export const didYouMean = (word: string, words: Iterable<string>): string | unde
 
 export const formatSuggestion = (meant: string | undefined): string | undefined => meant && `did you mean \`${meant}\`?`
 
+/** `a, b or c`. */
+export const formatAlternatives = (words: readonly string[]): string =>
+  words.length < 2 ? words.join() : `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
+
 /** Edits between two words: insert, delete, replace, or swap two neighbors. */
 const editDistance = (a: string, b: string): number => {
   const rows = [Array.from({ length: b.length + 1 }, (_, j) => j)]

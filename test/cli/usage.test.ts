@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
-import { accountsCommand } from '../../src/cli/accounts.ts'
+import { accountsCommand } from '../../src/cli/operations.ts'
 import { usageCommand } from '../../src/cli/usage.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'

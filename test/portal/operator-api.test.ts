@@ -11,8 +11,14 @@ import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
+import { findCommandLoader } from '../../src/cli/commands.ts'
+import { formatCommandHelp } from '../../src/cli/command.ts'
+import { operations } from '../../src/portal/operations/index.ts'
+import { pathMembers } from '../../src/portal/operations/operation.ts'
+import type { FlagForm, Operation } from '../../src/portal/operations/operation.ts'
 import { openApiChecker } from '../support/openapi-checker.ts'
 import { createPortalClient } from '../support/portal-client.ts'
+import type { PortalClient } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -42,6 +48,75 @@ const startGateway = async (t: Test, workers: number) => {
 }
 
 const codeOf = async (gateway: GatewayProcess, key: string) => (await call(gateway.http(key), 'eth_gasPrice')).error?.code
+
+type Surface = 'api' | 'command'
+
+const keyLists = { networks: ['devnet'], methods: ['eth_call', 'eth_chainId'], origins: ['https://*.dapp.example'], ips: ['10.0.0.0/8'] }
+
+const addedKey = (outputs: ReadonlyMap<string, unknown>): string => (outputs.get('keys add') as { readonly id: string }).id
+
+/** Of each operation, for an account of its own on each surface. An operation without an example fails. */
+const exampleInputs: Readonly<
+  Record<string, (account: string, outputs: ReadonlyMap<string, unknown>) => Readonly<Record<string, unknown>>>
+> = {
+  'accounts add': name => ({ name, plan: 'core', credits: 7_000, label: 'customer 9', link: true }),
+  'accounts list': search => ({ search }),
+  'accounts show': id => ({ id }),
+  'accounts set': id => ({ id, plan: 'growth', credits: 8_000, label: 'customer 10' }),
+  'accounts suspend': id => ({ id }),
+  'accounts delete': id => ({ id }),
+  'accounts resume': id => ({ id }),
+  'keys add': id => ({ id, name: 'server', ...keyLists, dailyCredits: 7, rate: '10/s', burst: 20, expires: '30d' }),
+  'keys list': id => ({ id }),
+  'keys set': (_, outputs) => ({ id: addedKey(outputs), networks: [], methods: [], dailyCredits: 0, rate: '600/m', expires: 'never' }),
+  'keys suspend': (_, outputs) => ({ id: addedKey(outputs) }),
+  'keys resume': (_, outputs) => ({ id: addedKey(outputs) }),
+  'keys rotate': (_, outputs) => ({ id: addedKey(outputs), overlap: '1h' }),
+  'keys revoke': (_, outputs) => ({ id: addedKey(outputs) }),
+  'accounts link': id => ({ id, person: 'dan', role: 'viewer', email: `dan@${id}.example` }),
+}
+
+const exampleInput = (name: string, surface: Surface, outputs: ReadonlyMap<string, unknown>): Readonly<Record<string, unknown>> => {
+  const example = exampleInputs[name]
+  if (example === undefined) throw new Error(`${name} has no example`)
+  return example(`by-${surface}`, outputs)
+}
+
+const requestOperation = (client: PortalClient, { method, path }: Operation, input: Readonly<Record<string, unknown>>) => {
+  const inPath = pathMembers({ path })
+  const rest = Object.fromEntries(Object.entries(input).filter(([member]) => !inPath.includes(member)))
+  const target = path.replaceAll(/\{(\w+)\}/g, (_, member: string) => String(input[member]))
+  const query = new URLSearchParams(rest as Record<string, string>).toString()
+  return method === 'get' ? client.get(query === '' ? target : `${target}?${query}`) : client.request(method.toUpperCase(), target, rest)
+}
+
+/** What is typed for this input. */
+const commandArguments = ({ name, command }: Operation, input: Readonly<Record<string, unknown>>): readonly string[] => {
+  const { positionals = {}, fixed = {} } = command
+  const flags: { readonly [member: string]: FlagForm | undefined } = command.flags ?? {}
+  const options = Object.entries(input).filter(([member]) => !(member in positionals || member in fixed))
+  return [
+    ...name.split(' '),
+    ...Object.keys(positionals).map(member => String(input[member])),
+    ...options.flatMap(([member, value]) => {
+      const { name: option = member, keyword } = flags[member] ?? {}
+      const isKeyword = keyword !== undefined && (value === 0 || (Array.isArray(value) && value.length === 0))
+      return [`--${option}`, isKeyword ? keyword : String(value)]
+    }),
+  ]
+}
+
+/** Without what differs each time: ids, times, secrets, and the name of the account. */
+const withoutChance = (value: unknown): unknown =>
+  JSON.parse(
+    JSON.stringify(value)
+      .replaceAll(/by-(?:api|command)/g, 'NAME')
+      .replaceAll(/\b(?:acc|key)_\w+/g, 'ID')
+      .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
+      .replaceAll(/#[\w-]+/g, '#TOKEN')
+      .replaceAll(/\btg_\w+/g, 'KEY')
+      .replaceAll(/"hint":"\w+"/g, '"hint":"HINT"'),
+  )
 
 t.test("the operator's API", async t => {
   const { deployment, gateway } = await startGateway(t, 1)
@@ -86,7 +161,7 @@ t.test("the operator's API", async t => {
     await waitUntil(async () => (await codeOf(gateway, key)) === -32090)
     t.match((await operator.request('PATCH', '/accounts/bob', { suspended: false })).json, { suspended: null })
     await waitUntil(async () => (await codeOf(gateway, key)) === undefined)
-    t.match((await operator.get('/accounts/bob/keys')).json, [{ id, hint: key.slice(-4), state: 'active' }])
+    t.match((await operator.get('/accounts/bob/keys')).json, [{ id, account: { name: 'bob' }, hint: key.slice(-4), state: 'active' }])
     t.match((await operator.post(`/keys/${id}/suspend`)).json, { state: 'suspended' })
     t.match((await operator.post(`/keys/${id}/resume`)).json, { state: 'active' })
     t.match((await operator.post(`/keys/${id}/revoke`)).json, { state: 'revoked', revoked: /^20/ })
@@ -135,6 +210,12 @@ t.test("the operator's API", async t => {
         label => ['/accounts', { name: 'x', plan: 'core', label }, 'label'] as const,
       ),
       ['/accounts', { name: 'x', plan: 'core', admin: true }, 'admin'],
+      ['/accounts/bob/keys', { networks: ['devnt'] }, 'networks'],
+      ['/accounts/bob/keys', { methods: ['eth_cal'] }, 'methods'],
+      ['/accounts/bob/keys', { burst: 5 }, 'burst'],
+      ['/accounts/bob/keys', { rate: '10' }, 'rate'],
+      ['/accounts/bob/keys', { expires: 'soon' }, 'expires'],
+      ['/keys/key_none/rotate', { overlap: '0s' }, 'overlap'],
     ] as const) {
       t.match(await operator.post(path, body), { status: 400, json: { error: { field } } }, `${path} ${field}`)
     }
@@ -272,6 +353,29 @@ t.test("the operator's API", async t => {
       t.same(checkResponse(path, method, response), undefined, `${method} ${path}`)
     }
     t.equal((await fetch(`${gateway.admin}/api/v1/openapi.json`)).status, 401)
+  })
+
+  t.test('an operation is a route, in the OpenAPI document, and a command with help: both return the same JSON', async t => {
+    const document = (await operator.get('/openapi.json')).json
+    const outputs = { api: new Map<string, unknown>(), command: new Map<string, unknown>() }
+    for (const operation of operations) {
+      const { name, method, path, status = 200 } = operation
+      t.ok(document.paths[path]?.[method], `${name} is in the OpenAPI document`)
+      const load = findCommandLoader(name.replace(/ .*/, ''))
+      const help = load === undefined ? [] : formatCommandHelp(await load())
+      t.ok(
+        help.some(line => line.startsWith(`  tollgate ${name} `)),
+        `${name} is in the help`,
+      )
+      const response = await requestOperation(operator, operation, exampleInput(name, 'api', outputs.api))
+      t.equal(response.status, status, name)
+      const [commandName = '', ...args] = commandArguments(operation, exampleInput(name, 'command', outputs.command))
+      const { stdout, stderr } = await deployment.run(commandName, ...args, '--json')
+      t.equal(stderr, '', args.join(' '))
+      const shown = { api: operation.command.json?.(response.json) ?? response.json, command: JSON.parse(stdout) }
+      t.same(withoutChance(shown.command), withoutChance(shown.api), name)
+      for (const surface of ['api', 'command'] as const) outputs[surface].set(name, shown[surface])
+    }
   })
 
   t.test('the token is not in the log, and the gateway stops in order', async t => {

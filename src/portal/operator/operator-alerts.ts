@@ -1,6 +1,6 @@
 import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
 import { schemaRef } from '../openapi.ts'
-import { findAccount } from './operator-accounts.ts'
+import { findAccount } from '../operations/account-operations.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 
 /** The alerts of an account; `{id}` is an id or a name. */
@@ -10,7 +10,7 @@ export const operatorAlertRoutes = [
     path: '/accounts/{id}/alerts',
     summary: 'Who is told when the account has used a share of its credits, and what was sent.',
     response: schemaRef('Alerts'),
-    handle: async ({ params }, services) => alertsJson(services.store, (await findAccount(services, params['id'])).id),
+    handle: async ({ params }, services) => alertsJson(services.store, (await findAccount(services, params['id'] ?? '')).id),
   }),
   defineOperatorRoute({
     method: 'patch',
@@ -19,7 +19,7 @@ export const operatorAlertRoutes = [
     body: { type: 'object', properties: alertProperties },
     response: schemaRef('Alerts'),
     async handle({ params, body }, services) {
-      const { id } = await findAccount(services, params['id'])
+      const { id } = await findAccount(services, params['id'] ?? '')
       await changeAlerts(services, id, body)
       return alertsJson(services.store, id)
     },
@@ -32,7 +32,7 @@ export const operatorAlertRoutes = [
     status: 201,
     response: schemaRef('NewWebhook'),
     async handle({ params, body: { url } }, services) {
-      const { id } = await findAccount(services, params['id'])
+      const { id } = await findAccount(services, params['id'] ?? '')
       const secret = await setWebhook(services, id, url)
       return { url, secret: secret.reveal() }
     },
@@ -43,7 +43,7 @@ export const operatorAlertRoutes = [
     summary: 'Removes the webhook.',
     response: schemaRef('Alerts'),
     async handle({ params }, services) {
-      const { id } = await findAccount(services, params['id'])
+      const { id } = await findAccount(services, params['id'] ?? '')
       await removeWebhook(services, id)
       return alertsJson(services.store, id)
     },

@@ -14,9 +14,10 @@ import { readRequest, routerPath } from '../route.ts'
 import { refuseCrossSite, securityHeaders } from '../security.ts'
 import { isHttps, sessionMiddleware } from '../sessions.ts'
 import type { SessionOptions } from '../sessions.ts'
-import { operatorAccountRoutes } from './operator-accounts.ts'
+import { operations } from '../operations/index.ts'
+import { networksOf, operationRoute } from './operation-routes.ts'
+import type { DescribeMethods } from './operation-routes.ts'
 import { operatorAlertRoutes } from './operator-alerts.ts'
-import { operatorKeyRoutes } from './operator-keys.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
 import { operatorNodeRoutes } from './operator-nodes.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
@@ -26,9 +27,8 @@ import { RecentTraffic } from './recent-traffic.ts'
 
 /** Everything that the operator's API can do. */
 export const operatorRoutes: readonly OperatorRoute[] = [
-  ...operatorAccountRoutes,
+  ...operations.map(operationRoute),
   ...operatorAlertRoutes,
-  ...operatorKeyRoutes,
   ...operatorNodeRoutes,
   ...operatorReportRoutes,
 ]
@@ -45,6 +45,7 @@ export interface OperatorAppOptions
   readonly isTls?: boolean
   /** As of now. */
   plans(): OperatorServices['plans']
+  readonly describeMethods: DescribeMethods
 }
 
 export interface OperatorApp {
@@ -59,7 +60,11 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const { openStore, storeAddress, clock, log, url = '', isTls = false, plans } = options
   const recentTraffic = new RecentTraffic(clock)
   const queryProcess = openQueryProcess(storeAddress, clock)
-  const openServices = async () => ({ ...options, store: await openStore(), queries: queryProcess.queries, plans: plans(), recentTraffic })
+  const networkServices = networksOf(options.describeMethods)
+  const openServices = async () => ({
+    ...{ ...options, ...networkServices, recentTraffic },
+    ...{ store: await openStore(), queries: queryProcess.queries, plans: plans() },
+  })
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => log.info({ err: error }, 'admin request aborted by the client'))

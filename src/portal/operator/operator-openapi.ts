@@ -1,9 +1,7 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import { changeActions, changeAuthors } from '../../services/accounts/change-history.ts'
 import { alertSchemas } from '../alerts/manage-alerts.ts'
-import { keyProperties } from '../key-settings.ts'
 import {
-  balanceSchema,
   count,
   countOrNull,
   errorSchema,
@@ -15,10 +13,9 @@ import {
   openApiDocument,
   schemaRef,
   text,
-  textOrNull,
   time,
-  timeOrNull,
 } from '../openapi.ts'
+import { operationSchemas } from '../operations/index.ts'
 import { isHttps, sessionCookieName } from '../sessions.ts'
 import { operatorCookieName } from './operator-login.ts'
 import type { OperatorRoute } from './operator-route.ts'
@@ -44,17 +41,6 @@ export const operatorOpenApi = (routes: readonly OperatorRoute[], { url = '', is
     cookieName: sessionCookieName(operatorCookieName, isTls || isHttps(url)),
     schemas: responseSchemas,
   })
-
-const account = {
-  id: text,
-  name: text,
-  plan: text,
-  credits: countOrNull,
-  label: textOrNull,
-  suspended: timeOrNull,
-  deleteAt: timeOrNull,
-  created: time,
-}
 
 const durations = { p50Ms: numberOrNull, p99Ms: numberOrNull }
 
@@ -105,15 +91,8 @@ const responseSchemas = {
     version: text,
     dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },
   }),
-  Account: object(account),
-  AccountPage: object({
-    accounts: listOf(schemaRef('Account')),
-    next: { type: ['string', 'null'], description: '`after` of the next request; null at the end.' },
-  }),
-  AccountWithBalance: object({ ...account, balance: balanceSchema }),
+  ...operationSchemas,
   ...alertSchemas,
-  Key: object({ ...keyProperties, account: text }),
-  SignInLink: object({ person: text, link: { type: 'string', description: 'Works once, for a day.' } }),
   Plan: optionalObject(
     { name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, creditRate: number, creditBurst: number },
     ['name', 'dailyCredits', 'forwarding'],

@@ -1,11 +1,7 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
-import type { Secret } from '../../plugin/secret.ts'
-import type { Plans } from '../../services/accounts/index.ts'
-import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
-import type { Clock } from '../../services/clock.ts'
 import type { Log } from '../../services/log.ts'
-import type { Store } from '../../store/store.ts'
+import type { OperationServices } from '../operations/operation.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkHeads } from '../../server/network-status.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
@@ -14,29 +10,17 @@ import type { RouteBase } from '../route.ts'
 import type { RecentTraffic } from './recent-traffic.ts'
 
 /** What the operator's routes work with. */
-export interface OperatorServices {
-  readonly store: Store
-  /** The accounts of the store, with what the operator changes in the log of changes. */
-  readonly accounts: RecordedAccounts
+export interface OperatorServices extends OperationServices {
   readonly queries: UsageQueries
-  /** As of now: a reload may change them. */
-  readonly plans: Plans
   /** The networks with their heads, as of now. */
   networks(): Promise<readonly NetworkHeads[]>
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
   readonly recentTraffic: RecentTraffic
-  /** The URL of the dashboard; undefined where the gateway has none. */
-  dashboardUrl(): string | undefined
-  /** Sign webhooks: the first of them is that of new ones. */
-  readonly secrets: readonly Secret[]
-  /** Whether the gateway has a mail server. */
-  readonly canMail: boolean
   /** How the operator who asks has signed in. */
   readonly authentication: 'token' | 'session'
   /** Of the gateway. */
   readonly version: string
-  readonly clock: Clock
   readonly log: Log
 }
 

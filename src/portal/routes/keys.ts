@@ -10,7 +10,8 @@ import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
-import { keyJson, keySettings, newKeySettings, toKeyChange } from '../key-settings.ts'
+import { checkKnown, keyJson, keySettings, newKeySettings, toKeyChange } from '../key-settings.ts'
+import type { KeySettings } from '../key-settings.ts'
 
 /** How far back a key's last use is looked for. */
 const lastUseHours = 168
@@ -74,7 +75,7 @@ export const keyRoutes = [
     async handle({ person, body: { days, ...settings } }, services): Promise<NewKeyJson> {
       const { clock } = services
       const expires = days === undefined ? undefined : clock.now() + days * dayMs
-      const change = { ...toKeyChange(settings, services), ...(expires !== undefined && { expires }) }
+      const change = { ...toOwnChange(settings, services), ...(expires !== undefined && { expires }) }
       const { row, key } = await addWithinLimit(services, person, () => accountsAs(services, person).createKey(person.account, change))
       logChange(services, person, 'created', row)
       return { ...(await toJson(services, row)), key: key.reveal() }
@@ -87,7 +88,7 @@ export const keyRoutes = [
     role: 'developer',
     body: { type: 'object', properties: keySettings },
     response: keySchema,
-    handle: ({ person, params: { id }, body }, services) => changeOwnKey(services, person, id, toKeyChange(body, services)),
+    handle: ({ person, params: { id }, body }, services) => changeOwnKey(services, person, id, toOwnChange(body, services)),
   }),
   defineRoute({
     method: 'post',
@@ -152,6 +153,20 @@ export const keyRoutes = [
     },
   }),
 ]
+
+/** The change that a person asks for. Throws ApiError. */
+const toOwnChange = (settings: KeySettings, { networks }: PortalServices): KeyChange => {
+  const change = toKeyChange(
+    settings,
+    networks.map(network => network.name),
+  )
+  checkKnown(
+    'method',
+    settings.methods,
+    networks.flatMap(network => network.methods.map(method => method.name)),
+  )
+  return change
+}
 
 const changeOwnKey = async (services: PortalServices, person: Person, id: string | undefined, change: KeyChange) => {
   const known = await findOwnKey(services, person, id)

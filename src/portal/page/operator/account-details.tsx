@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { AccountJson, AccountWithBalance } from '../../operator/operator-accounts.ts'
+import type { AccountJson, AccountWithBalance } from '../../operations/account-operations.ts'
 import type { KeyJson } from '../../key-settings.ts'
 import type { Plan } from '../../../plugin/call.ts'
 import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { Plan } from '../../../plugin/call.ts'
-import type { AccountJson, AccountPageJson } from '../../operator/operator-accounts.ts'
+import type { AccountJson, AccountPageJson } from '../../operations/account-operations.ts'
 import { Notice, Select, TextField, WhenLoaded } from '../components/controls.tsx'
 import { Form } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'

@@ -1,0 +1,219 @@
+import { declaredMethodNames } from '../config/method-tables.ts'
+import { networkNames } from '../config/load.ts'
+import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
+import { ApiError } from '../portal/api-errors.ts'
+import { operations } from '../portal/operations/index.ts'
+import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
+import { printablePattern } from '../portal/openapi.ts'
+import { createUsageQueries } from '../portal/queries/usage-queries.ts'
+import { checkInput } from '../portal/route.ts'
+import { systemClock } from '../services/clock.ts'
+import { didYouMean, formatAlternatives } from '../util/did-you-mean.ts'
+import { configArgument, formatHint, parsePositiveInteger, readArguments, readList, runSubcommand, storeOptions } from './args.ts'
+import type { Subcommand } from './args.ts'
+import { CommandError, UsageError, commandSummaries, formatOption, programName } from './command.ts'
+import type { Command, CommandName, CommandOption, Terminal } from './command.ts'
+import { withStoreContext } from './store-context.ts'
+import type { StoreContext } from './store-context.ts'
+import { formatFields, formatTable } from './table-output.ts'
+
+/** The command whose subcommands are the operations with its name. */
+const createOperationCommand = (name: CommandName): Command => {
+  const ofCommand = operations.filter(operation => operation.name.startsWith(`${name} `))
+  const subcommands = Object.fromEntries(ofCommand.map(operation => [operation.name.slice(name.length + 1), createSubcommand(operation)]))
+  return {
+    name,
+    summary: commandSummaries[name],
+    usage: ofCommand.map(formatForm),
+    positionals: Object.assign({}, ...ofCommand.map(describePositionals)) as Command['positionals'],
+    options: Object.assign({}, ...ofCommand.map(optionsOf)) as Command['options'],
+    run: async (args, terminal) => runSubcommand(subcommands, args, terminal),
+  }
+}
+
+/** An option, and the member of the input that it gives. */
+interface Flag extends FlagForm {
+  readonly name: string
+  readonly member: string
+  readonly schema: Schema
+  readonly isRequired: boolean
+}
+
+const flagsOf = ({ input: { properties = {}, required = [] }, command: { positionals = {}, flags = {}, fixed = {} } }: Operation) =>
+  Object.entries(properties)
+    .filter(([member]) => !(member in positionals || member in fixed))
+    .map(([member, schema]): Flag => {
+      const form = (flags as Readonly<Record<string, FlagForm>>)[member]
+      return { name: member, placeholder: defaultPlaceholder(schema), ...form, member, schema, isRequired: required.includes(member) }
+    })
+
+const defaultPlaceholder = (schema: Schema): string => {
+  if (schema.type === 'integer' || schema.type === 'number') return 'N'
+  if (schema.type === 'boolean') return 'on|off'
+  if (schema.type === 'array') return schema.items.type === 'integer' ? 'N,N' : 'A,B'
+  return schema.type === 'string' && schema.enum !== undefined ? schema.enum.join('|') : 'TEXT'
+}
+
+const optionsOf = (operation: Operation): Readonly<Record<string, CommandOption>> => ({
+  ...Object.fromEntries(flagsOf(operation).map(flag => [flag.name, toOption(flag)])),
+  ...storeOptions,
+})
+
+const toOption = ({ placeholder = '', keyword, schema }: Flag): CommandOption => ({
+  type: 'string',
+  placeholder,
+  description: schema.description + (keyword === undefined || schema.type === 'string' ? '' : ` ${describeKeyword(keyword, schema)}`),
+})
+
+const describeKeyword = (keyword: string, { type }: Schema): string =>
+  `\`${keyword}\` stands for ${type === 'array' ? 'an empty list' : '0'}.`
+
+const positionalsOf = ({ command: { positionals = {} } }: Operation): readonly (readonly [member: string, name: string])[] =>
+  Object.entries(positionals as Readonly<Record<string, string>>)
+
+const describePositionals = (operation: Operation): Readonly<Record<string, string>> =>
+  Object.fromEntries(positionalsOf(operation).map(([member, name]) => [name, operation.input.properties?.[member]?.description ?? '']))
+
+/** Its line of the usage. */
+const formatForm = (operation: Operation): string => {
+  const flags = flagsOf(operation)
+  const isChange = operation.method === 'patch'
+  const format = ({ placeholder = '', keyword, name }: Flag): string =>
+    formatOption(name, { placeholder: keyword === undefined || !isChange ? placeholder : `${placeholder}|${keyword}` } as CommandOption)
+  const formatWithParts = (flag: Flag): string =>
+    [format(flag), ...flags.filter(({ of }) => of === flag.name).map(part => `[${format(part)}]`)].join(' ')
+  return [
+    operation.name,
+    ...positionalsOf(operation).map(([, name]) => name),
+    ...flags.filter(({ of }) => of === undefined).map(flag => (flag.isRequired ? formatWithParts(flag) : `[${formatWithParts(flag)}]`)),
+    '[--json] [--config DIR]',
+  ].join(' ')
+}
+
+const createSubcommand =
+  (operation: Operation): Subcommand =>
+  (args, terminal) => {
+    const { command } = operation
+    const names = positionalsOf(operation).map(([, name]) => name)
+    const { values, positionals } = readArguments(args, names, optionsOf(operation))
+    const { config, json, ...texts } = values as { readonly config: string; readonly json: boolean; readonly [flag: string]: unknown }
+    const input = readInput(operation, positionals, texts as Readonly<Record<string, string | undefined>>)
+    return withStoreContext(config, terminal, async context => {
+      const output = await operation.run(input, servicesOf(context, config, terminal)).catch(throwAsCommandError)
+      if (json) return terminal.out(JSON.stringify(command.json === undefined ? output : command.json(output)))
+      const commandLine = (words: string): string => `${programName(terminal)} ${words}${configArgument(config)}`
+      for (const line of command.text(output, input, { commandLine, now: systemClock.now() }).flatMap(formatBlock)) terminal.out(line)
+    })
+  }
+
+const formatBlock = (block: TextBlock): readonly string[] => {
+  if (typeof block === 'string') return [block]
+  return 'fields' in block ? formatFields(block.fields) : formatTable(block.columns, block.rows)
+}
+
+const servicesOf = (context: StoreContext, dir: string, { err }: Terminal): OperationServices => ({
+  ...context,
+  queries: createUsageQueries(context.store, systemClock),
+  dashboardUrl: () => context.portalUrl,
+  networkNames: () => networkNames(dir),
+  /** A warning only: the `params` plugin of a network may add methods that no table has. */
+  checkMethods(names) {
+    const known = declaredMethodNames(dir)
+    for (const name of known.length === 0 ? [] : names.filter(method => !known.includes(method))) {
+      err(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
+    }
+  },
+  secrets: context.portal.secrets,
+  canMail: context.portal.smtp !== undefined,
+  clock: systemClock,
+})
+
+const throwAsCommandError = (error: unknown): never => {
+  throw error instanceof ApiError ? new CommandError(error.message) : error
+}
+
+/** The input that the arguments and options give. Throws UsageError or, where a name is no name, CommandError. */
+const readInput = (
+  operation: Operation,
+  positionals: readonly string[],
+  texts: Readonly<Record<string, string | undefined>>,
+): Parameters<Operation['run']>[0] => {
+  const { input: schema, command } = operation
+  const flags = flagsOf(operation)
+  const missing = flags.find(({ name, isRequired }) => isRequired && texts[name] === undefined)
+  if (missing !== undefined) throw new UsageError(`missing option ${formatOption(missing.name, toOption(missing))}`)
+  const given = flags.flatMap(flag => (texts[flag.name] === undefined ? [] : [[flag, texts[flag.name] ?? ''] as const]))
+  if (operation.method === 'patch' && given.length === 0) {
+    const names = flags.filter(({ of }) => of === undefined).map(({ name }) => `--${name}`)
+    throw new UsageError(`nothing to change: expected ${formatAlternatives(names)}`)
+  }
+  const named = Object.fromEntries(positionalsOf(operation).map(([member], i) => [member, positionals[i] ?? '']))
+  const members = { ...named, ...Object.fromEntries(given.map(([flag, text]) => [flag.member, readFlag(flag, text)])) }
+  try {
+    const input = { ...(checkInput('body', schema, members) as object), ...command.fixed } as never // checked against the schema
+    operation.check?.(input, systemClock.now())
+    return input
+  } catch (error) {
+    throw error instanceof ApiError ? toUsageError(error, operation, { ...named, ...texts }) : error
+  }
+}
+
+/** A longer text would push the message out of view. */
+const isShowable = new RegExp(printablePattern(100), 'u')
+
+/** What the API says of a member, of the option or the argument. */
+const toUsageError = (
+  { message, field = '' }: ApiError,
+  operation: Operation,
+  texts: Readonly<Record<string, string | undefined>>,
+): UsageError | CommandError => {
+  const [member = '', item] = field.split('.')
+  const expected = message.slice(field.length)
+  const flag = flagsOf(operation).find(each => each.member === member)
+  if (flag === undefined) {
+    const resource = operation.name.replace(/s? .*/, '')
+    return new CommandError(`invalid ${resource} ${member} "${texts[member]}": ${expected.replace(/^ must be/, 'expected')}`)
+  }
+  const shown = texts[flag.name] ?? ''
+  // What check() throws has the text already.
+  const isShown = flag.schema.type === 'string' && isShowable.test(shown) && !expected.includes(', not "')
+  return new UsageError(`--${flag.name}${item === undefined ? '' : ': each item'}${expected}${isShown ? `, not "${shown}"` : ''}`)
+}
+
+/** Throws UsageError. */
+const readFlag = (flag: Flag, text: string): unknown => {
+  const { name, schema, keyword } = flag
+  if (text.trim() === keyword) return schema.type === 'array' ? [] : schema.type === 'string' ? text.trim() : 0
+  switch (schema.type) {
+    case 'integer':
+    case 'number':
+      return readNumber(flag, schema, text)
+    case 'boolean':
+      return readBoolean(flag, text)
+    case 'array':
+      return schema.items.type === 'string' ? readList(name, text) : text.split(',').map(each => (each.trim() === '' ? NaN : Number(each)))
+    default:
+      return readText(flag, schema as StringSchema, text)
+  }
+}
+
+/** Of a number with a keyword, 0 is written by the keyword alone. */
+const readNumber = ({ name, keyword, expected }: Flag, { minimum = 1, maximum = Number.MAX_SAFE_INTEGER }: NumberSchema, text: string) => {
+  const number = parsePositiveInteger(text)
+  if (number !== undefined && number >= minimum && number <= maximum) return number
+  const range = expected ?? `a number from ${keyword === undefined ? minimum : Math.max(1, minimum)} to ${maximum}`
+  throw new UsageError(`--${name} must be ${range}${keyword === undefined ? '' : `, or \`${keyword}\``}, not "${text}"`)
+}
+
+const readBoolean = ({ name }: Flag, text: string): boolean => {
+  if (text === 'on' || text === 'off') return text === 'on'
+  throw new UsageError(`--${name} must be on or off, not "${text}"`)
+}
+
+const readText = ({ name }: Flag, { enum: values }: StringSchema, text: string): string => {
+  if (values === undefined || values.includes(text)) return text
+  throw new UsageError(`--${name} must be ${formatAlternatives(values)}, not "${text}"${formatHint(didYouMean(text, values))}`)
+}
+
+export const accountsCommand = createOperationCommand('accounts')
+export const keysCommand = createOperationCommand('keys')

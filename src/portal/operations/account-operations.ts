@@ -1,0 +1,323 @@
+import { readBalance, removedPlanLabel } from '../../services/account-reports.ts'
+import type { Balance } from '../../services/account-reports.ts'
+import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
+import { generateAccountId } from '../../services/accounts/api-key.ts'
+import { effectivePlan } from '../../services/accounts/index.ts'
+import type { AccountRow } from '../../store/store.ts'
+import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
+import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
+import { ApiError } from '../api-errors.ts'
+import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
+import { balanceSchema, countOrNull, listOf, object, printablePattern, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { firstPersonName, getOrAddPerson } from '../people.ts'
+import { defineOperation } from './operation.ts'
+import type { OperationServices } from './operation.ts'
+
+const maxLabelChars = 200
+
+export const accountId = { type: 'string', description: 'The name or the id of the account.' } as const
+
+const plan = { type: 'string', description: 'The plan of the account: one of `plans` in gateway.yaml.' } as const
+
+const credits = {
+  type: 'integer',
+  minimum: 0,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: 'Daily credits of the account in place of those of its plan; 0: those of its plan.',
+} as const
+
+const label = {
+  type: 'string',
+  pattern: printablePattern(maxLabelChars),
+  label: `a text of at most ${maxLabelChars} printable characters on one line`,
+  description: 'What you call the account besides its name, such as a customer number; an empty text removes it.',
+} as const
+
+/** In place of a number: the credits of the plan. */
+const planDefaultKeyword = 'plan'
+
+const flags = {
+  plan: { placeholder: 'PLAN' },
+  credits: { keyword: planDefaultKeyword },
+} as const
+
+export const accountJson = (row: AccountRow) => ({
+  id: row.id,
+  name: row.name,
+  plan: row.plan,
+  credits: row.credits ?? null,
+  label: row.label ?? null,
+  suspended: isoTimeOrNull(row.suspended),
+  deleteAt: isoTimeOrNull(row.deleteAt),
+  created: isoTime(row.created),
+})
+
+export type AccountJson = ReturnType<typeof accountJson>
+
+/** With the credits of today. */
+export interface AccountWithBalance extends AccountJson {
+  readonly balance: Balance
+}
+
+/** A part of the accounts, in the order of their names. */
+export interface AccountPageJson {
+  readonly accounts: readonly AccountJson[]
+  /** `after` of the next request; null at the end. */
+  readonly next: string | null
+}
+
+const account = {
+  id: text,
+  name: text,
+  plan: text,
+  credits: countOrNull,
+  label: textOrNull,
+  suspended: timeOrNull,
+  deleteAt: timeOrNull,
+  created: time,
+}
+
+/** What the operations return, by the name in the OpenAPI document. */
+export const accountSchemas = {
+  Account: object(account),
+  NewAccount: object({ ...account, link: { ...textOrNull, description: 'Signs the owner in to the dashboard, once, within a day.' } }),
+  AccountPage: object({
+    accounts: listOf(schemaRef('Account')),
+    next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
+  }),
+  AccountWithBalance: object({ ...account, balance: balanceSchema }),
+} as const
+
+/** The account with this name or id. Rejects with ApiError. */
+export const findAccount = async ({ store }: Pick<OperationServices, 'store'>, idOrName: string): Promise<AccountRow> => {
+  const found = await store.account(idOrName)
+  if (found !== undefined) return found
+  const names = (await store.accounts()).map(({ name }) => name)
+  const hint = didYouMean(idOrName, names) ?? '`tollgate accounts list` shows the names'
+  throw new ApiError(404, 'not-found', `unknown account "${idOrName}"; ${hint}`)
+}
+
+const checkPlan = ({ plans }: OperationServices, name: string): string => {
+  if (Object.hasOwn(plans, name)) return name
+  throw new ApiError(400, 'invalid', `unknown plan "${name}": expected ${formatAlternatives(Object.keys(plans))}`, 'plan')
+}
+
+/** What a change of this account has made of it. Throws ApiError where it was removed meanwhile. */
+const changedAccount = ({ name }: AccountRow, changed: AccountRow | undefined): AccountJson => {
+  if (changed === undefined) throw new ApiError(404, 'not-found', `account "${name}" no longer exists`)
+  return accountJson(changed)
+}
+
+const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
+
+/** The command of an operation that changes whether an account's keys are accepted. */
+const stateCommand = {
+  positionals: { id: 'NAME' },
+  text: (changed: AccountJson) => [`account ${changed.name}: ${formatState(changed)}`],
+} as const
+
+export const accountOperations = [
+  defineOperation({
+    name: 'accounts add',
+    method: 'post',
+    path: '/accounts',
+    status: 201,
+    summary: 'Creates an account.',
+    input: {
+      type: 'object',
+      properties: {
+        name: {
+          type: 'string',
+          // A name needs no quotes in a shell, and cannot be mistaken for an id.
+          pattern: '^(?!acc_)[\\w.@-]{1,64}$',
+          label: '1 to 64 letters, digits or . _ - @, not starting with acc_',
+          description: 'The name of the account, which no other has: 1 to 64 letters, digits or . _ - @ characters.',
+        },
+        plan,
+        credits,
+        label,
+        link: {
+          type: 'boolean',
+          default: false,
+          description: 'Adds the owner of the account, and makes a link that signs them in to the dashboard, if the gateway has one.',
+        },
+      },
+      required: ['name', 'plan'],
+    },
+    output: schemaRef('NewAccount'),
+    async run({ name, plan: planName, credits: own = 0, label: called = '', link }, services) {
+      const row: AccountRow = {
+        id: generateAccountId(),
+        name,
+        plan: checkPlan(services, planName),
+        created: services.clock.now(),
+        ...(own > 0 && { credits: own }),
+        ...(called !== '' && { label: called }),
+      }
+      if (!(await services.accounts.addAccount(row))) throw new ApiError(409, 'exists', `account "${name}" already exists`, 'name')
+      const url = link ? services.dashboardUrl() : undefined
+      return { ...accountJson(row), link: url === undefined ? null : await createOwnerLink(services, url, row) }
+    },
+    command: {
+      positionals: { name: 'NAME' },
+      flags,
+      fixed: { link: true },
+      text: added => [
+        `added account ${added.name} (${added.id}) on ${describePlan(added)}`,
+        ...(added.link === null ? [] : describeLink(added.link)),
+      ],
+    },
+  }),
+  defineOperation({
+    name: 'accounts list',
+    method: 'get',
+    path: '/accounts',
+    summary: 'Accounts in the order of their names.',
+    input: {
+      type: 'object',
+      properties: {
+        search: { type: 'string', default: '', description: 'A part of the name or the label.' },
+        after: { type: 'string', default: '', description: '`next` of the response before.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most accounts of the response.' },
+      },
+    },
+    output: schemaRef('AccountPage'),
+    async run(input, { queries }): Promise<AccountPageJson> {
+      const { accounts, next = null } = await queries.accountPage(input)
+      return { accounts: accounts.map(accountJson), next }
+    },
+    command: {
+      fixed: { after: '', limit: Infinity },
+      json: ({ accounts }) => accounts,
+      text: ({ accounts }, { search }, { commandLine }) =>
+        accounts.length > 0
+          ? [{ columns: ['NAME', 'PLAN', 'CREDITS', 'LABEL', 'ID', 'CREATED', 'STATE'], rows: accounts.map(toCells) }]
+          : [search === '' ? `no accounts yet: ${commandLine('accounts add NAME --plan PLAN')}` : `no accounts with "${search}"`],
+    },
+  }),
+  defineOperation({
+    name: 'accounts show',
+    method: 'get',
+    path: '/accounts/{id}',
+    summary: 'An account, by id or name, with its credits of today.',
+    input: onlyId,
+    output: schemaRef('AccountWithBalance'),
+    async run(input, services): Promise<AccountWithBalance> {
+      const found = await findAccount(services, input.id)
+      const limit = effectivePlan(found, services.plans)?.dailyCredits ?? null
+      return { ...accountJson(found), balance: await readBalance(services.store, found.id, limit) }
+    },
+    command: {
+      positionals: { id: 'NAME' },
+      text: ({ balance, ...shown }) => [
+        {
+          fields: {
+            ...{ name: shown.name, id: shown.id, plan: shown.plan, credits: shown.credits ?? planDefaultKeyword },
+            ...{ label: shown.label ?? '', created: shown.created, state: formatState(shown) },
+            ...{ used: balance.used, held: balance.held, left: balance.left ?? removedPlanLabel },
+          },
+        },
+      ],
+    },
+  }),
+  defineOperation({
+    name: 'accounts set',
+    method: 'patch',
+    path: '/accounts/{id}',
+    summary: 'Changes the members of an account that are named.',
+    input: {
+      type: 'object',
+      properties: {
+        id: accountId,
+        plan,
+        credits,
+        label,
+        suspended: { type: 'boolean', description: 'Whether all its keys are refused. False undoes a deletion too.' },
+      },
+      required: ['id'],
+    },
+    output: schemaRef('Account'),
+    async run({ id: idOrName, plan: planName, credits: own, label: called, suspended }, services) {
+      const known = await findAccount(services, idOrName)
+      const change = {
+        ...(planName !== undefined && { plan: checkPlan(services, planName) }),
+        ...(own !== undefined && { credits: own === 0 ? null : own }),
+        ...(called !== undefined && { label: called === '' ? null : called }),
+        ...(suspended !== undefined && (suspended ? { suspended: services.clock.now() } : resumeChange)),
+      }
+      return changedAccount(known, await services.accounts.changeAccount(known.id, change))
+    },
+    command: {
+      positionals: { id: 'NAME' },
+      flags,
+      fixed: { suspended: undefined },
+      text(changed, input) {
+        const sentences = [
+          ...((input.plan ?? input.credits) === undefined ? [] : [`is on ${describePlan(changed)}`]),
+          ...(input.label === undefined ? [] : [changed.label === null ? 'has no label' : `has the label "${changed.label}"`]),
+        ]
+        return [`account ${changed.name} ${sentences.join(' and ')} now`]
+      },
+    },
+  }),
+  defineOperation({
+    name: 'accounts suspend',
+    method: 'post',
+    path: '/accounts/{id}/suspend',
+    summary: 'Refuses calls with all keys of the account until it is resumed.',
+    input: onlyId,
+    output: schemaRef('Account'),
+    async run(input, services) {
+      const known = await findAccount(services, input.id)
+      return changedAccount(known, await services.accounts.changeAccount(known.id, { suspended: services.clock.now() }))
+    },
+    command: stateCommand,
+  }),
+  defineOperation({
+    name: 'accounts resume',
+    method: 'post',
+    path: '/accounts/{id}/resume',
+    summary: 'Accepts calls with the keys of a suspended account again; undoes a deletion too.',
+    input: onlyId,
+    output: schemaRef('Account'),
+    async run(input, services) {
+      const known = await findAccount(services, input.id)
+      return changedAccount(known, await services.accounts.changeAccount(known.id, resumeChange))
+    },
+    command: stateCommand,
+  }),
+  defineOperation({
+    name: 'accounts delete',
+    method: 'post',
+    path: '/accounts/{id}/delete',
+    summary: 'Suspends the account at once, and removes it with its keys and people after 7 days, unless it is resumed before.',
+    input: onlyId,
+    output: schemaRef('Account'),
+    async run(input, services) {
+      const known = await findAccount(services, input.id)
+      return changedAccount(known, await deleteAccount(services, known))
+    },
+    command: stateCommand,
+  }),
+]
+
+const createOwnerLink = async (services: OperationServices, url: string, row: AccountRow): Promise<string> => {
+  const owner = await getOrAddPerson(services.store, services.clock, { account: row.id, name: firstPersonName, role: 'owner' })
+  return createSignInLink(services, url, owner)
+}
+
+export const describeLink = (link: string): readonly string[] => [
+  `The dashboard, signed in (once, within ${signInLinkTtlMs / hourMs} hours):`,
+  link,
+]
+
+const describePlan = (shown: AccountJson): string =>
+  `plan ${shown.plan}${shown.credits === null ? '' : `, with ${shown.credits} credits a day of its own`}`
+
+const toCells = (shown: AccountJson): readonly string[] => [
+  ...[shown.name, shown.plan, String(shown.credits ?? planDefaultKeyword), shown.label ?? ''],
+  ...[shown.id, shown.created, formatState(shown)],
+]
+
+const formatState = ({ suspended, deleteAt }: AccountJson): string =>
+  deleteAt !== null ? `suspended, to be removed at ${deleteAt}` : suspended === null ? 'active' : `suspended at ${suspended}`

@@ -1,0 +1,10 @@
+import { accountOperations, accountSchemas } from './account-operations.ts'
+import { keyOperations, keySchemas } from './key-operations.ts'
+import { linkOperations, linkSchemas } from './link-operations.ts'
+import type { Operation } from './operation.ts'
+
+/** All that operators can do both over the API of the admin listener and on the command line. */
+export const operations: readonly Operation[] = [...accountOperations, ...linkOperations, ...keyOperations]
+
+/** What operations return, by the name in the OpenAPI document. */
+export const operationSchemas = { ...accountSchemas, ...linkSchemas, ...keySchemas } as const

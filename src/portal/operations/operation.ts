@@ -1,0 +1,98 @@
+import type { JsonSchema } from '../../config/schema.ts'
+import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import type { Plans } from '../../services/accounts/index.ts'
+import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import type { Clock } from '../../services/clock.ts'
+import type { Store } from '../../store/store.ts'
+import type { MaybePromise } from '../../util/async.ts'
+import type { UsageQueries } from '../queries/usage-queries.ts'
+import type { RouteBase } from '../route.ts'
+
+/** What operations work with, whoever asks for them. */
+export interface OperationServices {
+  readonly store: Store
+  /** The accounts of the store, with what the operator changes in the log of changes. */
+  readonly accounts: RecordedAccounts
+  readonly queries: Pick<UsageQueries, 'accountPage' | 'changePage'>
+  /** As of now: a reload may change them. */
+  readonly plans: Plans
+  /** The URL of the dashboard; undefined where the gateway has none. */
+  dashboardUrl(): string | undefined
+  networkNames(): MaybePromise<readonly string[]>
+  /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */
+  checkMethods(names: readonly string[]): MaybePromise<void>
+  /** Sign webhooks: the first of them is that of new ones. */
+  readonly secrets: readonly Secret[]
+  /** Whether the gateway has a mail server. */
+  readonly canMail: boolean
+  readonly clock: Clock
+}
+
+/**
+ * One thing that operators do. The route of the operator's API, its place in the OpenAPI document, and the command with its arguments,
+ * options and help are made from it: so the API and the command line take the same input, and return the same JSON.
+ */
+export interface Operation<Input extends ObjectSchema = ObjectSchema, Output = unknown>
+  extends Pick<RouteBase<never, never>, 'method' | 'path' | 'summary' | 'status'> {
+  /** The words of the command, such as `accounts add`. */
+  readonly name: string
+  /** A member that `path` names is taken from there; the others are the query of a GET, or the body. */
+  readonly input: Input
+  readonly output: JsonSchema
+  /** What a schema cannot say of the input. Throws ApiError. */
+  check?(input: Infer<Input>, now: number): void
+  /** Rejects with ApiError or StoreError. */
+  run(input: Infer<Input>, services: OperationServices): Promise<Output>
+  readonly command: CommandForm<Infer<Input>, Output>
+}
+
+/** How the command differs from what follows from the schema of the input: each member is an option of its name. */
+export interface CommandForm<Input, Output> {
+  /** The members that are positional arguments, in their order, with their names in the help. */
+  readonly positionals?: { readonly [Member in keyof Input]?: string }
+  readonly flags?: { readonly [Member in keyof Input]?: FlagForm }
+  /** Members that are no options, with the values that the command gives them. */
+  readonly fixed?: { readonly [Member in keyof Input]?: unknown }
+  /** What `--json` prints; the whole output unless given. A command prints lists whole, where the API returns them in parts. */
+  json?(output: Output): unknown
+  /** What is printed without `--json`. */
+  text(output: Output, input: Input, context: TextContext): readonly TextBlock[]
+}
+
+/** How an option is written. */
+export interface FlagForm {
+  /** Of the option, where it is not that of the member. */
+  readonly name?: string
+  /** Stands for the value in the help. */
+  readonly placeholder?: string
+  /** A word that is written for 0, for an empty list, or for itself where the member is a text. */
+  readonly keyword?: string
+  /** The option that this one is about, and requires. */
+  readonly of?: string
+  /** After `must be`, in place of what follows from the schema. */
+  readonly expected?: string
+}
+
+export interface TextContext {
+  /** A command line that does this on the same configuration. */
+  commandLine(words: string): string
+  readonly now: number
+}
+
+/** A line, a line for each field, or a table. */
+export type TextBlock = string | { readonly fields: Readonly<Record<string, string | number>> } | TextTable
+
+interface TextTable {
+  readonly columns: readonly string[]
+  readonly rows: readonly (readonly string[])[]
+}
+
+/** Ties the types of input and output to each other. */
+export const defineOperation = <const Input extends ObjectSchema, Output>(operation: Operation<Input, Output>): Operation =>
+  // The one cast: checkInput() checks what run() gets, and text() gets what run() returns.
+  operation as unknown as Operation
+
+/** The members of the input that the path names, as `{id}`. */
+export const pathMembers = ({ path }: Pick<Operation, 'path'>): readonly string[] =>
+  Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => name)
