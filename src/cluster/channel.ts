@@ -1,8 +1,7 @@
 import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
-import type { FeedUpdate } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { PrimaryMessage, PublishedUpdates, WorkerMessage } from './worker-messages.ts'
+import type { WorkerFeedStep, PrimaryMessage, WorkerMessage } from './worker-messages.ts'
 
 /** Blocks, and events that stand for themselves, that wait for a worker, at most: with more its feed ends. */
 const maxWaitingBlocks = 512
@@ -56,12 +55,11 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
     case 'reportTag':
       return `${message.kind} ${message.network} ${message.upstream} ${message.tag}`
     case 'heightReported':
-      return `${message.kind} ${message.network} ${message.id}`
+      return `${message.kind} ${message.network} ${message.upstream} ${message.id}`
     case 'startFeed':
     case 'stopFeed':
       return `startFeed ${message.network} ${message.feed}`
-    case 'feedStarted':
-    case 'feedUpdates':
+    case 'feed':
       return `${message.kind} ${message.network} ${message.feed}`
     case 'joinPeers':
       return `${message.kind} ${message.peer}`
@@ -83,12 +81,14 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
 }
 
 /**
- * The newer of two messages of one topic; of two reports of a tag the higher block. A snapshot gets the changes of the recent blocks from both,
+ * The newer of two messages of one topic; of two reports of a tag the higher block, of two reports of a height the greater one. A snapshot gets the changes of the recent blocks from both,
  * a transaction what either of them has changed.
  */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
-  if (older.kind === 'feedUpdates' && newer.kind === 'feedUpdates')
-    return older.run === newer.run ? { ...newer, updates: joinUpdates(older.updates, newer.updates) } : newer
+  if (older.kind === 'feed' && newer.kind === 'feed')
+    return older.run === newer.run ? { ...newer, steps: joinSteps(older.steps, newer.steps) } : newer
+  if (older.kind === 'reportHeight' && newer.kind === 'reportHeight')
+    return { ...newer, firstId: older.firstId, height: Math.max(older.height, newer.height) }
   if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
   if (older.kind === 'transaction' && newer.kind === 'transaction' && 'id' in older && 'id' in newer)
     return { ...newer, changesNode: older.changesNode || newer.changesNode, isRewind: older.isRewind || newer.isRewind }
@@ -97,17 +97,19 @@ const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M):
   return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }
 }
 
-/** All updates of both; undefined, the end of the feed, when one of them is that, or when too much waits. */
-const joinUpdates = (older: PublishedUpdates, newer: PublishedUpdates): PublishedUpdates => {
-  const updates = [...(older ?? []), ...(newer ?? [])]
-  const blockCount = sumOf(updates, update => ('added' in update ? update.removed.length + update.added.length : 0))
-  const eventCount = sumOf(updates, update => ('events' in update ? update.events.length : 0))
-  const isTooMuch = blockCount > maxWaitingBlocks || eventCount > maxWaitingEvents
-  return older === undefined || newer === undefined || isTooMuch ? undefined : updates
+/** All steps of both, in order. When the feed has ended, or too much waits, no updates: the end, and the answer to the last start. */
+const joinSteps = (older: readonly WorkerFeedStep[], newer: readonly WorkerFeedStep[]): readonly WorkerFeedStep[] => {
+  const steps = [...older, ...newer]
+  const blockCount = sumOf(steps, step => (isObject(step) && 'added' in step ? step.removed.length + step.added.length : 0))
+  const eventCount = sumOf(steps, step => (isObject(step) && 'events' in step ? step.events.length : 0))
+  if (blockCount <= maxWaitingBlocks && eventCount <= maxWaitingEvents && !steps.includes('ended')) return steps
+  return ['ended', ...steps.filter(step => isObject(step) && 'isStarted' in step).slice(-1)]
 }
 
-const sumOf = (updates: readonly FeedUpdate[], countOf: (update: FeedUpdate) => number): number =>
-  updates.reduce((sum, update) => sum + countOf(update), 0)
+const isObject = (step: WorkerFeedStep): step is Exclude<WorkerFeedStep, 'ended'> => step !== 'ended'
+
+const sumOf = (steps: readonly WorkerFeedStep[], countOf: (step: WorkerFeedStep) => number): number =>
+  steps.reduce((sum, step) => sum + countOf(step), 0)
 
 /** Requests of one kind to the primary that wait for their replies. */
 export class PendingReplies<Reply> {
@@ -134,8 +136,8 @@ export class PendingReplies<Reply> {
     this.#resolvers.get(id)?.(reply)
   }
 
-  /** One reply to this request and to those before it. */
-  resolveThrough(lastId: number, reply: Reply): void {
-    for (const [id, resolve] of this.#resolvers) if (id <= lastId) resolve(reply)
+  /** One reply to this request and to those before it, from the first one on. */
+  resolveThrough(lastId: number, reply: Reply, firstId = 0): void {
+    for (const [id, resolve] of this.#resolvers) if (id >= firstId && id <= lastId) resolve(reply)
   }
 }

@@ -2,7 +2,7 @@ import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { PendingReplies } from './channel.ts'
-import type { NetworkChannel, NetworkMessage, PublishedUpdates, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { FeedStarted, WorkerFeedStep, NetworkChannel, NetworkMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /** A feed of the primary needs up to 2 s for its start. */
 const startTimeoutMs = 3_000
@@ -28,15 +28,16 @@ export class WorkerFeeds implements Feeds {
 
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
-    if (message.kind === 'feedStarted') this.#sources.get(message.feed)?.handleStarted(message)
-    else if (message.kind === 'feedUpdates' && this.#sources.get(message.feed)?.isRunning(message.run) === true)
-      this.#publish(message.feed, message.updates)
+    if (message.kind === 'feed') for (const step of message.steps) this.#handleStep(message.feed, message.run, step)
   }
 
-  #publish(kind: FeedKind, updates: PublishedUpdates): void {
+  #handleStep(kind: FeedKind, run: number, step: WorkerFeedStep): void {
+    const source = this.#sources.get(kind)
     const feed: SharedFeed<FeedUpdate> = this[kind] // the primary sends what the feed of this kind publishes
-    if (updates === undefined) feed.end()
-    else for (const update of updates) feed.publish(update)
+    if (step !== 'ended' && 'isStarted' in step) source?.handleStarted(step)
+    else if (source?.isRunning(run) !== true) return
+    else if (step === 'ended') feed.end()
+    else feed.publish(step)
   }
 
   #sourceOf(feed: FeedKind): FeedSource {
@@ -73,7 +74,7 @@ class WorkerFeedSource implements FeedSource {
   }
 
   /** Of several requests, the last may stand for all. */
-  handleStarted({ id, isStarted }: Extract<NetworkMessage, { kind: 'feedStarted' }>): void {
+  handleStarted({ id, isStarted }: FeedStarted): void {
     this.#replies.resolveThrough(id, isStarted)
   }
 
@@ -129,33 +130,36 @@ export class FeedBroadcast {
   stop(): void {
     for (const feed of feedKinds) {
       for (const [worker, { run }] of this.#subscriptions[feed]) {
-        worker.send({ kind: 'feedUpdates', network: this.#network, feed, run })
+        this.#send(worker, feed, run, 'ended')
         this.#stop(worker, feed)
       }
     }
   }
 
   async #start(worker: WorkerChannel, { feed, id, run }: Extract<WorkerMessage, { kind: 'startFeed' }>): Promise<void> {
-    const network = this.#network
     const existing = this.#subscriptions[feed].get(worker)
     if (existing !== undefined) {
       // The worker may have stopped the feed, and started it again with this message: what waits for it is of the run before.
       existing.run = run
       await this.#feeds[feed].sync()
-      return worker.send({ kind: 'feedStarted', network, feed, id, isStarted: true })
+      return this.#send(worker, feed, existing.run, { id, isStarted: true })
     }
     const subscription = this.#feeds[feed].subscribe({
-      onUpdate: (update: FeedUpdate) => worker.send({ kind: 'feedUpdates', network, feed, run: started.run, updates: [update] }),
+      onUpdate: (update: FeedUpdate) => this.#send(worker, feed, started.run, update),
       onEnd: () => {
         this.#forget(worker, feed, subscription)
-        worker.send({ kind: 'feedUpdates', network, feed, run: started.run })
+        this.#send(worker, feed, started.run, 'ended')
       },
     })
     const started: WorkerRun = { subscription, run }
     this.#subscriptions[feed].set(worker, started)
     const isStarted = await subscription.isStarted
     if (!isStarted) this.#forget(worker, feed, subscription)
-    worker.send({ kind: 'feedStarted', network, feed, id, isStarted })
+    this.#send(worker, feed, started.run, { id, isStarted })
+  }
+
+  #send(worker: WorkerChannel, feed: FeedKind, run: number, step: WorkerFeedStep): void {
+    worker.send({ kind: 'feed', network: this.#network, feed, run, steps: [step] })
   }
 
   /** The worker may have started the feed anew meanwhile. */

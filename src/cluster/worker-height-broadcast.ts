@@ -67,8 +67,8 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
     else if (message.kind === 'heightAck') this.#acknowledgments.record(worker, message.height)
   }
 
-  async #replyHeight(worker: WorkerChannel, { id, upstream, height }: Extract<WorkerMessage, { kind: 'reportHeight' }>): Promise<void> {
-    worker.send({ kind: 'heightReported', network: this.#network, id, height: await this.#onHeight(height, upstream) })
+  async #replyHeight(worker: WorkerChannel, { height, ...reports }: Extract<WorkerMessage, { kind: 'reportHeight' }>): Promise<void> {
+    worker.send({ ...reports, kind: 'heightReported', height: await this.#onHeight(height, reports.upstream) })
   }
 
   #publishSharedHeight(height: number): void {
@@ -84,7 +84,8 @@ export class WorkerHeightBroadcast implements HeightBroadcast {
 /** The height that every worker has, in one of them: its callers are given no greater one. */
 export class SharedHeight {
   readonly #channel: NetworkChannel
-  readonly #replies: PendingReplies<number>
+  /** By upstream: the channel makes one report of several of an upstream. */
+  readonly #replies = new Map<string, PendingReplies<number>>()
   /** Requests in flight, by height and upstream. */
   readonly #requests = new Map<string, Promise<number>>()
   readonly #listeners = new Set<() => void>()
@@ -92,7 +93,6 @@ export class SharedHeight {
 
   constructor(channel: NetworkChannel) {
     this.#channel = channel
-    this.#replies = new PendingReplies(channel.clock)
   }
 
   /**
@@ -100,11 +100,12 @@ export class SharedHeight {
    * with `fallback()` when the primary does not answer. Calls with the same height from the same upstream share one request.
    */
   request(upstream: string, height: number, fallback: () => number): Promise<number> {
-    const { network, send } = this.#channel
+    const { network, clock, send } = this.#channel
     const key = `${height} ${upstream}`
+    const replies = getOrCreate(this.#replies, upstream, () => new PendingReplies<number>(clock))
     return getOrCreate(this.#requests, key, () =>
-      this.#replies
-        .request(primaryTimeoutMs, id => send({ kind: 'reportHeight', id, network, upstream, height }), fallback)
+      replies
+        .request(primaryTimeoutMs, id => send({ kind: 'reportHeight', firstId: id, id, network, upstream, height }), fallback)
         .finally(() => this.#requests.delete(key)),
     )
   }
@@ -116,7 +117,7 @@ export class SharedHeight {
 
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
-    if (message.kind === 'heightReported') this.#replies.resolve(message.id, message.height)
+    if (message.kind === 'heightReported') this.#replies.get(message.upstream)?.resolveThrough(message.id, message.height, message.firstId)
     if (message.kind !== 'sharedHeight') return
     this.#height = message.height
     for (const listener of this.#listeners) listener()

@@ -44,12 +44,12 @@ export type WorkerMessage =
   /** Calls wait for upstreams that are below the reported height. */
   | { readonly kind: 'pollLagging'; readonly network: string }
   /** An upstream has answered a greater height than the reported one to a caller: may the caller be given it? */
-  | { readonly kind: 'reportHeight'; readonly id: number; readonly network: string; readonly upstream: string; readonly height: number }
+  | (HeightReports & { readonly kind: 'reportHeight'; readonly height: number })
   /** Answers `height`: its callers are given no lower height any more. */
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
   /** A node may have accepted a transaction from one of its callers, or has been changed, or taken back to an earlier block, by one. */
   | (TransactionEffects & { readonly kind: 'transaction'; readonly network: string; readonly id: number })
-  /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered with `feedStarted`. */
+  /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered in `feed`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
   /** The name under which other workers find this one. */
@@ -103,18 +103,16 @@ export type PrimaryMessage =
       readonly tags: TagState
     })
   /** Answers `reportHeight` with the height that the caller may be given. */
-  | { readonly kind: 'heightReported'; readonly network: string; readonly id: number; readonly height: number }
+  | (HeightReports & { readonly kind: 'heightReported'; readonly height: number })
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
   | (TransactionCounts & { readonly kind: 'transaction'; readonly network: string })
-  /** Answers `startFeed`: each later update follows, unless no upstream answers. */
-  | { readonly kind: 'feedStarted'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly isStarted: boolean }
-  /** What the feed has published, in order. Without updates: the feed has ended, as some would be missing. */
+  /** What has come of a run of the feed. */
   | {
-      readonly kind: 'feedUpdates'
+      readonly kind: 'feed'
       readonly network: string
       readonly feed: FeedKind
       readonly run: number
-      readonly updates?: PublishedUpdates
+      readonly steps: readonly WorkerFeedStep[]
     }
   /** From another worker; to be answered with `peerReply`. */
   | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
@@ -122,8 +120,21 @@ export type PrimaryMessage =
   /** Answers `transaction` of this id and of those before: every worker knows. */
   | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
 
-/** What a feed has published; undefined is its end. */
-export type PublishedUpdates = readonly FeedUpdate[] | undefined
+/** What a feed has published; its end, as updates would be missing; or the answer to `startFeed`: each later update follows, unless no upstream answers. */
+export type WorkerFeedStep = FeedUpdate | 'ended' | FeedStarted
+
+export interface FeedStarted {
+  readonly id: number
+  readonly isStarted: boolean
+}
+
+/** One report of a height of an upstream, or several that have become one. */
+interface HeightReports {
+  readonly network: string
+  readonly upstream: string
+  readonly firstId: number
+  readonly id: number
+}
 
 /** Answers `peerRequest`. Without a payload: there is no such worker, or it has no answer. */
 interface PeerReplyMessage {

@@ -142,7 +142,7 @@ t.test('a feed of the primary', async t => {
     feeds.headers.end()
     await start(2)
     feeds.headers.publish(updateOf(1))
-    t.match(sent.at(-1), { kind: 'feedUpdates', updates: [updateOf(1)] })
+    t.match(sent.at(-1), { kind: 'feed', steps: [updateOf(1)] })
   })
 
   t.test('that a worker stops and starts again does not bring what was on its way before', async t => {
@@ -166,6 +166,24 @@ t.test('a feed of the primary', async t => {
     t.same(worker.seen, [4, 5])
     await other.feeds.headers.sync()
     t.same(other.seen, [1, 2, 3, 4, 5])
+  })
+
+  t.test('has brought what came before, when a worker that was stopped for a while gets the answer that it is synced', async t => {
+    const { feeds, workers } = openCluster(1)
+    const [worker] = workers
+    await worker.listen().isStarted
+    worker.block()
+    feeds.headers.publish(updateOf(1))
+    feeds.headers.publish(updateOf(2))
+    let seenWhenSynced: unknown[] = []
+    const synced = worker.feeds.headers.sync().then(() => (seenWhenSynced = [...worker.seen]))
+    await settle()
+    feeds.headers.publish(updateOf(3))
+    worker.unblock()
+    await synced
+    t.same(seenWhenSynced.slice(0, 2), [1, 2])
+    await settle()
+    t.same(worker.seen, [1, 2, 3])
   })
 
   t.test('reaches a worker that was stopped for a while without a gap', async t => {

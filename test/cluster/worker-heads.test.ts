@@ -202,6 +202,29 @@ t.test('the reported height of several workers', async t => {
     t.equal(await third, 103)
   })
 
+  t.test('answers each report of an upstream whose reports became one, as the pipe was full', async t => {
+    const { addWorker, deliverAll } = openCluster()
+    const one = addWorker()
+    one.heads.recordActivity()
+    await deliverAll()
+    one.up.isPaused = true
+    for (let i = 0; i < 3; i++) one.heads.pollLagging()
+    const given: (readonly [string, number])[] = []
+    for (const [upstream, height] of [
+      ['a', 102],
+      ['b', 101],
+      ['a', 101],
+    ] as const)
+      void Promise.resolve(one.heads.reportHeight(upstream, height)).then(reported => given.push([upstream, reported]))
+    one.up.isPaused = false
+    await deliverAll()
+    t.same(given.toSorted(), [
+      ['a', 102],
+      ['a', 102],
+      ['b', 101],
+    ])
+  })
+
   t.test('does not wait again for a worker that missed an acknowledgment, until its next one', async t => {
     const { addWorker, deliverAll, clock } = openCluster()
     const [one, two] = [addWorker(), addWorker()]

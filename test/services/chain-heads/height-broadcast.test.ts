@@ -85,7 +85,7 @@ testBroadcastContract('the pipes of workers', false, async () => {
   }
   here.addWorker(worker)
   const raiseThere = (height: number) =>
-    here.handleMessage(worker, { kind: 'reportHeight', id: height, network: 'model', upstream: 'a', height })
+    here.handleMessage(worker, { kind: 'reportHeight', firstId: height, id: height, network: 'model', upstream: 'a', height })
   return { here, receivedThere, raiseThere }
 })
 
