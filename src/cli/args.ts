@@ -78,15 +78,6 @@ export const readList = (name: string, text: string | undefined): readonly strin
   return items && [...new Set(items)]
 }
 
-/** Daily credits; null where the text is the keyword, which removes them. */
-export const readCredits = (text: string | undefined, removeKeyword: string): number | null | undefined => {
-  if (text === undefined) return undefined
-  if (text === removeKeyword) return null
-  const credits = parsePositiveInteger(text)
-  if (credits !== undefined) return credits
-  throw new UsageError(`--credits must be a number from 1 to ${Number.MAX_SAFE_INTEGER}, or \`${removeKeyword}\`, not "${text}"`)
-}
-
 /** Undefined for any other text. */
 export const parsePositiveInteger = (text: string): number | undefined => {
   const number = /^\d+$/.test(text) ? Number(text) : 0

@@ -123,8 +123,6 @@ const servicesOf = (context: StoreContext, dir: string, { err }: Terminal): Oper
       err(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
     }
   },
-  secrets: context.portal.secrets,
-  canMail: context.portal.smtp !== undefined,
   clock: systemClock,
 })
 

@@ -1,6 +1,5 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
-import type { Secret } from '../../plugin/secret.ts'
 import type { Plans } from '../../services/accounts/index.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../../services/clock.ts'
@@ -14,7 +13,7 @@ export interface OperationServices {
   readonly store: Store
   /** The accounts of the store, with what the operator changes in the log of changes. */
   readonly accounts: RecordedAccounts
-  readonly queries: Pick<UsageQueries, 'accountPage' | 'changePage'>
+  readonly queries: Pick<UsageQueries, 'accountPage'>
   /** As of now: a reload may change them. */
   readonly plans: Plans
   /** The URL of the dashboard; undefined where the gateway has none. */
@@ -22,10 +21,6 @@ export interface OperationServices {
   networkNames(): MaybePromise<readonly string[]>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */
   checkMethods(names: readonly string[]): MaybePromise<void>
-  /** Sign webhooks: the first of them is that of new ones. */
-  readonly secrets: readonly Secret[]
-  /** Whether the gateway has a mail server. */
-  readonly canMail: boolean
   readonly clock: Clock
 }
 
