@@ -45,7 +45,7 @@ t.test('results', async t => {
   const node = await startFakeNode({
     eth_getStorageAt: respond('eth_getStorageAt', `0x${marker.padStart(64, '0')}`),
     eth_getLogs: respond('eth_getLogs', logs),
-    eth_call: ({ text }) => ({ result: text.slice(text.indexOf('[')) }),
+    eth_call: ({ text }) => ({ result: `0x${Buffer.from(text.slice(text.indexOf('['))).toString('hex')}` }),
     eth_getBlockByNumber: { result: null },
     eth_chainId: { result: '0x7a69' },
   })
@@ -130,14 +130,16 @@ t.test('results', async t => {
     return response.text()
   }
 
+  const textOf = (result = '0x') => Buffer.from(result.slice(2), 'hex').toString().slice(0, -1) // without the end of the request
+
   t.test('parameters reach the node as the caller meant them, or are refused, and no other question is given their answer', async () => {
-    /** The node's result is the text of the parameters that it has received. */
+    /** The node's result is the text of the parameters that it has received, as hex. */
     const askAll = async (questions: readonly string[]): Promise<void> => {
       const requests = questions.map((params, id) => `{"jsonrpc":"2.0","id":${id},"method":"eth_call","params":${params}}`)
       const replies = JSON.parse(await postText(`[${requests.join()}]`)) as { result?: string; error?: { code: number } }[]
       for (const [i, params] of questions.entries()) {
         const { result, error } = replies[i] ?? {}
-        if (error === undefined) deepStrictEqual(withNamesAsTexts(result?.slice(0, -1) ?? 'null'), withNamesAsTexts(params), params)
+        if (error === undefined) deepStrictEqual(withNamesAsTexts(textOf(result)), withNamesAsTexts(params), params)
         else deepStrictEqual([error.code, hasInexactNumber(params)], [-32602, true], params)
       }
     }
