@@ -1,6 +1,6 @@
 import { copyReply, isFailure, isJsonNull, waitMsOf } from '../../src/plugin/plugin.ts'
-import type { Reply, Signal } from '../../src/plugin/plugin.ts'
-import { resolveDuplicateTransaction, resolveWaitTimeout } from './duplicate-transaction.ts'
+import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
+import { findSentTransaction, resolveDuplicateTransaction, resolveWaitTimeout } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import { lateAfterMs } from './late-calls.ts'
@@ -42,6 +42,7 @@ export class CallFailover implements Alternatives {
     }
     reply ??= (await this.#forward()) ?? this.#lastReply
     if (isFailure(reply)) reply = resolveWaitTimeout(reply, this.#call.context.request)
+    if (isFailure(reply) && reply.kind !== 'notMined') reply = await this.#findSent(reply)
     const durationMs = this.#selection.clock.monotonic() - this.#startedAt
     return copyReply(reply, { upstreamRequest: { id: this.#call.origin.requestId, attempts: this.#attemptCount, durationMs } })
   }
@@ -231,11 +232,30 @@ export class CallFailover implements Alternatives {
   }
 
   #resolveDuplicate(reply: Reply, node: UpstreamNode): Reply | Promise<Reply> {
-    const { method, methodClass } = this.#selection
-    if (method?.idempotent !== false || !isFailure(reply)) return reply
-    return resolveDuplicateTransaction(reply, this.#call.context.request, request =>
-      node.request({ ...this.#call, context: { ...this.#call.context, request } }, methodClass, this.#next),
-    )
+    if (this.#selection.method?.idempotent !== false || !isFailure(reply)) return reply
+    return resolveDuplicateTransaction(reply, this.#call.context.request, request => this.#lookUp(request, node))
+  }
+
+  /** A node may have accepted a transaction before it failed: those that were tried, and still answer, are asked for it. A retry. */
+  async #findSent(failure: Failure): Promise<Reply> {
+    const { method, mayRetry, methodClass, nodes } = this.#selection
+    if (method?.idempotent !== false || !mayRetry || !this.#rejected.hasFailed || failure.fault !== 'upstream') return failure
+    for (const node of this.#triedNodes) {
+      if (!node.isUsable(methodClass)) continue
+      if (!(await nodes.retryBudget.reserve())) return failure
+      let reply: Reply = failure
+      try {
+        reply = await findSentTransaction(failure, this.#call.context.request, request => this.#lookUp(request, node))
+      } finally {
+        nodes.retryBudget.release(reply === failure)
+      }
+      if (reply !== failure) return reply
+    }
+    return failure
+  }
+
+  #lookUp(request: Request, node: UpstreamNode): Promise<Reply> {
+    return node.request({ ...this.#call, context: { ...this.#call.context, request } }, this.#selection.methodClass, this.#next)
   }
 }
 

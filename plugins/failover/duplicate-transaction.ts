@@ -15,13 +15,27 @@ export const resolveDuplicateTransaction = async (
   const { message } = reply.error
   const isAlreadyKnown = reply.category === 'alreadyKnown'
   if (!isAlreadyKnown && !usedNonce.test(message)) return reply
+  const isCertain = isAlreadyKnown && !/nonce/i.test(message)
+  return findSentTransaction(reply, request, sendRequest, isCertain)
+}
+
+/**
+ * The reply to a transaction that the failure leaves open, as its sender would have got it: the success, where the node has the transaction,
+ * else the failure. `isCertain`: the node has said that it has it.
+ */
+export const findSentTransaction = async (
+  failure: Failure,
+  request: Request,
+  sendRequest: (request: Request) => Promise<Reply>,
+  isCertain = false,
+): Promise<Reply> => {
   const hash = transactionHashOf(request)
-  if (hash === undefined) return reply
+  if (hash === undefined) return failure
   const receipt = isAnsweredWithReceipt(request) ? await sendRequest({ method: 'eth_getTransactionReceipt', params: [hash] }) : undefined
   if (receipt !== undefined && isObject(receipt)) return receipt
-  const isCertain = isAlreadyKnown && !/nonce/i.test(message)
-  if (!isCertain && !isObject(await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] }))) return reply
-  const { source, upstream } = reply
+  const found = isCertain ? failure : await sendRequest({ method: 'eth_getTransactionByHash', params: [hash] })
+  if (!isCertain && !isObject(found)) return failure
+  const { source, upstream } = found
   if (receipt !== undefined) return refuse('notMined', { source, upstream, category: 'alreadyKnown', data: hash })
   return { source, ...(upstream !== undefined && { upstream }), result: Buffer.from(`"${hash}"`) }
 }

@@ -214,6 +214,42 @@ t.test('a transaction that may have been sent', async t => {
       }
   })
 
+  t.test('that no node has answered is a success when one of them has it', async t => {
+    for (const [found, expected] of [
+      [{ hash }, hash],
+      [null, -32002],
+    ] as const)
+      for (const name of ['a', 'b']) {
+        const failing: Responder = ({ context: { target, request } }) =>
+          request.method === 'eth_sendRawTransaction' ? failure(target.name) : fakeResult(target.name === name ? found : null)
+        const { request, requested } = openFailover(t, { a: failing, b: failing })
+        t.equal(valueOrErrorCode(await request(send())), expected)
+        t.same(requested, ['a', 'b', 'a', 'b'].slice(0, found !== null && name === 'a' ? 3 : 4))
+      }
+    const alone = openFailover(
+      t,
+      { a: ({ context }) => (context.request.method === 'eth_sendRawTransaction' ? failure('a') : fakeResult({ hash })) },
+      { upstreams: [node('a')] },
+    )
+    t.equal(valueOrErrorCode(await alone.request(send())), hash)
+  })
+
+  t.test('is looked up within the budget of retries, where it may have been sent at all', async t => {
+    const dead = openFailover(
+      t,
+      { a: () => failure('a') },
+      { upstreams: [node('a')], breaker: { ...breaker, consecutiveFailures: 1000, minCalls: 1000 } },
+    )
+    for (let i = 0; i < 20; i++) t.equal(valueOrErrorCode(await dead.request(send())), -32002)
+    t.equal(dead.requested.length, 20 + 4)
+    const busy = openFailover(t, { a: () => failure('a', { source: 'gateway' }) }, { upstreams: [node('a')] })
+    await busy.request(send())
+    t.same(busy.requested, ['a'])
+    const refused = openFailover(t, { a: () => nodeError('insufficient funds') }, { upstreams: [node('a')] })
+    t.equal(valueOrErrorCode(await refused.request(send())), -32000)
+    t.same(refused.requested, ['a'])
+  })
+
   t.test(
     'whose receipt is waited for has the receipt of the next node that knows it, else the error of EIP-7966 with its hash',
     async t => {
