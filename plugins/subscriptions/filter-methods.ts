@@ -1,11 +1,8 @@
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { BlockId, Call, DirectNext, Json, Reply, Result } from '../../src/plugin/plugin.ts'
-import type { FilterTopic } from './filter.ts'
-import type { Filters } from './filters.ts'
+import type { Call, DirectNext, Json, Reply, Result } from '../../src/plugin/plugin.ts'
+import type { Filters, FilterTopic } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
-import { fetchHead } from './missed-changes.ts'
 import type { Fetch } from './missed-changes.ts'
-import type { FilterRequest } from './remote-filters.ts'
 
 /** Of a call, what its answer depends on. */
 export type SubscriberContext = 'request' | 'key' | 'account'
@@ -15,42 +12,39 @@ export type FilterMethod = (call: Call<SubscriberContext>, next: DirectNext<Subs
 
 /** The methods about filters, which callers over HTTP use as well. */
 export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly<Record<string, FilterMethod>> => {
-  const create = async ({ context }: Call<SubscriberContext>, topic: FilterTopic, base?: BlockId): Promise<Reply> => {
-    const id = await filters.create(topic, context.account.id, maxPerAccount, base)
+  const create = async (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>, topic: FilterTopic): Promise<Reply> => {
+    const id = await filters.create(topic, call.context.account.id, maxPerAccount, fetchBelow(call, next))
     return typeof id === 'string' ? localReply(`"${id}"`) : id
   }
-  const request = (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>, action: FilterRequest['action']) => {
-    const { account, request } = call.context
-    return filters.request({ action, id: String(request.params[0]), account: account.id }, fetchBelow(call, next))
-  }
   return {
-    eth_newBlockFilter: async (call, next) => create(call, { kind: 'newHeads' }, await fetchHead(fetchBelow(call, next))),
-    eth_newPendingTransactionFilter: call =>
-      create(call, { kind: call.context.request.params[0] === true ? 'fullPendingTransactions' : 'newPendingTransactions' }),
+    eth_newBlockFilter: (call, next) => create(call, next, { kind: 'newHeads' }),
+    eth_newPendingTransactionFilter: (call, next) =>
+      create(call, next, { kind: call.context.request.params[0] === true ? 'fullPendingTransactions' : 'newPendingTransactions' }),
     eth_newFilter: async (call, next) => {
       const request = call.context.request.params[0] ?? {}
       const filter = parseLogFilter(request, 'eth_newFilter')
-      return 'error' in filter ? filter : create(call, { kind: 'logs', filter, request }, await fetchHead(fetchBelow(call, next)))
+      return 'error' in filter ? filter : create(call, next, { kind: 'logs', filter, request })
     },
     eth_getFilterChanges: async (call, next) => {
-      const answer = await request(call, next, 'changes')
-      if (answer !== undefined && 'error' in answer) return answer
-      if (answer === undefined || !('text' in answer)) return notFound
+      const answer = await filters.changes(requestOf(call), fetchBelow(call, next))
+      if (answer === undefined) return notFound
+      if ('error' in answer) return answer
       const { text, count, onSettled } = answer
       return { ...localReply(text), count, onSettled }
     },
     eth_getFilterLogs: async (call, next) => {
-      const answer = await request(call, next, 'criteria')
-      if (answer !== undefined && 'error' in answer) return answer
-      if (answer === undefined || !('criteria' in answer)) return notFound
-      return next(withContext(call, { request: { method: 'eth_getLogs', params: [answer.criteria] } }))
+      const answer = await filters.criteria(requestOf(call))
+      if (answer === undefined) return notFound
+      return 'error' in answer ? answer : next(withContext(call, { request: { method: 'eth_getLogs', params: [answer.criteria] } }))
     },
-    eth_uninstallFilter: async (call, next) => {
-      const answer = await request(call, next, 'uninstall')
-      return answer !== undefined && 'error' in answer ? answer : localReply(String(answer !== undefined))
+    eth_uninstallFilter: async call => {
+      const isRemoved = await filters.uninstall(requestOf(call))
+      return typeof isRemoved === 'boolean' ? localReply(String(isRemoved)) : isRemoved
     },
   }
 }
+
+const requestOf = ({ context: { request, account } }: Call<SubscriberContext>) => ({ id: String(request.params[0]), account: account.id })
 
 /** What the plugins below return for the caller: part of the call, and charged with it. */
 const fetchBelow =

@@ -1,225 +1,329 @@
-import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
-import type { BlockId, ChainUpdate, Failure, Gauge, Services, Timer } from '../../src/plugin/plugin.ts'
-import type { FeedConsumer } from './feed-consumer.ts'
-import { Filter, newFilterId } from './filter.ts'
-import type { FilterTopic } from './filter.ts'
-import { FilterMemory, maxValuesPerAccount } from './filter-memory.ts'
-import type { FilterValues } from './filter-memory.ts'
+import { randomBytes } from 'node:crypto'
+import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
+import type { BlockId, Failure, FeedBlock, Json, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
+import type { BlockLogs } from './block-logs.ts'
 import { parseLogFilter } from './log-filter.ts'
-import { fetchMissedChanges } from './missed-changes.ts'
-import type { Fetch } from './missed-changes.ts'
-import { RemoteFilters, feedUnavailable, missingFilter } from './remote-filters.ts'
-import type { FilterAnswer, FilterRequest, SentAnswer } from './remote-filters.ts'
-import { StoredFilters } from './stored-filters.ts'
-import type { StoredFilter, WrittenFilter } from './stored-filters.ts'
-import { mapKinds } from './subscription.ts'
-import type { SubscriptionKind } from './subscription.ts'
+import type { LogFilter } from './log-filter.ts'
+import { fetchHead, fetchMissedChanges } from './missed-changes.ts'
+import type { Fetch, FilterChanges } from './missed-changes.ts'
+import type { BranchChange, PublishedBlocks } from './published-blocks.ts'
+import type { RecentEvents } from './recent-events.ts'
+import type { RetainedFeed } from './retained-feed.ts'
+import { maxUnusedMs, maxValuesPerAccount, UsedFilters } from './used-filters.ts'
+import type { FilterValues } from './used-filters.ts'
 
-/** A filter that is not used for so long is removed. */
-const maxUnusedMs = 300_000
-const sweepIntervalMs = 10_000
+/** What a filter is about: new blocks, pending transactions, or logs. */
+export type FilterTopic =
+  | { readonly kind: 'newHeads' | 'newPendingTransactions' | 'fullPendingTransactions'; readonly filter?: never }
+  /** `request` is the filter object, as eth_getLogs takes it. */
+  | { readonly kind: 'logs'; readonly filter: LogFilter; readonly request: Json }
 
-interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network' | 'peers'> {
-  readonly filterValues: FilterValues
-  /** The newest block that was published to filters. */
-  tipOf(kind: SubscriptionKind): BlockId | undefined
-  feedOf(kind: SubscriptionKind): Pick<FeedConsumer, 'retain' | 'release'>
+export type FilterKind = FilterTopic['kind']
+
+/** One filter of an account: a cursor in what the feed of its kind publishes. */
+interface Filter {
+  readonly id: string
+  readonly account: string
+  readonly topic: FilterTopic
+  /** Blocks up to this one were before the filter: their logs are not taken back. */
+  readonly firstBlock: number
+  /** Changes up to this block have been delivered; of pending transactions, so many events. */
+  readonly position: BlockId
+  /** Absent for a filter of pending transactions, which ends with its process. */
+  readonly record?: FilterRecord
 }
 
-/** The filters of one network that this process keeps. */
+type FilterRecord = NonNullable<Awaited<ReturnType<Services['filterRecords']['find']>>>
+
+/** A poll whose answer is being prepared or delivered. */
+interface Poll {
+  /** The filter once the answer is delivered; undefined when there is none. */
+  readonly next: Promise<Filter | undefined>
+  /** Whether that has become the filter. */
+  readonly isStored: Promise<boolean>
+}
+
+/** Of an account. */
+interface FilterRequest {
+  readonly id: string
+  readonly account: string
+}
+
+export interface FilterAnswer {
+  /** The text of a JSON array. */
+  readonly text: string
+  readonly count: number
+  /** To be called once: what is not delivered comes again with the next poll. */
+  onSettled(isDelivered: boolean): void
+}
+
+interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'metrics' | 'network'> {
+  readonly filterValues: FilterValues
+  readonly feeds: Readonly<Record<FilterKind, RetainedFeed>>
+  /** What the feeds have published. */
+  readonly published: {
+    readonly newHeads: PublishedBlocks<LinkedBlock>
+    readonly logs: PublishedBlocks<FeedBlock>
+    readonly newPendingTransactions: RecentEvents
+    readonly fullPendingTransactions: RecentEvents
+  }
+  logsOf(block: FeedBlock): BlockLogs
+}
+
+const feedUnavailable = refuse('unavailable', { retryAfter: 1, source: 'gateway' })
+
+/** The expiry of a record is written anew when so much of it has passed: most polls without news write nothing. */
+const refreshIntervalMs = 30_000
+
+/** Of one answer: as many results as a query may have. The next poll goes on from there. */
+const maxChanges = 10_000
+const maxChars = 8 << 20
+
+/** The filters of one network. Any process that uses the store answers a poll: from what it has published itself, else from the upstreams. */
 export class Filters {
   readonly #options: FiltersOptions
-  readonly #gauge: Gauge
-  readonly #byId = new Map<string, Filter>()
-  readonly #byKind: Readonly<Record<SubscriptionKind, Set<Filter>>> = mapKinds(() => new Set())
-  readonly #memory = new FilterMemory(filter => this.#remove(filter))
-  readonly #onResize = (filter: Filter, change: number): void => this.#memory.resize(filter, change)
-  readonly #stored: StoredFilters
-  readonly #remote: RemoteFilters
-  readonly #endServing: () => void
-  #sweepTimer: Timer | undefined
+  readonly #used: UsedFilters
+  /** Filters of pending transactions, by id. */
+  readonly #pending = new Map<string, Filter>()
+  /** By account and id: the last poll, until it is settled. */
+  readonly #polls = new Map<string, Poll>()
+  readonly #writes = new Set<Promise<unknown>>()
   #isClosed = false
 
   constructor(options: FiltersOptions) {
     this.#options = options
-    this.#gauge = options.metrics.gauge(metricDefinitions.filters, {})
-    this.#stored = new StoredFilters({
-      ...options,
-      owner: options.peers.name,
-      maxUnusedMs,
-      onTaken: filter => this.#remove(filter),
-    })
-    this.#remote = new RemoteFilters({
-      ...options,
-      stored: this.#stored,
-      resumedFrom: id => this.#byId.get(id)?.resumedFrom,
-      answer: request => this.#answer(request),
-      resume: (filter, fetch) => this.#resume(filter, fetch),
-    })
-    this.#endServing = options.peers.serve({
-      // Of another process: a FilterRequest.
-      answer: async request => (this.#isClosed ? undefined : this.#send(request as unknown as FilterRequest)),
-      onUnsent: request => this.#removeUndelivered(request as unknown as FilterRequest),
-    })
+    this.#used = new UsedFilters({ ...options, onUnused: id => this.#pending.delete(id) })
   }
 
-  of(kind: SubscriptionKind): ReadonlySet<Filter> {
-    return this.#byKind[kind]
-  }
-
-  /** The filter collects each change after this. `base` is the newest block, for filters of blocks and logs. */
-  async create(topic: FilterTopic, account: string, maxPerAccount: number, base?: BlockId): Promise<string | Failure> {
-    const { clock, peers, filterValues } = this.#options
-    if (this.#memory.countOf(account) >= maxPerAccount)
+  /** The filter brings each change after this. Resolves with its id. */
+  async create(topic: FilterTopic, account: string, maxPerAccount: number, fetch: Fetch): Promise<string | Failure> {
+    if (this.#isClosed) return feedUnavailable
+    if (this.#used.countOf(account) >= maxPerAccount)
       return refuse('tooManySubscriptions', { message: `too many filters: at most ${maxPerAccount} of one account` })
-    if (!filterValues.fits(account, topic.filter))
+    if (!this.#options.filterValues.fits(account, topic.filter))
       return refuse('tooManySubscriptions', {
         message: `too many filters: at most ${maxValuesPerAccount} addresses and topics of one account`,
       })
-    const filter = new Filter({ id: newFilterId(peers.name), topic, account, base, usedAt: clock.monotonic(), onResize: this.#onResize })
-    if (!(await this.#start(filter))) return feedUnavailable
-    this.#stored.record(filter)
-    return filter.id
+    const id = `0x${randomBytes(16).toString('hex')}`
+    this.#used.record(id, account, topic.filter)
+    const position = await this.#startOf(topic, fetch)
+    if (position !== undefined && (await this.#put({ id, account, topic, firstBlock: position.number, position }))) return id
+    this.#used.delete(id)
+    return feedUnavailable
   }
 
-  /** Undefined when the account has no such filter. */
-  async request(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
-    // What is delivered now would not be stored: others would deliver it again, or find no filter.
-    if (this.#isClosed) return feedUnavailable
-    return this.#byId.has(request.id) ? this.#answer(request) : this.#remote.request(request, fetch)
-  }
-
-  /** It collects what comes while what was missed is fetched. */
-  async #resume(stored: WrittenFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
-    const topic = topicOf(stored)
-    if (topic === undefined) return undefined
-    const filter = new Filter({ ...stored, topic, resumed: stored, usedAt: this.#options.clock.monotonic(), onResize: this.#onResize })
-    return this.#stored.claim(stored, () => this.#resumeClaimed(filter, stored, fetch))
-  }
-
-  async #resumeClaimed(filter: Filter, stored: StoredFilter, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
-    const { kind } = filter.topic
-    const isStarted = await this.#start(filter)
-    // What was published before the filter has started must be among what is fetched.
-    const publishedHeight = this.#options.tipOf(kind)?.number ?? 0
-    const fetched = isStarted ? await fetchMissedChanges(stored, fetch) : 'unavailable'
-    const missed = typeof fetched === 'object' && fetched.position.number < publishedHeight ? 'unavailable' : fetched
-    const isRemoved = isStarted && !this.#byId.has(filter.id)
-    if (typeof missed === 'object' && !isRemoved && !this.#isClosed && filter.resume(missed)) {
-      return this.#take(filter)
+  /** What has come since the last answer that was delivered. Undefined when the account has no such filter. */
+  async changes(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
+    const key = `${request.account} ${request.id}`
+    const previous = this.#polls.get(key)
+    const prepared = this.#prepare(previous, request, fetch).catch(() => feedUnavailable) // the store reports its failures itself
+    let resolve = (_isStored: boolean): void => undefined
+    const poll: Poll = {
+      next: prepared.then(answer => (answer !== undefined && 'moved' in answer ? answer.moved : undefined)),
+      isStored: new Promise(settled => (resolve = settled)),
     }
-    this.#remove(filter)
-    if (this.#isClosed || (missed !== 'unknown' && !isRemoved)) await this.#stored.putBack(stored)
-    else await this.#stored.take(stored.id)
-    return missed === 'unknown' || isRemoved ? undefined : feedUnavailable
+    this.#polls.set(key, poll)
+    const settle = (isStored: boolean): void => {
+      resolve(isStored)
+      // Without it, the polls that have gone on from this answer do not count either.
+      if (!isStored || this.#polls.get(key) === poll) this.#polls.delete(key)
+    }
+    const answer = await prepared
+    if (answer === undefined || 'error' in answer) {
+      settle(false)
+      return answer
+    }
+    const { filter, moved, changes } = answer
+    const store = async (): Promise<boolean> => {
+      const isFollowing = (await previous?.isStored) ?? true
+      return isFollowing && (moved === filter || (await this.#replace(filter, moved)))
+    }
+    const onSettled = (isDelivered: boolean): void => {
+      if (isDelivered) this.#track(store().then(settle, () => settle(false)))
+      else settle(false)
+    }
+    return { text: `[${changes.join(',')}]`, count: changes.length, onSettled }
   }
 
-  /** The feed of these filters brings an update. */
-  observe(kind: SubscriptionKind, update: ChainUpdate): void {
-    for (const filter of this.#byKind[kind]) {
-      if (filter.follow(update)) continue
-      // The upstreams are asked what has changed since the last block that was delivered.
-      this.#stored.release(filter)
-      this.#remove(filter)
+  /** The filter object of a filter of logs. Undefined when the account has no such filter. */
+  async criteria({ id, account }: FilterRequest): Promise<{ readonly criteria: Json } | Failure | undefined> {
+    try {
+      const filter = await this.#find({ id, account })
+      if (filter === undefined || filter.topic.kind !== 'logs') return undefined
+      const refreshed = movedTo(filter, filter, this.#options.clock.now())
+      if (refreshed !== filter) await this.#replace(filter, refreshed)
+      return { criteria: filter.topic.request }
+    } catch {
+      return feedUnavailable // the store reports its failures itself
     }
   }
 
-  removeAll(kind: SubscriptionKind): void {
-    for (const filter of this.#byKind[kind]) this.#remove(filter)
+  /** False when the account has no such filter. */
+  async uninstall({ id, account }: FilterRequest): Promise<boolean | Failure> {
+    try {
+      const filter = await this.#find({ id, account })
+      if (filter === undefined) return false
+      this.#polls.delete(`${account} ${id}`)
+      this.#used.delete(id)
+      return this.#pending.delete(id) || (await this.#options.filterRecords.take(id)) !== undefined
+    } catch {
+      return feedUnavailable
+    }
   }
 
-  /** Other processes go on with the filters. */
+  /** Resolves when what was delivered is stored. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#endServing()
-    await this.#stored.close()
-    for (const filter of this.#byId.values()) this.#remove(filter)
+    await Promise.all(this.#writes)
+    this.#used.clear()
+    this.#pending.clear()
   }
 
-  #answer({ action, id, account }: FilterRequest): FilterAnswer | undefined {
-    const filter = this.#byId.get(id)
-    if (filter === undefined || filter.account !== account) return undefined
-    filter.usedAt = this.#options.clock.monotonic()
-    this.#memory.recordUse(filter)
-    if (action === 'uninstall') {
-      this.#remove(filter)
-      return { isRemoved: true }
+  /** Where a new filter begins; undefined when the upstreams do not say. */
+  async #startOf({ kind }: FilterTopic, fetch: Fetch): Promise<BlockId | undefined> {
+    const { feeds, published } = this.#options
+    const isStarted = await feeds[kind].use()
+    if (!isAboutBlocks(kind)) return isStarted ? { number: published[kind].count, hash: '' } : undefined
+    const head = await fetchHead(fetch)
+    if (isStarted && head !== undefined) published[kind].startAt(head)
+    return head
+  }
+
+  async #prepare(previous: Poll | undefined, request: FilterRequest, fetch: Fetch) {
+    // What is delivered now would not be stored.
+    if (this.#isClosed) return feedUnavailable
+    const filter = (await previous?.next) ?? (await this.#find(request))
+    if (filter === undefined) return undefined
+    const missed = await this.#changesOf(filter, fetch)
+    if (missed === 'unavailable') return feedUnavailable
+    if (missed === 'unknown') return undefined
+    return { filter, moved: movedTo(filter, missed, this.#options.clock.now()), changes: missed.changes }
+  }
+
+  async #changesOf(filter: Filter, fetch: Fetch): Promise<FilterChanges | 'unknown' | 'unavailable'> {
+    const { topic, firstBlock, position } = filter
+    const { feeds, published } = this.#options
+    const isStarted = await feeds[topic.kind].use()
+    if (!isAboutBlocks(topic.kind)) {
+      const { texts, count } = published[topic.kind].since(position.number)
+      return isStarted ? { changes: texts, firstBlock, position: { number: count, hash: '' } } : 'unavailable'
     }
-    if (action === 'changes') return this.#take(filter)
-    if (!filter.isResuming) this.#stored.record(filter)
-    return criteriaOf(filter)
+    const ownChanges =
+      topic.kind === 'logs'
+        ? this.#logChanges(published.logs.since(position), topic.filter, firstBlock)
+        : blockChanges(published.newHeads.since(position), firstBlock)
+    if (ownChanges !== undefined) return ownChanges
+    const request = topic.kind === 'logs' ? topic.request : undefined
+    const missed = await fetchMissedChanges({ request, firstBlock, position }, fetch)
+    if (isStarted && typeof missed === 'object') published[topic.kind].startAt(missed.position)
+    return missed
   }
 
-  #take(filter: Filter): FilterAnswer {
-    const { settle, ...changes } = filter.take(this.#options.tipOf(filter.topic.kind))
-    const onSettled = (isDelivered: boolean): void => {
-      if (this.#byId.get(filter.id) !== filter) return
-      if (!settle(isDelivered)) this.#remove(filter)
-      else if (!filter.isResuming) this.#stored.record(filter)
-    }
-    return { ...changes, onSettled }
+  #logChanges(change: BranchChange<FeedBlock> | undefined, filter: LogFilter, firstBlock: number): FilterChanges | undefined {
+    const { logsOf } = this.#options
+    const removed = change?.removed.filter(({ number }) => number > firstBlock) ?? []
+    const takenBack = removed.flatMap(block => logsOf(block).matchRemoved(filter))
+    return change && collect(change, firstBlock, takenBack, block => logsOf(block).match(filter))
   }
 
-  /** What is sent to another process counts as delivered: that process ends the filter when its caller does not get it. */
-  #send(request: FilterRequest): SentAnswer | typeof missingFilter {
-    const answer = this.#answer(request)
-    if (answer === undefined || !('text' in answer)) return answer ?? missingFilter
-    const { onSettled, ...sent } = answer
-    onSettled(true)
-    return sent
+  async #find({ id, account }: FilterRequest): Promise<Filter | undefined> {
+    const filter = this.#pending.get(id) ?? this.#read(await this.#options.filterRecords.find(id))
+    if (filter?.account !== account) return undefined
+    this.#used.record(id, account, filter.topic.filter)
+    return filter
   }
 
-  /** The caller has not got what the filter does not hold any more. */
-  #removeUndelivered({ action, id, account }: FilterRequest): void {
-    const filter = this.#byId.get(id)
-    if (action === 'changes' && filter?.account === account) this.#remove(filter)
+  /** Undefined for a filter of another network, and when this version cannot read what is stored. */
+  #read(record: FilterRecord | undefined): Filter | undefined {
+    const {
+      network,
+      kind,
+      request = null,
+      firstBlock,
+      position,
+    } = (isJsonObject(record?.value) ? record.value : {}) as unknown as StoredValue // written by #put() and #replace()
+    if (record === undefined || network !== this.#options.network.name) return undefined
+    const filter = kind === 'logs' ? parseLogFilter(request, 'eth_newFilter') : undefined
+    if (filter !== undefined && 'error' in filter) return undefined
+    const topic: FilterTopic = filter === undefined ? { kind: 'newHeads' } : { kind: 'logs', filter, request }
+    return { id: record.id, account: record.account, topic, firstBlock, position, record }
   }
 
-  /** False when the feed does not start, or the filter has been removed meanwhile. */
-  async #start(filter: Filter): Promise<boolean> {
-    const { kind } = filter.topic
-    const started = this.#options.feedOf(kind).retain()
-    this.#add(filter)
-    if ((await started) && this.#byId.has(filter.id)) {
-      this.#byKind[kind].add(filter)
-      return true
-    }
-    this.#remove(filter)
-    return false
+  async #put(filter: Filter): Promise<boolean> {
+    const { id, account, topic, firstBlock, position } = filter
+    if (!isAboutBlocks(topic.kind)) return this.#pending.set(id, filter).size > 0
+    const { filterRecords, network, clock } = this.#options
+    const request = topic.kind === 'logs' ? topic.request : null
+    const value = { network: network.name, kind: topic.kind, request, firstBlock, position: { ...position } }
+    const written = filterRecords.put({ id, account, value, expires: expiryAt(clock.now()) })
+    return written.then(
+      () => true,
+      () => false,
+    )
   }
 
-  #add(filter: Filter): void {
-    this.#byId.set(filter.id, filter)
-    this.#memory.add(filter)
-    this.#options.filterValues.add(filter.account, filter.topic.filter)
-    this.#sweepTimer ??= this.#options.clock.every(sweepIntervalMs, () => this.#sweep())
-    this.#gauge.set(this.#byId.size)
+  /** False when it is not the filter any more: another process has delivered changes, or it has been removed. */
+  async #replace({ id, record }: Filter, moved: Filter): Promise<boolean> {
+    if (record !== undefined && moved.record !== undefined) return this.#options.filterRecords.replace(record, moved.record)
+    if (!this.#pending.has(id)) return false
+    this.#pending.set(id, moved)
+    return true
   }
 
-  #remove(filter: Filter): void {
-    if (!this.#byId.delete(filter.id)) return
-    this.#memory.delete(filter)
-    this.#stored.remove(filter)
-    this.#byKind[filter.topic.kind].delete(filter)
-    this.#options.filterValues.remove(filter.account, filter.topic.filter)
-    this.#options.feedOf(filter.topic.kind).release()
-    this.#gauge.set(this.#byId.size)
-    if (this.#byId.size > 0) return
-    this.#sweepTimer?.cancel()
-    this.#sweepTimer = undefined
-  }
-
-  #sweep(): void {
-    const now = this.#options.clock.monotonic()
-    for (const filter of this.#byId.values()) if (now - filter.usedAt >= maxUnusedMs) this.#remove(filter)
+  #track(write: Promise<unknown>): void {
+    this.#writes.add(write)
+    void write.then(() => this.#writes.delete(write))
   }
 }
 
-const criteriaOf = ({ topic }: Filter): FilterAnswer | undefined => (topic.kind === 'logs' ? { criteria: topic.request } : undefined)
+interface StoredValue {
+  readonly network: string
+  readonly kind: 'newHeads' | 'logs'
+  readonly request?: Json
+  readonly firstBlock: number
+  readonly position: BlockId
+}
 
-/** Undefined when this version cannot read what is stored. */
-const topicOf = ({ kind, request }: StoredFilter): FilterTopic | undefined => {
-  if (kind === 'newHeads') return { kind }
-  const filter = parseLogFilter(request, 'eth_newFilter')
-  return 'error' in filter ? undefined : { kind, filter, request }
+const isAboutBlocks = (kind: FilterKind): kind is 'newHeads' | 'logs' => kind === 'newHeads' || kind === 'logs'
+
+/** A filter ends at the latest so long after it was used for the last time, and not before `maxUnusedMs`. */
+const expiryAt = (now: number): number => now + maxUnusedMs + refreshIntervalMs
+
+/** The same filter where nothing is to be written. */
+const movedTo = (filter: Filter, { position, firstBlock }: Pick<Filter, 'position' | 'firstBlock'>, now: number): Filter => {
+  const isMoved = position.number !== filter.position.number || position.hash !== filter.position.hash
+  const { record } = filter
+  if (record === undefined) return isMoved ? { ...filter, position } : filter
+  if (!isMoved && record.expires >= now + maxUnusedMs) return filter
+  const value = {
+    ...(isJsonObject(record.value) ? record.value : {}),
+    firstBlock,
+    position: { number: position.number, hash: position.hash },
+  }
+  return { ...filter, position, firstBlock, record: { ...record, value, expires: expiryAt(now) } }
+}
+
+/** Removed blocks are no changes of a block filter: those of the new branch follow. */
+const blockChanges = (change: BranchChange<BlockId> | undefined, firstBlock: number): FilterChanges | undefined =>
+  change && collect(change, firstBlock, [], ({ hash }) => [`"${hash}"`])
+
+/** Up to the block with which the answer is full. */
+const collect = <Block extends BlockId>(
+  { base, added }: BranchChange<Block>,
+  firstBlock: number,
+  takenBack: readonly string[],
+  textsOf: (block: Block) => readonly string[],
+): FilterChanges => {
+  const changes = [...takenBack]
+  let position: BlockId = base
+  let chars = 0
+  for (const block of added) {
+    for (const text of textsOf(block)) {
+      changes.push(text)
+      chars += text.length
+    }
+    position = block
+    if (changes.length >= maxChanges || chars >= maxChars) break
+  }
+  return { changes, position, firstBlock: Math.min(firstBlock, base.number) }
 }

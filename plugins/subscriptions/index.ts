@@ -32,7 +32,12 @@ export default definePlugin({
           'callers see transactions that come to the pool of one upstream.',
         examples: [['newPendingTransactions']],
       },
-      maxFilters: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of filters of one account, in each worker.' },
+      maxFilters: {
+        type: 'integer',
+        minimum: 1,
+        default: 1000,
+        description: 'Maximum number of filters of one account that were created or polled through one worker in the last 5 minutes.',
+      },
     },
   },
   reads: ['request', 'key', 'account'],

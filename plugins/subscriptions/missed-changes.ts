@@ -1,24 +1,39 @@
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { BlockId, Json } from '../../src/plugin/plugin.ts'
-import type { ResumedChanges } from './filter.ts'
-import type { StoredFilter } from './stored-filters.ts'
 
 /** The result of a call; undefined when the upstreams fail, null when the call cannot succeed. */
 export type Fetch = (method: string, params: readonly Json[]) => Promise<Json | undefined>
 
-/** `unknown`: no node has the changes any more. `unavailable`: no node answers now. */
-type MissedChanges = ResumedChanges | 'unknown' | 'unavailable'
+/** What one poll of a filter delivers. */
+export interface FilterChanges {
+  /** JSON texts with one character per byte (latin1). */
+  readonly changes: readonly string[]
+  /** The changes are those up to this block. */
+  readonly position: BlockId
+  /** Blocks up to this one were before the filter. A reorg may have gone below it. */
+  readonly firstBlock: number
+}
 
-/** Blocks that were removed, or came, while nobody kept the filter: with more it ends. */
+/** A filter of blocks, or with `request`, its filter object, of logs. */
+interface MissedFilter extends Pick<FilterChanges, 'position' | 'firstBlock'> {
+  readonly request: Json | undefined
+}
+
+/** `unknown`: no node has the changes any more. `unavailable`: no node answers now. */
+type MissedChanges = FilterChanges | 'unknown' | 'unavailable'
+
+/** Blocks that were removed, or came, and that this process has not published: with more the filter ends. */
 const maxRemovedBlocks = 64
 const maxNewBlocks = 512
+/** The logs of older blocks are fetched with one query. */
+const maxNewBlocksWithLogs = 10_000
 /** Upstreams may be on different branches, which differ in the newest blocks: the logs of these are fetched by the hash of each. */
 const maxBlocksByHash = 32
 /** A reorg while the changes are fetched makes them wrong. */
 const maxAttempts = 3
 
 /** What a filter has missed since its position: what was removed, the newest block first; then what has come, up to the head. */
-export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
+export const fetchMissedChanges = async (filter: MissedFilter, fetch: Fetch): Promise<MissedChanges> => {
   try {
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const head = await fetchBlock(fetch, 'latest')
@@ -33,14 +48,16 @@ export const fetchMissedChanges = async (filter: StoredFilter, fetch: Fetch): Pr
   }
 }
 
-const fetchChangesUpTo = async (head: BranchBlock, filter: StoredFilter, fetch: Fetch): Promise<MissedChanges> => {
+const fetchChangesUpTo = async (head: BranchBlock, filter: MissedFilter, fetch: Fetch): Promise<MissedChanges> => {
   const { removed, base } = await findFork(filter.position, head, fetch)
-  if (head.number - base.number > maxNewBlocks) return 'unknown'
-  const isAboutLogs = filter.kind === 'logs'
-  const branch = await fetchBranch({ head, base, maxBlocks: isAboutLogs ? maxBlocksByHash : maxNewBlocks }, fetch)
+  const { request } = filter
+  // The upstream that has the head is behind.
+  if (head.number < base.number && removed.length === 0) return { ...filter, changes: [] }
+  if (head.number - base.number > (request === undefined ? maxNewBlocks : maxNewBlocksWithLogs)) return 'unknown'
+  const branch = await fetchBranch({ head, base, maxBlocks: request === undefined ? maxNewBlocks : maxBlocksByHash }, fetch)
   const missed = { removed: removed.filter(({ number }) => number > filter.firstBlock), from: base.number + 1, branch }
   // Removed blocks are no changes of a block filter: those of the new branch follow.
-  const changes = isAboutLogs ? await fetchLogChanges(filter.request, missed, fetch) : branch.map(({ hash }) => toText(hash))
+  const changes = request === undefined ? branch.map(({ hash }) => toText(hash)) : await fetchLogChanges(request, missed, fetch)
   const position = { number: head.number, hash: head.hash }
   return { changes, position, firstBlock: Math.min(filter.firstBlock, base.number) }
 }

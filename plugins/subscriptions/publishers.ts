@@ -1,21 +1,31 @@
+import { LRUCache } from 'lru-cache'
 import { getOrCreate } from '../../src/plugin/plugin.ts'
-import type { BlockId, ChainUpdate, EventsUpdate, FeedBlock, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
-import { BlockLogs, RecentLogs } from './block-logs.ts'
+import type { ChainUpdate, EventsUpdate, FeedBlock, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
+import { BlockLogs } from './block-logs.ts'
 import type { EventDelivery } from './event-delivery.ts'
-import type { Filter } from './filter.ts'
 import type { LogFilter } from './log-filter.ts'
+import { PublishedBlocks } from './published-blocks.ts'
+import { RecentEvents } from './recent-events.ts'
 import type { Subscription } from './subscription.ts'
 
 interface PublisherOptions {
-  /** Of one kind, as the filters. */
+  /** Of one kind. */
   readonly subscriptions: ReadonlySet<Subscription>
-  readonly filters: ReadonlySet<Filter>
   readonly delivery: Pick<EventDelivery, 'deliver'>
 }
 
-/** Publishes each new header, and its hash to filters. Those of removed blocks are not taken back: the headers of the new branch follow. */
+/** Of the headers: the blocks of 5 minutes on a fast network. A filter may be unused for so long. */
+const maxHeaders = 2_048
+
+/** Of the logs. A reorg takes them back, and filters are answered from them. */
+const maxBlocksWithLogs = 512
+const maxLogBytes = 32 << 20
+/** Characters of logs whose index is kept, which takes up to three times as much: the filters of a network are polled for the same blocks. */
+const maxIndexedChars = 4 << 20
+
+/** Publishes each new header. Those of removed blocks are not taken back: the headers of the new branch follow. */
 export class HeadPublisher {
-  readonly tip = new PublishedTip()
+  readonly published = new PublishedBlocks<LinkedBlock>({ maxBlocks: maxHeaders, maxBytes: 0, bytesOf: () => 0 })
   readonly #options: PublisherOptions
 
   constructor(options: PublisherOptions) {
@@ -23,12 +33,10 @@ export class HeadPublisher {
   }
 
   publish({ removed, added }: ChainUpdate): void {
-    const { subscriptions, filters, delivery } = this.#options
-    for (const block of removed) this.tip.remove(block)
-    for (const block of added) {
-      const { json, hash } = block
-      this.tip.add(block)
-      for (const filter of filters) filter.append([`"${hash}"`], block)
+    const { subscriptions, delivery } = this.#options
+    for (const block of removed) this.published.remove(block)
+    for (const { json, number, hash, parentHash } of added) {
+      this.published.add({ number, hash, parentHash })
       // All WebSockets share the text.
       const event = [Buffer.from(json).toString('latin1')]
       delivery.deliver(subscriptions, { size: json.length, of: () => event })
@@ -38,62 +46,61 @@ export class HeadPublisher {
 
 interface LogPublisherOptions extends PublisherOptions, Pick<Services, 'results'> {}
 
-/** Publishes the logs of each block to the subscriptions and filters that they match, and takes them back when the block is removed. */
+/** Publishes the logs of each block to the subscriptions that they match, and takes them back when the block is removed. */
 export class LogPublisher {
-  readonly tip = new PublishedTip()
+  readonly published = new PublishedBlocks<FeedBlock>({ maxBlocks: maxBlocksWithLogs, maxBytes: maxLogBytes, bytesOf })
   readonly #options: LogPublisherOptions
-  readonly #recentLogs = new RecentLogs()
+  /** By hash. */
+  readonly #indexed = new LRUCache<string, BlockLogs>({ maxSize: maxIndexedChars, sizeCalculation: ({ size }) => Math.max(1, size) })
   /** Who has been sent logs of a block. */
-  readonly #receivers = new WeakMap<FeedBlock, WeakSet<Subscription | Filter>>()
+  readonly #receivers = new WeakMap<FeedBlock, WeakSet<Subscription>>()
 
   constructor(options: LogPublisherOptions) {
     this.#options = options
   }
 
-  /** What was published before is not taken back any more. */
-  reset(): void {
-    this.#recentLogs.clear()
-    this.tip.clear()
-  }
-
   /** False when logs that were published cannot be taken back, as they are not kept any more. */
   publish({ removed, added }: ChainUpdate): boolean {
-    const { subscriptions, filters, delivery, results } = this.#options
+    const { subscriptions, delivery } = this.#options
     for (const block of removed) {
-      this.tip.remove(block)
-      const published = this.#recentLogs.remove(block)
-      if (published === 'unknown') return false
+      const published = this.published.remove(block)
+      if (published === 'unknown') {
+        this.published.clear()
+        return false
+      }
       if (published !== undefined) this.#takeBack(published)
     }
     for (const block of added) {
-      const logs = new BlockLogs(block, results)
-      this.#recentLogs.add(block)
-      this.tip.add(block)
-      const receivers = new WeakSet<Subscription | Filter>()
+      const logs = this.logsOf(block)
+      this.published.add(block)
+      const receivers = new WeakSet<Subscription>()
       this.#receivers.set(block, receivers)
       const match = matcherOf(filter => logs.match(filter))
-      for (const filter of filters) {
-        const texts = match(filter)
-        if (texts.length === 0) continue
-        receivers.add(filter)
-        filter.append(texts, block)
-      }
       delivery.deliver(subscriptions, { size: logs.size, of: match, onSent: subscription => void receivers.add(subscription) })
     }
     return true
   }
 
+  /** Of a block that was published: the text is kept, and indexed anew when it is needed again later. */
+  logsOf(block: FeedBlock): BlockLogs {
+    const indexed = this.#indexed.get(block.hash) ?? new BlockLogs(block, this.#options.results)
+    this.#indexed.set(block.hash, indexed)
+    return indexed
+  }
+
   /** Whoever has not been sent them gets nothing. What is being delivered is sent, or not, before it is taken back. */
   #takeBack(block: FeedBlock): void {
-    const { subscriptions, filters, delivery, results } = this.#options
-    const logs = new BlockLogs(block, results)
+    const { subscriptions, delivery } = this.#options
+    const logs = this.logsOf(block)
     const receivers = this.#receivers.get(block)
     const matchRemoved = matcherOf(filter => logs.matchRemoved(filter))
-    const match = (receiver: Subscription | Filter) => (receivers?.has(receiver) === true ? matchRemoved(receiver) : [])
-    for (const filter of filters) filter.append(match(filter), block)
+    const match = (receiver: Subscription) => (receivers?.has(receiver) === true ? matchRemoved(receiver) : [])
     delivery.deliver(subscriptions, { size: logs.size, of: match, isFree: true })
   }
 }
+
+/** Of the text, and at most: V8 takes two bytes for each character of a text that has any above 255. */
+const bytesOf = ({ json }: FeedBlock): number => (Buffer.byteLength(json) === json.length ? 1 : 2) * json.length
 
 /** What matches the filter of each. Equal filters are matched once, and share the texts. */
 const matcherOf = (match: (filter: LogFilter) => readonly string[]) => {
@@ -102,8 +109,9 @@ const matcherOf = (match: (filter: LogFilter) => readonly string[]) => {
     filter === undefined ? [] : getOrCreate(matches, filter.key, () => match(filter))
 }
 
-/** Publishes events that are the same for all subscriptions and filters of their kind, and belong to no block. */
+/** Publishes events that are the same for all subscriptions of their kind, and belong to no block. */
 export class EventPublisher {
+  readonly published = new RecentEvents()
   readonly #options: PublisherOptions
 
   constructor(options: PublisherOptions) {
@@ -111,33 +119,10 @@ export class EventPublisher {
   }
 
   publish({ events }: EventsUpdate): void {
-    const { subscriptions, filters, delivery } = this.#options
+    const { subscriptions, delivery } = this.#options
     const texts = events.map(event => Buffer.from(event).toString('latin1'))
-    for (const filter of filters) filter.append(texts)
+    this.published.add(texts)
     const size = texts.reduce((sum, { length }) => sum + length, 0)
     delivery.deliver(subscriptions, { size, of: () => texts })
-  }
-}
-
-/** The newest block that was published, also after a reorg. */
-export class PublishedTip {
-  #block: BlockId | undefined
-
-  /** Undefined before the first, and when all blocks are removed. */
-  get block(): BlockId | undefined {
-    return this.#block
-  }
-
-  add({ number, hash }: BlockId): void {
-    this.#block = { number, hash }
-  }
-
-  /** The block may be from before the first that was published. */
-  remove({ number, parentHash }: LinkedBlock): void {
-    this.#block = number > 0 ? { number: number - 1, hash: parentHash } : undefined
-  }
-
-  clear(): void {
-    this.#block = undefined
   }
 }

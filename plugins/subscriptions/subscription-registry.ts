@@ -1,7 +1,7 @@
 import { getOrCreate, metricDefinitions, onAbort } from '../../src/plugin/plugin.ts'
 import type { Gauge, Origin, Services } from '../../src/plugin/plugin.ts'
-import { maxValuesPerAccount } from './filter-memory.ts'
-import type { FilterValues } from './filter-memory.ts'
+import { maxValuesPerAccount } from './used-filters.ts'
+import type { FilterValues } from './used-filters.ts'
 import { mapKinds } from './subscription.ts'
 import type { Subscriber, Subscription, SubscriptionKind, Topic } from './subscription.ts'
 

@@ -2,14 +2,15 @@ import { metricDefinitions, refuse } from '../../src/plugin/plugin.ts'
 import type { EventsUpdate, Failure, Feed, Origin, Services } from '../../src/plugin/plugin.ts'
 import { EventDelivery } from './event-delivery.ts'
 import { FeedConsumer } from './feed-consumer.ts'
-import { FilterValues } from './filter-memory.ts'
 import { Filters } from './filters.ts'
+import type { FilterKind } from './filters.ts'
 import { EventPublisher, HeadPublisher, LogPublisher } from './publishers.ts'
-import type { PublishedTip } from './publishers.ts'
+import { RetainedFeed } from './retained-feed.ts'
 import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
 import type { SubscriptionLimits } from './subscription-registry.ts'
+import { FilterValues } from './used-filters.ts'
 
 /** The subscriptions and filters of one network in this process, and what publishes to them. Outlives a reload. */
 export class Subscriptions {
@@ -17,6 +18,7 @@ export class Subscriptions {
   readonly #log: Services['log']
   readonly #isServed: () => boolean
   readonly #registry: SubscriptionRegistry
+  readonly #filterFeeds: Readonly<Record<FilterKind, RetainedFeed>>
   readonly #consumers: Readonly<Record<SubscriptionKind, Pick<FeedConsumer, 'retain' | 'release'>>>
 
   constructor(services: Services) {
@@ -27,38 +29,45 @@ export class Subscriptions {
     this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
     const counters = mapKinds(kind => metrics.counter(metricDefinitions.subscriptionEvents, { kind }))
     const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
-    this.filters = new Filters({ ...services, filterValues, feedOf: kind => this.#consumers[kind], tipOf: kind => tips[kind]?.block })
-    const receivers = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), filters: this.filters.of(kind) })
-    const headPublisher = new HeadPublisher({ ...receivers('newHeads'), delivery })
-    const logPublisher = new LogPublisher({ ...receivers('logs'), delivery, results })
-    const tips: Partial<Record<SubscriptionKind, PublishedTip>> = { newHeads: headPublisher.tip, logs: logPublisher.tip }
-    const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) => {
-      const publisher = new EventPublisher({ ...receivers(kind), delivery })
-      return new FeedConsumer({ feed, handle: update => publisher.publish(update), onEnd: bug => this.#closeAll(kind, bug) })
-    }
+    const optionsOf = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), delivery })
+    const headPublisher = new HeadPublisher(optionsOf('newHeads'))
+    const logPublisher = new LogPublisher({ ...optionsOf('logs'), results })
+    const eventPublishers = mapKinds(kind => new EventPublisher(optionsOf(kind)))
+    const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) =>
+      new FeedConsumer({ feed, handle: update => eventPublishers[kind].publish(update), onEnd: bug => this.#closeAll(kind, bug) })
     this.#consumers = {
       newPendingTransactions: eventConsumer('newPendingTransactions', heads.feeds.pendingHashes),
       fullPendingTransactions: eventConsumer('fullPendingTransactions', heads.feeds.pendingTransactions),
       syncing: eventConsumer('syncing', heads.feeds.syncing),
       newHeads: new FeedConsumer({
         feed: heads.feeds.headers,
-        onStart: () => headPublisher.tip.clear(),
-        handle: update => {
-          this.filters.observe('newHeads', update)
-          headPublisher.publish(update)
-        },
+        onStart: () => headPublisher.published.clear(),
+        handle: update => headPublisher.publish(update),
         onEnd: bug => this.#closeAll('newHeads', bug),
       }),
       logs: new FeedConsumer({
         feed: heads.feeds.logs,
-        onStart: () => logPublisher.reset(),
+        onStart: () => logPublisher.published.clear(),
         handle: update => {
-          this.filters.observe('logs', update)
           if (!logPublisher.publish(update)) this.#closeAll('logs')
         },
         onEnd: bug => this.#closeAll('logs', bug),
       }),
     }
+    this.#filterFeeds = mapKinds(kind => new RetainedFeed(services.clock, this.#consumers[kind]))
+    const { newPendingTransactions, fullPendingTransactions } = eventPublishers
+    this.filters = new Filters({
+      ...services,
+      filterValues,
+      feeds: this.#filterFeeds,
+      logsOf: block => logPublisher.logsOf(block),
+      published: {
+        newHeads: headPublisher.published,
+        logs: logPublisher.published,
+        newPendingTransactions: newPendingTransactions.published,
+        fullPendingTransactions: fullPendingTransactions.published,
+      },
+    })
   }
 
   /** The subscription gets each event after this; they are sent once it has begun. */
@@ -93,6 +102,7 @@ export class Subscriptions {
       : ([1001, 'the network is no longer served'] as const)
     for (const kind of subscriptionKinds) for (const each of this.#registry.of(kind)) each.close(code, reason)
     await this.filters.close()
+    for (const feed of Object.values(this.#filterFeeds)) feed.end()
   }
 
   /** The next event would leave others out; also because of a bug. */
@@ -100,7 +110,7 @@ export class Subscriptions {
     if (bug !== undefined)
       this.#log.error({ event: 'subscriptions-ended', kind, err: bug }, 'an update of the feed was not handled because of a bug')
     const subscriptions = this.#registry.of(kind)
-    this.filters.removeAll(kind)
+    if (kind !== 'syncing') this.#filterFeeds[kind].end()
     if (subscriptions.size === 0) return
     this.#log.warn({ event: 'subscriptions-ended', kind, subscriptions: subscriptions.size }, 'events were missed; closing WebSockets')
     for (const subscription of subscriptions) subscription.close(1013, 'events were missed; subscribe again')

@@ -108,7 +108,6 @@ const runWorker = async (
   const listen = { ...listenOptions, rpc: { ...rpc, port: worker.rpcPort } }
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, {
     headsSource: worker.heads,
-    peersOf: worker.peersOf,
     rateLimits: worker.rateLimits,
     endListening: worker.endListening,
   })

@@ -61,11 +61,6 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
       return `startFeed ${message.network} ${message.feed}`
     case 'feed':
       return `${message.kind} ${message.network} ${message.feed}`
-    case 'joinPeers':
-      return `${message.kind} ${message.peer}`
-    case 'peerRequest':
-    case 'peerReply':
-      return `${message.kind} ${message.network} ${message.id}`
     // A worker asks for a bucket again when the request before has been answered, or is no longer waited for.
     case 'takeTokens':
       return `${message.kind} ${message.request.bucket}`

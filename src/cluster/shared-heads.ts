@@ -5,7 +5,6 @@ import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
-import { PeerRelay } from './peer-relay.ts'
 import { FeedBroadcast } from './shared-feeds.ts'
 import { TransactionBroadcast } from './shared-transactions.ts'
 import { WorkerHeightBroadcast } from './worker-height-broadcast.ts'
@@ -37,7 +36,6 @@ export interface SharedHeadsOptions {
 export class SharedHeads {
   readonly #options: SharedHeadsOptions
   readonly #networks = new Map<string, SharedNetworkHeads>()
-  readonly #peerRelay = new PeerRelay()
 
   constructor(options: SharedHeadsOptions) {
     this.#options = options
@@ -56,7 +54,6 @@ export class SharedHeads {
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (!('network' in message)) return
     const { network } = message
-    this.#peerRelay.handleMessage(worker, message)
     if (message.kind === 'track') return this.#track(network, message.upstreams).addWorker(worker)
     const heads = this.#networks.get(network)
     heads?.handleMessage(worker, message)
@@ -65,7 +62,6 @@ export class SharedHeads {
 
   /** The worker has exited. */
   removeWorker(worker: WorkerChannel): void {
-    this.#peerRelay.removeWorker(worker)
     for (const network of this.#networks.values()) network.removeWorker(worker)
   }
 

@@ -1,5 +1,5 @@
 import type { PartialProblem } from '../config/problem.ts'
-import type { Json, Target } from '../plugin/call.ts'
+import type { Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
 import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
@@ -52,11 +52,6 @@ export type WorkerMessage =
   /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered in `feed`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
-  /** The name under which other workers find this one. */
-  | { readonly kind: 'joinPeers'; readonly network: string; readonly peer: string }
-  /** For the worker of this name; to be answered with `peerReply`. */
-  | { readonly kind: 'peerRequest'; readonly network: string; readonly peer: string; readonly id: number; readonly payload: Json }
-  | PeerReplyMessage
   /** Answers `transaction`: its callers join no call that began before. */
   | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
@@ -114,9 +109,6 @@ export type PrimaryMessage =
       readonly run: number
       readonly steps: readonly WorkerFeedStep[]
     }
-  /** From another worker; to be answered with `peerReply`. */
-  | { readonly kind: 'peerRequest'; readonly network: string; readonly id: number; readonly payload: Json }
-  | PeerReplyMessage
   /** Answers `transaction` of this id and of those before: every worker knows. */
   | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
 
@@ -134,14 +126,6 @@ interface HeightReports {
   readonly upstream: string
   readonly firstId: number
   readonly id: number
-}
-
-/** Answers `peerRequest`. Without a payload: there is no such worker, or it has no answer. */
-interface PeerReplyMessage {
-  readonly kind: 'peerReply'
-  readonly network: string
-  readonly id: number
-  readonly payload?: Json
 }
 
 /** What callers of all workers have sent to the nodes of one network, as the primary counts it. */

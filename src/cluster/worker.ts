@@ -6,12 +6,9 @@ import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
-import type { Peers } from '../services/peers.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import { getOrCreate } from '../util/memoize.ts'
 import { Channel } from './channel.ts'
 import { endListening } from './listening-end.ts'
-import { WorkerPeers } from './peer-relay.ts'
 import { handleAccessLogRequest } from './shared-logs.ts'
 import { WorkerRateLimits } from './shared-rate-limits.ts'
 import { WorkerReload } from './shared-reload.ts'
@@ -27,7 +24,6 @@ export interface PrimaryConnection {
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
   /** The other workers that serve a network. */
-  peersOf(network: string): Peers
   /** Buckets whose tokens the primary has. */
   readonly rateLimits: RateLimits
   /** Resolves when the primary has handed over the last connection, or does not answer. */
@@ -63,7 +59,6 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
   return {
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
-    peersOf: networks.peersOf,
     rateLimits,
     endListening: () => endListening(clock, send),
     serveUntilStopped: gateway =>
@@ -135,7 +130,6 @@ export class WorkerNetworks implements HeadsSource {
    * first, because the reload was abandoned, those before count again.
    */
   readonly #heads = new Map<string, readonly WorkerHeads[]>()
-  readonly #peers = new Map<string, WorkerPeers>()
 
   constructor(clock: Clock, send: (message: WorkerMessage) => void) {
     this.#clock = clock
@@ -158,15 +152,11 @@ export class WorkerNetworks implements HeadsSource {
     await withTimeoutOr(this.#clock, chainCheckTimeoutMs, checked, () => undefined)
   }
 
-  readonly peersOf = (network: string): WorkerPeers =>
-    getOrCreate(this.#peers, network, () => new WorkerPeers({ network, clock: this.#clock, send: this.#send }))
-
   /** The primary polls. */
   async refresh(): Promise<void> {}
 
   handleMessage(message: NetworkMessage): void {
     this.#newest(message.network)?.handleMessage(message)
-    this.#peers.get(message.network)?.handleMessage(message)
   }
 
   #newest(network: string): WorkerHeads | undefined {

@@ -64,7 +64,7 @@ const buildForDryRun = async function* ({
     usage: { count: refuseUse },
     upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
-    filterRecords: { put: refuseUse, find: refuseUse, take: refuseUse },
+    filterRecords: { put: refuseUse, replace: refuseUse, find: refuseUse, take: refuseUse },
     rateLimits: { take: refuseUse, stateOf: refuseUse },
     results,
     version,

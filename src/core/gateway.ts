@@ -7,14 +7,12 @@ import type { Clock } from '../services/clock.ts'
 import { LogFileError } from '../services/line-writer.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
-import { openOnlyPeer } from '../services/peers.ts'
-import type { Peers } from '../services/peers.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { reloadGatewayConfig } from './config-changes.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
-import { closeAll, openBase, openOwnHeadsSource, openPeers, openRateLimits, openServices } from './open-services.ts'
+import { closeAll, openBase, openOwnHeadsSource, openRateLimits, openServices } from './open-services.ts'
 import type { BaseServices, Closers } from './open-services.ts'
 import { Reloader } from './reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable, ValidConfig } from './reloader.ts'
@@ -43,8 +41,6 @@ export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
 interface GatewayOptions {
   /** The gateway polls the heads of its upstreams itself unless a source of heads is given. */
   readonly headsSource?: HeadsSource
-  /** The workers that serve a network; without it, the gateway is one process. */
-  peersOf?(network: string): Peers
   /** Those of this process unless given; with Redis as the store, those of all gateways that share it. */
   readonly rateLimits?: RateLimits
   /** Of a worker, whose connections the primary accepts: resolves when it has got the last of them. */
@@ -58,13 +54,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  {
-    headsSource: givenHeads,
-    peersOf: localPeersOf = openOnlyPeer,
-    rateLimits: givenRateLimits,
-    endListening,
-    readConfig,
-  }: GatewayOptions = {},
+  { headsSource: givenHeads, rateLimits: givenRateLimits, endListening, readConfig }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -76,8 +66,7 @@ export const openGateway = async (
     const base = await openBase(config.gateway, clock, log, closers)
     const { accounts, ...opened } = await openServices(config.gateway, base, closers)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
-    const peersOf = await openPeers(config.gateway, base, localPeersOf, closers)
-    const services = { ...opened, tracing, headsSource, peersOf, rateLimits, accounts: { find: accounts.find } }
+    const services = { ...opened, tracing, headsSource, rateLimits, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
     const current = new CurrentConfig(config.gateway, { base, accounts, services, running })

@@ -17,14 +17,13 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
-import type { Peers } from '../services/peers.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { results } from '../services/results.ts'
 import { openSharedCaches } from '../services/shared-cache/index.ts'
 import { SocketLimits } from '../services/socket-limits.ts'
 import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import { openUsage } from '../services/usage/index.ts'
-import { openHeightBroadcasts, openSharedPeers, openSharedRateLimits, openStore } from '../store/open-store.ts'
+import { openHeightBroadcasts, openSharedRateLimits, openStore } from '../store/open-store.ts'
 import { openFilterRecords } from '../store/record-store.ts'
 import { withStoreMetrics } from '../store/store-metrics.ts'
 import type { Store } from '../store/store.ts'
@@ -94,19 +93,6 @@ export const openRateLimits = async (
   const shared = await openSharedRateLimits(store, clock, log)
   if (shared !== undefined) closers.push(() => shared.close())
   return shared
-}
-
-/** Reaches the workers of a network in this gateway, and in those that share its store where they can. */
-export const openPeers = async (
-  { store }: GatewayConfig,
-  { clock }: BaseServices,
-  localPeersOf: (network: string) => Peers,
-  closers: Closers,
-): Promise<(network: string) => Peers> => {
-  const shared = await openSharedPeers(store, clock)
-  if (shared === undefined) return localPeersOf
-  closers.push(() => shared.close())
-  return network => shared.extend(localPeersOf(network))
 }
 
 const measureStoreOutages = (metrics: BaseServices['metrics']): ((reason: StoreOutage | undefined) => void) => {

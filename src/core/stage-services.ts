@@ -5,9 +5,7 @@ import type { Heads, HeadsSource } from '../services/chain-heads/index.ts'
 import type { Services, UpstreamClient } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
-import { openOnlyPeer } from '../services/peers.ts'
 import type { EventRules } from '../services/event-rules.ts'
-import type { Peers } from '../services/peers.ts'
 import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 import type { Tracing } from './tracing.ts'
@@ -27,15 +25,12 @@ export interface HostServices
     | 'currentSpan'
     | 'offers'
     | 'describeMethods'
-    | 'peers'
     | 'events'
     | 'isServed'
   > {
   readonly metrics: Metrics
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
-  /** The workers that serve a network; without it, this process is the only one. */
-  peersOf?(network: string): Peers
   /** The rules about events of the pipeline that serves a network; undefined before the first. */
   servingEvents?(network: string): EventRules | undefined
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
@@ -59,13 +54,12 @@ export const stageServices = (
   { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
-  const { upstreamClientOf, peersOf = openOnlyPeer, servingEvents, tracing, ...hostServices } = given
+  const { upstreamClientOf, servingEvents, tracing, ...hostServices } = given
   const { name, chainId, blockTime, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {
     ...hostServices,
     upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
-    peers: peersOf(name),
     network: Object.freeze({ name, chainId, blockTime }),
     methods,
     heads,

@@ -10,7 +10,6 @@ import type { Ledger } from './ledger/index.ts'
 import type { Log } from './log.ts'
 import type { MethodDescription, MethodTable } from './method-table/index.ts'
 import type { Metrics } from './metrics.ts'
-import type { Peers } from './peers.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage/index.ts'
@@ -46,7 +45,6 @@ export type {
   ResultKind,
 } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
-export type { Peers, PeerHandler, PeerReply } from './peers.ts'
 export type { ExpectedMember } from './member-search.ts'
 export type { ResultObject, Results } from './results.ts'
 export type { BucketState, Rate, RateLimitOptions, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
@@ -80,8 +78,6 @@ export interface Services {
   /** Token buckets that all networks and workers share. */
   readonly rateLimits: RateLimits
   readonly results: Results
-  /** The other processes that serve this network. */
-  readonly peers: Peers
   /** For the plugin that sends events: the rules of the pipeline that serves, whichever pipeline a WebSocket was opened with. */
   readonly events: EventRules
   /** Is the network in the configuration that serves? True when a pipeline stops because another has taken over, with whatever settings. */

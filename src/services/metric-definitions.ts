@@ -154,7 +154,7 @@ export const metricDefinitions = {
     name: 'tollgate_filters',
     type: 'gauge',
     labels: ['network'],
-    help: 'Filters of eth_newFilter, eth_newBlockFilter and eth_newPendingTransactionFilter that are neither uninstalled nor expired.',
+    help: 'Filters that were created or polled in the last 5 minutes, and not uninstalled. A filter that several workers answer counts in each.',
     aggregation: 'sum',
   },
   subscriptionEvents: {

@@ -5,7 +5,6 @@ import type { Log } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import type { BackupSummary } from './lmdb/lmdb-backup.ts'
 import type { HeightBroadcasts } from './redis/redis-height-broadcast.ts'
-import type { RedisPeers } from './redis/redis-peers.ts'
 import { StoreError } from './store.ts'
 import type { Store, StoreContents } from './store.ts'
 
@@ -41,10 +40,6 @@ export const openSharedRateLimits = async (
   log: Log,
 ): Promise<(RateLimits & { close(): Promise<void> }) | undefined> =>
   address.kind === 'lmdb' ? undefined : new (await import('./redis/redis-rate-limits.ts')).RedisRateLimits(address, clock, log)
-
-/** Reaches the processes of gateways on other machines; undefined where the store cannot be shared by machines. */
-export const openSharedPeers = async (address: StoreAddress, clock: Clock): Promise<RedisPeers | undefined> =>
-  address.kind === 'lmdb' ? undefined : new (await import('./redis/redis-peers.ts')).RedisPeers(address, clock)
 
 /** The heights that gateways on other machines report; none where the store cannot be shared by machines. */
 export const openHeightBroadcasts = async (address: StoreAddress, clock: Clock): Promise<HeightBroadcasts> =>

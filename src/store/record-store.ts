@@ -2,8 +2,7 @@ import type { MaybePromise } from '../util/async.ts'
 import type { Json } from '../util/json.ts'
 
 /**
- * What the portal stores, the log of changes, and the filters of callers with the processes that keep some. The names are stored, so
- * that they cannot change.
+ * What the portal stores, the log of changes, and the filters of callers. The names are stored, so that they cannot change.
  */
 export type RecordKind =
   | 'session'
@@ -28,7 +27,6 @@ export type RecordKind =
   | 'month-use'
   | 'lock'
   | 'filter'
-  | 'filter-owner'
 
 /** What an account has in the portal. */
 export const accountRecordKinds = [
@@ -50,7 +48,7 @@ export const accountRecordKinds = [
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of the owner of filters, its id; of what finds invitations, the hash of an address; of a deletion, empty. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion, empty. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */
@@ -77,19 +75,21 @@ export interface RecordStore {
 export const unexpired = (record: StoredRecord | undefined, now: number): StoredRecord | undefined =>
   record !== undefined && record.expires > now ? record : undefined
 
-type FilterRecordKind = Extract<RecordKind, 'filter' | 'filter-owner'>
-
-/** Records in the store: the filters of callers, and the processes that keep some. As RecordStore. */
+/** The filters of callers in the store. As RecordStore. */
 export interface FilterRecords {
-  put(kind: FilterRecordKind, record: StoredRecord): Promise<void>
-  find(kind: FilterRecordKind, id: string): Promise<StoredRecord | undefined>
-  /** Of several processes at once, one gets it. */
-  take(kind: FilterRecordKind, id: string): Promise<StoredRecord | undefined>
+  put(record: StoredRecord): Promise<void>
+  /** False, and nothing is written, when it is not as it was found any more. */
+  replace(found: StoredRecord, record: StoredRecord): Promise<boolean>
+  find(id: string): Promise<StoredRecord | undefined>
+  take(id: string): Promise<StoredRecord | undefined>
 }
 
 /** Without the rest of the store. */
-export const openFilterRecords = (store: Pick<RecordStore, 'putRecord' | 'findRecord' | 'takeRecord'>): FilterRecords => ({
-  put: (kind, record) => store.putRecord(kind, record),
-  find: async (kind, id) => store.findRecord(kind, id),
-  take: (kind, id) => store.takeRecord(kind, id),
+export const openFilterRecords = (
+  store: Pick<RecordStore, 'putRecord' | 'replaceRecord' | 'findRecord' | 'takeRecord'>,
+): FilterRecords => ({
+  put: record => store.putRecord('filter', record),
+  replace: (found, { value, expires }) => store.replaceRecord('filter', found, value, expires),
+  find: async id => store.findRecord('filter', id),
+  take: id => store.takeRecord('filter', id),
 })

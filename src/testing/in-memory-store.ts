@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util'
 import { generateApiKey, hashApiKey } from '../services/accounts/api-key.ts'
 import type { KeyStore } from '../services/accounts/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord, sumDay } from '../store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../store/lease-accounting.ts'
+import { unexpired } from '../store/record-store.ts'
 import type { FilterRecords, StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
@@ -202,17 +204,19 @@ export class InMemoryUsageStore implements UsageStore {
 /** Filters of callers: as in a store that several processes share. */
 export const openInMemoryFilterRecords = (clock: Pick<Clock, 'now'>): FilterRecords => {
   const records = new Map<string, StoredRecord>()
-  const find: FilterRecords['find'] = async (kind, id) => {
-    const record = records.get(`${kind} ${id}`)
-    return record !== undefined && record.expires > clock.now() ? record : undefined
-  }
+  const find: FilterRecords['find'] = async id => unexpired(records.get(id), clock.now())
   return {
-    put: async (kind, record) => void records.set(`${kind} ${record.id}`, record),
     find,
-    async take(kind, id) {
-      const record = records.get(`${kind} ${id}`)
-      records.delete(`${kind} ${id}`)
-      return record !== undefined && record.expires > clock.now() ? record : undefined
+    put: async record => void records.set(record.id, record),
+    async replace(found, record) {
+      if (!isDeepStrictEqual(unexpired(records.get(found.id), clock.now()), found)) return false
+      records.set(record.id, record)
+      return true
+    },
+    async take(id) {
+      const record = unexpired(records.get(id), clock.now())
+      records.delete(id)
+      return record
     },
   }
 }

@@ -29,13 +29,10 @@ export class Poller {
     if (this.isLost || this.isPolling) return
     this.isPolling = true
     const id = await this.#id
-    const answer =
-      typeof id === 'string'
-        ? await worker.subscriptions.filters.request({ action: 'changes', id, account: fakeAccount.id }, fetch)
-        : undefined
+    const answer = typeof id === 'string' ? await worker.subscriptions.filters.changes({ id, account: fakeAccount.id }, fetch) : undefined
     this.isPolling = false
     this.isLost = answer === undefined
-    if (answer === undefined || !('text' in answer)) return // or it cannot be resumed now
+    if (answer === undefined || 'error' in answer) return // the upstreams do not answer now
     answer.onSettled(true)
     for (const change of JSON.parse(answer.text) as readonly unknown[]) this.replay.add(change as LogEvent & string)
   }

@@ -31,8 +31,8 @@ export interface MovingFiltersResult {
 
 const stepsPerRestart = 25
 const filterCount = 4
-/** What filters have delivered is written each second. */
-const writeMs = 2_000
+/** What filters have delivered is written at once. */
+const writeMs = 200
 /** On a busy machine. */
 const maxSettlingMs = 20_000
 
@@ -198,7 +198,7 @@ class MovingFiltersRun {
       this.#lostFilters += 1
       this.#callers = this.#callers.filter(each => each !== caller)
     }
-    if (error !== undefined) return // or it cannot be resumed now
+    if (error !== undefined) return // the upstreams do not answer now
     for (const change of result as readonly never[]) caller.replay.add(change)
     this.#changes += (result as readonly never[]).length
   }

@@ -2,7 +2,6 @@ import { Subscriptions } from '../../plugins/subscriptions/subscriptions.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'
-import { PeerRelay, WorkerPeers } from '../../src/cluster/peer-relay.ts'
 import { Cancellation } from '../../src/plugin/call.ts'
 import type { Heads } from '../../src/services/chain-heads/index.ts'
 import type { Clock } from '../../src/services/clock.ts'
@@ -19,7 +18,6 @@ const network = 'devnet'
 /** A primary with its feeds, and workers whose messages can be held back. */
 export class SubscriptionCluster {
   readonly #broadcast: FeedBroadcast
-  readonly #relay = new PeerRelay()
   readonly #clock: Clock
   readonly #filterRecords: FilterRecords
 
@@ -39,7 +37,6 @@ export class SubscriptionCluster {
         if (isDead) return
         const received = JSON.parse(JSON.stringify(message)) as NetworkMessage
         feeds.handleMessage(received)
-        peers.handleMessage(received)
       }
       if (isHeld) held.push(deliver)
       else setImmediate(deliver)
@@ -47,14 +44,11 @@ export class SubscriptionCluster {
     const send = (message: WorkerMessage): void => {
       if (isDead) return
       this.#broadcast.handleMessage(channel, message)
-      this.#relay.handleMessage(channel, message)
     }
     const feeds = new WorkerFeeds({ network, clock, send })
-    const peers = new WorkerPeers({ network, clock, send })
     const sockets = new Set<ModelSocket>()
     const services = {
       clock,
-      peers,
       results,
       metrics: createMetricsRegistry(),
       log: new TestLog(),
@@ -77,23 +71,23 @@ export class SubscriptionCluster {
       kill: () => {
         isDead = true
         this.#broadcast.removeWorker(channel)
-        this.#relay.removeWorker(channel)
         for (const socket of sockets) socket.close()
       },
     }
   }
 }
 
-/** A process that was killed writes no more, and so counts as dead after a while. */
+/** A process that was killed writes no more. */
 const recordsOfLiving = (records: FilterRecords, isDead: () => boolean): FilterRecords => {
   const living = async (): Promise<FilterRecords> => {
     if (isDead()) throw new Error('the process was killed')
     return records
   }
   return {
-    put: async (kind, record) => (await living()).put(kind, record),
-    find: async (kind, id) => (await living()).find(kind, id),
-    take: async (kind, id) => (await living()).take(kind, id),
+    put: async record => (await living()).put(record),
+    replace: async (found, record) => (await living()).replace(found, record),
+    find: async id => (await living()).find(id),
+    take: async id => (await living()).take(id),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { FilterTopic } from '../../plugins/subscriptions/filter.ts'
+import type { FilterTopic } from '../../plugins/subscriptions/filters.ts'
 import type { Topic } from '../../plugins/subscriptions/subscription.ts'
 import type { ChainUpdate } from '../../src/services/chain-heads/index.ts'
 import { openModelHeads } from '../services/chain-heads/model-heads.ts'
@@ -136,12 +136,12 @@ class SubscriptionModel {
     }
   }
 
-  /** No answer is lost, and what filters have delivered is stored: a second has passed, or the worker ends in order. */
+  /** No answer is lost, and what filters have delivered is stored: the worker ends in order, or is killed later. */
   async #kill(i: number, worker: ClusterWorker): Promise<void> {
     for (const each of this.#workers) each.release()
     while (this.#pollers.some(({ isPolling }) => isPolling)) await this.#model.advance(500)
     if (this.#random(2) === 0) await worker.subscriptions.close()
-    else await this.#model.advance(1_500)
+    else await this.#model.settle()
     worker.kill()
     this.#killedWorkers += 1
     this.#workers[i] = this.#cluster.startWorker()
@@ -191,7 +191,7 @@ class SubscriptionModel {
   #createPoller(kind: 'logs' | 'newHeads'): Poller {
     const replay = kind === 'logs' ? this.#newLogReplay() : new HashReplay(this.#chain.blockOf)
     const topic: FilterTopic = kind === 'logs' ? { kind, filter: allLogs, request: {} } : { kind }
-    return new Poller(replay, this.#anyWorker().subscriptions.filters.create(topic, fakeAccount.id, 1_000))
+    return new Poller(replay, this.#anyWorker().subscriptions.filters.create(topic, fakeAccount.id, 1_000, this.#chain.fetch))
   }
 
   #newLogReplay(): LogReplay {

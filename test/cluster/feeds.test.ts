@@ -2,7 +2,6 @@ import t from '../support/tap.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'
-import { PeerRelay, WorkerPeers } from '../../src/cluster/peer-relay.ts'
 import { SharedFeed } from '../../src/services/chain-heads/index.ts'
 import type { ChainUpdate, EventsUpdate } from '../../src/services/chain-heads/index.ts'
 import { TestClock } from '../support/fakes.ts'
@@ -39,7 +38,7 @@ const openCluster = (workerCount: number) => {
     pendingTransactions: new SharedFeed<EventsUpdate>(otherSource),
     syncing: new SharedFeed<EventsUpdate>(otherSource),
   }
-  const [broadcast, relay] = [new FeedBroadcast('devnet', feeds), new PeerRelay()]
+  const broadcast = new FeedBroadcast('devnet', feeds)
   const workers = Array.from({ length: workerCount }, () => {
     const blocked: (() => void)[] = []
     let isBlocked = false
@@ -48,17 +47,14 @@ const openCluster = (workerCount: number) => {
         onSent()
         const received = JSON.parse(JSON.stringify(message)) as NetworkMessage
         workerFeeds.handleMessage(received)
-        peers.handleMessage(received)
       }
       if (isBlocked) blocked.push(deliver)
       else setImmediate(deliver)
     })
     const send = (message: WorkerMessage): void => {
       broadcast.handleMessage(toWorker, message)
-      relay.handleMessage(toWorker, message)
     }
     const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, send })
-    const peers = new WorkerPeers({ network: 'devnet', clock, send })
     const seen: (number | 'end')[] = []
     const listen = () =>
       workerFeeds.headers.subscribe({
@@ -67,12 +63,10 @@ const openCluster = (workerCount: number) => {
       })
     return {
       seen,
-      peers,
       listen,
       feeds: workerFeeds,
       exit() {
         broadcast.removeWorker(toWorker)
-        relay.removeWorker(toWorker)
       },
       block() {
         isBlocked = true
@@ -242,32 +236,5 @@ t.test('a feed of the primary', async t => {
     broadcast.stop()
     await settle()
     for (const { seen } of workers) t.same(seen, ['end'])
-  })
-})
-
-t.test('a request of a worker to another', async t => {
-  t.test('is answered by the worker of that name', async t => {
-    const { workers } = openCluster(2)
-    const [asking, answering] = workers
-    const end = answering.peers.serve({ answer: async payload => ({ echo: payload }), onUnsent: () => undefined })
-    t.same(await asking.peers.request(answering.peers.name, { question: 1 }), { payload: { echo: { question: 1 } } })
-    t.equal(await answering.peers.request(asking.peers.name, 1), 'absent', 'it answers nothing')
-    end()
-    t.equal(await asking.peers.request(answering.peers.name, 1), 'absent')
-  })
-
-  t.test('has no answer when there is no such worker, or it exits, or it does not answer in time', async t => {
-    const { clock, workers } = openCluster(2)
-    const [asking, answering] = workers
-    t.equal(await asking.peers.request('0'.repeat(16), 1), 'absent')
-    answering.peers.serve({ answer: () => new Promise(() => undefined), onUnsent: () => undefined })
-    const late = asking.peers.request(answering.peers.name, 1)
-    await settle()
-    for (let i = 0; i < 10; i++) clock.advance(500)
-    t.equal(await late, 'late')
-    const lost = asking.peers.request(answering.peers.name, 2)
-    await settle()
-    answering.exit()
-    t.equal(await lost, 'absent')
   })
 })

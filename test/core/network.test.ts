@@ -47,7 +47,7 @@ const hostServices = () => {
     usage: { count: unused },
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
-    filterRecords: { put: unused, find: unused, take: unused },
+    filterRecords: { put: unused, replace: unused, find: unused, take: unused },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
 }
@@ -311,7 +311,6 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'metrics',
     'network',
     'offers',
-    'peers',
     'rateLimits',
     'results',
     'sharedCaches',

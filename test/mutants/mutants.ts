@@ -644,9 +644,16 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'changes that were not delivered come again',
-    file: 'plugins/subscriptions/filter.ts',
-    text: 'isDelivered ? this.#recordDelivery(taken) : this.#putBack(taken)',
-    broken: 'this.#recordDelivery(taken)',
+    file: 'plugins/subscriptions/filters.ts',
+    text: 'if (isDelivered) this.#track(',
+    broken: 'if (true) this.#track(',
+    tests: filters,
+  },
+  {
+    rule: 'a poll does not count when the one that it has gone on from was not delivered',
+    file: 'plugins/subscriptions/filters.ts',
+    text: 'return isFollowing && (',
+    broken: 'return (isFollowing || true) && (',
     tests: filters,
   },
   {
@@ -659,7 +666,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a filter that has missed too many blocks is refused',
     file: 'plugins/subscriptions/missed-changes.ts',
-    text: 'head.number - base.number > maxNewBlocks',
+    text: 'head.number - base.number > (request === undefined ? maxNewBlocks : maxNewBlocksWithLogs)',
     broken: 'false',
     tests: filters,
   },

@@ -111,10 +111,6 @@ export class RedisConnection {
     await this.#client.subscribe(channel, onMessage).catch(noop)
   }
 
-  async unsubscribe(channel: string): Promise<void> {
-    await this.#client.unsubscribe(channel).catch(noop)
-  }
-
   /**
    * Waits for commands in flight, up to the timeout of a command. Safe twice. The client's own close() would not notice that
    * the connection is lost meanwhile, and wait for ever.

@@ -13,9 +13,6 @@ export const redisKeys = {
 
   /** String: the greatest height that a gateway has reported lately, for a network (its name and chain ID). */
   height: (network: string): string => `tollgate:{heights}:${network}`,
-
-  /** String: the answer to a request between processes; expires after 10 s. */
-  peerReply: (request: string): string => `tollgate:{peers}:reply:${request}`,
 } as const
 
 /** Databases share their channels: without its number, installations in two databases of one Redis would get each other's messages. */
@@ -34,9 +31,6 @@ export const heightsChannelOf = channelOf('tollgate:heights')
 
 /** Nobody listens here. */
 export const rightsChannel = 'tollgate:rights'
-
-/** Before the name of a process: messages to it, `<request> <process that asks> <payload>`, or `<request>` once that is answered. */
-export const peerChannelPrefix = 'tollgate:peer:'
 
 /** Incremented when an older Tollgate would misread keys or rows. */
 export const layoutVersion = 1

@@ -32,19 +32,6 @@ if tonumber(redis.call('GET', KEYS[1]) or 0) > tonumber(ARGV[1]) then redis.call
 return 0
 `)
 
-/** Stores the answer to a request between processes, and announces it. KEYS: peerReply. ARGV: answer, time to live in ms, channel, request. */
-export const putPeerReply = script(`
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-return redis.call('PUBLISH', ARGV[3], ARGV[4])
-`)
-
-/** Removes the answer of a process, and returns it. KEYS: peerReply. */
-export const takePeerReply = script(`
-local answer = redis.call('GET', KEYS[1])
-redis.call('DEL', KEYS[1])
-return answer
-`)
-
 /** What one process holds is refused to the calls of the others: of a bucket that is nearly empty it gets little for later. */
 const tokensPerShare = 16
 

@@ -2,12 +2,13 @@ import { setImmediate } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import t from '../../support/tap.ts'
-import { BlockLogs, RecentLogs } from '../../../plugins/subscriptions/block-logs.ts'
+import { BlockLogs } from '../../../plugins/subscriptions/block-logs.ts'
+import { PublishedBlocks } from '../../../plugins/subscriptions/published-blocks.ts'
 import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { Json } from '../../../src/plugin/call.ts'
-import type { FeedBlock } from '../../../src/plugin/plugin.ts'
+import type { FeedBlock, LinkedBlock } from '../../../src/plugin/plugin.ts'
 import { results } from '../../../src/services/results.ts'
 import { seededRandom } from '../../support/model-chain.ts'
 
@@ -101,20 +102,48 @@ t.test('logs that are taken back come the last first, with removed', async t => 
 })
 
 t.test('the newest blocks are kept to be taken back', async t => {
-  const recent = new RecentLogs()
+  const published = new PublishedBlocks<FeedBlock>({ maxBlocks: 128, maxBytes: 32 << 20, bytesOf: ({ json }) => json.length })
   const blocks = Array.from({ length: 200 }, (_, i) => feedBlockOf([], i))
-  for (const block of blocks) recent.add(block)
-  t.equal(recent.remove({ number: 199, hash: topicOf(199) }), blocks[199])
-  t.equal(recent.remove({ number: 199, hash: topicOf(199) }), undefined, 'not twice')
-  t.equal(recent.remove({ number: 20, hash: topicOf(20) }), 'unknown', 'too old')
+  for (const block of blocks) published.add(block)
+  t.equal(published.remove(feedBlockOf([], 199)), blocks[199])
+  t.equal(published.remove(feedBlockOf([], 20)), 'unknown', 'too old')
+  t.equal(published.remove({ ...feedBlockOf([], 198), hash: topicOf(999) }), undefined, 'it was never published')
   const { json } = feedBlockOf([{ address: addressOf(1), topics: [], data: 'x'.repeat(8 << 20) }])
-  for (let i = 0; i < 20; i++) recent.add(feedBlockOf([], 201 + i))
-  for (let i = 0; i < 8; i++) recent.add({ ...feedBlockOf([], 300 + i), json })
-  t.equal(recent.remove({ number: 220, hash: topicOf(220) }), 'unknown', 'more bytes than are kept')
-  t.not(recent.remove({ number: 307, hash: topicOf(307) }), 'unknown', 'a few are kept whatever their size')
+  for (let i = 0; i < 20; i++) published.add(feedBlockOf([], 201 + i))
+  for (let i = 0; i < 8; i++) published.add({ ...feedBlockOf([], 300 + i), json })
+  t.equal(published.remove(feedBlockOf([], 220)), 'unknown', 'more bytes than are kept')
+  t.not(published.remove(feedBlockOf([], 307)), 'unknown', 'a few are kept whatever their size')
 })
 
-t.test('kept logs take the memory that counts for their bound: that of their text', async t => {
+t.test('what leads from a block to the newest one is found among the blocks that were published', async t => {
+  const published = new PublishedBlocks<LinkedBlock>({ maxBlocks: 4, maxBytes: 0, bytesOf: () => 0 })
+  const at = (number: number, branch = 'a') => ({
+    number,
+    hash: `${branch}${number}`,
+    parentHash: number === 3 ? 'a2' : `${branch}${number - 1}`,
+  })
+  const since = (number: number, branch?: string) => {
+    const change = published.since(at(number, branch))
+    return change && [change.base, change.removed, change.added].flat().map(({ hash }) => hash)
+  }
+  t.equal(since(2), undefined)
+  published.startAt(at(2))
+  t.same(since(2), ['a2'], 'nothing has been published since the start')
+  for (const number of [3, 4, 5]) published.add(at(number))
+  published.startAt(at(9))
+  t.same(since(5), ['a5'])
+  t.same(since(2), ['a2', 'a3', 'a4', 'a5'])
+  t.equal(since(1), undefined, 'block 2 was not published')
+  t.equal(since(6), undefined, 'it is not known yet')
+  for (const number of [5, 4, 3]) published.remove(at(number))
+  t.same(since(4), ['a2', 'a4', 'a3'])
+  for (const number of [3, 4]) published.add(at(number, 'b'))
+  t.same(since(5), ['a2', 'a5', 'a4', 'a3', 'b3', 'b4'])
+  published.clear()
+  t.equal(since(4, 'b'), undefined)
+})
+
+t.test('kept logs take the memory that counts for their bound, that of their text; the index is kept of the newest 4 MiB', async t => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc') as () => void
   const memory = (): number => {
@@ -122,22 +151,28 @@ t.test('kept logs take the memory that counts for their bound: that of their tex
     const { heapUsed, external } = process.memoryUsage()
     return heapUsed + external
   }
-  const publisher = new LogPublisher({ subscriptions: new Set(), filters: new Set(), delivery: { deliver: () => {} }, results })
-  let [id, chars] = [0, 0]
+  const publisher = new LogPublisher({ subscriptions: new Set(), delivery: { deliver: () => {} }, results })
+  let [id, chars, number] = [0, 0, 0]
   const smallLog = (_: unknown, logIndex: number): Log => ({
     address: addressOf(1),
     topics: [topicOf(1), topicOf(++id), topicOf(++id)],
     logIndex,
   })
-  const before = memory()
-  for (let number = 1; number <= 32; number++) {
-    const block = feedBlockOf(Array.from({ length: 800 }, smallLog), number)
-    chars += block.json.length
-    publisher.publish({ removed: [], added: [block] })
-    // An entry of a WeakMap stays until the end of the turn.
-    await setImmediate()
+  const publish = async (count: number): Promise<void> => {
+    for (let i = 0; i < count; i++) {
+      const block = feedBlockOf(Array.from({ length: 800 }, smallLog), ++number)
+      chars += block.json.length
+      publisher.publish({ removed: [], added: [block] })
+      // An entry of a WeakMap stays until the end of the turn.
+      await setImmediate()
+    }
   }
+  // Of so many blocks the index is kept.
+  while (chars < 5 << 20) await publish(1)
+  chars = 0
+  const before = memory()
+  await publish(32)
   const ratio = (memory() - before) / chars
   t.ok(ratio > 0.8 && ratio < 1.2, `${ratio.toFixed(2)} bytes for each character`)
-  t.equal(publisher.publish({ removed: [feedBlockOf([], 32)], added: [] }), true)
+  t.equal(publisher.publish({ removed: [feedBlockOf([], number)], added: [] }), true)
 })

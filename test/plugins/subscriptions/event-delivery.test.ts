@@ -3,7 +3,6 @@ import t from '../../support/tap.ts'
 import { EventDelivery } from '../../../plugins/subscriptions/event-delivery.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
 import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'
-import { Filter } from '../../../plugins/subscriptions/filter.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
@@ -240,28 +239,23 @@ t.test('events of a block', async t => {
   })
 })
 
-t.test('logs that are taken back go to those who got them, and to no later subscription or filter', async t => {
+t.test('logs that are taken back go to those who got them, and to no later subscription', async t => {
   const { subscribe, delivery, held } = openDelivery()
   const topic = { kind: 'logs', filter: allLogs, cost: 10 } as const
-  const newFilter = (id: string) =>
-    new Filter({ id, topic: { ...topic, request: {} }, account: 'alice', usedAt: 0, onResize: () => undefined })
   const [older, slow, late] = [subscribe({ topic }), subscribe({ topic, key: 'slow' }), subscribe({ topic })]
-  const [olderFilter, lateFilter] = [newFilter('0x1'), newFilter('0x2')]
-  const [subscriptions, filters] = [new Set([older.subscription, slow.subscription]), new Set([olderFilter])]
-  const publisher = new LogPublisher({ subscriptions, filters, delivery, results })
+  const subscriptions = new Set([older.subscription, slow.subscription])
+  const publisher = new LogPublisher({ subscriptions, delivery, results })
   const block = { number: 7, hash: '0x7', parentHash: '0x6', json: '[{"address":"0x1","topics":[],"removed":false}]' }
   let release = (): void => undefined
   held.set('slow', new Promise(resolve => (release = resolve)))
   publisher.publish({ removed: [], added: [block] })
   subscriptions.add(late.subscription)
-  filters.add(lateFilter)
   publisher.publish({ removed: [block], added: [] })
   await turns(2)
   release()
   await turns(2)
   const isRemoved = (texts: readonly unknown[]) => texts.map(text => (text as { removed: boolean }).removed)
   t.same([isRemoved(older.sent), isRemoved(slow.sent), isRemoved(late.sent)], [[false, true], [false, true], []])
-  t.same([olderFilter.take(undefined).count, lateFilter.take(undefined).count], [2, 0])
 })
 
 t.test('events that come before the caller has the id are sent after it, in order', async t => {

@@ -1,6 +1,6 @@
 import t from '../../support/tap.ts'
 import { FeedConsumer } from '../../../plugins/subscriptions/feed-consumer.ts'
-import { FilterValues } from '../../../plugins/subscriptions/filter-memory.ts'
+import { FilterValues } from '../../../plugins/subscriptions/used-filters.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
 import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'

@@ -5,15 +5,11 @@ import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import { Secret } from '../../../src/plugin/secret.ts'
-import type { Json } from '../../../src/plugin/call.ts'
-import { openOnlyPeer } from '../../../src/services/peers.ts'
-import type { PeerReply } from '../../../src/services/peers.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../../src/store/lease-accounting.ts'
 import { inspectStore, openStore } from '../../../src/store/open-store.ts'
-import { RedisPeers } from '../../../src/store/redis/redis-peers.ts'
 import { RedisRateLimits } from '../../../src/store/redis/redis-rate-limits.ts'
 import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
 import type { Store } from '../../../src/store/store.ts'
@@ -275,84 +271,6 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     await one.addAccount(alice)
     await notified
     t.match(await two.account('alice'), alice)
-  })
-
-  t.test('passes requests on between processes of several gateways', async t => {
-    const open = (clock: Clock = systemClock) => {
-      const peers = new RedisPeers(redis.address, clock)
-      t.teardown(() => peers.close())
-      return peers.extend(openOnlyPeer())
-    }
-    const clock = new TestClock()
-    const [asking, patient, reconnecting, answering] = [open(clock), open(), open(), open()]
-    const unsent: unknown[] = []
-    const answers = new Map<unknown, () => Promise<Json | undefined>>()
-    const ask = (question: string, answer: () => Promise<Json | undefined>) => {
-      answers.set(question, answer)
-      return asking.request(answering.name, question)
-    }
-    const isReached = async (channel: string) =>
-      await waitUntil(async () => String(await redis.send('PUBSUB', 'CHANNELS')).includes(channel))
-    const handler = (onUnsent: (payload: Json) => unknown) => ({
-      answer: async (payload: Json) => answers.get(payload)?.(),
-      onUnsent: (payload: Json) => void onUnsent(payload),
-    })
-    for (const each of [asking, reconnecting]) each.serve(handler(() => undefined))
-    t.equal(await ask('early', async () => 1), 'absent')
-    const end = answering.serve(handler(payload => unsent.push(payload)))
-    await Promise.all([asking, answering].map(({ name }) => isReached(name)))
-    t.same(await ask('short', async () => ({ echo: 'é' })), { payload: { echo: 'é' } })
-    // In place of 32 MiB, which take longer than a command may on a busy machine.
-    await redis.send('CONFIG', 'SET', 'client-output-buffer-limit', 'pubsub 1mb 1mb 1')
-    const long = 'x'.repeat(512 << 10)
-    const all = await Promise.all(Array.from({ length: 4 }, (_, i) => ask(`long ${i}`, async () => long)))
-    t.ok(
-      all.every(reply => typeof reply === 'object' && reply.payload === long),
-      'more than Redis keeps of messages for a process',
-    )
-    t.equal(await ask('nothing', async () => undefined), 'absent')
-    const reaches = async (question: string) => typeof (await reconnecting.request(answering.name, question)) === 'object'
-    await waitUntil(async () => await reaches('short'))
-
-    /** Redis may not have said yet that the message was received. */
-    const timedOut = async (reply: Promise<PeerReply>): Promise<PeerReply> => {
-      let isSettled = false
-      void reply.finally(() => (isSettled = true))
-      await waitUntil(() => {
-        clock.advance(2_000)
-        return isSettled
-      })
-      return reply
-    }
-    let release = (): void => undefined
-    const asked = new Promise<void>(resolve => answers.set('late', () => (resolve(), new Promise(done => (release = () => done(1))))))
-    const late = asking.request(answering.name, 'late')
-    await asked
-    t.equal(await timedOut(late), 'late')
-    release()
-    // On a busy machine the clock has run out for a command too: its connection is made anew, and an answer may be lost with it.
-    await waitUntil(async () => typeof (await ask('reached', async () => 0)) === 'object')
-    unsent.length = 0
-
-    const closed = ask('closed', async () => (await redis.kill(), 1))
-    await waitUntil(() => unsent.length > 0)
-    t.same(unsent, ['closed'], 'the process that answers knows that its answer is lost')
-    t.equal(await timedOut(closed), 'late')
-    t.equal(await ask('disconnected', async () => 1), 'absent', 'it has not been sent')
-    await redis.restart()
-    await isReached(answering.name)
-    // Its other connection, for answers, is there again too.
-    await waitUntil(async () => (await answering.request('nobody', 1)) === 'absent')
-    // Without serve(): nothing tells this process that the answer is there.
-    answers.set('again', async () => 2)
-    // Its own connections may be there later.
-    let answer: unknown
-    await waitUntil(async () => typeof (answer = await patient.request(answering.name, 'again')) === 'object')
-    t.same(answer, { payload: 2 })
-    // By the system clock: a message that is lost with a connection, or that comes just after end(), is waited for until it runs out.
-    await waitUntil(async () => await reaches('again'))
-    end()
-    await waitUntil(async () => (await reconnecting.request(answering.name, 'ended')) === 'absent')
   })
 
   t.test('concurrent changes of one row are all kept', async t => {
