@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { RecordStore } from '../../store/record-store.ts'
+import { StoreError } from '../../store/store.ts'
 import type { AccountChange, AccountRow, AccountStore, KeyChange, KeyRow } from '../../store/store.ts'
 import type { Json } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
@@ -80,8 +81,14 @@ export class RecordedAccounts {
     await this.#record({ ...change, account: { id, name } })
   }
 
-  #record(change: NewChange): Promise<void> {
-    return recordChange(this.#store, this.#clock, this.#author, change)
+  /** The log of changes has another tag in the store than accounts and keys: no commit writes both. */
+  async #record(change: NewChange): Promise<void> {
+    try {
+      await recordChange(this.#store, this.#clock, this.#author, change)
+    } catch (cause) {
+      if (!(cause instanceof StoreError)) throw cause
+      throw new StoreError(`the change is made (${change.action}), but it is missing in the log of changes: ${cause.message}`, { cause })
+    }
   }
 
   #recordKey(action: ChangeAction, { id: target, account }: KeyRow, values?: Pick<NewChange, 'before' | 'after'>): Promise<void> {

@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import { changeAlerts, removeWebhook } from '../../../src/portal/alerts/manage-alerts.ts'
 import { monthOf, readChanges } from '../../../src/services/accounts/change-history.ts'
 import { RecordedAccounts } from '../../../src/services/accounts/recorded-accounts.ts'
+import { StoreError } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { tempStore } from '../../store/temp-store.ts'
 
@@ -65,4 +66,18 @@ t.test('an account or a key that does not exist is not changed', async t => {
   t.equal(await accounts.changeKey('key_2', { name: 'x' }), undefined)
   t.equal(await accounts.revokeKey('key_2'), undefined)
   t.same(await changes(), [])
+})
+
+t.test('an error says that a change is made when only the log of changes could not be written', async t => {
+  const { clock, store, key } = await setUp(t)
+  const addRecord = () => Promise.reject(new StoreError('no space left'))
+  const accounts = new RecordedAccounts({ ...store, addRecord }, clock, { kind: 'command', name: 'test' })
+  const error = (action: string) => ({
+    name: 'StoreError',
+    message: `the change is made (${action}), but it is missing in the log of changes: no space left`,
+  })
+  await t.rejects(accounts.addAccount({ id: 'acc_2', name: 'bob', plan: 'core', created: 1 }), error('account-added'))
+  await t.rejects(accounts.revokeKey(key.id), error('key-revoked'))
+  t.ok(await store.account('bob'))
+  t.ok((await store.findKeyById(key.id))?.key.revoked)
 })
