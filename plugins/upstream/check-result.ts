@@ -84,11 +84,12 @@ const padStorageWord = (result: Result): Reply => {
 /** A block, a transaction or a receipt; of the receipts of a block the first. There may be none. */
 const checkObject = (result: Result, method: Method, request: Request, results: Results): Reply => {
   const json = result.result
-  if (json.at(0) === 'n'.charCodeAt(0) || (method.result === 'receipts' && result.count === 0)) return result
+  if (json.at(0) === 'n'.charCodeAt(0)) return result
+  const firstByte = method.result === 'receipts' ? '[' : '{'
+  if (json.at(0) !== firstByte.charCodeAt(0)) return wrongResult(result, `the result is not of the type ${method.result}`)
   const expected = expectedMemberOf(method, request)
-  if (expected === undefined) return result
-  const hasExpectedShape = (method.result === 'receipts') === (json.at(0) === '['.charCodeAt(0))
-  const [text] = hasExpectedShape ? results.findMembers(json, [expected.name]) : []
+  if (expected === undefined || (method.result === 'receipts' && result.count === 0)) return result
+  const [text] = results.findMembers(json, [expected.name])
   const isExpected =
     typeof expected.value === 'number'
       ? parseJsonHexQuantity(text) === expected.value

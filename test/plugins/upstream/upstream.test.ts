@@ -131,6 +131,14 @@ t.test('the response of a node', async t => {
     }
     for (const [name, values] of Object.entries(wrong))
       for (const value of values) t.notOk(await isAccepted(name, [address], value), `${name} ${JSON.stringify(value)}`)
+    for (const value of ['0x5', 7, [1], true]) {
+      for (const name of ['eth_getBlockByNumber', 'eth_getTransactionByBlockNumberAndIndex'])
+        t.notOk(await isAccepted(name, ['latest', '0x0'], value), `${name} ${JSON.stringify(value)}`)
+    }
+    for (const value of ['0x5', 7, {}]) t.notOk(await isAccepted('eth_getBlockReceipts', ['latest'], value), JSON.stringify(value))
+    for (const value of [null, []]) t.ok(await isAccepted('eth_getBlockReceipts', ['latest'], value))
+    t.ok(await isAccepted('eth_getBlockByNumber', ['latest', false], { number: '0x1' }))
+    t.ok(await isAccepted('debug_traceBlockByNumber', ['latest'], null))
     t.ok(await isAccepted('eth_getBalance', [address, 'latest'], '0xAb'))
     t.ok(await isAccepted('eth_call', [{}, 'latest'], '0x'))
     t.ok(await isAccepted('eth_call', [{}, 'latest'], `0x${'ab'.repeat(300)}`))
