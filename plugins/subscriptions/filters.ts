@@ -139,8 +139,8 @@ export class Filters {
       return isFollowing && (moved === filter || (await this.#replace(filter, moved)))
     }
     const onSettled = (isDelivered: boolean): void => {
-      if (isDelivered) this.#track(store().then(settle, () => settle(false)))
-      else settle(false)
+      if (!isDelivered) return settle(false)
+      this.#track(store().then(settle, () => settle(false)))
     }
     return { text: `[${changes.join(',')}]`, count: changes.length, onSettled }
   }

@@ -645,8 +645,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'changes that were not delivered come again',
     file: 'plugins/subscriptions/filters.ts',
-    text: 'if (isDelivered) this.#track(',
-    broken: 'if (true) this.#track(',
+    text: 'return settle(false)',
+    broken: 'void 0',
     tests: filters,
   },
   {
