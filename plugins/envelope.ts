@@ -1,4 +1,5 @@
-import { definePlugin, directStage, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
+import { directStage } from '../src/plugin/internal.ts'
+import { definePlugin, isJsonObject, refuse, refuseUnknownMethod, withContext } from '../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Request, Services } from '../src/plugin/plugin.ts'
 
 /** The request envelope of contract 2.2; unless `strict`, as JSON-RPC 2.0 allows it and clients send it. */

@@ -1,5 +1,7 @@
-import { definePlugin, directStage, refuse, withContext } from '../src/plugin/plugin.ts'
-import type { Call, DirectNext, Failure, Lookup, MaybePromise, Origin, Reply } from '../src/plugin/plugin.ts'
+import { directStage } from '../src/plugin/internal.ts'
+import type { DirectNext, MaybePromise } from '../src/plugin/internal.ts'
+import { definePlugin, refuse, withContext } from '../src/plugin/plugin.ts'
+import type { Call, Failure, Lookup, Origin, Reply } from '../src/plugin/plugin.ts'
 
 /** The look-up of the key; `missing` when the request has none. */
 type KeyLookup = Lookup | { readonly kind: 'missing' }

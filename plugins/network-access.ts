@@ -1,4 +1,5 @@
-import { AddressSet, definePlugin, directStage, getOrCreate, refuse } from '../src/plugin/plugin.ts'
+import { AddressSet, directStage, getOrCreate } from '../src/plugin/internal.ts'
+import { definePlugin, refuse } from '../src/plugin/plugin.ts'
 import type { Failure, Key, Origin } from '../src/plugin/plugin.ts'
 
 /** The network must be enabled for the key (contract 5.3); a key may also have lists of allowed methods, origins and IP addresses. */

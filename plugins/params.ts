@@ -1,24 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import {
-  definePlugin,
-  directStage,
-  getOrCreate,
-  Misconfigured,
-  refuse,
-  refuseUnknownMethod,
-  memoizeFrozen,
-  withContext,
-} from '../src/plugin/plugin.ts'
-import type {
-  CallContext,
-  DirectHandler,
-  Explanation,
-  Method,
-  MethodDescription,
-  MethodTable,
-  MethodOverride,
-  Services,
-} from '../src/plugin/plugin.ts'
+import { directStage, getOrCreate } from '../src/plugin/internal.ts'
+import type { DirectHandler, MethodOverride } from '../src/plugin/internal.ts'
+import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
+import type { CallContext, Explanation, Method, MethodDescription, MethodTable, Services } from '../src/plugin/plugin.ts'
 
 /** The fields of a table entry that this plugin uses. Other plugins read the table itself, without these overrides. */
 const overridableFields: readonly string[] = ['params', 'answer']

@@ -1,16 +1,7 @@
-import { copyReply, definePlugin, directStage, networkOf, refuse, rateLimitProperties, thenMaybe } from '../src/plugin/plugin.ts'
-import type {
-  DirectHandler,
-  Failure,
-  MaybePromise,
-  RateLimitOptions,
-  RateQuota,
-  Reply,
-  Services,
-  TokenRequest,
-  TooFewTokens,
-  Key,
-} from '../src/plugin/plugin.ts'
+import { directStage, networkOf, rateLimitProperties, thenMaybe } from '../src/plugin/internal.ts'
+import type { DirectHandler, MaybePromise, RateLimitOptions, RateQuota, TokenRequest, TooFewTokens } from '../src/plugin/internal.ts'
+import { copyReply, definePlugin, refuse } from '../src/plugin/plugin.ts'
+import type { Failure, Reply, Services, Key } from '../src/plugin/plugin.ts'
 
 const { rate, creditRate } = rateLimitProperties
 

@@ -90,10 +90,26 @@ test('the table of operations knows neither the command line nor the API that ar
   )
 })
 
-test('plugins import nothing from src but the contract', async t => {
-  const contract = ['plugin', 'options-schema', 'call', 'reply'].map(name => `src/plugin/${name}.ts`)
+test('plugins import nothing from src but the contract, and what is theirs alone', async t => {
+  const contract = ['plugin', 'internal', 'call'].map(name => `src/plugin/${name}.ts`)
   t.same(
     forbiddenImports(filesIn('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)),
+    [],
+  )
+})
+
+test('src does not import what is for built-in plugins alone, and each name of it has a user', async t => {
+  const internal = 'src/plugin/internal.ts'
+  t.same(
+    forbiddenImports(filesIn('src/'), path => path !== internal),
+    [],
+  )
+  const { code } = filesIn(internal)[0]!
+  const names = Array.from(code.matchAll(/^export (?:type )?\{([^}]+)\}/gm), ([, list = '']) => list.match(/\w+/g) ?? []).flat()
+  t.ok(names.length > 30)
+  const plugins = filesIn('plugins/').map(file => file.code)
+  t.same(
+    names.filter(name => !plugins.some(text => new RegExp(`\\b${name}\\b`).test(text))),
     [],
   )
 })

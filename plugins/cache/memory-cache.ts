@@ -1,18 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import { ChunkedBytes, copyReply, isFailure, memoizeFrozen, metricDefinitions, resultMemoryOf, toBuffer } from '../../src/plugin/plugin.ts'
-import type {
-  CachePolicy,
-  Call,
-  Counter,
-  DirectHandler,
-  DirectNext,
-  Json,
-  Method,
-  RawJson,
-  Reply,
-  ResultMemory,
-  Services,
-} from '../../src/plugin/plugin.ts'
+import { metricDefinitions, resultMemoryOf } from '../../src/plugin/internal.ts'
+import type { CachePolicy, DirectHandler, DirectNext, ResultMemory } from '../../src/plugin/internal.ts'
+import { ChunkedBytes, copyReply, isFailure, memoizeFrozen, toBuffer } from '../../src/plugin/plugin.ts'
+import type { Call, Counter, Json, Method, RawJson, Reply, Services } from '../../src/plugin/plugin.ts'
 import type { SecondLevelCache } from './second-level-cache.ts'
 import { ReplyValidity, isCacheable } from './finality-and-ttl.ts'
 import type { CacheMiss, Validity } from './finality-and-ttl.ts'

@@ -1,20 +1,16 @@
-import { copyReply, isCharged, isFailure, refuse, refuseUnknownMethod, withContext, withCredits } from '../../src/plugin/plugin.ts'
+import { withCredits } from '../../src/plugin/internal.ts'
 import type {
-  Call,
-  CallContext,
   Charge,
   CountedCall,
   DirectHandler,
   DirectNext,
-  Failure,
   KeyChargeResult,
   Ledger,
   MaybePromise,
   OutageGrace,
-  RefusalKind,
-  Reply,
-  Services,
-} from '../../src/plugin/plugin.ts'
+} from '../../src/plugin/internal.ts'
+import { copyReply, isCharged, isFailure, refuse, refuseUnknownMethod, withContext } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Failure, RefusalKind, Reply, Services } from '../../src/plugin/plugin.ts'
 import type { FailureLimit, RecentCalls } from './failure-limit.ts'
 import { chargeKeyAndAccount } from './key-limit.ts'
 import type { SuccessfulCharge } from './key-limit.ts'

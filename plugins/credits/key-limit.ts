@@ -1,15 +1,6 @@
-import { getOrCreate, thenMaybe } from '../../src/plugin/plugin.ts'
-import type {
-  Account,
-  CallContext,
-  ChargeResult,
-  CreditQuota,
-  Key,
-  KeyChargeResult,
-  Ledger,
-  MaybePromise,
-  OutageGrace,
-} from '../../src/plugin/plugin.ts'
+import { getOrCreate, thenMaybe } from '../../src/plugin/internal.ts'
+import type { ChargeResult, CreditQuota, KeyChargeResult, Ledger, MaybePromise, OutageGrace } from '../../src/plugin/internal.ts'
+import type { Account, CallContext, Key } from '../../src/plugin/plugin.ts'
 
 export type SuccessfulCharge = Extract<ChargeResult, { kind: 'charged' }>
 

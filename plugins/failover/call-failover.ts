@@ -1,4 +1,5 @@
-import { copyReply, isFailure, isJsonNull, waitMsOf } from '../../src/plugin/plugin.ts'
+import { waitMsOf } from '../../src/plugin/internal.ts'
+import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
 import { findSentTransaction, resolveDuplicateTransaction, resolveWaitTimeout } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'

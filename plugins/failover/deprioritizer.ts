@@ -1,4 +1,5 @@
-import { blockSelectorOf, getOrCreate, isFailure } from '../../src/plugin/plugin.ts'
+import { getOrCreate } from '../../src/plugin/internal.ts'
+import { blockSelectorOf, isFailure } from '../../src/plugin/plugin.ts'
 import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin/plugin.ts'
 import { fullStateBlocks, oldestBlockAge } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'

@@ -1,5 +1,6 @@
+import type { LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { Failure, LatencyTracker, Reply, Signal, Target } from '../../src/plugin/plugin.ts'
+import type { Failure, Reply, Signal, Target } from '../../src/plugin/plugin.ts'
 
 /** Below so many calls the latency of a node is unknown. */
 const minKnownCount = 100

@@ -1,5 +1,7 @@
-import { CircuitBreaker, getOrCreate, metricDefinitions, isFailure } from '../../src/plugin/plugin.ts'
-import type { CircuitBreakerOptions, Services, CallOutcome, Failure, Reply } from '../../src/plugin/plugin.ts'
+import { CircuitBreaker, getOrCreate, metricDefinitions } from '../../src/plugin/internal.ts'
+import type { CircuitBreakerOptions, CallOutcome } from '../../src/plugin/internal.ts'
+import { isFailure } from '../../src/plugin/plugin.ts'
+import type { Services, Failure, Reply } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** The class of the breaker that stops calls of every class. */

@@ -1,13 +1,7 @@
-import {
-  ChainIdCheck,
-  isFailure,
-  metricDefinitions,
-  parseJsonHexQuantity,
-  refuse,
-  singleFlight,
-  toBuffer,
-} from '../../src/plugin/plugin.ts'
-import type { CallContext, Origin, Reply, Request, RequestOptions, Services, Target } from '../../src/plugin/plugin.ts'
+import { ChainIdCheck, metricDefinitions, singleFlight } from '../../src/plugin/internal.ts'
+import type { RequestOptions } from '../../src/plugin/internal.ts'
+import { isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
+import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
 import type { NextBelow, FailoverCall } from './upstream-node.ts'
 import type { FailoverOptions } from './failover-options.ts'

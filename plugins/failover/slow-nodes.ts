@@ -1,4 +1,4 @@
-import { getOrCreate } from '../../src/plugin/plugin.ts'
+import { getOrCreate } from '../../src/plugin/internal.ts'
 import type { Clock, Timer } from '../../src/plugin/plugin.ts'
 import { isKnown } from './late-calls.ts'
 import type { UpstreamNode } from './upstream-node.ts'

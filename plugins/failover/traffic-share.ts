@@ -1,4 +1,4 @@
-import { Backoff, getOrCreate, metricDefinitions } from '../../src/plugin/plugin.ts'
+import { Backoff, getOrCreate, metricDefinitions } from '../../src/plugin/internal.ts'
 import type { Clock, Services, Timer } from '../../src/plugin/plugin.ts'
 import { allClasses } from './node-breakers.ts'
 

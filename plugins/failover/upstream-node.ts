@@ -1,16 +1,7 @@
-import {
-  Cancellation,
-  RateLimitBackoff,
-  activityOf,
-  getOrCreate,
-  isFailure,
-  metricDefinitions,
-  rateOf,
-  refuse,
-  withContext,
-} from '../../src/plugin/plugin.ts'
-import type { Call, CallOutcome, Counter, Failure, Gauge, Histogram, LatencyTracker } from '../../src/plugin/plugin.ts'
-import type { DirectNext, Reply, Request, Services, Target, Timer, UpstreamActivity, UpstreamRate } from '../../src/plugin/plugin.ts'
+import { RateLimitBackoff, activityOf, getOrCreate, metricDefinitions, rateOf } from '../../src/plugin/internal.ts'
+import type { CallOutcome, LatencyTracker, DirectNext, UpstreamActivity, UpstreamRate } from '../../src/plugin/internal.ts'
+import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
+import type { Call, Counter, Failure, Gauge, Histogram, Reply, Request, Services, Target, Timer } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { LateCalls, NodeAttempt, hungSince, isKnown, late, lateAfterMs } from './late-calls.ts'

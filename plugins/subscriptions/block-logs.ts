@@ -1,5 +1,7 @@
-import { getOrCreate, toBuffer } from '../../src/plugin/plugin.ts'
-import type { BlockId, FeedBlock, Services } from '../../src/plugin/plugin.ts'
+import { getOrCreate } from '../../src/plugin/internal.ts'
+import type { BlockId, FeedBlock } from '../../src/plugin/internal.ts'
+import { toBuffer } from '../../src/plugin/plugin.ts'
+import type { Services } from '../../src/plugin/plugin.ts'
 import type { LogFilter } from './log-filter.ts'
 
 /** One log of a block. */

@@ -1,5 +1,6 @@
-import { getOrCreate } from '../../src/plugin/plugin.ts'
-import type { CallContext, CountedCall, KeyChargeResult, Services } from '../../src/plugin/plugin.ts'
+import { getOrCreate } from '../../src/plugin/internal.ts'
+import type { CountedCall, KeyChargeResult } from '../../src/plugin/internal.ts'
+import type { CallContext, Services } from '../../src/plugin/plugin.ts'
 import type { Subscription, SubscriptionKind } from './subscription.ts'
 
 /** Messages of one key between two turns: to send 64 of 2 KB takes 1.3 ms. */

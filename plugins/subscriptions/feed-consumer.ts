@@ -1,4 +1,4 @@
-import type { ChainUpdate, Feed, FeedListener, FeedSubscription, FeedUpdate } from '../../src/plugin/plugin.ts'
+import type { ChainUpdate, Feed, FeedListener, FeedSubscription, FeedUpdate } from '../../src/plugin/internal.ts'
 
 interface FeedConsumerOptions<Update extends FeedUpdate = ChainUpdate> {
   readonly feed: Feed<Update>

@@ -1,5 +1,6 @@
+import type { DirectNext } from '../../src/plugin/internal.ts'
 import { isFailure, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, DirectNext, Json, Reply, Result } from '../../src/plugin/plugin.ts'
+import type { Call, Json, Reply, Result } from '../../src/plugin/plugin.ts'
 import type { Filters, FilterTopic } from './filters.ts'
 import { parseLogFilter } from './log-filter.ts'
 import type { Fetch } from './missed-changes.ts'

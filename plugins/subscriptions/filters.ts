@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import type { BlockId, FeedBlock, LinkedBlock } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
-import type { BlockId, Failure, FeedBlock, Json, LinkedBlock, Services } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
 import type { BlockLogs } from './block-logs.ts'
 import { parseLogFilter } from './log-filter.ts'
 import type { LogFilter } from './log-filter.ts'

@@ -1,4 +1,4 @@
-import type { BlockId, LinkedBlock } from '../../src/plugin/plugin.ts'
+import type { BlockId, LinkedBlock } from '../../src/plugin/internal.ts'
 
 interface PublishedBlocksOptions<Block> {
   /** Most blocks that are kept, and most bytes that they take. */

@@ -1,4 +1,5 @@
-import { getOrCreate, metricDefinitions, onAbort } from '../../src/plugin/plugin.ts'
+import { getOrCreate, metricDefinitions } from '../../src/plugin/internal.ts'
+import { onAbort } from '../../src/plugin/plugin.ts'
 import type { Gauge, Origin, Services } from '../../src/plugin/plugin.ts'
 import { maxValuesPerAccount } from './used-filters.ts'
 import type { FilterValues } from './used-filters.ts'

@@ -1,4 +1,4 @@
-import { metricDefinitions } from '../../src/plugin/plugin.ts'
+import { metricDefinitions } from '../../src/plugin/internal.ts'
 import type { Gauge, Services, Timer } from '../../src/plugin/plugin.ts'
 import type { LogFilter } from './log-filter.ts'
 

@@ -1,5 +1,7 @@
-import { MemberSearch, blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
-import type { ExpectedMember, Failure, Method, Reply, Request, Result, ResultKind, Results } from '../../src/plugin/plugin.ts'
+import { MemberSearch } from '../../src/plugin/internal.ts'
+import type { ExpectedMember, ResultKind, Results } from '../../src/plugin/internal.ts'
+import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
+import type { Failure, Method, Reply, Request, Result } from '../../src/plugin/plugin.ts'
 import { expectedMembersOf, filterOf } from './split-logs/split-filter.ts'
 import { refuseLongResult } from './too-many-results.ts'
 

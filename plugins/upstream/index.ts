@@ -1,19 +1,15 @@
+import { activityOf, directStage, resultMemoryOf, thenMaybe, waitMsOf } from '../../src/plugin/internal.ts'
+import type { DirectHandler, MaybePromise } from '../../src/plugin/internal.ts'
 import {
-  activityOf,
   copyReply,
   definePlugin,
-  directStage,
   isFailure,
   parseJsonHexQuantity,
   refuseUnknownMethod,
-  resultMemoryOf,
-  thenMaybe,
   toBuffer,
   toHexQuantity,
-  waitMsOf,
 } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, DirectHandler, Explanation, Heads, MaybePromise } from '../../src/plugin/plugin.ts'
-import type { Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Explanation, Heads, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs, wrongResult } from './check-result.ts'
 import { requestBlocks } from './limit-blocks.ts'
 import { normalizeError } from './normalize-error.ts'

@@ -1,5 +1,6 @@
+import type { Results } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, Clock, Failure, Heads, Json, Reply, Results, Target } from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, Clock, Failure, Heads, Json, Reply, Target } from '../../src/plugin/plugin.ts'
 import { openDeadline } from './node-query.ts'
 import type { NodeQuery } from './node-query.ts'
 import { isFailedRead, parseBlockNumber, readBlock } from './split-logs/split-filter.ts'

@@ -1,5 +1,7 @@
-import { Cancellation, onAbort, rateOf, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Reply, Request, RequestOptions, Services, Signal, Target } from '../../src/plugin/plugin.ts'
+import { rateOf } from '../../src/plugin/internal.ts'
+import type { RequestOptions } from '../../src/plugin/internal.ts'
+import { Cancellation, onAbort, refuse } from '../../src/plugin/plugin.ts'
+import type { Clock, Failure, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
 import type { SendRequest } from './split-logs/split-filter.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>

@@ -1,5 +1,6 @@
+import type { FinalityTag } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, isJsonObject, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { FinalityTag, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import type { Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { reportedBlockOf } from './reported-block.ts'
 
 interface TaggedRequest {

@@ -1,5 +1,6 @@
+import type { BlockReport, Results } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, parseJsonHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
-import type { BlockReport, Method, RawJson, Request, Result, Results } from '../../src/plugin/plugin.ts'
+import type { Method, RawJson, Request, Result } from '../../src/plugin/plugin.ts'
 
 /**
  * The number of the mined block that the result of a node is about, by `reports` in the method table; undefined where it says

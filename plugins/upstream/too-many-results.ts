@@ -1,5 +1,6 @@
+import type { Results } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuseTooManyResults, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Request, Result, Results, RpcError } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Request, Result, RpcError } from '../../src/plugin/plugin.ts'
 import type { LogsOfChunks } from './split-logs/fetch-chunks.ts'
 import { parseBlockNumber } from './split-logs/split-filter.ts'
 import type { BlockRange, ChunkGroup } from './split-logs/split-filter.ts'

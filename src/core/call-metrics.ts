@@ -1,6 +1,6 @@
 import { ChunkedBytes } from '../json/chunked-bytes.ts'
 import type { Call } from '../plugin/call.ts'
-import type { DirectNext } from '../plugin/plugin.ts'
+import type { DirectNext } from '../plugin/direct-stage.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'

@@ -1,7 +1,7 @@
 import type * as OpenTelemetry from '@opentelemetry/api'
 import type { Context, Span, Tracer, TracerProvider, Attributes, SpanStatusCode } from '@opentelemetry/api'
 import type { Origin } from '../plugin/call.ts'
-import type { DirectNext } from '../plugin/plugin.ts'
+import type { DirectNext } from '../plugin/direct-stage.ts'
 import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { Clock } from '../services/clock.ts'

@@ -1,6 +1,6 @@
 import { inspect } from 'node:util'
 import type { Json, Origin } from '../plugin/call.ts'
-import type { DirectNext } from '../plugin/plugin.ts'
+import type { DirectNext } from '../plugin/direct-stage.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import { copyReply, isFailure, refuse } from '../plugin/reply.ts'
 import type { Failure, Reply } from '../plugin/reply.ts'

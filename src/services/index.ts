@@ -14,29 +14,27 @@ import type { RateLimits } from './rate-limits.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage/index.ts'
 
-export type { Accounts, Lookup } from './accounts/index.ts'
+export type { Lookup } from './accounts/index.ts'
 export type { UpstreamClient, RequestOptions } from './upstream-client/index.ts'
 export type { SharedCaches, SharedCacheEntry, SharedCache } from './shared-cache/index.ts'
 export type { Clock, Timer } from './clock.ts'
-export type { ChainCheck, FinalityTag, Heads, HeadsStatus, BlockId, ChainSnapshot } from './chain-heads/index.ts'
+export type { ChainCheck, FinalityTag, Heads, BlockId, ChainSnapshot } from './chain-heads/index.ts'
 export type {
   ChainUpdate,
   EventsUpdate,
   Feed,
   FeedBlock,
   LinkedBlock,
-  FeedKind,
   FeedListener,
   FeedSubscription,
   FeedUpdate,
 } from './chain-heads/index.ts'
-export type { KeyChargeResult, EventRules } from './event-rules.ts'
 export type { FilterRecords } from '../store/record-store.ts'
+export type { KeyChargeResult, EventRules } from './event-rules.ts'
 export type { OutageGrace, Ledger, ChargeResult } from './ledger/index.ts'
 export type { Log } from './log.ts'
 export type {
   BlockReport,
-  CheckedParams,
   CachePolicy,
   Method,
   MethodDescription,
@@ -46,9 +44,9 @@ export type {
 } from './method-table/index.ts'
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { ExpectedMember } from './member-search.ts'
-export type { ResultObject, Results } from './results.ts'
-export type { BucketState, Rate, RateLimitOptions, RateLimits, TokenRequest, TooFewTokens } from './rate-limits.ts'
-export type { CountedCall, Usage } from './usage/index.ts'
+export type { Results } from './results.ts'
+export type { RateLimitOptions, TokenRequest, TooFewTokens } from './rate-limits.ts'
+export type { CountedCall } from './usage/index.ts'
 
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */
 export interface Services {

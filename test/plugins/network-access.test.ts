@@ -1,6 +1,6 @@
 import t from '../support/tap.ts'
 import networkAccess from '../../plugins/network-access.ts'
-import type { CountedCall } from '../../src/plugin/plugin.ts'
+import type { CountedCall } from '../../src/plugin/internal.ts'
 import { shippedMethods } from '../services/method-table/shipped-table.ts'
 import { createStage, failureOf, fakeAccount, fakeCall, fakeOrigin, fakeKey, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
 

@@ -1,5 +1,6 @@
+import type { Results } from '../../../src/plugin/internal.ts'
 import { isFailure, parseJsonHexQuantity, refuse, refuseTooManyResults } from '../../../src/plugin/plugin.ts'
-import type { Failure, RawJson, Reply, Result, Results, Target } from '../../../src/plugin/plugin.ts'
+import type { Failure, RawJson, Reply, Result, Target } from '../../../src/plugin/plugin.ts'
 import type { ChunkGroup } from './split-filter.ts'
 
 /** A result that is an array. */

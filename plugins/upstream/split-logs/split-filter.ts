@@ -1,5 +1,7 @@
-import { isFailure, isJsonObject, memberIsOneOf, memberIsWithin, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
-import type { ExpectedMember, Failure, Json, Reply, Request, Results, Target } from '../../../src/plugin/plugin.ts'
+import { memberIsOneOf, memberIsWithin } from '../../../src/plugin/internal.ts'
+import type { ExpectedMember, Results } from '../../../src/plugin/internal.ts'
+import { isFailure, isJsonObject, refuse, toHexQuantity } from '../../../src/plugin/plugin.ts'
+import type { Failure, Json, Reply, Request, Target } from '../../../src/plugin/plugin.ts'
 
 /** The parameter of eth_getLogs, as the method table has checked and normalized it (contract 2.4). */
 export type FilterParam = { readonly [name: string]: Json }

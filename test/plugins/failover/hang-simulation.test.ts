@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
-import { activityOf } from '../../../src/plugin/plugin.ts'
+import { activityOf } from '../../../src/plugin/internal.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { fakeResult, valueOrErrorCode } from '../../support/fakes.ts'

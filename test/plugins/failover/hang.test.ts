@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import { activityOf } from '../../../src/plugin/plugin.ts'
+import { activityOf } from '../../../src/plugin/internal.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'

@@ -1,6 +1,6 @@
 import t from '../../support/tap.ts'
 import { LateCalls } from '../../../plugins/failover/late-calls.ts'
-import { LatencyTracker } from '../../../src/plugin/plugin.ts'
+import { LatencyTracker } from '../../../src/plugin/internal.ts'
 
 t.test('late calls', async t => {
   const silentMs = 50

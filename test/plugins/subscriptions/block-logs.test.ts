@@ -8,7 +8,7 @@ import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { Json } from '../../../src/plugin/call.ts'
-import type { FeedBlock, LinkedBlock } from '../../../src/plugin/plugin.ts'
+import type { FeedBlock, LinkedBlock } from '../../../src/plugin/internal.ts'
 import { results } from '../../../src/services/results.ts'
 import { seededRandom } from '../../support/model-chain.ts'
 

@@ -1,0 +1,54 @@
+/**
+ * What the built-in plugins use beside `tollgate/plugin`. package.json does not export this file: nothing here is a promise to
+ * authors of plugins, and an import of `tollgate/internal` fails.
+ */
+export { directStage } from './direct-stage.ts'
+export type { DirectHandler, DirectNext } from './direct-stage.ts'
+export { resultMemoryOf, withCredits } from './reply.ts'
+export type { Charge, CreditQuota, RateQuota } from './reply.ts'
+export { AddressSet, networkOf } from '../util/address-set.ts'
+export { Backoff, singleFlight, thenMaybe } from '../util/async.ts'
+export type { MaybePromise } from '../util/async.ts'
+export { getOrCreate } from '../util/memoize.ts'
+export type { ResultMemory } from '../json/result-memory.ts'
+export { waitMsOf } from '../services/method-table/index.ts'
+export { CircuitBreaker } from '../services/circuit-breaker.ts'
+export type { CallOutcome, CircuitBreakerOptions } from '../services/circuit-breaker.ts'
+export { LatencyTracker } from '../services/upstream-client/latency-tracker.ts'
+export { UpstreamActivity, activityOf } from '../services/upstream-client/upstream-activity.ts'
+export { RateLimitBackoff, UpstreamRate, rateOf } from '../services/upstream-client/upstream-rate-limits.ts'
+export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-search.ts'
+export { rateLimitProperties } from '../services/rate-limits.ts'
+export { metricDefinitions } from '../services/metric-definitions.ts'
+export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
+export type {
+  BlockId,
+  BlockReport,
+  CachePolicy,
+  ChainCheck,
+  ChainUpdate,
+  ChargeResult,
+  CountedCall,
+  EventsUpdate,
+  ExpectedMember,
+  Feed,
+  FeedBlock,
+  FeedListener,
+  FeedSubscription,
+  FeedUpdate,
+  FinalityTag,
+  KeyChargeResult,
+  Ledger,
+  LinkedBlock,
+  MethodOverride,
+  OutageGrace,
+  RateLimitOptions,
+  RequestOptions,
+  ResultKind,
+  Results,
+  SharedCache,
+  SharedCacheEntry,
+  SpanReference,
+  TokenRequest,
+  TooFewTokens,
+} from '../services/index.ts'
