@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import net from 'node:net'
@@ -33,6 +34,8 @@ export const expectedResultOf = (method: string, params: readonly Json[], blockT
 /** Responses to requests of the gateway itself: a chain with a block every `blockTimeMs`, the same on all nodes. */
 const chainResponses: Readonly<Record<string, (params: readonly Json[], blockTimeMs: number) => Json>> = {
   eth_chainId: () => '0x7a69',
+  // A quantity has 32 bytes at most.
+  eth_getBalance: params => `0x1${createHash('sha256').update(JSON.stringify(params)).digest('hex').slice(1)}`,
   eth_blockNumber: (_, blockTimeMs) => hex(currentHeight(blockTimeMs)),
   eth_getBlockByNumber: ([block], blockTimeMs) => {
     const height = currentHeight(blockTimeMs)
