@@ -4,6 +4,9 @@ import type { ErrorCategory, Reply, Request, Services } from '../../src/plugin/p
 import { fullStateBlocks, oldestBlockAge } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
+/** A node is deprioritized when it fails so many such requests in a row that another node answers. */
+const minFailuresInRow = 5
+
 /** The requests of a method that are counted together: all of them, or those of one age. */
 type RequestGroup = 'all' | HistoryAge
 
@@ -22,11 +25,11 @@ interface FailureCount {
  * state to another node.
  */
 export class Deprioritizer {
-  readonly #options: Pick<FailoverOptions['breaker'], 'consecutiveFailures' | 'openFor'>
+  readonly #options: FailoverOptions['breaker']
   readonly #services: Services
   readonly #countsByMethod = new Map<string, Map<RequestGroup, FailureCount>>()
 
-  constructor(options: Pick<FailoverOptions['breaker'], 'consecutiveFailures' | 'openFor'>, services: Services) {
+  constructor(options: FailoverOptions['breaker'], services: Services) {
     this.#options = options
     this.#services = services
   }
@@ -38,7 +41,7 @@ export class Deprioritizer {
     const now = this.#services.clock.monotonic()
     return this.#groupsOf(request).some(group => {
       const { failures, until } = counts.get(group) ?? { failures: 0, until: 0 }
-      return failures >= this.#options.consecutiveFailures && now < until
+      return failures >= minFailuresInRow && now < until
     })
   }
 
@@ -46,11 +49,11 @@ export class Deprioritizer {
   recordAnsweredElsewhere(upstream: string, request: Request, reply: Reply): void {
     const group = this.#failedGroupOf(request, reply)
     if (group === undefined) return
-    const [{ method }, { consecutiveFailures, openFor }, { clock, log }] = [request, this.#options, this.#services]
+    const [{ method }, { openFor }, { clock, log }] = [request, this.#options, this.#services]
     const counts = getOrCreate(this.#countsByMethod, method, () => new Map<RequestGroup, FailureCount>())
     const failures = 1 + (counts.get(group)?.failures ?? 0)
     counts.set(group, { failures, until: clock.monotonic() + openFor })
-    if (failures !== consecutiveFailures) return
+    if (failures !== minFailuresInRow) return
     log.warn({ upstream, method, blocks: group }, 'upstream deprioritized: other upstreams succeed where it fails')
   }
 

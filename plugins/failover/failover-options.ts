@@ -144,32 +144,6 @@ export const failoverOptions = {
     breaker: {
       type: 'object',
       properties: {
-        minCalls: {
-          type: 'integer',
-          minimum: 1,
-          default: 20,
-          description: 'Minimum number of calls in the window before the breaker may open.',
-        },
-        errorPercent: {
-          type: 'integer',
-          minimum: 1,
-          maximum: 100,
-          default: 50,
-          description: 'Percentage of failed calls at which the breaker opens.',
-        },
-        window: {
-          type: 'string',
-          format: 'duration',
-          usual: { min: '100ms', max: '1d' },
-          default: '10s',
-          description: 'How far back calls are counted for `minCalls` and `errorPercent`.',
-        },
-        consecutiveFailures: {
-          type: 'integer',
-          minimum: 1,
-          default: 5,
-          description: 'Number of consecutive failures that open the breaker, however few calls there are.',
-        },
         openFor: {
           type: 'string',
           format: 'duration',
@@ -179,7 +153,7 @@ export const failoverOptions = {
         },
       },
       default: {},
-      description: 'Circuit breakers, one per upstream and class of method: when they open, and for how long.',
+      description: 'Circuit breakers, one per upstream and class of method.',
     },
   },
   required: ['upstreams'],

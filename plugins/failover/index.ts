@@ -35,9 +35,7 @@ export default definePlugin({
     upstreams.forEach(({ archive, history }, i) => {
       if (archive && history !== undefined) report(['upstreams', i, 'history'], '`history` applies only without `archive: true`')
     })
-    for (const name of ['window', 'openFor'] as const) {
-      if (breaker[name] === 0) report(['breaker', name], `breaker.${name} must be greater than 0`)
-    }
+    if (breaker.openFor === 0) report(['breaker', 'openFor'], 'breaker.openFor must be greater than 0')
   },
   create(options, services) {
     const { upstreams, partner, hedge, maxLag } = options

@@ -13,6 +13,9 @@ interface NodeBreakerEvents {
   onStateChange(methodClass: string, state: 'open' | 'closed'): void
 }
 
+/** More than half of at least 20 calls. */
+const breakerLimits = { errorPercent: 50, minCalls: 20 }
+
 /** The circuit breakers of one node, by class of method. */
 export class NodeBreakers {
   readonly #upstream: string
@@ -47,14 +50,13 @@ export class NodeBreakers {
 
   readonly #create = (methodClass: string): CircuitBreaker => {
     const { log, metrics, clock } = this.#services
-    const { openFor, window, ...limits } = this.#options
+    const { openFor } = this.#options
     const labels = { upstream: this.#upstream, class: methodClass }
     const gauge = metrics.gauge(metricDefinitions.upstreamBreakerOpen, labels)
     gauge.set(0)
     return new CircuitBreaker({
       clock,
-      ...limits,
-      windowMs: window,
+      ...breakerLimits,
       probeBackoff: { minMs: openFor, maxMs: openFor },
       probe: () => this.#events.probe(),
       onStateChange: state => {

@@ -12,10 +12,8 @@ const createBreaker = (t: Tap, over: Partial<CircuitBreakerOptions> = {}) => {
   let [probes, isHealthy] = [0, false]
   const breaker = new CircuitBreaker({
     clock,
-    consecutiveFailures: 5,
-    errorPercent: 50,
+    errorPercent: 40,
     minCalls: 20,
-    windowMs: 10_000,
     probeBackoff: { minMs: openMs, maxMs: openMs },
     probe: async () => ((probes += 1), isHealthy),
     onStateChange: state => states.push(state),
@@ -45,9 +43,9 @@ const createBreaker = (t: Tap, over: Partial<CircuitBreakerOptions> = {}) => {
 }
 type Tap = Pick<typeof t, 'teardown'>
 
-/** So many outcomes, of which each `every`th is a failure. */
-const outcomes = (count: number, every: number): CallOutcome[] =>
-  Array.from({ length: count }, (_, i) => ((i + 1) % every === 0 ? 'failure' : 'success'))
+/** So many outcomes, of which the first and then each `every`th is a failure. */
+const failing = (count: number, every: number): CallOutcome[] =>
+  Array.from({ length: count }, (_, i) => (i % every === 0 ? 'failure' : 'success'))
 
 t.test('opens after so many failures in a row, and at once', async t => {
   const { breaker, states } = createBreaker(t)
@@ -60,31 +58,31 @@ t.test('opens after so many failures in a row, and at once', async t => {
   t.same(states, ['open'])
 })
 
-t.test('opens when just the percentage of at least so many calls failed', async t => {
+t.test('opens when more than the percentage of at least so many calls failed', async t => {
   const few = createBreaker(t)
-  await few.record(...outcomes(19, 2))
+  await few.record(...failing(18, 2))
   t.notOk(few.breaker.isOpen, 'too few calls')
-  await few.record('failure')
+  await few.record('failure', 'success', 'failure')
   t.ok(few.breaker.isOpen)
-  const isOpenAt = async (errorPercent: number, failures: number) => {
-    const { breaker, record } = createBreaker(t, { errorPercent, minCalls: 100, consecutiveFailures: Infinity })
-    await record(...Array<CallOutcome>(100 - failures).fill('success'), ...Array<CallOutcome>(failures).fill('failure'))
-    return breaker.isOpen
-  }
-  for (const percent of [1, 7, 29, 50, 57, 99, 100]) {
-    t.same([await isOpenAt(percent, percent), await isOpenAt(percent, percent - 1)], [true, false], `${percent} %`)
-  }
+  const rare = createBreaker(t)
+  await rare.record(...failing(300, 3))
+  t.notOk(rare.breaker.isOpen, 'a third')
 })
 
-t.test('counts the calls of the window only', async t => {
-  const { breaker, record, advance } = createBreaker(t, { consecutiveFailures: Infinity })
-  await record(...outcomes(19, 1))
+t.test('takes the percentage of the calls since the first failure, however many succeeded before', async t => {
+  const { breaker, record } = createBreaker(t)
+  await record(...Array<CallOutcome>(1000).fill('success'), ...failing(22, 2))
+  t.ok(breaker.isOpen)
+})
+
+t.test('counts the calls of the last 10 s only', async t => {
+  const { breaker, record, advance } = createBreaker(t)
+  await record(...failing(18, 2))
   await advance(10_000)
-  await record('failure')
+  await record(...failing(18, 2))
   t.notOk(breaker.isOpen)
-  await record(...outcomes(18, 1))
   await advance(8_000)
-  await record('failure')
+  await record(...failing(4, 2))
   t.ok(breaker.isOpen)
 })
 
@@ -97,8 +95,8 @@ t.test('does not count ignored outcomes', async t => {
 
 t.test('is closed by a successful probe alone, never by a call', async t => {
   const { breaker, states, record, advance, probes, setHealthy } = createBreaker(t)
-  await record(...outcomes(5, 1))
-  await record(...outcomes(100, 1000))
+  await record(...failing(5, 1))
+  await record(...Array<CallOutcome>(100).fill('success'))
   await advance(openMs - 1)
   t.ok(breaker.isOpen)
   t.equal(probes(), 0)
@@ -109,7 +107,7 @@ t.test('is closed by a successful probe alone, never by a call', async t => {
   await advance(openMs)
   t.notOk(breaker.isOpen)
   t.same(states, ['open', 'closed'], 'each change is reported once')
-  await record(...outcomes(4, 1))
+  await record(...failing(4, 1))
   t.notOk(breaker.isOpen, 'failures in a row count anew')
 })
 

@@ -1,9 +1,7 @@
-import fc from 'fast-check'
 import t from '../support/tap.ts'
 import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
-import { QuantileSketch } from '../../src/services/upstream-client/latency-tracker.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
   let times = 0
@@ -53,36 +51,6 @@ t.test('hex quantities are written without leading zeros and read up to 2^53 - 1
 
 t.test('only {...} is a JSON object', t => {
   t.same([{}, { a: 1 }, [], null, 'x', 1, undefined].map(isJsonObject), [true, true, false, false, false, false, false])
-  t.end()
-})
-
-t.test('a quantile of a stream differs from the exact one by 2 % at most', t => {
-  const ratios = [0.5, 0.95, 0.99] as const
-  fc.assert(
-    fc.property(fc.array(fc.double({ min: 0.06, max: 110_000, noNaN: true }), { minLength: 1, maxLength: 128 }), values => {
-      const sketch = new QuantileSketch()
-      for (const value of values) sketch.record(value)
-      const sorted = values.toSorted((a, b) => a - b)
-      return sketch.quantiles(ratios).every((quantile, i) => {
-        const exact = sorted[Math.max(0, Math.ceil(ratios[i]! * values.length - 1e-6) - 1)]!
-        return Math.abs(quantile! - exact) <= 0.0201 * exact
-      })
-    }),
-  )
-  t.same(new QuantileSketch().quantiles(ratios), [undefined, undefined, undefined])
-  t.end()
-})
-
-t.test('quantiles follow the recent values, and values outside the range count as its ends', t => {
-  const sketch = new QuantileSketch()
-  for (let i = 0; i < 100_000; i++) sketch.record(1)
-  for (let i = 0; i < 400; i++) sketch.record(100)
-  const [p50 = 0] = sketch.quantiles([0.5])
-  t.ok(p50 > 97 && p50 < 103, `${p50}`)
-  const extreme = new QuantileSketch()
-  for (const value of [0, 0, -1, 1e9]) extreme.record(value)
-  const [low = 0, high = 0] = extreme.quantiles([0.5, 0.99])
-  t.ok(low > 0 && low < 0.06 && high > 100_000 && high < 130_000, `${low} ${high}`)
   t.end()
 })
 

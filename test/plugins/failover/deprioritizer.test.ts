@@ -5,7 +5,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import type { Heads } from '../../../src/services/index.ts'
 import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, growth, openFailover, partner } from './failover-fixture.ts'
+import { failure, getLogs, growth, openFailover, partner } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
 const deprioritized = 'upstream deprioritized: other upstreams succeed where it fails'
@@ -78,23 +78,23 @@ t.test('errors to which another node may have a better reply', async t => {
 t.test('a node that fails what others answer', async t => {
   const internal = () => failure('a', { retryElsewhere: true })
   const openNodes = (t: Pick<Test, 'teardown'>, a: Responder, b: Responder = () => fakeResult('b'), others = {}) =>
-    openFailover(t, { a, b, ...others }, { breaker: { ...breaker, consecutiveFailures: 3, openFor: 5000 }, partner })
+    openFailover(t, { a, b, ...others }, { breaker: { openFor: 5000 }, partner })
 
   t.test('is requested last for that method, and then once in each period, until it answers', async t => {
     let reply: Reply = internal()
     const { requestMany, countOf, clock, log, request } = openNodes(t, () => reply)
     await requestMany(20)
-    t.equal(countOf('a'), 3)
+    t.equal(countOf('a'), 5)
     t.same(
       log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
       [deprioritized],
     )
     await request(fakeCall('eth_call'))
-    t.equal(countOf('a'), 4, 'other methods are not affected')
+    t.equal(countOf('a'), 6, 'other methods are not affected')
     for (let i = 1; i <= 3; i++) {
       clock.advance(5000)
       await requestMany(20)
-      t.equal(countOf('a'), 4 + i)
+      t.equal(countOf('a'), 6 + i)
     }
     reply = fakeResult('a')
     clock.advance(5000)
@@ -109,7 +109,7 @@ t.test('a node that fails what others answer', async t => {
       () => (requested.length < 10 ? internal() : fakeResult('a')),
       () => b,
     )
-    await requestMany(5)
+    await requestMany(6)
     b = failure('b')
     t.equal(valueOrErrorCode(await request(getLogs())), 'a')
   })
@@ -124,9 +124,9 @@ t.test('a node that fails what others answer', async t => {
         t,
         () => a as Reply,
         () => b as Reply,
-        { p: () => fakeResult('p') },
+        { p: () => fakeResult('p', { source: 'partner' }) },
       )
-      await requestMany(2, () => getLogs(growth))
+      await requestMany(4, () => getLogs(growth))
       const before = countOf('a')
       await requestMany(2, () => getLogs(growth))
       t.equal(countOf('a'), before + 2)
@@ -151,14 +151,14 @@ t.test('a node that lacks old state', async t => {
   const callAt = (block: Json) => () => fakeCall('eth_call', [{}, block])
   const logsOf = (filter: Json) => () => fakeCall('eth_getLogs', [filter])
   const openNodes = (t: Pick<Test, 'teardown'>, a: Responder, b: Responder = () => fakeResult('b'), known = heads) =>
-    openFailover(t, { a, b }, { breaker: { ...breaker, consecutiveFailures: 3, openFor: 5000 } }, { heads: known })
+    openFailover(t, { a, b }, { breaker: { openFor: 5000 } }, { heads: known })
   const isOld = ({ context }: Call<ContextKey>) => JSON.stringify(context.request.params).includes('0x5')
   const respondAsPruned: Responder = call => (isOld(call) ? lacking : fakeResult('a'))
 
   t.test('is requested last for old state, and first for the state that it has', async t => {
     const { requestMany, countOf, request, log } = openNodes(t, respondAsPruned)
     await requestMany(20, callAt('0x5'))
-    t.equal(countOf('a'), 3)
+    t.equal(countOf('a'), 5)
     t.same(
       log.lines.map(({ fields, message }) => ({ fields, message })),
       [{ fields: { upstream: 'a', method: 'eth_call', blocks: 'historical' }, message: deprioritized }],
@@ -168,7 +168,7 @@ t.test('a node that lacks old state', async t => {
     }
     t.equal(valueOrErrorCode(await request(fakeCall('eth_getLogs', [{ fromBlock: '0x6' }]))), 'a', 'other methods are not affected')
     await requestMany(5, callAt('0x5'))
-    t.equal(countOf('a'), 3 + 7, 'answers for recent state do not end it')
+    t.equal(countOf('a'), 5 + 7, 'answers for recent state do not end it')
   })
 
   for (const [age, call, others] of [
@@ -189,10 +189,10 @@ t.test('a node that lacks old state', async t => {
   ] as const) {
     t.test(`all requests for ${age} state go to other nodes: ${JSON.stringify(call().context.request.params)}`, async t => {
       const { requestMany, countOf } = openNodes(t, () => lacking)
-      await requestMany(3, call)
+      await requestMany(5, call)
       for (const other of others) {
         await requestMany(2, other)
-        t.equal(countOf('a'), 3, JSON.stringify(other().context.request.params))
+        t.equal(countOf('a'), 5, JSON.stringify(other().context.request.params))
       }
       for (const other of [
         callAt('0x8'),
@@ -203,7 +203,7 @@ t.test('a node that lacks old state', async t => {
         logsOf({ blockHash: hash }),
       ])
         await requestMany(1, other)
-      t.equal(countOf('a'), 8, 'and no other requests')
+      t.equal(countOf('a'), 10, 'and no other requests')
     })
   }
 
@@ -216,7 +216,7 @@ t.test('a node that lacks old state', async t => {
   ] as const) {
     t.test(`keeps its place when ${what}`, async t => {
       const { requestMany, countOf } = openNodes(t, a as Responder, b, known)
-      await requestMany(4, call)
+      await requestMany(6, call)
       const before = countOf('a')
       await requestMany(2, call)
       t.equal(countOf('a'), before + 2)
@@ -226,11 +226,11 @@ t.test('a node that lacks old state', async t => {
   t.test('is tried once more after each period, until it has the state', async t => {
     let hasState = false
     const { requestMany, countOf, clock, request } = openNodes(t, call => (hasState ? fakeResult('a') : respondAsPruned(call)))
-    await requestMany(5, callAt('0x5'))
+    await requestMany(6, callAt('0x5'))
     for (let i = 1; i <= 2; i++) {
       clock.advance(5000)
       await requestMany(5, callAt('0x5'))
-      t.equal(countOf('a'), 3 + i)
+      t.equal(countOf('a'), 5 + i)
     }
     hasState = true
     clock.advance(5000)
@@ -244,7 +244,7 @@ t.test('a node that lacks old state', async t => {
       call => (isOtherUp ? respondAsPruned(call) : fakeResult('a')),
       () => (isOtherUp ? fakeResult('b') : failure('b')),
     )
-    await requestMany(5, callAt('0x5'))
+    await requestMany(6, callAt('0x5'))
     isOtherUp = false
     t.equal(valueOrErrorCode(await request(callAt('0x5')())), 'a')
   })

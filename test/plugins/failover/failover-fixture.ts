@@ -28,7 +28,7 @@ const table = {
 } as unknown as MethodTable
 
 export const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
-export const breaker = { minCalls: 4, errorPercent: 50, window: 10_000, consecutiveFailures: 4, openFor: 60_000 }
+export const breaker = { openFor: 60_000 }
 export const partner = { ...node('p'), methods: ['eth_getLogs'], when: 'outage' }
 export const growth = { account: { ...fakeAccount, plan: { ...fakeAccount.plan, forwarding: true } } }
 
@@ -38,6 +38,8 @@ export const failure = (name: string, over: Partial<Failure> = {}): Failure => (
   ...refuse('unavailable', { source: 'node', upstream: name, cause: 'HTTP 500' }),
   ...over,
 })
+/** Counted by no breaker, as callers can cause it. */
+export const uncounted = (name: string): Failure => failure(name, { retryElsewhere: true })
 export const rateLimited = (retryAfter?: number): Failure =>
   failure('a', { category: 'rateLimited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
 

@@ -49,7 +49,7 @@ const simulate = async ({ callsPerSecond, call = getReceipt, hangs, answersProbe
   const opened = openFailover(
     t,
     { a: respond, b: () => answerSoon('b', (callsToB += 1)) },
-    { hedge: true, breaker: { minCalls: 20, errorPercent: 50, window: 10_000, consecutiveFailures: 5, openFor: 1000 } },
+    { hedge: true, breaker: { openFor: 1000 } },
     {
       respondToProbe: timeoutMs =>
         new Promise(resolve => {

@@ -5,7 +5,7 @@ import { activityOf } from '../../../src/plugin/internal.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, growth, node, openFailover, partner } from './failover-fixture.ts'
+import { failure, getLogs, growth, node, openFailover, partner } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
 interface HungNodesOptions {
@@ -35,7 +35,7 @@ const openWithHungNodes = (
   const opened = openFailover(
     t,
     { b: () => fakeResult('b'), ...responders, ...Object.fromEntries(hung.map(name => [name, hang])) },
-    { breaker: { ...breaker, openFor: 1000 }, ...options },
+    { breaker: { openFor: 1000 }, ...options },
     { respondToProbe },
   )
   /** A call to this node is silent: the node is probed. */

@@ -8,7 +8,7 @@ import { LatencyTracker, activityOf } from '../../../src/plugin/internal.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { TestClock, fakeAccount, fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { failure, getLogs, getReceipt, node, openFailover, partner } from './failover-fixture.ts'
+import { failure, getLogs, getReceipt, node, openFailover, partner, uncounted } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
 t.test('hedging', async t => {
@@ -218,11 +218,11 @@ t.test('hedging', async t => {
           isDown && call.context.request.method !== 'eth_call'
             ? new Promise<Reply>(() => undefined)
             : isDown
-              ? failure('a')
+              ? uncounted('a')
               : fakeResult('a'),
         b: () => fakeResult('b'),
       },
-      { hedge: true, breaker: { minCalls: 1e6, errorPercent: 50, window: 10_000, consecutiveFailures: 1e6, openFor: 1000 } },
+      { hedge: true },
     )
     await requestMany(200, getReceipt)
     isDown = true

@@ -9,7 +9,7 @@ import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, growth, node, openFailover, partner, rateLimited } from './failover-fixture.ts'
+import { failure, getLogs, growth, node, openFailover, partner, rateLimited, uncounted } from './failover-fixture.ts'
 
 t.test('the partner', async t => {
   t.test('gets eth_getLogs when own nodes are down and the plan qualifies', async t => {
@@ -29,12 +29,12 @@ t.test('the partner', async t => {
   })
 
   t.test('gets the calls of an outage for which the retry budget has nothing left, with breakers closed', async t => {
-    const failing = { partner, breaker: { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 } }
-    const { request, countOf } = openFailover(t, { p: () => fakeResult('p') }, failing)
+    const failing = { a: () => uncounted('a'), b: () => uncounted('b') }
+    const { request, countOf } = openFailover(t, { ...failing, p: () => fakeResult('p', { source: 'partner' }) }, { partner })
     for (let i = 0; i < 20; i++) t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
     t.equal(countOf('b'), 4, 'a fifth of 20 calls: own nodes get no more retries than without a partner')
     t.equal(valueOrErrorCode(await request(getLogs())), -32002)
-    const withDownPartner = openFailover(t, {}, failing)
+    const withDownPartner = openFailover(t, { ...failing, p: () => uncounted('p') }, { partner })
     for (let i = 0; i < 20; i++) t.equal(valueOrErrorCode(await withDownPartner.request(getLogs(growth))), -32002)
     t.ok(withDownPartner.countOf('b') <= 4)
     t.ok(withDownPartner.countOf('p') <= 20, 'at most once a call')

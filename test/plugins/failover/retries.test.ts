@@ -6,14 +6,12 @@ import { Cancellation } from '../../../src/plugin/call.ts'
 import { isCharged, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { TestClock, fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, getLogs, node, openFailover, partner, rateLimited } from './failover-fixture.ts'
+import { failure, getLogs, node, openFailover, partner, rateLimited, uncounted } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
-
-const neverOpen = { ...breaker, minCalls: 1e6, consecutiveFailures: 1e6 }
 
 t.test('retries', async t => {
   t.test('are no more than 20 % of calls while they fail', async t => {
-    const { request, requested } = openFailover(t, {}, { breaker: neverOpen })
+    const { request, requested } = openFailover(t, { a: () => uncounted('a'), b: () => uncounted('b') })
     await Promise.all(Array.from({ length: 500 }, () => request(getLogs())))
     t.ok(requested.length <= 600, `${requested.length} attempts for 500 calls`)
     t.ok(requested.length >= 590)
@@ -29,11 +27,10 @@ t.test('retries', async t => {
   t.test('go to no node whose breaker opened, or whose rate limit began, while they waited for the budget', async t => {
     const answers: ((reply: Reply) => void)[] = []
     let isUp = true
-    const { request, countOf, requestMany } = openFailover(
-      t,
-      { a: () => (isUp ? fakeResult('a') : failure('a')), b: () => new Promise(resolve => answers.push(resolve)) },
-      { breaker: neverOpen },
-    )
+    const { request, countOf, requestMany } = openFailover(t, {
+      a: () => (isUp ? fakeResult('a') : uncounted('a')),
+      b: () => new Promise(resolve => answers.push(resolve)),
+    })
     await requestMany(100)
     isUp = false
     const replies = Array.from({ length: 30 }, () => request(getLogs()))

@@ -260,7 +260,7 @@ t.test('the circuit breaker of a cache', async t => {
     }
   }
 
-  t.test('begins open, and opens after five failures in a row or a fifth of at least 50 look-ups', async t => {
+  t.test('begins open, and opens after five failures in a row or more than a fifth of at least 50 look-ups', async t => {
     const { cache, calls, lookUp, advance, log } = createCache()
     await lookUp(1)
     t.equal(calls.get, 0)
