@@ -143,7 +143,7 @@ export class MemoryCache {
     methodCache.recordLookup('memory')
     this.#heads.recordActivity() // the head is followed, so that a reorg ends the hit
     cached.memory?.addHolder()
-    return cached.reply
+    return copyReply(cached.reply, {})
   }
 
   #isValid({ finalityVersion, headVersion, transactionVersion }: Validity, isInStep: boolean): boolean {

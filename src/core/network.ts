@@ -83,7 +83,7 @@ export const buildNetwork = async (
   for (const [i, step] of config.steps.entries()) {
     try {
       const created = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
-      const stage = step.file === undefined ? created : guardStage(created, { ...step, file: step.file }, host)
+      const stage = step.file === undefined ? created : guardStage(created, { ...step, file: step.file })
       stages.push({ step, stage })
       if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
     } catch (error) {

@@ -7,7 +7,6 @@ import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
 import type { InFlight } from '../util/async.ts'
-import { freezeRequest } from './plugin-boundary.ts'
 
 /** W3C Trace Context, version 00: neither id is all zeros. */
 const traceparentPattern = /^00-(?!0{32})[\da-f]{32}-(?!0{16})[\da-f]{16}-[\da-f]{2}$/
@@ -91,7 +90,6 @@ const varies = ({ plugin }: Step): boolean => plugin.vary !== undefined
 
 // Each plugin sees the context that it reads; the loader has proved that it is written by now.
 const varyTextOf = ({ name, plugin, file, options }: Step, call: Call): string => {
-  if (file !== undefined) freezeRequest(call)
   try {
     const text: unknown = plugin.vary?.(call.context as Pick<never, ContextKey & never>, options as never, call.origin)
     // The types promise it, but not for a plugin written in JavaScript: objects of different callers have one text.

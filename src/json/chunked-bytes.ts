@@ -9,7 +9,7 @@ const maxContiguousBytes = 16_384
 
 /**
  * A long text in the chunks in which it arrived, in order: 6 MB put together would be 6 MB more, and a tenth of their CPU. The chunks
- * are private, as several callers may get the same text: plugins have no bytes of it that they could change.
+ * are private, as several callers may get the same text.
  */
 export class ChunkedBytes {
   readonly byteLength: number
@@ -70,32 +70,13 @@ export class ChunkedBytes {
   }
 }
 
-/** A long text of which plugins get copies alone. */
-class ReadOnlyBytes extends ChunkedBytes {
-  override subarray(start: number, end: number): RawJson {
-    return toReadOnly(super.subarray(start, end))
-  }
+/** The same text for a holder who may keep it: its memory is left to the garbage collector. */
+export const withoutMemory = (json: RawJson): RawJson => {
+  const memory = memoryOf(json)
+  if (memory === undefined) return json
+  memory.addHolder()
+  return new ChunkedBytes(chunksOf(json))
 }
-
-/**
- * The same text for a plugin that must not change it, and may keep it: a copy, or, above 16 KiB, bytes that are copied when they are read,
- * and are never freed but by the garbage collector.
- */
-export const toReadOnly = (json: RawJson): RawJson => {
-  if (json instanceof ReadOnlyBytes) return json
-  if (json.byteLength <= maxContiguousBytes) return copyOf(json)
-  memoryOf(json)?.addHolder()
-  return new ReadOnlyBytes(chunksOf(json))
-}
-
-/** The same text, which nobody who has the bytes of `json` can change, and who may keep them. Chunks are private already. */
-export const toOwn = (json: RawJson): RawJson => {
-  if (!(json instanceof ChunkedBytes)) return copyOf(json)
-  memoryOf(json)?.addHolder()
-  return json
-}
-
-const copyOf = (json: RawJson): Buffer => Buffer.from(toBuffer(json))
 
 /** The text that these chunks are. */
 export const toRawJson = (chunks: readonly Uint8Array[], memory?: ResultMemory): RawJson => {

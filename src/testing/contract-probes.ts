@@ -1,8 +1,9 @@
-import { definePlugin, refuse } from '../plugin/plugin.ts'
+import { definePlugin, isFailure, refuse, toBuffer } from '../plugin/plugin.ts'
 import type { AnyPlugin, Call, Json, Reply } from '../plugin/plugin.ts'
 import { deepFreeze } from '../util/memoize.ts'
 import { harness } from './harness.ts'
 import type { HarnessOptions } from './harness.ts'
+import { toCallResponse } from './network-harness.ts'
 import type { CallerOptions, Harness } from './network-harness.ts'
 
 export interface ContractCall extends CallerOptions {
@@ -16,8 +17,12 @@ export interface ObservedCalls {
   readonly outcomes: Readonly<Record<'result' | 'failure' | 'nodeError' | 'afterBug', string>>
   /** What the plugins below found; undefined when no call got there. */
   readonly contextBelow: Readonly<Record<string, unknown>> | undefined
-  /** The messages of the log. */
-  readonly log: readonly string[]
+  /** How often one call reached the plugins below, at most. */
+  readonly mostRunsBelow: number
+  /** What the plugins below have returned has other bytes now. */
+  readonly hasChangedBytesBelow: boolean
+  /** A result that the plugin has returned has other bytes since the next call. */
+  readonly hasReusedBytes: boolean
 }
 
 const defaultCall: ContractCall = { method: 'eth_blockNumber' }
@@ -35,11 +40,14 @@ export const observeCalls = async (
     pipeline: ['- frozen-calls: {}', options.pipeline, ...(isTerminal ? [] : ['- observed: {}'])].join('\n'),
     plugins: [frozenCalls, ...(options.plugins ?? []), below.plugin],
   })
+  const returned: { readonly reply: Reply; readonly text: string | undefined }[] = []
   const callWith = async (behavior: Behavior): Promise<string> => {
-    below.behavior = behavior
+    below.beginCall(behavior)
     // What one call has left behind, as a cached answer, is not what the next one is about.
     await gateway.advance(pauseBetweenCallsMs)
-    return describeOutcome(gateway.log.lines, await gateway.call(method, params, caller))
+    const response = await gateway.send({ jsonrpc: '2.0', id: 1, method, params }, caller)
+    returned.push(...response.replies.map(reply => ({ reply, text: textOf(reply) })))
+    return describeOutcome(gateway.log.lines, toCallResponse(response))
   }
   const outcomes = {
     result: await callWith('result'),
@@ -47,10 +55,18 @@ export const observeCalls = async (
     nodeError: await callWith('nodeError'),
     afterBug: (await callWith('bug'), await callWith('result')),
   }
-  const log = gateway.log.lines.map(({ message }) => message)
   await gateway.stop()
-  return { outcomes, contextBelow: below.context, log }
+  return {
+    outcomes,
+    contextBelow: below.context,
+    mostRunsBelow: below.mostRuns,
+    hasChangedBytesBelow: below.hasChangedBytes,
+    hasReusedBytes: returned.some(({ reply, text }) => textOf(reply) !== text),
+  }
 }
+
+/** Of the result in a reply; undefined for a failure. */
+const textOf = (reply: Reply): string | undefined => (isFailure(reply) ? undefined : toBuffer(reply.result).toString('latin1'))
 
 const pauseBetweenCallsMs = 120_000
 
@@ -61,34 +77,54 @@ const describeOutcome = (lines: Harness['log']['lines'], { outcome }: { readonly
   return outcome
 }
 
-/** Whoever changes a frozen call, throws. */
+/** Whoever changes a frozen call, or its request, throws. */
 const frozenCalls = definePlugin({
   name: 'frozen-calls',
   summary: 'Freezes calls.',
   options: { type: 'object', properties: {} },
-  create: () => (call, next) => next(Object.freeze({ ...call, context: deepFreeze({ ...call.context }) })),
+  create: () => (call, next) =>
+    next(Object.freeze({ ...call, message: deepFreeze(call.message), context: deepFreeze({ ...call.context }) })),
 })
 
 type Behavior = 'result' | 'failure' | 'nodeError' | 'bug'
 
-/** Stands in for the plugins below. */
+const resultBelow = '"0x1"'
+
+/** Stands in for the plugins below. Its replies are frozen, as other callers might get them too; bytes cannot be. */
 class PluginBelow {
-  behavior: Behavior = 'result'
   context: Readonly<Record<string, unknown>> | undefined
+  mostRuns = 0
+  #behavior: Behavior = 'result'
+  #runs = 0
+  readonly #results: Buffer[] = []
 
   readonly plugin = definePlugin({
     name: 'observed',
     summary: 'Returns what a test wants to see handled.',
     options: { type: 'object', properties: {} },
     terminal: true,
-    create: () => async call => this.#reply(call),
+    create: () => async call => deepFreeze(this.#reply(call)),
   })
+
+  get hasChangedBytes(): boolean {
+    return this.#results.some(result => result.toString() !== resultBelow)
+  }
+
+  beginCall(behavior: Behavior): void {
+    this.#behavior = behavior
+    this.#runs = 0
+  }
 
   #reply({ context }: Call): Reply {
     this.context = context
-    switch (this.behavior) {
-      case 'result':
-        return { result: Buffer.from('"0x1"'), source: 'node' }
+    this.#runs += 1
+    this.mostRuns = Math.max(this.mostRuns, this.#runs)
+    switch (this.#behavior) {
+      case 'result': {
+        const result = Buffer.from(resultBelow)
+        this.#results.push(result)
+        return { result, source: 'node' }
+      }
       case 'failure':
         return refuse('unavailable', { source: 'node' })
       case 'nodeError':

@@ -64,13 +64,17 @@ const rules: Readonly<Record<string, ContractRule>> = {
     const { outcomes } = await observe(plugin, options)
     assert.notEqual(outcomes.result, 'internal')
   },
+  'the bytes of a result are not used again': async (plugin, options) => {
+    const { hasReusedBytes } = await observe(plugin, options)
+    assert.ok(!hasReusedBytes, 'each result needs bytes of its own')
+  },
 }
 
 /** The rules for a plugin that passes calls on. */
 const passingRules: Readonly<Record<string, ContractRule>> = {
   'next() is called once for a call, or the plugin has `repeats`': async (plugin, options) => {
-    const { log } = await observe(plugin, options)
-    assert.ok(!log.some(message => message.startsWith('plugin called next() again')), 'a second next() needs `repeats: true`')
+    const { mostRunsBelow } = await observe(plugin, options)
+    assert.ok(plugin.repeats === true || mostRunsBelow <= 1, 'a second next() needs `repeats: true`')
   },
   'the context that is declared in `writes` is written': async (plugin, options) => {
     const { contextBelow, outcomes } = await observe(plugin, options)
@@ -81,6 +85,10 @@ const passingRules: Readonly<Record<string, ContractRule>> = {
       written.filter(key => contextBelow[key] === undefined),
       [],
     )
+  },
+  'a reply from below is left unchanged': async (plugin, options) => {
+    const { hasChangedBytesBelow } = await observe(plugin, options)
+    assert.ok(!hasChangedBytesBelow, 'the bytes of a result belong to other callers too: change a copy')
   },
   'a failure from below is passed on, or answered in another way': async (plugin, options) => {
     const { outcomes } = await observe(plugin, options)

@@ -6,16 +6,17 @@ import t from '../support/tap.ts'
 import type { NetworkConfig } from '../../src/config/types.ts'
 import { buildNetwork } from '../../src/core/network.ts'
 import { ownerOf } from '../../src/core/pipeline.ts'
-import { PluginCall } from '../../src/core/plugin-calls.ts'
+import { RepliesFromBelow } from '../../src/core/guard-stage.ts'
 import type { HostServices } from '../../src/core/stage-services.ts'
 import { directStage } from '../../src/plugin/internal.ts'
-import { Cancellation, ChunkedBytes, copyReply, definePlugin, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { AnyPlugin, Call, Handler, Origin, Path, Reply, Request, Result, Services, Stage } from '../../src/plugin/plugin.ts'
-import { refuse } from '../../src/plugin/reply.ts'
+import { Cancellation, definePlugin, toBuffer, withContext } from '../../src/plugin/plugin.ts'
+import type { AnyPlugin, Call, Origin, Path, Reply, Result, Services, Stage } from '../../src/plugin/plugin.ts'
+import { refuse, resultMemoryOf } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
 import { formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
 import { results } from '../../src/services/results.ts'
+import { createLongResult } from '../support/long-result.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
 import {
   TestClock,
@@ -72,15 +73,6 @@ const networkOf = async (...plugins: readonly AnyPlugin[]) => {
 }
 
 const options = { type: 'object', properties: {} } as const
-
-/** A call and a reply as a plugin in JavaScript sees them. */
-interface MutableCall {
-  context: { request: { method: string; params: { to: string }[] } }
-}
-interface MutableReply {
-  source: string
-  error: { data: { allowed: string[] } }
-}
 
 const last = definePlugin({ name: 'last', summary: 'Answers.', terminal: true, options, create: () => async () => fakeResult('0x1') })
 
@@ -323,228 +315,12 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
   ])
 })
 
-t.test('a plugin from outside that calls next() again without `repeats` gets the first reply: the call runs once', async t => {
-  for (const repeats of [undefined, true] as const) {
-    let runs = 0
-    const again = definePlugin({
-      name: 'again',
-      summary: 'Asks twice.',
-      options: { type: 'object', properties: {} },
-      ...(repeats && { repeats }),
-      create: () => async (call, next) => {
-        await next(call)
-        return next(call)
-      },
-    })
-    const end = definePlugin({
-      name: 'end',
-      summary: 'Counts.',
-      options: { type: 'object', properties: {} },
-      terminal: true,
-      create: () => async () => fakeResult(`${(runs += 1)}`),
-    })
-    const config = configOf([again, end])
-    const host = hostServices()
-    const external = {
-      ...config,
-      steps: config.steps.map(step => ({ ...step, file: { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' } })),
-    }
-    const { network } = await buildNetwork(external, host)
-    for (let calls = 0; calls < 2; calls += 1) await network?.run(fakeCall('eth_call'))
-    t.equal(runs, repeats ? 4 : 2)
-    t.match(host.log.lines, repeats ? [] : [{ level: 'warn', message: /called next\(\) again/ }])
-    t.equal(host.log.lines.length, repeats ? 0 : 1)
-  }
-})
-
-t.test('a plugin from outside that calls next() again after a bug of a plugin below gets the same bug: the call runs once', async t => {
-  let runs = 0
-  const again = definePlugin({
-    name: 'again',
-    summary: 'Asks twice.',
-    options,
-    create: () => (call, next) => next(call).catch(() => next(call)),
+t.test('what all calls of a network are given cannot be changed', async t => {
+  const { network, methods } = await new Promise<Services>(resolve => {
+    const curious = { ...last, create: (_options: never, services: Services) => (resolve(services), async () => fakeResult('0x1')) }
+    void networkOf(curious)
   })
-  const builtIn = definePlugin({
-    name: 'built-in',
-    summary: 'Throws at once.',
-    options,
-    terminal: true,
-    create: () => () => {
-      throw new Error(`bug ${(runs += 1)}`)
-    },
-  })
-  const config = configOf([again, builtIn])
-  const file = { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' }
-  const steps = config.steps.map(step => (step.plugin === again ? { ...step, file } : step))
-  const host = hostServices()
-  const { network } = await buildNetwork({ ...config, steps }, host)
-  await t.rejects(async () => network?.run(fakeCall('eth_call')), { message: 'bug 1' })
-  t.equal(runs, 1)
-  t.match(host.log.lines, [{ level: 'warn', message: /called next\(\) again/ }])
-})
-
-t.test('what a plugin from outside has of other callers is frozen, or a copy', async t => {
-  const outside = (handle: Handler<'request', 'request'>) =>
-    definePlugin({ name: 'outside', summary: 'Changes.', reads: ['request'], writes: ['request'], options, create: () => handle })
-  /** The plugin from outside above one that answers all callers with the same reply, and remembers what it was asked. */
-  const buildAbove = async (plugin: AnyPlugin, reply: Reply) => {
-    const asked: Request[] = []
-    const shared = definePlugin({
-      name: 'shared',
-      summary: 'Answers.',
-      reads: ['request'],
-      options,
-      terminal: true,
-      create: () => async call => {
-        asked.push(call.context.request)
-        return reply
-      },
-    })
-    const config = configOf([plugin, shared])
-    const [first, ...rest] = config.steps
-    const steps = [{ ...first!, file: { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' } }, ...rest]
-    const { network } = await buildNetwork({ ...config, steps }, hostServices())
-    if (network === undefined) throw new Error('the network cannot be built')
-    const request = { method: 'eth_call', params: [{ to: '0xa' }] }
-    const run = async () => network.run({ ...fakeCall('eth_call'), context: { request } } as Call)
-    return { run, asked, request }
-  }
-  const answer = fakeResult('0xabc')
-  const readOnly = { plugin: 'outside', message: /TypeError: Cannot (assign to read only|add) property/ }
-
-  t.test('a request and its reply cannot be changed in place', async t => {
-    const changes: ((call: MutableCall, reply: MutableReply) => void)[] = [
-      ({ context }) => (context.request.method = 'eth_other'),
-      ({ context }) => (context.request.params[0]!.to = '0xb'),
-      ({ context }) => context.request.params.push({ to: '0xb' }),
-      (_, reply) => (reply.source = 'gateway'),
-    ]
-    for (const change of changes) {
-      const plugin = outside(async (call, next) => {
-        const reply = await next(call)
-        change(call as never, reply as never)
-        return reply
-      })
-      const { run, asked } = await buildAbove(plugin, answer)
-      await t.rejects(run(), readOnly)
-      t.same(asked, [{ method: 'eth_call', params: [{ to: '0xa' }] }], String(change))
-      t.equal(answer.source, 'node')
-    }
-    const failure = refuse('forbidden', { data: { allowed: ['eth_call'] } })
-    const changing = outside(async (call, next) => {
-      const reply = await next(call)
-      ;(reply as never as MutableReply).error.data.allowed.push('eth_other')
-      return reply
-    })
-    await t.rejects((await buildAbove(changing, failure)).run(), readOnly)
-    t.same(failure.error.data, { allowed: ['eth_call'] })
-  })
-
-  t.test('a request that it makes is frozen through and through, also one that is frozen outside only', async t => {
-    const changes: ((call: Call<'request'>, request: Request) => Call<'request'>)[] = [
-      (call, request) => withContext(call, { request }),
-      (call, request) => {
-        ;(call as never as { context: { request: Request } }).context.request = request
-        return call
-      },
-    ]
-    for (const change of changes) {
-      const params = Object.freeze([{ to: '0xa' }])
-      const plugin = outside((call, next) => {
-        params[0]!.to = '0xb'
-        return next(change(call, { method: 'eth_call', params }))
-      })
-      const { run, asked } = await buildAbove(plugin, answer)
-      await run()
-      await t.rejects(run(), readOnly)
-      t.same(asked, [{ method: 'eth_call', params: [{ to: '0xb' }] }])
-    }
-  })
-
-  t.test('the bytes of a reply are a copy, whatever their length', async t => {
-    for (const length of [10, 100_000]) {
-      const original = fakeResult('x'.repeat(length))
-      for (const reply of [original, { ...original, result: new ChunkedBytes([toBuffer((original as Result).result)]) }]) {
-        const plugin = outside(async (call, next) => {
-          const { result } = (await next(call)) as Result
-          toBuffer(result).fill(0)
-          toBuffer(result.subarray(0, 5)).fill(0)
-          t.same(
-            Object.keys(result).filter(key => key === 'chunks'),
-            [],
-          )
-          return next(call)
-        })
-        const { run } = await buildAbove(plugin, reply as Reply)
-        const returned = (await run()) as Result
-        t.equal(toBuffer(returned.result).toString(), JSON.stringify('x'.repeat(length)))
-        t.equal(toBuffer((original as Result).result).toString(), JSON.stringify('x'.repeat(length)))
-      }
-    }
-  })
-
-  t.test('a reply that it passes on is the one from below; bytes of its own are copied, as it may use them again', async t => {
-    const passing = await buildAbove(
-      outside((call, next) => next(call)),
-      answer,
-    )
-    t.equal(await passing.run(), answer)
-    const buffer = Buffer.from('"0x0"')
-    let count = 0
-    const { run } = await buildAbove(
-      outside(async (call, next) => {
-        buffer.write(`"0x${(count += 1)}"`)
-        return copyReply(await next(call), { result: buffer })
-      }),
-      answer,
-    )
-    const first = await run()
-    await run()
-    t.equal(valueOrErrorCode(first), '0x1')
-  })
-
-  t.test('the request that vary() is given is frozen', async t => {
-    let request: Request | undefined
-    const sharer = definePlugin({
-      name: 'sharer',
-      summary: 'Shares.',
-      reads: ['request'],
-      shares: true,
-      options,
-      create: (_options, services) => (call, next) => {
-        request = call.context.request
-        return next({ ...call, variant: services.vary(call) })
-      },
-    })
-    const varying = definePlugin({
-      name: 'varying',
-      summary: 'Varies.',
-      reads: ['request'],
-      terminal: true,
-      options,
-      vary: ({ request: { params } }) => {
-        ;(params as unknown[]).length = 0
-        return 'none'
-      },
-      create: () => async () => answer,
-    })
-    const config = configOf([sharer, varying])
-    const [first, second] = config.steps
-    const steps = [first!, { ...second!, file: { path: '/plugins/outside.js', shownAs: 'plugins/outside.js' } }]
-    const { network } = await buildNetwork({ ...config, steps }, hostServices())
-    const context = { request: { method: 'eth_call', params: ['0xa'] } }
-    await t.rejects(async () => network?.run({ ...fakeCall('eth_call'), context } as Call), { plugin: 'varying', message: /read only/ })
-    t.same(request, { method: 'eth_call', params: ['0xa'] })
-  })
-
-  t.test('what all calls of a network are given cannot be changed', async t => {
-    const { network, methods } = await new Promise<Services>(resolve => {
-      const curious = { ...last, create: (_options: never, services: Services) => (resolve(services), async () => answer) }
-      void networkOf(curious)
-    })
-    for (const each of [network, methods, methods.names, methods.get('eth_call')]) t.ok(Object.isFrozen(each))
-  })
+  for (const each of [network, methods, methods.names, methods.get('eth_call')]) t.ok(Object.isFrozen(each))
 })
 
 t.test('a return value that is no reply is a bug, and counted as one', async t => {
@@ -900,19 +676,27 @@ t.test('what an external plugin makes of a reply settles that reply with its own
     ...fakeResult('0x1'),
     onSettled: (isDelivered: boolean) => void outcomes.push(`${name} ${isDelivered}`),
   })
-  const made = new PluginCall('r-1')
-  made.protect(replyNamed('first'))
-  const latest = made.protect(replyNamed('second'))
-  t.equal(made.replace({ ...latest }).onSettled, latest.onSettled)
-  made.replace(fakeResult('0x2')).onSettled?.(true)
+  const made = new RepliesFromBelow()
+  made.add(replyNamed('first'))
+  const latest = made.add(replyNamed('second'))
+  t.equal(made.replaceBy(latest), latest)
+  t.equal(made.replaceBy({ ...latest }).onSettled, latest.onSettled)
+  made.replaceBy(fakeResult('0x2')).onSettled?.(true)
   t.same(outcomes.splice(0), ['first false', 'second true'], 'of two, the latest counts')
-  const [refused, failed, late] = [new PluginCall('r-2'), new PluginCall('r-3'), new PluginCall('r-4')]
-  refused.protect(replyNamed('refused'))
-  refused.replace(refuse('unavailable'))
-  failed.protect(replyNamed('failed'))
+  const [refused, failed, late] = [new RepliesFromBelow(), new RepliesFromBelow(), new RepliesFromBelow()]
+  refused.add(replyNamed('refused'))
+  refused.replaceBy(refuse('unavailable'))
+  failed.add(replyNamed('failed'))
   failed.fail()
-  late.replace(fakeResult('0x2'))
-  late.end()
-  late.protect(replyNamed('late'))
+  late.replaceBy(fakeResult('0x2'))
+  late.add(replyNamed('late'))
   t.same(outcomes, ['refused false', 'failed false', 'late false'])
+})
+
+t.test('an external plugin may keep a long result, whose memory is then left to the garbage collector', async t => {
+  const { result, memory } = createLongResult(600_000)
+  const given = new RepliesFromBelow().add({ source: 'node', result }) as Result
+  t.equal(memory.release(), 0)
+  t.equal(toBuffer(given.result).length, 600_000)
+  t.equal(resultMemoryOf(given), undefined)
 })

@@ -41,6 +41,17 @@ const sound: AnyPlugin = {
   create: () => (call, next) => next(call),
 }
 
+/** Answers each call from the same buffer. */
+const reusingBytes: Plugin['create'] = () => {
+  const buffer = Buffer.from('"0x0"')
+  let count = 0
+  return async (call, next) => {
+    await next(call)
+    buffer.write(`"0x${(count += 1)}"`)
+    return { source: 'local', result: buffer }
+  }
+}
+
 /** What authors get wrong, and the rules that find it. */
 const broken: readonly (readonly [rules: readonly string[], plugin: Partial<Plugin>, message?: RegExp])[] = [
   [['the summary is one sentence'], { summary: 'no sentence' }],
@@ -98,6 +109,40 @@ const broken: readonly (readonly [rules: readonly string[], plugin: Partial<Plug
     { create: () => async (call, next) => ({ source: (await next(call)).source, result: Buffer.from('{') }) },
     /the response is not JSON/,
   ],
+  [
+    ['a call is answered, and is left unchanged'],
+    {
+      reads: ['request' as never],
+      create: () => (call, next) => {
+        ;(call as unknown as { context: { request: { params: unknown[] } } }).context.request.params.push('0x1')
+        return next(call)
+      },
+    },
+    /not extensible/,
+  ],
+  [
+    ['a call is answered, and is left unchanged'],
+    {
+      create: () => async (call, next) => {
+        const reply = await next(call)
+        Object.assign(reply, { source: 'gateway' })
+        return reply
+      },
+    },
+    /read only/,
+  ],
+  [
+    ['a reply from below is left unchanged'],
+    {
+      create: () => async (call, next) => {
+        const reply = await next(call)
+        if ('result' in reply) (reply.result as Buffer).write('"0x2"')
+        return reply
+      },
+    },
+    /change a copy/,
+  ],
+  [['the bytes of a result are not used again'], { create: reusingBytes }, /bytes of its own/],
   [['the context that is declared in `writes` is written'], { writes: ['target' as never] }, /target/],
   [
     ['a failure from below is passed on, or answered in another way', 'a bug below costs its call only'],

