@@ -54,15 +54,9 @@ export class CallFailover implements Alternatives {
     return node
   }
 
-  /** The next node to try, of those that are allowed: one that is not deprioritized, if there is any. */
+  /** The next node to try, of those that are allowed. */
   #findNode(isAllowed: (node: UpstreamNode) => boolean = isAnyNode): UpstreamNode | undefined {
-    let deprioritized: UpstreamNode | undefined
-    for (const node of this.#selection.candidates) {
-      if (!this.#isUntried(node) || !this.#hasRequiredBlock(node) || !isAllowed(node)) continue
-      if (!node.isDeprioritized(this.#call.context.request)) return node
-      deprioritized ??= node
-    }
-    return deprioritized
+    return this.#selection.candidates.find(node => this.#isUntried(node) && this.#hasRequiredBlock(node) && isAllowed(node))
   }
 
   #isUntried(node: UpstreamNode): boolean {

@@ -2,6 +2,7 @@ import { metricDefinitions } from '../../src/plugin/internal.ts'
 import type { ChainCheck } from '../../src/plugin/internal.ts'
 import { revealSecrets } from '../../src/plugin/plugin.ts'
 import type { Clock, Heads, Method, Services, Target } from '../../src/plugin/plugin.ts'
+import { capableOf } from './upstream-capabilities.ts'
 import type { UpstreamCapabilities } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { allClasses } from './node-breakers.ts'
@@ -57,7 +58,7 @@ export const openNodes = ({ upstreams, partner, breaker, hedge }: FailoverOption
     activeNodes,
     /** Those that may get hedges. */
     hedgeNodes: hedge ? activeNodes : noNodes,
-    selectionOrder: createSelectionOrder(
+    turns: new Turns(
       all,
       upstreams.map(upstream => upstream.weight),
     ),
@@ -76,19 +77,19 @@ export const createNodeSelector = (
   upstreamCapabilities: UpstreamCapabilities | undefined,
   { heads, clock, methods }: Services,
 ) => {
-  const { all, activeNodes, partnerNode, selectionOrder } = nodes
+  const { all, partnerNode, turns } = nodes
   const hasAlternatives = all.length > 1 || partnerNode !== undefined
   return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
     const method = methods.get(request.method)
     const methodClass = method?.class ?? 'other'
-    const capableNodes = upstreamCapabilities?.select(all, request, method) ?? all
+    const fitnessOf = upstreamCapabilities?.fitnessFor(request, method)
+    const capable = fitnessOf === undefined ? all : capableOf(all, fitnessOf)
     const requiredBlock = requiredBlockOf(request, method)
-    const mayAnswer = (node: UpstreamNode) => node.isUsable(methodClass) && capableNodes.includes(node)
-    const ordered = heads.orderUpstreams(
-      orderByShare(selectionOrder(mayAnswer), activeNodes, methodClass, mayAnswer),
-      requiredBlock?.number ?? heads.snapshot.reportedHeight,
+    const block = requiredBlock?.number ?? heads.snapshot.reportedHeight
+    const turnOf = turns.next(capable, methodClass)
+    const candidates = sortByRank(capable, node =>
+      rank(node.isDeprioritized(request) ? 1 : 0, fitnessOf?.(node.name) ?? 0, heads.rankOf(node.name, block), ...turnOf(node)),
     )
-    const candidates = upstreamCapabilities?.select(ordered, request, method) ?? ordered
     const partner = variant === forwarding ? partnerNode : undefined
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
     const isHedgeable = hasAlternatives && mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
@@ -96,44 +97,68 @@ export const createNodeSelector = (
   }
 }
 
-/** The order in which a call tries nodes. */
-type SelectionOrder = (isUsable: (node: UpstreamNode) => boolean) => readonly UpstreamNode[]
+/** When a call tries a node, in one number: the lower the sooner. Each part counts only between nodes that are equal in those before it. */
+const rank = (...parts: readonly number[]): number => parts.reduce((sum, part) => sum * rankBase + part, 0)
 
-/** As listed; with weights, usable nodes take turns as the first by the smooth weighted round robin of nginx. */
-export const createSelectionOrder = (nodes: readonly UpstreamNode[], weights: readonly (number | undefined)[]): SelectionOrder => {
-  if (weights.every(weight => weight === undefined)) return () => nodes
-  const weighted = nodes.map((node, i) => ({ node, weight: weights[i] ?? 1, currentWeight: 0 }))
-  const byWeight = weighted.toSorted((a, b) => b.weight - a.weight)
-  return isUsable => {
-    const usable = weighted.filter(({ node, weight }) => weight > 0 && isUsable(node))
-    for (const each of usable) each.currentWeight += each.weight
-    const first = usable.toSorted((a, b) => b.currentWeight - a.currentWeight)[0]
-    if (first === undefined) return byWeight.map(({ node }) => node)
-    first.currentWeight -= usable.reduce((sum, { weight }) => sum + weight, 0)
-    return [first.node, ...byWeight.flatMap(each => (each === first ? [] : [each.node]))]
+/** Above each part: a network has fewer nodes. */
+const rankBase = 4096
+
+const sortByRank = (nodes: readonly UpstreamNode[], rankOf: (node: UpstreamNode) => number): readonly UpstreamNode[] =>
+  nodes.length < 2
+    ? nodes
+    : nodes
+        .map(node => ({ node, rank: rankOf(node) }))
+        .sort((one, other) => one.rank - other.rank)
+        .map(({ node }) => node)
+
+/** Whose turn it is to get a call first: as nodes are listed; with weights, usable nodes take turns by the smooth weighted round robin of nginx. */
+class Turns {
+  readonly #places: ReadonlyMap<UpstreamNode, { readonly place: number; readonly weight: number; current: number }>
+  readonly #isWeighted: boolean
+
+  constructor(nodes: readonly UpstreamNode[], weights: readonly (number | undefined)[]) {
+    const weighted = nodes.map((node, i) => ({ node, weight: weights[i] ?? 1 }))
+    this.#isWeighted = weights.some(weight => weight !== undefined)
+    const ordered = this.#isWeighted ? weighted.toSorted((one, other) => other.weight - one.weight) : weighted
+    this.#places = new Map(ordered.map(({ node, weight }, place) => [node, { place, weight, current: 0 }]))
+  }
+
+  /**
+   * The order of the nodes for one call. A node that gets fewer calls than usual comes first only when it is its turn; suspended nodes come
+   * last, before those with a weight of 0.
+   */
+  next(nodes: readonly UpstreamNode[], methodClass: string): (node: UpstreamNode) => readonly [share: number, place: number] {
+    const active = nodes.filter(node => this.#placeOf(node).weight > 0 && node.isUsable(methodClass))
+    const heaviest = this.#isWeighted ? this.#nextByWeight(active) : undefined
+    const placeOf = (node: UpstreamNode): number => (node === heaviest ? 0 : 1 + this.#placeOf(node).place)
+    const isReduced = active.some(({ traffic }) => traffic.wasReduced && !traffic.isFull(methodClass))
+    const first = isReduced ? sortByRank(active, placeOf).find(({ traffic }) => traffic.takesTurn(methodClass)) : undefined
+    return node => {
+      if (node === first) return [0, 0]
+      const share = this.#placeOf(node).weight === 0 ? 3 : node.traffic.isSuspended(methodClass) ? 2 : 1
+      return [share, placeOf(node)]
+    }
+  }
+
+  #nextByWeight(active: readonly UpstreamNode[]): UpstreamNode | undefined {
+    const places = active.map(node => ({ node, place: this.#placeOf(node) }))
+    let next: (typeof places)[number] | undefined
+    let sum = 0
+    for (const each of places) {
+      each.place.current += each.place.weight
+      sum += each.place.weight
+      if (next === undefined || each.place.current > next.place.current) next = each
+    }
+    if (next !== undefined) next.place.current -= sum
+    return next?.node
+  }
+
+  #placeOf(node: UpstreamNode) {
+    return this.#places.get(node) ?? unlisted
   }
 }
 
-/**
- * The same order, where nodes that get fewer calls than usual come first only when it is their turn; suspended nodes come
- * last, before those with a weight of 0, which are not active.
- */
-const orderByShare = (
-  nodes: readonly UpstreamNode[],
-  activeNodes: ReadonlySet<UpstreamNode>,
-  methodClass: string,
-  /** Whether the call may go to the node at all: a turn of another node would be lost. */
-  mayAnswer: (node: UpstreamNode) => boolean,
-): readonly UpstreamNode[] => {
-  if (nodes.every(({ traffic }) => !traffic.wasReduced || traffic.isFull(methodClass))) return nodes
-  const first = nodes.find(node => activeNodes.has(node) && mayAnswer(node) && node.traffic.takesTurn(methodClass))
-  const rankOf = (node: UpstreamNode): number => {
-    if (node === first) return 0
-    if (!activeNodes.has(node)) return 3
-    return node.traffic.isSuspended(methodClass) ? 2 : 1
-  }
-  return nodes.toSorted((one, other) => rankOf(one) - rankOf(other))
-}
+const unlisted = { place: 0, weight: 1, current: 0 }
 
 /** A node that is tracked: it gets calls once it is known to be on the network's chain. */
 class OwnNode extends UpstreamNode {

@@ -5,22 +5,27 @@ import type { FailoverOptions } from './failover-options.ts'
 /** What an upstream states that it can do. */
 type Capabilities = Pick<FailoverOptions['upstreams'][number], 'name' | 'methods' | 'archive' | 'history'>
 
-interface Named {
-  readonly name: string
-}
+/** How well an upstream fits a call: the lower the better. */
+const fitness = { able: 0, perhapsAble: 1, lacksState: 2, lacksMethod: 3 } as const
 
-/** How well an upstream fits a call. */
-type Fitness = 'able' | 'perhapsAble' | 'lacksState' | 'lacksMethod'
+/** By the name of the upstream. */
+export type FitnessOf = (upstream: string) => number
 
 /** Which upstreams can answer a call, by what the options say of them. */
 export interface UpstreamCapabilities {
   /** False for a method that no upstream answers. */
   offers(method: string): boolean
-  /**
-   * Those of the upstreams that can answer the call, first those of which that is certain, otherwise in the same order. When all
-   * that answer the method lack the state, they are asked all the same: the error of a node says more than one of the gateway.
-   */
-  select<N extends Named>(upstreams: readonly N[], request: Request, method: Method | undefined): readonly N[]
+  /** How well each upstream fits the call: the lower the better. */
+  fitnessFor(request: Request, method: Method | undefined): FitnessOf
+}
+
+/**
+ * Those of the upstreams that can answer the call. When all that answer the method lack the state, they are asked all the same: the error of a
+ * node says more than one of the gateway.
+ */
+export const capableOf = <N extends { readonly name: string }>(upstreams: readonly N[], fitnessOf: FitnessOf): readonly N[] => {
+  const capable = upstreams.filter(({ name }) => fitnessOf(name) < fitness.lacksState)
+  return capable.length > 0 ? capable : upstreams.filter(({ name }) => fitnessOf(name) === fitness.lacksState)
 }
 
 /** Undefined when no upstream states what it can do: then all are asked alike. */
@@ -32,21 +37,14 @@ export const createUpstreamCapabilities = (
     return undefined
   const byName = new Map(upstreams.map(upstream => [upstream.name, { ...upstream, answers: methodsOf(upstream, methods) }]))
 
-  const fitnessFor = (request: Request, method: Method | undefined) => {
-    const age = method?.readsState === true ? stateAgeOf(request, method, heads) : 0
-    return ({ name }: Named): Fitness => {
-      const upstream = byName.get(name)
-      if (upstream?.answers(request.method) !== true) return 'lacksMethod'
-      return fitnessForState(upstream, age)
-    }
-  }
   return {
     offers: name => Array.from(byName.values()).some(({ answers }) => answers(name)),
-    select(upstreams, request, method) {
-      const fitnessOf = fitnessFor(request, method)
-      const ofFitness = (fitness: Fitness) => upstreams.filter(upstream => fitnessOf(upstream) === fitness)
-      const fit = [...ofFitness('able'), ...ofFitness('perhapsAble')]
-      return fit.length > 0 ? fit : ofFitness('lacksState')
+    fitnessFor(request, method) {
+      const age = method?.readsState === true ? stateAgeOf(request, method, heads) : 0
+      return name => {
+        const upstream = byName.get(name)
+        return upstream?.answers(request.method) === true ? fitnessForState(upstream, age) : fitness.lacksMethod
+      }
     },
   }
 }
@@ -65,11 +63,11 @@ const stateAgeOf = ({ params }: Request, method: Method, { snapshot }: Pick<Head
   return blocks && oldestBlockAge(blocks, snapshot)
 }
 
-const fitnessForState = ({ archive, history }: Capabilities, age: number | undefined): Fitness => {
-  if (archive === true) return 'able'
-  if (age === undefined) return 'perhapsAble'
-  if (history !== undefined) return age < history ? 'able' : 'lacksState'
-  return age < fullStateBlocks ? 'able' : 'perhapsAble'
+const fitnessForState = ({ archive, history }: Capabilities, age: number | undefined): number => {
+  if (archive === true) return fitness.able
+  if (age === undefined) return fitness.perhapsAble
+  if (history !== undefined) return age < history ? fitness.able : fitness.lacksState
+  return age < fullStateBlocks ? fitness.able : fitness.perhapsAble
 }
 
 /** Full nodes have the state of so many newest blocks. */

@@ -156,20 +156,14 @@ export abstract class CurrentChainState {
     return this.#exclusionReasons.get(upstream)
   }
 
-  /** See Heads.orderUpstreams(). */
-  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[] {
-    if (upstreams.length < 2) return upstreams
-    if (this.#exclusionReasons.size === 0) return this.#orderByHeight(upstreams, block)
-    const excludedFor = (reason: ExclusionReason) => upstreams.filter(({ name }) => this.#exclusionReasons.get(name) === reason)
-    const others = upstreams.filter(({ name }) => !orderedLast.has(this.#exclusionReasons.get(name)))
-    return [...this.#orderByHeight(others, block), ...excludedFor('lag'), ...excludedFor('ahead')]
-  }
-
-  /** Upstreams below the block come last. No upstream has a block above the head: then the order stays. */
-  #orderByHeight<N extends { readonly name: string }>(upstreams: readonly N[], block = Infinity): readonly N[] {
-    if (block > (this.#state.head?.number ?? -1)) return upstreams
-    const isBelow = ({ name }: N) => (this.#upstreamHeights.get(name) ?? Infinity) < block
-    return upstreams.some(isBelow) ? [...upstreams.filter(upstream => !isBelow(upstream)), ...upstreams.filter(isBelow)] : upstreams
+  /** See Heads.rankOf(). */
+  rankOf(upstream: string, block = Infinity): number {
+    const reason = this.#exclusionReasons.get(upstream)
+    if (reason === 'ahead') return 3
+    if (reason === 'lag') return 2
+    // No upstream has a block above the head.
+    if (block > (this.#state.head?.number ?? -1)) return 0
+    return (this.#upstreamHeights.get(upstream) ?? Infinity) < block ? 1 : 0
   }
 
   /** Is the block finalized on this chain? An older block than the newest finalized one is fetched by its number. */
@@ -215,8 +209,6 @@ export abstract class CurrentChainState {
 }
 
 const newChainCheck = (): { result: ChainCheckResult } => ({ result: 'pending' })
-
-const orderedLast: ReadonlySet<ExclusionReason | undefined> = new Set(['lag', 'ahead'])
 
 const upstreamStatusOf = ({
   name,

@@ -112,10 +112,10 @@ export interface Heads {
   /** A call has come in: the upstreams are polled for another 30 s. Costs nothing. */
   recordActivity(): void
   /**
-   * The upstreams in the order in which to try them: first those in step, then those known to be below `block`, then those
-   * that lag, then those implausibly high.
+   * When the upstream is tried, by its head: 0 while it is in step, 1 when it is known to be below `block`, 2 when it lags, and last, 3, when
+   * it is implausibly high.
    */
-  orderUpstreams<N extends { readonly name: string }>(upstreams: readonly N[], block?: number): readonly N[]
+  rankOf(upstream: string, block?: number): number
   /**
    * The check of the node at this target. Only a node that has passed it gets calls. A pipeline that is being replaced goes on
    * with what its nodes had passed.

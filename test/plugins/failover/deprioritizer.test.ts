@@ -138,7 +138,7 @@ t.test('a node that lacks old state', async t => {
   /** The newest block is 0x1000, the finalized one 0x400. */
   const heads = {
     snapshot: { head: 0x1000, finalizedBlockOf: () => ({ number: 0x400, hash: '0x' }) },
-    orderUpstreams: (all: unknown) => all,
+    rankOf: () => 0,
     chainCheckOf: () => ({ result: 'passed' }),
     hasBlock: () => true,
     recordActivity: () => {},

@@ -134,7 +134,7 @@ t.test('a receipt that a node lacks comes from a node that has the reported bloc
   await model.recordCall()
   t.teardown(model.stop)
   // As in a worker that knows the reported height already, and the heads of the nodes not yet.
-  const heads = Object.assign(model.heads, { orderUpstreams: <N>(nodes: readonly N[]) => nodes })
+  const heads = Object.assign(model.heads, { rankOf: () => 0 })
   let isMined = true
   const responders = { a: () => fakeResult(null), b: () => fakeResult(isMined ? 'receipt' : null) }
   const { request, requested, log } = openFailover(t, responders, {}, { heads })

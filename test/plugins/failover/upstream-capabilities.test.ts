@@ -1,6 +1,6 @@
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import { createUpstreamCapabilities } from '../../../plugins/failover/upstream-capabilities.ts'
+import { capableOf, createUpstreamCapabilities } from '../../../plugins/failover/upstream-capabilities.ts'
 import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
@@ -28,8 +28,9 @@ const selectFrom =
       upstreams.map(({ archive = false, ...upstream }) => ({ archive, ...upstream })),
       { methods: shippedMethods, heads },
     )
-    const selected = capable?.select(upstreams, { method, params }, shippedMethods.get(method)) ?? upstreams
-    return selected.map(({ name }) => name).join(' ')
+    const fitnessOf = capable?.fitnessFor({ method, params }, shippedMethods.get(method)) ?? (() => 0)
+    const names = capableOf(upstreams, fitnessOf).map(({ name }) => name)
+    return names.toSorted((one, other) => fitnessOf(one) - fitnessOf(other)).join(' ')
   }
 
 const address = hex(20)

@@ -2,7 +2,7 @@ import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
-import { openModelHeads, targetOf } from './model-heads.ts'
+import { openModelHeads, orderOf, targetOf } from './model-heads.ts'
 
 t.test('an implausible head', async t => {
   const absurdHeight = 1_000_000_000
@@ -26,7 +26,6 @@ t.test('an implausible head', async t => {
       })
     return { ...model, reportHead }
   }
-  const namesOf = (upstreams: readonly { readonly name: string }[]) => upstreams.map(({ name }) => name)
 
   t.test('counts neither for the height nor for the cache, and no other upstream lags behind it', async t => {
     const { heads, reportHead, recordCall, advance, logLines, metrics } = openTimed()
@@ -40,7 +39,7 @@ t.test('an implausible head', async t => {
     t.same(logLines(), [], 'the other upstream may return the same head with its next poll')
     await advance(1000)
     t.same(logLines(), ['error upstream excluded: its head is implausibly high'])
-    t.same(namesOf(heads.orderUpstreams([targetOf('a'), targetOf('b')])), ['b', 'a'])
+    t.same(orderOf(heads, [targetOf('a'), targetOf('b')]), ['b', 'a'])
     t.match(heads.status.upstreams, [
       { name: 'a', usable: false, because: `its head is implausibly high: ${absurdHeight - 100} blocks ahead` },
       { name: 'b', usable: true },
@@ -48,7 +47,7 @@ t.test('an implausible head', async t => {
     t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="ahead"\} 1/)
     reportHead('a', 101)
     await advance(500)
-    t.same(namesOf(heads.orderUpstreams([targetOf('a'), targetOf('b')])), ['a', 'b'])
+    t.same(orderOf(heads, [targetOf('a'), targetOf('b')]), ['a', 'b'])
     t.match(heads.status, { head: 101 })
   })
 
@@ -71,7 +70,7 @@ t.test('an implausible head', async t => {
     t.match(heads.status, { head: 4000 })
     t.equal(heads.reportHeight('b', 70), 4000)
     await advance(2000)
-    t.same(namesOf(heads.orderUpstreams([targetOf('b'), targetOf('a')])), ['a', 'b'], 'b lags')
+    t.same(orderOf(heads, [targetOf('b'), targetOf('a')]), ['a', 'b'], 'b lags')
     t.equal(requests.filter(request => request === 'b eth_getBlockByNumber').length, 6, 'one request more than polls')
   })
 
@@ -105,7 +104,7 @@ t.test('an implausible head', async t => {
       await advance(2000)
       t.match(heads.status, { head: 1000 }, passing)
       t.equal(heads.reportHeight('a', 50_000), 1000)
-      t.same(namesOf(heads.orderUpstreams([targetOf('a'), targetOf('b')])), ['b', 'a'])
+      t.same(orderOf(heads, [targetOf('a'), targetOf('b')]), ['b', 'a'])
     }
   })
 
@@ -114,7 +113,7 @@ t.test('an implausible head', async t => {
     reportHead('c', 5, undefined, 1)
     await recordCall()
     t.match(heads.status, { head: 100 })
-    t.same(namesOf(heads.orderUpstreams([targetOf('c'), targetOf('a')])), ['a', 'c'], 'c lags')
+    t.same(orderOf(heads, [targetOf('c'), targetOf('a')]), ['a', 'c'], 'c lags')
   })
 
   t.test('that counted while it was the only one is dropped, with the blocks that it finalized', async t => {
@@ -149,7 +148,7 @@ t.test('an implausible head', async t => {
     await advance(1000)
     t.match(heads.status, { head: 101 })
     t.equal(heads.reportHeight('b', 5), 101)
-    t.same(namesOf(heads.orderUpstreams([targetOf('b'), targetOf('a')])), ['a', 'b'])
+    t.same(orderOf(heads, [targetOf('b'), targetOf('a')]), ['a', 'b'])
   })
 
   t.test('is not the head of a single upstream, nor a head above blocks whose timestamps prove nothing', async t => {

@@ -1,6 +1,6 @@
 import t from '../../support/tap.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
-import { openModelHeads, targetOf } from './model-heads.ts'
+import { openModelHeads, orderOf, targetOf } from './model-heads.ts'
 
 t.test('the snapshot', async t => {
   t.test('before the first poll has each upstream current, and nothing finalized', async t => {
@@ -142,7 +142,7 @@ t.test('an answer about an old block excludes no upstream whose head is not know
   await advance(1500)
   await heads.reportHeight('a', 40)
   await advance(500)
-  t.same(heads.orderUpstreams([{ name: 'a' }, { name: 'b' }]), [{ name: 'a' }, { name: 'b' }])
+  t.same(orderOf(heads, [{ name: 'a' }, { name: 'b' }]), ['a', 'b'])
   t.same(
     logLines().filter(line => /excluded/.test(line)),
     [],

@@ -3,7 +3,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
-import type { HeadsOptions } from '../../../src/services/chain-heads/index.ts'
+import type { Heads, HeadsOptions } from '../../../src/services/chain-heads/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
@@ -16,6 +16,10 @@ export type ResponseOverride = (method: string, params: readonly Json[]) => Resp
 const isRefusal = (value: Json | Failure): value is Failure => typeof value === 'object' && value !== null && 'fault' in value
 
 export const targetOf = (name: string) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' as const })
+
+/** The names of the upstreams in the order in which calls try them. */
+export const orderOf = (heads: Pick<Heads, 'rankOf'>, upstreams: readonly { readonly name: string }[], block?: number): readonly string[] =>
+  upstreams.map(({ name }) => name).toSorted((one, other) => heads.rankOf(one, block) - heads.rankOf(other, block))
 
 /** Heads of nodes of one chain, which has 100 blocks; block 50 is finalized. The block time is 1 s, the poll interval 500 ms. */
 export const openModelHeads = (
