@@ -2,16 +2,23 @@ import { formatOptionValue } from '../../src/config/describe-options.ts'
 import type { OptionDescription } from '../../src/config/describe-options.ts'
 import { code, formatTable } from './markdown-tables.ts'
 
-export const formatOptionsTable = (options: readonly OptionDescription[]): string =>
-  formatTable(
+export const formatOptionsTable = (options: readonly OptionDescription[]): string => {
+  const firstPaths = new Map<string, string>()
+  return formatTable(
     ['option', 'type', 'default', 'example', 'description'],
-    options.map(({ path, type, required, default: value, examples, description, hasChildren }) => [
-      code(path),
-      type,
-      required ? 'required' : value === undefined || hasChildren ? '' : formatValue(value),
-      examples.map(formatValue).join(', '),
-      description,
-    ]),
+    options.map(({ path, type, required, default: value, examples, description, hasChildren }) => {
+      const same = JSON.stringify([path.split('.').at(-1), type, description])
+      const first = firstPaths.get(same)
+      if (first === undefined) firstPaths.set(same, path)
+      return [
+        code(path),
+        type,
+        required ? 'required' : value === undefined || hasChildren ? '' : formatValue(value),
+        first === undefined ? examples.map(formatValue).join(', ') : '',
+        first === undefined ? description : `As ${code(first)}.`,
+      ]
+    }),
   )
+}
 
 const formatValue = (value: unknown): string => code(formatOptionValue(value))

@@ -9,6 +9,7 @@ import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { networkSchema } from '../../src/config/network-config.ts'
 import { isCharged, refusals, refuse } from '../../src/plugin/plugin.ts'
 import type { RefusalKind } from '../../src/plugin/plugin.ts'
+import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { methodTableKeywords } from '../../src/services/method-table/table-schema.ts'
 import type { MethodEntry, PositionEntry, TableFile } from '../../src/services/method-table/table-types.ts'
@@ -25,6 +26,7 @@ export const createReferencePages = async (): Promise<ReadonlyMap<string, string
     ['methods.md', createMethodsPage()],
     ['metrics.md', createMetricsPage()],
     ['errors.md', createErrorsPage()],
+    ['operator-api.md', createOperatorApiPage()],
     ['commands.md', createCommandsPage(await Promise.all(Object.values(commandLoaders).map(load => load())))],
   ])
 
@@ -85,16 +87,20 @@ const formatKeywords = (keywords: Readonly<Record<string, Keyword>>): string =>
     Object.entries(keywords).map(([name, keyword]) => [code(name), keywordTypeOf(keyword), keyword.description]),
   )
 
-const formatMethods = ({ defaults, methods }: TableFile): string =>
-  formatTable(
-    ['method', 'params', 'cost', 'cache', 'class', 'offered'],
-    Object.entries(methods).map(([name, method]) => [
-      code(name),
-      formatParams(method),
-      ...formatFields({ ...defaults, ...method }),
-      method.offered === false ? 'if named' : 'yes',
-    ]),
+const formatMethods = ({ defaults, methods }: TableFile): string => {
+  const rows: { names: string[]; readonly cells: readonly string[] }[] = []
+  for (const [name, method] of Object.entries(methods)) {
+    const cells = [formatParams(method), ...formatFields({ ...defaults, ...method }), method.offered === false ? 'if named' : 'yes']
+    const last = rows.at(-1)
+    // Neighbors that differ by nothing but their names share a row.
+    if (last?.cells.join('|') === cells.join('|')) last.names.push(code(name))
+    else rows.push({ names: [code(name)], cells })
+  }
+  return formatTable(
+    ['methods', 'params', 'cost', 'cache', 'class', 'offered'],
+    rows.map(({ names, cells }) => [names.join(', '), ...cells]),
   )
+}
 
 const formatFields = ({ cost, cache, class: methodClass }: TableFile['defaults']): readonly string[] => [String(cost), cache, methodClass]
 
@@ -130,23 +136,46 @@ const createErrorsPage = (): string =>
     ),
   ])
 
+const createOperatorApiPage = (): string =>
+  page('The API of accounts', [
+    'The requests below `/api/v1` of the admin listener; `{id}` of an account is its id or its name. `/api/v1/openapi.json` describes the ' +
+      'members and the responses as OpenAPI 3.1.',
+    formatTable(
+      ['request', 'query or body', 'does'],
+      operatorRoutes.map(({ method, path, query, body, summary }) => [
+        code(`${method.toUpperCase()} ${path}`),
+        Object.keys((query ?? body)?.properties ?? {})
+          .map(code)
+          .join(', '),
+        summary,
+      ]),
+    ),
+  ])
+
+/** What every command takes, or prints, is said once. */
+const commonArguments: ReadonlySet<string> = new Set(['`--config DIR`', '`--json`'])
+
 const createCommandsPage = (commands: readonly Command[]): string =>
   page('Commands', [
-    'Exit codes: 0 success, 1 failure, 64 wrong arguments, 78 wrong configuration.',
+    'Exit codes: 0 success, 1 failure, 64 wrong arguments, 78 wrong configuration. `--config DIR` names the configuration directory, `configs` ' +
+      'by default. `--json` prints JSON, for programs.',
     ...commands.flatMap(({ name, summary, usage, positionals, options }) => [
       `## ${name}`,
       summary,
       `\`\`\`\n${usage.map(form => `tollgate ${form}`).join('\n')}\n\`\`\``,
-      formatTable(
-        ['argument', 'default', 'description'],
-        [
-          ...Object.entries(positionals).map(([placeholder, description]) => [code(placeholder), '', description]),
-          ...Object.entries(options).map(([option, definition]) => [
-            code(formatOption(option, definition)),
-            typeof definition.default === 'string' ? code(definition.default) : '',
-            definition.description,
-          ]),
-        ],
-      ),
+      ...formatArguments([
+        ...Object.entries(positionals).map(([placeholder, description]) => [code(placeholder), description]),
+        ...Object.entries(options).map(([option, definition]) => [
+          code(formatOption(option, definition)),
+          typeof definition.default === 'string'
+            ? `${definition.description} Default: ${code(definition.default)}.`
+            : definition.description,
+        ]),
+      ]),
     ]),
   ])
+
+const formatArguments = (rows: readonly (readonly string[])[]): readonly string[] => {
+  const own = rows.filter(([argument = '']) => !commonArguments.has(argument))
+  return own.length === 0 ? [] : [formatTable(['argument', 'description'], own)]
+}
