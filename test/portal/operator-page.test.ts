@@ -129,6 +129,34 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('td >> text="alice"')
   })
 
+  t.test('a key is created with its limits and rotated, and each key is shown once', async t => {
+    await page.goto(`${gateway.admin}/operator/accounts/alice`)
+    await page.click('summary:has-text("Create a key")')
+    await page.fill('form[aria-label="Create a key"] [name=name]', 'server')
+    await page.click('form[aria-label="Create a key"] summary')
+    await page.fill('form[aria-label="Create a key"] [name=rate]', '10')
+    await page.click('form[aria-label="Create a key"] button')
+    t.match(await page.textContent('form[aria-label="Create a key"] [role=alert]'), /^rate must be/)
+    await page.fill('form[aria-label="Create a key"] [name=rate]', '10/s')
+    await page.fill('form[aria-label="Create a key"] [name=days]', '30')
+    await page.click('form[aria-label="Create a key"] button')
+    await page.waitForSelector('[data-testid=new-key] h2:has-text("server")')
+    const created = (await page.textContent('[data-testid=new-key] code')) ?? ''
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('tr:has-text("server") button:has-text("Rotate")')
+    await waitUntil(async () => (await page.textContent('[data-testid=new-key] code')) !== created)
+    const rotated = (await page.textContent('[data-testid=new-key] code')) ?? ''
+    for (const key of [created, rotated])
+      await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === undefined)
+    const { keys } = (await page.evaluate(`fetch('/api/v1/accounts/alice/keys').then(async r => ({ keys: await r.json() }))`)) as {
+      readonly keys: readonly { readonly name: string; readonly rate: string; readonly expires: string | null }[]
+    }
+    t.match(
+      keys.filter(({ name }) => name === 'server'),
+      [{ rate: '10/s', expires: /^20/ }, { rate: '10/s' }],
+    )
+  })
+
   t.test('what was typed when the session ended is there again after the operator has signed in', async t => {
     await page.goto(`${gateway.admin}/operator/accounts/alice`)
     await page.fill('form[aria-label=Change] [name=label]', 'half typed')

@@ -1,25 +1,28 @@
 import { useSignal } from '@preact/signals'
 import type { KeyJson } from '../../key-settings.ts'
-import type { NewKeyJson } from '../../routes/keys.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 import { Notice, RowButton, useConfirmation } from './controls.tsx'
 
 const text = texts.keys
 
+/** A key that was just made: the only answer that has the key itself. */
+export interface IssuedKey extends KeyJson {
+  readonly key: string
+}
+
 /** What the gateway answers to an action: a new key where one was rotated. */
-export type KeyAnswer = KeyJson | NewKeyJson
+export type KeyAnswer = KeyJson | IssuedKey
 
 interface KeyActionsProps {
   readonly apiKey: Pick<KeyJson, 'id' | 'name' | 'hint' | 'state'>
-  readonly mayRotate: boolean
   onChanged(answer: KeyAnswer): void
   /** Asks for the form that changes the key; undefined where there is none. */
   onChange?(): void
 }
 
 /** Rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
-export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onChanged, onChange }: KeyActionsProps) => {
+export const KeyActions = ({ apiKey: { id, name, hint, state }, onChanged, onChange }: KeyActionsProps) => {
   const revoking = useConfirmation()
   const isSending = useSignal(false)
   const error = useSignal<string | undefined>(undefined)
@@ -54,7 +57,7 @@ export const KeyActions = ({ apiKey: { id, name, hint, state }, mayRotate, onCha
     <span class="actions">
       {onChange !== undefined && <RowButton label={text.change} of={name || hint} onClick={onChange} />}
       {state === 'suspended' ? button('resume', text.resume) : button('suspend', text.suspend)}
-      {mayRotate && state === 'active' && button('rotate', text.rotate)}
+      {state === 'active' && button('rotate', text.rotate)}
       <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} ref={revoking.askRef} onClick={revoking.ask}>
         {text.revoke}
       </button>

@@ -2,9 +2,9 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { TextField } from '../components/controls.tsx'
 import { Form, splitList } from '../components/form.tsx'
+import { Restrictions } from '../components/key-form.tsx'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
-import { Restrictions } from './restrictions.tsx'
 
 const text = texts.keys
 

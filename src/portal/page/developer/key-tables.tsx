@@ -76,7 +76,7 @@ const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTablePro
       { title: text.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
       {
         title: text.actions,
-        cell: key => (mayChange ? <KeyActions apiKey={key} mayRotate onChanged={onChanged} onChange={() => onChange(key.id)} /> : '–'),
+        cell: key => (mayChange ? <KeyActions apiKey={key} onChanged={onChanged} onChange={() => onChange(key.id)} /> : '–'),
       },
     ]}
   />

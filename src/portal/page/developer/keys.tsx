@@ -1,15 +1,14 @@
 import { useSignal } from '@preact/signals'
-import type { NewKeyJson, OwnKeyJson } from '../../routes/keys.ts'
-import { TextField, WhenLoaded } from '../components/controls.tsx'
-import { Form, splitList } from '../components/form.tsx'
-import type { KeyAnswer } from '../components/key-actions.tsx'
+import type { OwnKeyJson } from '../../routes/keys.ts'
+import { WhenLoaded } from '../components/controls.tsx'
+import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
+import { CreateKey } from '../components/key-form.tsx'
 import { request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 import { ChangeKey } from './change-key.tsx'
 import { KeyTables } from './key-tables.tsx'
 import { newKey, ShowNewKey } from './new-key.tsx'
-import { Restrictions } from './restrictions.tsx'
 
 const text = texts.keys
 
@@ -21,9 +20,10 @@ export const Keys = () => {
     if ('key' in answer) newKey.value = answer
     keys.reload()
   }
+  const create = async (settings: object): Promise<void> => onChanged(await request<IssuedKey>('POST', '/keys', settings))
   return (
     <>
-      {mayChange ? <CreateKey onCreated={onChanged} /> : <p>{text.viewerOnly}</p>}
+      {mayChange ? <CreateKey create={create} /> : <p>{text.viewerOnly}</p>}
       {/* There before the key: a region that comes with its text is not announced everywhere. */}
       <div role="status">{newKey.value !== undefined && <ShowNewKey created={newKey.value} />}</div>
       <WhenLoaded from={keys}>
@@ -39,32 +39,5 @@ export const Keys = () => {
         )}
       </WhenLoaded>
     </>
-  )
-}
-
-const CreateKey = ({ onCreated }: { onCreated(created: NewKeyJson): void }) => {
-  const create = async (values: FormData): Promise<void> => {
-    const created = await request<NewKeyJson>('POST', '/keys', {
-      name: String(values.get('name')).trim(),
-      networks: splitList(values.get('networks')),
-      methods: splitList(values.get('methods')),
-      origins: splitList(values.get('origins')),
-      ips: splitList(values.get('ips')),
-      ...(values.get('dailyCredits') !== '' && { dailyCredits: Number(values.get('dailyCredits')) }),
-      ...(values.get('rate') !== '' && { rate: String(values.get('rate')).trim() }),
-      ...(values.get('burst') !== '' && { burst: Number(values.get('burst')) }),
-      ...(values.get('days') !== '' && { days: Number(values.get('days')) }),
-    })
-    onCreated(created)
-  }
-  return (
-    <Form title={text.create} send={create}>
-      {errorOf => (
-        <>
-          <TextField label={text.name} name="name" required error={errorOf('name')} />
-          <Restrictions errorOf={errorOf} />
-        </>
-      )}
-    </Form>
   )
 }

@@ -1,7 +1,7 @@
 import { signal } from '@preact/signals'
 import type { NetworkJson } from '../../routes/networks.ts'
-import type { NewKeyJson } from '../../routes/keys.ts'
 import { CopyCode, CopyText } from '../components/controls.tsx'
+import type { IssuedKey } from '../components/key-actions.tsx'
 import { useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
@@ -10,9 +10,9 @@ import { codeSamples } from './try-call.ts'
 const text = texts.keys
 
 /** The key that was just created, in memory alone: Keys shows it until it is closed, Try it offers it. */
-export const newKey = signal<NewKeyJson | undefined>(undefined)
+export const newKey = signal<IssuedKey | undefined>(undefined)
 
-export const ShowNewKey = ({ created }: { readonly created: NewKeyJson }) => (
+export const ShowNewKey = ({ created }: { readonly created: IssuedKey }) => (
   <section class="card new-key" aria-label={text.newKey}>
     <h2>
       {text.newKey}: {created.name}
@@ -31,7 +31,7 @@ export const ShowNewKey = ({ created }: { readonly created: NewKeyJson }) => (
 const firstMethod = 'eth_blockNumber'
 
 /** A call with the key, to be pasted into a terminal; nothing where the key would refuse it. */
-const FirstCall = ({ created: { key, networks, methods, origins } }: { readonly created: NewKeyJson }) => {
+const FirstCall = ({ created: { key, networks, methods, origins } }: { readonly created: IssuedKey }) => {
   const found = useRequest<readonly NetworkJson[]>('/networks').data.value
   const network = found?.find(({ name }) => networks.length === 0 || networks.includes(name))
   const isAllowed = origins.length === 0 && (methods.length === 0 || methods.includes(firstMethod))

@@ -6,6 +6,8 @@ import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../compo
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
+import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
+import { CreateKey } from '../components/key-form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
@@ -188,17 +190,42 @@ const SignInLink = ({ path }: { readonly path: string }) => {
 
 const Keys = ({ path }: { readonly path: string }) => {
   const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
+  const created = useSignal<IssuedKey | undefined>(undefined)
+  const onChanged = (answer: KeyAnswer): void => {
+    if ('key' in answer) created.value = answer
+    keys.reload()
+  }
   return (
     <>
       <h2>{text.keys}</h2>
+      <details>
+        <summary>{texts.keys.create}</summary>
+        <CreateKey
+          create={async ({ days, ...settings }) => {
+            const expires = days === undefined ? undefined : `${days}d`
+            onChanged(await request<IssuedKey>('POST', `${path}/keys`, { ...settings, expires }))
+          }}
+        />
+      </details>
+      {/* There before the key: a region that comes with its text is not announced everywhere. */}
+      <div role="status" data-testid="new-key">
+        {created.value !== undefined && (
+          <section class="card new-key" aria-label={text.newKey}>
+            <h2>
+              {text.newKey}: {created.value.name || created.value.id}
+            </h2>
+            <ShownOnce help={texts.keys.saveNow} text={created.value.key} label={text.newKey} />
+          </section>
+        )}
+      </div>
       <WhenLoaded from={keys}>
-        {found => (found.length === 0 ? <p>{text.noKeys}</p> : <KeyTable keys={found} onChanged={keys.reload} />)}
+        {found => (found.length === 0 ? <p>{text.noKeys}</p> : <KeyTable keys={found} onChanged={onChanged} />)}
       </WhenLoaded>
     </>
   )
 }
 
-const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onChanged(): void }) => (
+const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onChanged(answer: KeyAnswer): void }) => (
   <Table
     caption={text.keys}
     keyOf={key => key.id}
@@ -213,8 +240,7 @@ const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onCh
       { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
       {
         title: texts.keys.actions,
-        cell: key =>
-          key.state === 'active' || key.state === 'suspended' ? <KeyActions apiKey={key} mayRotate={false} onChanged={onChanged} /> : '–',
+        cell: key => (key.state === 'active' || key.state === 'suspended' ? <KeyActions apiKey={key} onChanged={onChanged} /> : '–'),
       },
     ]}
   />

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { Change } from '../../../services/accounts/change-history.ts'
-import type { ChangePage } from '../../queries/usage-queries.ts'
+import type { ChangePage } from '../../queries/page-queries.ts'
 import { now } from '../clock.ts'
 import { Field, Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'

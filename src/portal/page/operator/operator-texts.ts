@@ -39,6 +39,7 @@ export const operatorTexts = {
     person: 'Person',
     keys: 'Keys',
     noKeys: 'No keys.',
+    newKey: 'The new key',
     back: 'All accounts',
   },
   traffic: {

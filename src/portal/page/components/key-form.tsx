@@ -1,5 +1,7 @@
-import { TextField } from '../components/controls.tsx'
+import type { KeySettings } from '../../key-settings.ts'
 import { texts } from '../texts.ts'
+import { TextField } from './controls.tsx'
+import { Form, splitList } from './form.tsx'
 
 const text = texts.keys
 
@@ -38,3 +40,27 @@ export const Restrictions = ({ values, errorOf }: RestrictionsProps) => {
     </details>
   )
 }
+
+/** What was typed; what is empty is left out, or an empty list. */
+const settingsOf = (values: FormData): NewKeySettings => {
+  const typed = (name: string) => String(values.get(name) ?? '').trim()
+  const numberOf = (name: string) => (typed(name) === '' ? undefined : Number(typed(name)))
+  return {
+    ...{ name: typed('name'), networks: splitList(values.get('networks')), methods: splitList(values.get('methods')) },
+    ...{ origins: splitList(values.get('origins')), ips: splitList(values.get('ips')) },
+    ...{ dailyCredits: numberOf('dailyCredits'), rate: typed('rate') || undefined, burst: numberOf('burst'), days: numberOf('days') },
+  }
+}
+
+type NewKeySettings = { readonly [Name in keyof KeySettings]: KeySettings[Name] | undefined } & { readonly days: number | undefined }
+
+export const CreateKey = ({ create }: { create(settings: NewKeySettings): Promise<void> }) => (
+  <Form title={text.create} send={values => create(settingsOf(values))}>
+    {errorOf => (
+      <>
+        <TextField label={text.name} name="name" required error={errorOf('name')} />
+        <Restrictions errorOf={field => errorOf(field) ?? (field === 'days' ? errorOf('expires') : undefined)} />
+      </>
+    )}
+  </Form>
+)
