@@ -19,18 +19,15 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     this.#options = options
   }
 
-  /**
-   * Resolves with true when all later blocks are handled, until release(); with false when no upstream answers, or the feed ends. `onReady` is called
-   * first, behind the last block from before and before any later one is handled.
-   */
-  async retain(onReady?: () => void): Promise<boolean> {
+  /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers, or the feed ends. */
+  async retain(): Promise<boolean> {
     this.#userCount += 1
     const isRunning = this.#subscription !== undefined
-    const subscription = (this.#subscription ??= this.#start(onReady))
+    const subscription = (this.#subscription ??= this.#start())
     const isStarted = await subscription.isStarted
     if (!isStarted && this.#subscription === subscription) this.#subscription = undefined
     // Blocks from before are not for those who come now.
-    if (isStarted && isRunning) await this.#options.feed.sync(onReady)
+    if (isStarted && isRunning) await this.#options.feed.sync()
     // The feed may have ended meanwhile.
     return isStarted && this.#subscription === subscription
   }
@@ -56,9 +53,9 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     this.#options.onEnd()
   }
 
-  #start(onReady?: () => void): FeedSubscription {
+  #start(): FeedSubscription {
     this.#options.onStart?.()
-    return this.#options.feed.subscribe(this, onReady)
+    return this.#options.feed.subscribe(this)
   }
 
   #close(): void {

@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises'
-import { effectivePlan } from '../services/accounts/index.ts'
+import type { GatewayConfig } from '../config/types.ts'
+import { effectivePlan } from '../services/accounts/effective-plan.ts'
 import type { BalanceStore } from '../store/store.ts'
 import { removedPlanLabel } from '../services/account-reports.ts'
 import { withStoreContext } from './store-context.ts'
@@ -24,10 +25,10 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
   options: storeOptions,
   async run(args, terminal) {
     const {
-      values: { config, json },
+      values: { config: dir, json },
     } = readArguments(args, [], storeOptions)
     let rows: readonly AuditRow[] = []
-    const code = await withStoreContext(config, terminal, async ({ store, plans }) => {
+    const code = await withStoreContext(dir, terminal, async ({ store, config: { plans } }) => {
       rows = await auditAccounts({ store, plans })
       for (let attempts = 1; attempts < maxAttempts && rows.some(hasFaults); attempts += 1) {
         await waitBetweenAttempts()
@@ -46,7 +47,10 @@ interface AuditRow extends Audit {
   readonly plan: string
 }
 
-const auditAccounts = async ({ store, plans }: Pick<StoreContext, 'store' | 'plans'>): Promise<readonly AuditRow[]> => {
+const auditAccounts = async ({
+  store,
+  plans,
+}: Pick<StoreContext, 'store'> & Pick<GatewayConfig, 'plans'>): Promise<readonly AuditRow[]> => {
   const rows: AuditRow[] = []
   for (const account of await store.accounts()) {
     const limit = effectivePlan(account, plans)?.dailyCredits ?? null

@@ -1,3 +1,4 @@
+import type { Operation } from '../portal/operations/operation.ts'
 import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Command, CommandName } from './command.ts'
 
@@ -19,15 +20,23 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   init: async () => (await import('./init.ts')).initCommand,
   networks: async () => (await import('./networks.ts')).networksCommand,
   health: async () => (await import('./health.ts')).healthCommand,
-  accounts: async () => (await import('./operations.ts')).accountsCommand,
-  keys: async () => (await import('./operations.ts')).keysCommand,
-  alerts: async () => (await import('./alerts.ts')).alertsCommand,
-  changes: async () => (await import('./changes.ts')).changesCommand,
+  accounts: async () =>
+    createOperationCommand(
+      'accounts',
+      (await import('../portal/operations/account-operations.ts')).accountOperations,
+      (await import('../portal/operations/link-operations.ts')).linkOperations,
+    ),
+  keys: async () => createOperationCommand('keys', (await import('../portal/operations/key-operations.ts')).keyOperations),
+  alerts: async () => createOperationCommand('alerts', (await import('../portal/operations/alert-operations.ts')).alertOperations),
+  changes: async () => createOperationCommand('changes', (await import('../portal/operations/change-operations.ts')).changeOperations),
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,
   store: async () => (await import('./store.ts')).storeCommand,
   top: async () => (await import('./top.ts')).topCommand,
 }
+
+const createOperationCommand = async (name: CommandName, ...operations: readonly (readonly Operation[])[]): Promise<Command> =>
+  (await import('./operations.ts')).createOperationCommand(name, operations.flat())
 
 /** Undefined for a name that no command has. */
 export const findCommandLoader = (name: string): (() => Promise<Command>) | undefined =>

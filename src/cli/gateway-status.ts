@@ -8,7 +8,7 @@ import { connect } from 'node:tls'
 import type { TLSSocket } from 'node:tls'
 import { isJsonObject } from '../util/json.ts'
 import type { GatewayConfig } from '../config/types.ts'
-import { localAdminUrl } from '../server/http-server.ts'
+import { localAdminUrl } from '../server/listener-urls.ts'
 import type { ReloadReport } from '../core/reloader.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 

@@ -1,12 +1,12 @@
-import { declaredMethodNames } from '../config/method-tables.ts'
-import { networkNames } from '../config/load.ts'
+import type { GatewayConfig } from '../config/types.ts'
+import { version } from '../core/version.ts'
 import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { ApiError } from '../portal/api-errors.ts'
-import { operations } from '../portal/operations/index.ts'
 import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
 import { printablePattern } from '../portal/openapi.ts'
-import { createUsageQueries } from '../portal/queries/usage-queries.ts'
-import { checkInput } from '../portal/route.ts'
+import { createPageQueries } from '../portal/queries/page-queries.ts'
+import { schemeOf, urlOf } from '../server/listener-urls.ts'
+import { checkInput } from '../portal/check-input.ts'
 import { systemClock } from '../services/clock.ts'
 import { didYouMean, formatAlternatives } from '../util/did-you-mean.ts'
 import { configArgument, formatHint, parsePositiveInteger, readArguments, readList, runSubcommand, storeOptions } from './args.ts'
@@ -15,19 +15,37 @@ import { CommandError, UsageError, commandSummaries, formatOption, programName }
 import type { Command, CommandName, CommandOption, Terminal } from './command.ts'
 import { withStoreContext } from './store-context.ts'
 import type { StoreContext } from './store-context.ts'
-import { formatFields, formatTable } from './table-output.ts'
+import { formatFields, formatTable, quoteCsvField } from './table-output.ts'
 
-/** The command whose subcommands are the operations with its name. */
-const createOperationCommand = (name: CommandName): Command => {
-  const ofCommand = operations.filter(operation => operation.name.startsWith(`${name} `))
-  const subcommands = Object.fromEntries(ofCommand.map(operation => [operation.name.slice(name.length + 1), createSubcommand(operation)]))
+/** A subcommand that the API does not have. */
+export interface OwnSubcommand extends Pick<Command, 'options'> {
+  /** Its line of the usage. */
+  readonly usage: string
+  readonly run: Subcommand
+}
+
+/** The command that consists of operations: of the one with its name, and of subcommands. */
+export const createOperationCommand = (
+  name: CommandName,
+  operations: readonly Operation[],
+  own: Readonly<Record<string, OwnSubcommand>> = {},
+): Command => {
+  const whole = operations.find(operation => operation.name === name)
+  const subcommands: Readonly<Record<string, Subcommand>> = Object.fromEntries([
+    ...operations.filter(each => each !== whole).map(each => [each.name.slice(name.length + 1), createSubcommand(each)] as const),
+    ...Object.entries(own).map(([subcommand, { run }]) => [subcommand, run] as const),
+  ])
+  const runWhole = whole && createSubcommand(whole)
   return {
     name,
     summary: commandSummaries[name],
-    usage: ofCommand.map(formatForm),
-    positionals: Object.assign({}, ...ofCommand.map(describePositionals)) as Command['positionals'],
-    options: Object.assign({}, ...ofCommand.map(optionsOf)) as Command['options'],
-    run: async (args, terminal) => runSubcommand(subcommands, args, terminal),
+    usage: [...operations.map(formatForm), ...Object.values(own).map(({ usage }) => usage)],
+    positionals: Object.assign({}, ...operations.map(describePositionals)) as Command['positionals'],
+    options: Object.assign({}, ...operations.map(optionsOf), ...Object.values(own).map(({ options }) => options)) as Command['options'],
+    run: async (args, terminal) =>
+      runWhole !== undefined && !Object.hasOwn(subcommands, args[0] ?? '')
+        ? runWhole(args, terminal)
+        : runSubcommand(subcommands, args, terminal),
   }
 }
 
@@ -56,8 +74,11 @@ const defaultPlaceholder = (schema: Schema): string => {
 
 const optionsOf = (operation: Operation): Readonly<Record<string, CommandOption>> => ({
   ...Object.fromEntries(flagsOf(operation).map(flag => [flag.name, toOption(flag)])),
+  ...(operation.command.csv && { csv: csvOption }),
   ...storeOptions,
 })
+
+const csvOption = { type: 'boolean', default: false, description: 'Prints CSV.' } as const satisfies CommandOption
 
 const toOption = ({ placeholder = '', keyword, schema }: Flag): CommandOption => ({
   type: 'string',
@@ -86,7 +107,8 @@ const formatForm = (operation: Operation): string => {
     operation.name,
     ...positionalsOf(operation).map(([, name]) => name),
     ...flags.filter(({ of }) => of === undefined).map(flag => (flag.isRequired ? formatWithParts(flag) : `[${formatWithParts(flag)}]`)),
-    '[--json] [--config DIR]',
+    operation.command.csv === undefined ? '[--json]' : '[--json|--csv]',
+    '[--config DIR]',
   ].join(' ')
 }
 
@@ -96,35 +118,66 @@ const createSubcommand =
     const { command } = operation
     const names = positionalsOf(operation).map(([, name]) => name)
     const { values, positionals } = readArguments(args, names, optionsOf(operation))
-    const { config, json, ...texts } = values as { readonly config: string; readonly json: boolean; readonly [flag: string]: unknown }
+    const { config, json, csv, ...texts } = values as { readonly [flag: string]: unknown } & OperationFlags
+    if (json && csv === true) throw new UsageError('--json and --csv cannot be combined')
     const input = readInput(operation, positionals, texts as Readonly<Record<string, string | undefined>>)
     return withStoreContext(config, terminal, async context => {
       const output = await operation.run(input, servicesOf(context, config, terminal)).catch(throwAsCommandError)
-      if (json) return terminal.out(JSON.stringify(command.json === undefined ? output : command.json(output)))
-      const commandLine = (words: string): string => `${programName(terminal)} ${words}${configArgument(config)}`
-      for (const line of command.text(output, input, { commandLine, now: systemClock.now() }).flatMap(formatBlock)) terminal.out(line)
+      const failure = command.failure?.(output)
+      if (json) terminal.out(JSON.stringify(command.json === undefined ? output : command.json(output)))
+      else if (failure === undefined)
+        for (const line of formatOutput(operation, { output, input, config, csv: csv === true }, terminal)) terminal.out(line)
+      if (failure !== undefined) throw new CommandError(failure)
     })
   }
+
+/** What no member of the input is. */
+interface OperationFlags {
+  readonly config: string
+  readonly json: boolean
+  readonly csv?: boolean
+}
+
+interface OperationResult extends Pick<OperationFlags, 'config'> {
+  readonly csv: boolean
+  readonly input: Parameters<Operation['run']>[0]
+  readonly output: unknown
+}
+
+const formatOutput = ({ command }: Operation, { input, output, config, csv }: OperationResult, terminal: Terminal): readonly string[] => {
+  const table = csv ? command.csv?.(output) : undefined
+  if (table !== undefined) return [table.columns, ...table.rows].map(cells => cells.map(quoteCsvField).join(','))
+  const commandLine = (words: string): string => `${programName(terminal)} ${words}${configArgument(config)}`
+  return command.text(output, input, { commandLine, now: systemClock.now() }).flatMap(formatBlock)
+}
 
 const formatBlock = (block: TextBlock): readonly string[] => {
   if (typeof block === 'string') return [block]
   return 'fields' in block ? formatFields(block.fields) : formatTable(block.columns, block.rows)
 }
 
-const servicesOf = (context: StoreContext, dir: string, { err }: Terminal): OperationServices => ({
-  ...context,
-  queries: createUsageQueries(context.store, systemClock),
-  dashboardUrl: () => context.portalUrl,
-  networkNames: () => networkNames(dir),
+const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err }: Terminal): OperationServices => ({
+  ...{ store, accounts, config, version },
+  plans: config.plans,
+  queries: createPageQueries(store),
+  dashboardUrl: () => dashboardUrlOf(config),
+  networkNames: async () => (await import('../config/load.ts')).networkNames(dir),
   /** A warning only: the `params` plugin of a network may add methods that no table has. */
-  checkMethods(names) {
-    const known = declaredMethodNames(dir)
+  async checkMethods(names) {
+    if (names.length === 0) return
+    const known = (await import('../config/method-tables.ts')).declaredMethodNames(dir)
     for (const name of known.length === 0 ? [] : names.filter(method => !known.includes(method))) {
       err(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
     }
   },
   clock: systemClock,
 })
+
+/** As browsers reach it. A free port is known to the running gateway alone. */
+const dashboardUrlOf = ({ listen, portal }: GatewayConfig): string | undefined => {
+  if (portal.url !== undefined || listen.portal === undefined || listen.portal.port === 0) return portal.url
+  return urlOf(listen.portal.host, listen.portal.port, schemeOf(listen, 'portal'))
+}
 
 const throwAsCommandError = (error: unknown): never => {
   throw error instanceof ApiError ? new CommandError(error.message) : error
@@ -147,12 +200,25 @@ const readInput = (
   }
   const named = Object.fromEntries(positionalsOf(operation).map(([member], i) => [member, positionals[i] ?? '']))
   const members = { ...named, ...Object.fromEntries(given.map(([flag, text]) => [flag.member, readFlag(flag, text)])) }
+  const asUsageError = (error: ApiError, isShown: boolean) => toUsageError(error, operation, { ...named, ...texts }, isShown)
+  const checked = orThrow(
+    () => checkInput('body', schema, members) as object,
+    error => asUsageError(error, true),
+  )
+  const input = { ...checked, ...command.fixed } as never // checked against the schema
+  // What check() throws has the text already, or must not have it.
+  orThrow(
+    () => operation.check?.(input, systemClock.now()),
+    error => asUsageError(error, false),
+  )
+  return input
+}
+
+const orThrow = <T>(work: () => T, toError: (error: ApiError) => Error): T => {
   try {
-    const input = { ...(checkInput('body', schema, members) as object), ...command.fixed } as never // checked against the schema
-    operation.check?.(input, systemClock.now())
-    return input
+    return work()
   } catch (error) {
-    throw error instanceof ApiError ? toUsageError(error, operation, { ...named, ...texts }) : error
+    throw error instanceof ApiError ? toError(error) : error
   }
 }
 
@@ -164,6 +230,7 @@ const toUsageError = (
   { message, field = '' }: ApiError,
   operation: Operation,
   texts: Readonly<Record<string, string | undefined>>,
+  isShown: boolean,
 ): UsageError | CommandError => {
   const [member = '', item] = field.split('.')
   const expected = message.slice(field.length)
@@ -173,9 +240,8 @@ const toUsageError = (
     return new CommandError(`invalid ${resource} ${member} "${texts[member]}": ${expected.replace(/^ must be/, 'expected')}`)
   }
   const shown = texts[flag.name] ?? ''
-  // What check() throws has the text already.
-  const isShown = flag.schema.type === 'string' && isShowable.test(shown) && !expected.includes(', not "')
-  return new UsageError(`--${flag.name}${item === undefined ? '' : ': each item'}${expected}${isShown ? `, not "${shown}"` : ''}`)
+  const found = isShown && flag.schema.type === 'string' && isShowable.test(shown) ? `, not "${shown}"` : ''
+  return new UsageError(`--${flag.name}${item === undefined ? '' : ': each item'}${expected}${found}`)
 }
 
 /** Throws UsageError. */
@@ -212,6 +278,3 @@ const readText = ({ name }: Flag, { enum: values }: StringSchema, text: string):
   if (values === undefined || values.includes(text)) return text
   throw new UsageError(`--${name} must be ${formatAlternatives(values)}, not "${text}"${formatHint(didYouMean(text, values))}`)
 }
-
-export const accountsCommand = createOperationCommand('accounts')
-export const keysCommand = createOperationCommand('keys')

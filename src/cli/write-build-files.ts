@@ -5,9 +5,12 @@ import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
 import type { OutputChunk, Plugin } from 'rolldown'
 import { gatewaySchema } from '../config/gateway-schema.ts'
-import { networkSchema } from '../config/network-config.ts'
+import { networkSchema } from '../config/network-schema.ts'
 import { writeParsedTables } from '../config/method-tables.ts'
-import { writeValidators } from '../config/option-validators.ts'
+import { writeValidators } from '../config/write-validators.ts'
+import { operations } from '../portal/operations/index.ts'
+import { operatorRoutes } from '../portal/operator/operator-app.ts'
+import { routes as portalRoutes } from '../portal/portal-app.ts'
 import { useStepSchema } from '../config/steps.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
 import { loadBuiltInPlugins } from './commands.ts'
@@ -63,14 +66,14 @@ const isUnbundledPackage = (id: string): boolean =>
 const moduleIdsOf = (file: { readonly type: 'asset' } | OutputChunk): readonly string[] => (file.type === 'chunk' ? file.moduleIds : [])
 
 /**
- * What a start loads is in four files, each of which needs those before it: what every command loads, what reads gateway.yaml, what
- * reads the rest of the configuration, and what serves.
+ * What a start loads is in four files, each of which needs those before it: what every command loads, what reads gateway.yaml and the
+ * store, what reads the rest of the configuration, and what serves.
  */
 const chunkGroups = async (): Promise<{ name: string; test(id: string): boolean; priority: number }[]> => {
   const start = await modulesOf('cli/start.js', '../plugins/index.js', 'store/lmdb/lmdb-store.js')
   const layers = {
     command: await modulesOf('main.js'),
-    'gateway-config': await modulesOf('cli/operations.js'),
+    store: await modulesOf('cli/operations.js', 'portal/operations/account-operations.js', 'store/lmdb/lmdb-store.js'),
     'network-config': await modulesOf('cli/check.js', '../plugins/index.js'),
     start,
   }
@@ -147,5 +150,12 @@ const licenseOf = (folder: string): string => {
 
 const plugins = await loadBuiltInPlugins()
 writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
-await writeValidators([gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)])
+const inputs = [
+  ...operations.map(({ input }) => input),
+  ...[...operatorRoutes, ...portalRoutes].flatMap(({ query, body }) => [query, body]),
+]
+await writeValidators([
+  ...[gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)],
+  ...inputs.filter(schema => schema !== undefined),
+])
 await writeBundle()

@@ -10,7 +10,7 @@ import { createValidator } from './option-validators.ts'
 import type { Validator } from './option-validators.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
-import { childSchema, toJsonSchema } from './schema.ts'
+import { childSchema, coerceText, toJsonSchema } from './schema.ts'
 import { secretPaths } from './secret-ranges.ts'
 import { problemsOfAjvErrors, formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
@@ -101,12 +101,6 @@ const coerceVariables = (value: unknown, schema: Schema, isBare: (pointer: strin
     return mapItems(value, (item, part) => visit(item, childSchema(schema, part), pointer + jsonPointer([part])))
   }
   return visit(value, schema, '')
-}
-
-const coerceText = (text: string, schema: Schema | undefined): unknown => {
-  if (schema?.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
-  const isNumber = (schema?.type === 'integer' || schema?.type === 'number') && /^-?\d+(\.\d+)?$/.test(text)
-  return isNumber ? Number(text) : text
 }
 
 /** Durations, sizes, URLs and paths become numbers, secrets and absolute paths. */

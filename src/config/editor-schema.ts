@@ -2,7 +2,7 @@ import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schem
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
 import { gatewaySchema } from './gateway-schema.ts'
-import { networkSchema } from './network-config.ts'
+import { networkSchema } from './network-schema.ts'
 import type { JsonSchema } from './schema.ts'
 import { useStepSchema } from './steps.ts'
 

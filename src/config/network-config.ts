@@ -1,13 +1,12 @@
 import { basename } from 'node:path'
-import type { ObjectSchema } from '../plugin/options-schema.ts'
-import type { AnyPlugin, Path } from '../plugin/plugin.ts'
-import { formatSuggestion } from '../util/did-you-mean.ts'
+import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
-import { jsonPointer } from '../util/json-path.ts'
-import { hostRule, normalizeHost, suggestHost } from './addresses.ts'
 import { effectiveStep } from './effective-file.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { isKebabCase, parseDuration } from './formats.ts'
+import { readHosts } from './hosts.ts'
+import type { ListedHost } from './hosts.ts'
+import { networkSchema } from './network-schema.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { MethodTables } from './method-tables.ts'
 import { checkOptions } from './check-options.ts'
@@ -20,47 +19,6 @@ import { readStep } from './steps.ts'
 import type { StepDraft } from './steps.ts'
 import type { NetworkConfig, UnservedNetwork } from './types.ts'
 import type { Env } from './variables.ts'
-
-/** The keys of a network's file; the options of a step depend on its plugin. */
-export const networkSchema = {
-  type: 'object',
-  description: 'One network: its hosts, and the plugins that each call passes through.',
-  properties: {
-    network: {
-      type: 'string',
-      description: 'The name of the network, in kebab-case; the file has the same name.',
-      examples: ['base-mainnet'],
-    },
-    chainId: { type: 'integer', minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The chain id (EIP-155).', examples: [8453] },
-    blockTime: {
-      type: 'string',
-      format: 'duration',
-      usual: { min: '10ms', max: '1h' },
-      description: 'The usual time between two blocks.',
-      examples: ['12s', '250ms'],
-    },
-    methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.', examples: ['ethereum'] },
-    optional: {
-      type: 'boolean',
-      default: false,
-      description: 'Omit upstreams and other options whose variables are not set; with too few left, do not serve the network.',
-    },
-    hosts: {
-      type: 'array',
-      minItems: 1,
-      description: 'The hosts that callers use for this network, without port. No other network may list them.',
-      items: { type: 'string', description: 'A host name or an IP address.' },
-      examples: [['base-mainnet.rpc.example.com']],
-    },
-    pipeline: {
-      type: 'array',
-      description: 'The plugins that each call passes through, outermost first; the last one answers.',
-      items: { description: 'A map with one key, the name of a plugin; its value is the options of the plugin.' },
-      examples: [[{ envelope: {} }, { upstream: {} }]],
-    },
-  },
-  required: ['network', 'chainId', 'blockTime', 'methods', 'hosts', 'pipeline'],
-} as const satisfies ObjectSchema
 
 /** One networks/<name>.yaml, as far as it could be read. */
 export interface NetworkReadResult {
@@ -165,47 +123,4 @@ const checkBlockTime = (source: YamlFile): readonly Problem[] => {
   const path = ['blockTime']
   const isZero = parseDuration(source.textAt(path) ?? '') === 0
   return isZero ? [source.problemAt(path, `blockTime must be greater than 0, not ${source.describeValueAt(path)}`)] : []
-}
-
-/** A host that a file lists. */
-export interface ListedHost {
-  /** As Host headers are compared with it: lower case, IPv6 without brackets. */
-  readonly host: string
-  readonly source: YamlFile
-  readonly path: Path
-}
-
-/** The valid hosts of one list of a file, and the problems of the others. */
-export const readHosts = (source: YamlFile, listPath: Path): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
-  const list = source.valueAt(listPath)
-  const hosts: ListedHost[] = []
-  const problems: Problem[] = []
-  for (const index of Array.isArray(list) ? list.keys() : []) {
-    const path = [...listPath, index]
-    const text = source.textAt(path)
-    if (text === undefined) continue
-    const host = normalizeHost(text)
-    if (host === undefined) problems.push(invalidHost(source, path, text))
-    else hosts.push({ host, source, path })
-  }
-  return { hosts, problems }
-}
-
-/** A problem for each host that is listed a second time, in one file or in two. */
-export const duplicateHosts = (hosts: readonly ListedHost[]): readonly Problem[] => {
-  const firstByHost = new Map<string, ListedHost>()
-  return hosts.flatMap(listed => {
-    const other = firstByHost.get(listed.host)
-    firstByHost.set(listed.host, other ?? listed)
-    if (other === undefined) return []
-    const { file, line, column } = other.source.problemAt(other.path, '')
-    const found = listed.source.describeValueAt(listed.path)
-    return [listed.source.problemAt(listed.path, `duplicate host ${found}: already listed at ${file}:${line}:${column}`)]
-  })
-}
-
-const invalidHost = (source: YamlFile, path: Path, text: string): Problem => {
-  const hint = source.expandedTexts.has(jsonPointer(path)) ? undefined : (formatSuggestion(suggestHost(text)) ?? hostRule(text))
-  const message = `a host must be a host name or an IP address, without port, not ${source.describeValueAt(path)}`
-  return source.problemAt(path, message, hint)
 }

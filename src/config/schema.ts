@@ -30,3 +30,10 @@ export const childSchema = (schema: Schema | undefined, part: string | number): 
 }
 
 export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childSchema, schema)
+
+/** What a text stands for where the schema wants a number or a boolean: that of an unquoted variable, or of a query. */
+export const coerceText = (text: string, schema: Schema | undefined): unknown => {
+  if (schema?.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
+  const isNumber = (schema?.type === 'integer' || schema?.type === 'number') && /^-?\d+(\.\d+)?$/.test(text)
+  return isNumber ? Number(text) : text
+}

@@ -88,22 +88,21 @@ interface OperatorListenerOptions
 
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
-  { admin, listen: { admin: address, trustedProxies }, portal, store: storeAddress }: GatewayConfig,
+  { admin, listen, portal, store: storeAddress }: GatewayConfig,
   { openStore, plans, describeMethods, portalUrl, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
-  if (address === undefined) return undefined
+  if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, clock, log } = options
   const { token, hosts, url, tls } = admin
   const operatorApp = openOperatorApp({
     ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, version, clock, log, url },
     dashboardUrl: () => portal.url ?? portalUrl(),
-    secrets: portal.secrets,
-    canMail: portal.smtp !== undefined,
+    config: { listen, portal },
     isTls: tls !== undefined,
   })
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
-  const appOptions = { ...options, token, hosts, trustedProxies, operatorApp: operatorApp.serve }
-  const listener = await openAdminListener(address, appOptions, certificate).catch((error: unknown) => {
+  const appOptions = { ...options, token, hosts, trustedProxies: listen.trustedProxies, operatorApp: operatorApp.serve }
+  const listener = await openAdminListener(listen.admin, appOptions, certificate).catch((error: unknown) => {
     certificate?.stop()
     throw error
   })

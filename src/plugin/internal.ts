@@ -18,7 +18,7 @@ export { LatencyTracker } from '../services/upstream-client/latency-tracker.ts'
 export { UpstreamActivity, activityOf } from '../services/upstream-client/upstream-activity.ts'
 export { RateLimitBackoff, UpstreamRate, rateOf } from '../services/upstream-client/upstream-rate-limits.ts'
 export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-search.ts'
-export { rateLimitProperties } from '../services/rate-limits.ts'
+export { rateLimitProperties } from '../services/rate-limit-options.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
 export type {

@@ -132,6 +132,12 @@ export const object = (properties: Readonly<Record<string, JsonSchema>>): JsonSc
   additionalProperties: false,
 })
 
+/** An object that may lack the members that are not required. */
+export const partialObject = (properties: Readonly<Record<string, JsonSchema>>, required: readonly string[]): JsonSchema => ({
+  ...object(properties),
+  required,
+})
+
 /** A schema of the document, by its name there. */
 export const schemaRef = (name: string): JsonSchema => ({ $ref: `#/components/schemas/${name}` })
 
@@ -145,7 +151,7 @@ export const errorSchema = object({
 })
 
 /** One day of an account. */
-export const balanceSchema = object({
+export const balanceProperties = {
   day: { type: 'string', format: 'date' },
   limit: countOrNull,
   used: count,
@@ -153,4 +159,6 @@ export const balanceSchema = object({
   forfeited: count,
   left: countOrNull,
   resetAt: time,
-})
+} as const
+
+export const balanceSchema = object(balanceProperties)

@@ -16,7 +16,7 @@ import {
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
-import { alertSchemas } from './alerts/manage-alerts.ts'
+import { alertsShape, webhookTestSchema } from './alerts/manage-alerts.ts'
 import { keyProperties } from './key-settings.ts'
 
 export const portalCookieName = 'tollgate'
@@ -103,8 +103,9 @@ const responseSchemas = {
     total: series,
   }),
   ErrorCount: object({ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text }),
-  ...alertSchemas,
-  WebhookTest: object({ isDelivered: flag, status: text }),
+  Alerts: object(alertsShape),
+  NewWebhook: object({ url: text, secret: { type: 'string', description: 'Checks the signatures of messages. It is not shown again.' } }),
+  WebhookTest: webhookTestSchema,
   Key: object(key),
   NewKey: object({ ...key, key: { type: 'string', description: 'The API key. It is not shown again.' } }),
   Network: object({

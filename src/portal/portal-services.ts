@@ -1,5 +1,5 @@
 import type { Secret } from '../plugin/secret.ts'
-import type { Plans } from '../services/accounts/index.ts'
+import type { Plans } from '../services/accounts/effective-plan.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'

@@ -1,13 +1,8 @@
 import type { RouterContext } from '@koa/router'
-import { Ajv } from 'ajv'
-import type { ErrorObject, ValidateFunction } from 'ajv'
-import { describeSchema } from '../config/describe-options.ts'
-import { schemaAt, toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { Infer, ObjectSchema } from '../plugin/options-schema.ts'
-import { getOrCreate } from '../util/memoize.ts'
-import { parseJsonPointer } from '../util/json-path.ts'
 import { ApiError } from './api-errors.ts'
+import { checkInput } from './check-input.ts'
 import { hasRole } from './people.ts'
 import type { Person, Role } from './people.ts'
 import type { PortalServices } from './portal-services.ts'
@@ -91,7 +86,7 @@ export const routerPath = ({ path }: Pick<RouteBase<unknown, unknown>, 'path'>):
 /** What a request says, with the defaults. Throws ApiError. */
 export const readRequest = ({ query, body }: RouteBase<ObjectSchema, ObjectSchema>, ctx: RouterContext) => ({
   params: checkParams(ctx.params as Readonly<Record<string, string>>),
-  query: query && checkInput('query', query, { ...ctx.query }),
+  query: query && checkInput('query', query, ctx.query),
   body: body && checkInput('body', body, readBody(ctx)),
 })
 
@@ -107,36 +102,4 @@ const checkParams = (params: Readonly<Record<string, string>>): Readonly<Record<
   const [tooLong] = Object.entries(params).find(([, value]) => value.length > maxParamChars) ?? []
   if (tooLong !== undefined) throw new ApiError(404, 'not-found', `${tooLong} is longer than ${maxParamChars} characters`)
   return params
-}
-
-const ajvOptions = { strict: true, allErrors: false, useDefaults: true, meta: false, validateSchema: false } as const
-
-const bodyAjv = new Ajv(ajvOptions)
-/** Members of a query are texts. */
-const queryAjv = new Ajv({ ...ajvOptions, coerceTypes: true })
-
-const bodyValidators = new WeakMap<ObjectSchema, ValidateFunction>()
-const queryValidators = new WeakMap<ObjectSchema, ValidateFunction>()
-
-/**
- * Checks a body or a query, and adds the defaults to it. Throws ApiError with the field and what it must be. Nothing recurses into what is not
- * known: a caller may nest a body as deep as its length allows.
- */
-export const checkInput = (kind: 'body' | 'query', schema: ObjectSchema, value: unknown): unknown => {
-  const [ajv, validators] = kind === 'body' ? [bodyAjv, bodyValidators] : [queryAjv, queryValidators]
-  const validate = getOrCreate(validators, schema, () => ajv.compile(toJsonSchema(schema)))
-  const checked = value ?? {}
-  if (validate(checked)) return checked
-  throw toApiError(validate.errors?.[0], schema, kind)
-}
-
-const toApiError = (error: ErrorObject | undefined, schema: ObjectSchema, kind: string): ApiError => {
-  const path = parseJsonPointer(error?.instancePath ?? '')
-  const member = error?.params['missingProperty'] ?? error?.params['additionalProperty']
-  const field = [...path, ...(member === undefined ? [] : [String(member)])].join('.')
-  if (error?.keyword === 'required') return new ApiError(400, 'invalid', `${field} is missing`, field)
-  if (error?.keyword === 'additionalProperties') return new ApiError(400, 'invalid', `${field} is not known here`, field)
-  const found = schemaAt(schema, path)
-  const expected = found === undefined ? 'valid' : describeSchema(found)
-  return new ApiError(400, 'invalid', `${field === '' ? `the ${kind}` : field} must be ${expected}`, field || undefined)
 }

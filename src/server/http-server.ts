@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerRes
 import { Socket } from 'node:net'
 import type { AddressInfo, ListenOptions } from 'node:net'
 import type { Duplex } from 'node:stream'
-import type { Address, GatewayConfig } from '../config/types.ts'
+import type { Address } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
 import type { Failure } from '../plugin/reply.ts'
 import { failureResponse } from '../json-rpc/handle-message.ts'
@@ -60,19 +60,6 @@ export const listen = (server: Server, { host, port }: Address, reusePort = fals
       resolve(bound.port)
     })
   })
-
-export const urlOf = (host: string, port: number, scheme: 'http' | 'https' = 'http'): string =>
-  `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
-
-export const schemeOf = ({ tls }: GatewayConfig['listen'], listener: 'rpc' | 'portal'): 'http' | 'https' =>
-  tls?.listeners.includes(listener) === true ? 'https' : 'http'
-
-/** Addresses that listen on all interfaces; a client reaches them on the loopback interface. */
-const loopbackByWildcard: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }
-
-/** The URL of the admin listener on this machine, by its configuration; undefined without one. */
-export const localAdminUrl = ({ listen: { admin }, admin: { tls } }: Pick<GatewayConfig, 'listen' | 'admin'>): string | undefined =>
-  admin && urlOf(loopbackByWildcard[admin.host] ?? admin.host, admin.port, tls && 'https')
 
 const explainListenError = (error: NodeJS.ErrnoException, host: string, port: number): string => {
   const hostAndPort = `${host}:${port}`

@@ -4,12 +4,8 @@ import type { Clock } from './clock.ts'
 import { BoundedLineWriter } from './line-writer.ts'
 import type { LineWriter, WriteBytes } from './line-writer.ts'
 import type { Log } from './log.ts'
+import type { AccessLogRule } from './log-settings.ts'
 import type { MaybePromise } from '../util/async.ts'
-
-/** Calls that are logged whatever `sample` is. */
-export const accessLogRules = ['errors', 'slow'] as const
-
-type AccessLogRule = (typeof accessLogRules)[number]
 
 /** Where lines go: nowhere, to standard output, or to the file of gateway.yaml. */
 type AccessLogTarget = 'none' | 'stdout' | 'file'

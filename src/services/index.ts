@@ -45,7 +45,8 @@ export type {
 export type { Counter, Gauge, Histogram, MetricDefinition, Metrics } from './metrics.ts'
 export type { ExpectedMember } from './member-search.ts'
 export type { Results } from './results.ts'
-export type { RateLimitOptions, TokenRequest, TooFewTokens } from './rate-limits.ts'
+export type { RateLimitOptions } from './rate-limit-options.ts'
+export type { TokenRequest, TooFewTokens } from './rate-limits.ts'
 export type { CountedCall } from './usage/index.ts'
 
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */

@@ -3,13 +3,7 @@ import type { DestinationStream, Logger } from 'pino'
 import { toSourceLines } from '../runtime/source-lines.ts'
 import { systemClock } from './clock.ts'
 import { BoundedLineWriter } from './line-writer.ts'
-
-/** pino's levels, lowest first. */
-export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
-
-export type LogLevel = (typeof logLevels)[number]
-
-export const isLogLevel = (value: unknown): value is LogLevel => (logLevels as readonly unknown[]).includes(value)
+import type { LogLevel } from './log-settings.ts'
 
 /** One JSON object a line: fields, then a short message; never an API key, never an upstream's URL. */
 export interface Log {

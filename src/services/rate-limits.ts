@@ -39,42 +39,6 @@ export interface RateLimits {
   stateOf(bucket: string, rate: Rate): BucketState
 }
 
-/** The options of a limit, in a plan and in a network file. */
-export const rateLimitProperties = {
-  rate: {
-    type: 'string',
-    format: 'rate',
-    description: 'Calls in a time: so many per second (s), minute (m) or hour (h).',
-    examples: ['100/s', '6000/m'],
-  },
-  burst: {
-    type: 'integer',
-    minimum: 1,
-    description: 'Calls that may come at once; as many as `rate` allows in a second if absent.',
-    examples: [200],
-  },
-  creditRate: {
-    type: 'string',
-    format: 'rate',
-    description: 'Credits in a time: a call takes what it costs.',
-    examples: ['8000/s'],
-  },
-  creditBurst: {
-    type: 'integer',
-    minimum: 1,
-    description: 'Credits that may be used at once; as many as `creditRate` allows in a second if absent.',
-    examples: [16_000],
-  },
-} as const
-
-/** Per second. */
-export interface RateLimitOptions {
-  readonly rate?: number
-  readonly burst?: number
-  readonly creditRate?: number
-  readonly creditBurst?: number
-}
-
 /** Of accounts, keys and addresses. The bucket that was not used for longest is dropped: it has been full for long. */
 const maxBuckets = 100_000
 

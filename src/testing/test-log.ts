@@ -1,4 +1,5 @@
-import type { Log, LogLevel, RootLog } from '../services/log.ts'
+import type { Log, RootLog } from '../services/log.ts'
+import type { LogLevel } from '../services/log-settings.ts'
 
 /** A log that stores its lines. */
 export class TestLog implements RootLog {

@@ -3,14 +3,13 @@ import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
-import { accountsCommand } from '../../src/cli/operations.ts'
 import { createAuditCommand } from '../../src/cli/audit.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
 import { openUsage } from '../../src/services/usage/index.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { TestLog } from '../support/fakes.ts'
-import { createTestConfigs } from './run-command.ts'
+import { accountsCommand, createTestConfigs } from './run-command.ts'
 
 /** An account with 1,000 credits a day, its ledger and its usage counters, and the command. */
 const openAuditFixture = async (t: Test) => {

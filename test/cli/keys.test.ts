@@ -1,9 +1,8 @@
 import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
-import { accountsCommand, keysCommand } from '../../src/cli/operations.ts'
 import { isWellFormedKey } from '../../src/services/accounts/api-key.ts'
-import { createTestConfigs } from './run-command.ts'
+import { accountsCommand, createTestConfigs, keysCommand } from './run-command.ts'
 
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 

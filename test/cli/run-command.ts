@@ -4,10 +4,15 @@ import type { Test } from 'tap'
 import { createCheckCommand } from '../../src/cli/check.ts'
 import { UsageError, exitCodes, runCommand as runByMain } from '../../src/cli/command.ts'
 import type { Command } from '../../src/cli/command.ts'
+import { commandLoaders } from '../../src/cli/commands.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import type { Config } from '../../src/config/types.ts'
 import { stubPlugins, writeConfig } from '../config/config-fixture.ts'
 import { tempFolder } from '../store/temp-store.ts'
+
+export const [accountsCommand, alertsCommand, changesCommand, keysCommand, usageCommand] = (await Promise.all(
+  (['accounts', 'alerts', 'changes', 'keys', 'usage'] as const).map(name => commandLoaders[name]()),
+)) as [Command, Command, Command, Command, Command] // one of each name
 
 /** The output of a command, and its exit code. */
 export interface CommandResult {

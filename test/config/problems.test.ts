@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { stringify } from 'yaml'
@@ -6,8 +6,9 @@ import { plugins } from '../../plugins/index.ts'
 import { schemaError, findUnusualValues } from '../../src/config/check-options.ts'
 import { gatewaySchema } from '../../src/config/gateway-schema.ts'
 import { loadConfig } from '../../src/config/load.ts'
-import { networkSchema } from '../../src/config/network-config.ts'
-import { createValidator, writeValidators } from '../../src/config/option-validators.ts'
+import { networkSchema } from '../../src/config/network-schema.ts'
+import { createValidator, validatorFile } from '../../src/config/option-validators.ts'
+import { writeValidators } from '../../src/config/write-validators.ts'
 import type { Validator } from '../../src/config/option-validators.ts'
 import { toJsonSchema } from '../../src/config/schema.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
@@ -181,7 +182,7 @@ const verdictOf = (validator: Validator, given: unknown) => {
 
 t.test('a validator that the build has written says what Ajv says; other schemas, and a damaged file, leave it to Ajv', async t => {
   const dir = t.testdir()
-  const [file, damaged, empty] = [join(dir, 'written.cjs'), join(dir, 'damaged.cjs'), join(dir, 'empty.cjs')]
+  const folder = join(dir, 'validators')
   const values = [
     {},
     null,
@@ -200,16 +201,21 @@ t.test('a validator that the build has written says what Ajv says; other schemas
     { strict: 1 },
   ]
   const schemas = [gatewaySchema, networkSchema, ...plugins.map(({ options }) => options)]
-  await writeValidators(schemas, file)
+  await writeValidators(schemas, folder)
   for (const schema of schemas.map(toJsonSchema)) {
-    const [written, compiled] = [createValidator(schema, file), createValidator(schema, join(dir, 'none.cjs'))]
+    const [written, compiled] = [createValidator(schema, folder), createValidator(schema, join(dir, 'none'))]
     t.not(written, compiled)
     for (const value of [...values, ...stepValues]) t.same(verdictOf(written, value), verdictOf(compiled, value))
   }
   const other = { type: 'object', properties: { count: { type: 'integer', default: 3 } } }
-  t.same(verdictOf(createValidator(other, file), {}), { isValid: true, value: { count: 3 }, errors: null })
-  t.throws(() => createValidator({ type: 'object', sise: 1 }, file), { message: /unknown keyword: "sise"/ })
-  writeFileSync(damaged, readFileSync(file, 'utf8').slice(0, 1000))
-  writeFileSync(empty, '')
-  for (const each of [damaged, empty]) t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), each), {}), { isValid: false })
+  t.same(verdictOf(createValidator(other, folder), {}), { isValid: true, value: { count: 3 }, errors: null })
+  t.throws(() => createValidator({ type: 'object', sise: 1 }, folder), { message: /unknown keyword: "sise"/ })
+  const written = validatorFile(toJsonSchema(gatewaySchema), folder)
+  const damaged = [readFileSync(written, 'utf8').slice(0, 1000), '']
+  for (const [i, text] of damaged.entries()) {
+    const damagedFolder = join(dir, `damaged-${i}`)
+    mkdirSync(damagedFolder)
+    writeFileSync(validatorFile(toJsonSchema(gatewaySchema), damagedFolder), text)
+    t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), damagedFolder), {}), { isValid: false })
+  }
 })

@@ -8,7 +8,7 @@ import { AlertRounds, roundIntervalMs } from '../../src/portal/alerts/alert-roun
 import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
 import { readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { listDeliveries } from '../../src/portal/alerts/delivery.ts'
-import { changeAlerts, setWebhook } from '../../src/portal/alerts/manage-alerts.ts'
+import { changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
 import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
 import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
@@ -139,7 +139,7 @@ for (const { engine, open, skip } of engines) {
   t.test(`on ${engine}, several gateways send each threshold of a day and a month once`, { skip }, async t => {
     const scenario = await new AlertScenario(t).open(open)
     const receiver = await receiverFor(t)
-    const secret = (await setWebhook(scenario.services, 'acc_1', receiver.url)).reveal()
+    const secret = (await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url }))?.reveal() ?? ''
     await changeAlerts(scenario.services, 'acc_1', { monthly: [1, 5] })
     const gateways = [scenario.gateway(), scenario.gateway(), scenario.gateway()]
     const sent = () => receiver.received.map(({ json }) => `${json.data.period} ${json.data.date} ${json.data.threshold}`).sort()
@@ -178,8 +178,7 @@ t.test('the sum of a month is that of its days, also of days before the alerts w
     }
   }
   await spendOnDays(6)
-  await setWebhook(scenario.services, 'acc_1', receiver.url)
-  await changeAlerts(scenario.services, 'acc_1', { daily: [], monthly: [17, 18, 26, 100] })
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [17, 18, 26, 100] })
   const gateway = scenario.gateway()
   await scenario.round(gateway)
   t.match(receiver.received, [{ json: { data: { period: 'month', threshold: 17, used: 5_400, limit: 31_000 } } }])
@@ -203,8 +202,7 @@ t.test('the sum of a month is that of its days, also of days before the alerts w
 t.test('100 % is reached when a call is refused, although a rest is left that is too small for it', async t => {
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)
-  await setWebhook(scenario.services, 'acc_1', receiver.url)
-  await changeAlerts(scenario.services, 'acc_1', { daily: [100], monthly: [] })
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [100], monthly: [] })
   const gateway = scenario.gateway()
   await scenario.spend(960)
   await scenario.round(gateway)
@@ -218,8 +216,7 @@ t.test('a webhook that fails is tried again with back-off for a day, always as t
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)
   receiver.answerWith(500)
-  await setWebhook(scenario.services, 'acc_1', receiver.url)
-  await changeAlerts(scenario.services, 'acc_1', { daily: [75], monthly: [] })
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [75], monthly: [] })
   const gateways = [scenario.gateway(), scenario.gateway()]
   await scenario.spend(800)
   const attemptTimes: number[] = []
@@ -250,8 +247,7 @@ t.test('a webhook that fails is tried again with back-off for a day, always as t
 t.test('when the clock goes back by hours, alerts go on, and messages are tried again', async t => {
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)
-  await setWebhook(scenario.services, 'acc_1', receiver.url)
-  await changeAlerts(scenario.services, 'acc_1', { daily: [10, 50], monthly: [] })
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [10, 50], monthly: [] })
   const gateway = scenario.gateway()
   receiver.answerWith(500)
   await scenario.spend(100)
@@ -267,8 +263,7 @@ t.test('when the clock goes back by hours, alerts go on, and messages are tried 
 t.test('a gateway that is killed while it sends leaves the message to another', async t => {
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)
-  await setWebhook(scenario.services, 'acc_1', receiver.url)
-  await changeAlerts(scenario.services, 'acc_1', { daily: [75], monthly: [] })
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [75], monthly: [] })
   await scenario.spend(800)
   receiver.answerWith(0)
   // Its store is gone from one moment to the next: it can neither record the outcome nor give the lock back.
@@ -341,7 +336,7 @@ t.test('a gateway stops within 2 s while the mail server hangs; the mail stays p
 t.test('a receiver is told of 10 thresholds a day at most, however often they are changed', async t => {
   const scenario = await new AlertScenario(t).open()
   const receiver = await receiverFor(t)
-  await setWebhook(scenario.services, 'acc_1', receiver.url)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url })
   await scenario.spend(900)
   const gateway = scenario.gateway()
   for (const first of [1, 11, 21]) {
@@ -480,8 +475,7 @@ t.test('dead webhooks of many accounts hold neither sockets beyond a limit nor t
   const { store, services } = scenario
   const add = async (id: string, url: string): Promise<void> => {
     await store.addAccount({ id, name: id, plan: 'core', created: 0 })
-    await setWebhook(services, id, url)
-    await changeAlerts(services, id, { daily: [75], monthly: [] })
+    await changeAlerts(services, id, { webhook: url, daily: [75], monthly: [] })
     await scenario.spend(800, 'ok', id)
   }
   for (let i = 0; i < 70; i += 1) await add(`acc_dead${i}`, dead.url)
@@ -559,14 +553,15 @@ t.test(
     })
 
     t.test('the operator sets alerts too; the log of changes has the host of a webhook and no more of it', async t => {
-      const { status, json } = await operator.post('/accounts/alice/alerts/webhook', { url: `${receiver.url}/of-operator` })
-      t.match({ status, json }, { status: 201, json: { url: `${receiver.url}/of-operator`, secret: /^whsec_/ } })
+      const webhook = `${receiver.url}/of-operator`
+      const { status, json } = await operator.request('PATCH', '/accounts/alice/alerts', { webhook })
+      t.match({ status, json }, { status: 200, json: { webhook: { url: webhook }, secret: /^whsec_/, enabled: true } })
       t.match(await operator.request('PATCH', '/accounts/alice/alerts', { email: true }), {
         status: 400,
         json: { error: { field: 'email', message: /this gateway has no mail server/ } },
       })
       t.match((await operator.request('PATCH', '/accounts/alice/alerts', { daily: [85, 75, 85] })).json, { daily: [75, 85] })
-      t.match((await operator.post('/accounts/alice/alerts/webhook/remove')).json, { webhook: null })
+      t.match((await operator.request('PATCH', '/accounts/alice/alerts', { webhook: 'none' })).json, { webhook: null, secret: null })
       t.match((await operator.get('/accounts/alice/alerts')).json, { daily: [75, 85], monthly: [75, 85, 100] })
       const { stdout } = await deployment.run('changes', '--account', 'alice', '--json')
       const origin = new URL(receiver.url).origin

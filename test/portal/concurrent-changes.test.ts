@@ -19,7 +19,7 @@ import {
 } from '../../src/portal/people.ts'
 import type { Person } from '../../src/portal/people.ts'
 import type { PortalServices } from '../../src/portal/portal-services.ts'
-import { checkInput } from '../../src/portal/route.ts'
+import { checkInput } from '../../src/portal/check-input.ts'
 import type { Route, RouteRequest } from '../../src/portal/route.ts'
 import { keyRoutes } from '../../src/portal/routes/keys.ts'
 import { peopleRoutes } from '../../src/portal/routes/people.ts'

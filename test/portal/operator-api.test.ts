@@ -21,8 +21,12 @@ import { createPortalClient } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { startWebhookReceiver } from '../support/webhook-receiver.ts'
 
 const adminToken = 'canary-operator-token'
+
+const receiver = await startWebhookReceiver()
+t.teardown(() => receiver.stop())
 
 const startGateway = async (t: Test, workers: number) => {
   const node = await startFakeNode({
@@ -36,7 +40,7 @@ const startGateway = async (t: Test, workers: number) => {
       admin: { token: '${ADMIN_TOKEN}' },
       workers,
       listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
-      portal: { url: 'https://portal.example' },
+      portal: { url: 'https://portal.example', webhooks: { allow: ['127.0.0.1'] } },
     },
     env: { ADMIN_TOKEN: adminToken },
   })
@@ -73,6 +77,11 @@ const exampleInputs: Readonly<
   'keys resume': (_, outputs) => ({ id: addedKey(outputs) }),
   'keys rotate': (_, outputs) => ({ id: addedKey(outputs), overlap: '1h' }),
   'keys revoke': (_, outputs) => ({ id: addedKey(outputs) }),
+  'alerts show': id => ({ id }),
+  'alerts set': id => ({ id, daily: [50, 90], monthly: [], email: false, webhook: receiver.url }),
+  'alerts test': id => ({ id }),
+  changes: id => ({ account: id, search: 'alerts-changed', order: 'oldest' }),
+  usage: id => ({ id, by: 'method', days: 2 }),
   'accounts link': id => ({ id, person: 'dan', role: 'viewer', email: `dan@${id}.example` }),
 }
 
@@ -101,12 +110,13 @@ const commandArguments = ({ name, command }: Operation, input: Readonly<Record<s
     ...options.flatMap(([member, value]) => {
       const { name: option = member, keyword } = flags[member] ?? {}
       const isKeyword = keyword !== undefined && (value === 0 || (Array.isArray(value) && value.length === 0))
-      return [`--${option}`, isKeyword ? keyword : String(value)]
+      const text = typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
+      return [`--${option}`, isKeyword ? keyword : text]
     }),
   ]
 }
 
-/** Without what differs each time: ids, times, secrets, and the name of the account. */
+/** Without what differs each time: ids, times, secrets, the name of the account, and who has asked. */
 const withoutChance = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value)
@@ -115,6 +125,8 @@ const withoutChance = (value: unknown): unknown =>
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
       .replaceAll(/#[\w-]+/g, '#TOKEN')
       .replaceAll(/\btg_\w+/g, 'KEY')
+      .replaceAll(/\bwhsec_[\w+/=]+/g, 'SECRET')
+      .replaceAll(/"by":\{[^}]*\}/g, '"by":"AUTHOR"')
       .replaceAll(/"hint":"\w+"/g, '"hint":"HINT"'),
   )
 
@@ -343,7 +355,7 @@ t.test("the operator's API", async t => {
     const { id } = await deployment.addKey('carol')
     const bodies: Readonly<Record<string, object>> = {
       '/accounts': { name: 'dave', plan: 'core' },
-      '/accounts/{id}/alerts/webhook': { url: 'https://example.org/hook' },
+      '/accounts/{id}/alerts': { webhook: receiver.url },
     }
     for (const { path, method, status = 200 } of operatorRoutes) {
       const target = path.startsWith('/keys') ? id : path === '/accounts/{id}' && method === 'patch' ? 'bob' : 'carol'

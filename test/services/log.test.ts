@@ -7,7 +7,8 @@ import t from '../support/tap.ts'
 import { toSourceLines } from '../../src/runtime/source-lines.ts'
 import { BoundedLineWriter } from '../../src/services/line-writer.ts'
 import type { WriteBytes } from '../../src/services/line-writer.ts'
-import { logLevels, openLog } from '../../src/services/log.ts'
+import { openLog } from '../../src/services/log.ts'
+import { logLevels } from '../../src/services/log-settings.ts'
 import { TestClock } from '../support/fakes.ts'
 
 /** A log, and the levels of the lines that it wrote. */

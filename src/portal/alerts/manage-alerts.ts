@@ -19,16 +19,23 @@ const thresholdList = (description: string) =>
 
 /** What owners and operators can say of alerts. */
 export const alertProperties = {
-  email: { type: 'boolean', description: 'Whether the owners of the account who have confirmed their e-mail addresses get mail.' },
   daily: thresholdList('Percent of the credits of a day at which an alert is sent, each once a day; none when it is empty.'),
   monthly: thresholdList('Percent of the daily credits of all days of a month at which an alert is sent, each once a month.'),
+  email: { type: 'boolean', description: 'Whether the owners of the account who have confirmed their e-mail addresses get mail.' },
 } as const
 
-export const webhookProperties = {
-  url: { type: 'string', maxLength: 2_000, description: 'Where messages are sent: http or https, with a public address.' },
-} as const
+export const maxWebhookUrlChars = 2_000
 
-export type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] }
+/** Throws ApiError for a URL that no webhook can have. It may hold a secret: the message does not quote it. */
+export const checkWebhookUrl = (field: string, url: string, alternative = ''): void => {
+  if (!isWebhookUrl(url))
+    throw invalidField(field, `must be a URL such as https://example.org/hook, without user and password${alternative}`)
+}
+
+export type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] } & {
+  /** A URL, in place of the webhook before; null removes that. */
+  readonly webhook?: string | null
+}
 
 interface AlertServices {
   readonly store: RecordStore
@@ -68,41 +75,30 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
   }
 }
 
-/** Changes the members that are named. */
-export const changeAlerts = async (services: AlertServices, account: string, { email, daily, monthly }: AlertChange): Promise<void> => {
-  if (email === true && !services.canMail)
+/** Changes the members that are named. Resolves with the secret of a new webhook. Rejects with ApiError. */
+export const changeAlerts = async (
+  { store, accounts, secrets, canMail }: AlertServices,
+  account: string,
+  { email, daily, monthly, webhook: url }: AlertChange,
+): Promise<Secret | undefined> => {
+  if (email === true && !canMail)
     throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
-  await change(services, account, before => ({
-    ...before,
+  const webhook = typeof url === 'string' ? newWebhook(url) : undefined
+  const { before, after } = await editAlertSettings(store, account, settings => ({
+    ...settings,
     ...(email !== undefined && { email }),
     ...(daily !== undefined && { daily: ascending(daily) }),
     ...(monthly !== undefined && { monthly: ascending(monthly) }),
+    ...(url !== undefined && { webhook }),
   }))
+  if (!isDeepStrictEqual(before, after))
+    await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
+  if (webhook === undefined) return undefined
+  const [signingKey] = await readSigningKeys(store, secrets, 'webhooks')
+  return formatKey(deriveKey(signingKey, account, webhook))
 }
 
 const ascending = (thresholds: readonly number[]): readonly number[] => [...new Set(thresholds)].sort((a, b) => a - b)
-
-/** Resolves with the secret of the new webhook, which takes the place of the one before. Rejects with ApiError. */
-export const setWebhook = async (services: AlertServices, account: string, url: string): Promise<Secret> => {
-  if (!isWebhookUrl(url)) throw invalidField('url', 'must be a URL such as https://example.org/hook, without user and password')
-  const [secret] = await readSigningKeys(services.store, services.secrets, 'webhooks')
-  const webhook = newWebhook(url)
-  await change(services, account, before => ({ ...before, webhook }))
-  return formatKey(deriveKey(secret, account, webhook))
-}
-
-export const removeWebhook = (services: AlertServices, account: string): Promise<void> =>
-  change(services, account, before => ({ ...before, webhook: undefined }))
-
-const change = async (
-  { store, accounts }: AlertServices,
-  account: string,
-  edit: (before: AlertSettings) => AlertSettings,
-): Promise<void> => {
-  const { before, after } = await editAlertSettings(store, account, edit)
-  if (isDeepStrictEqual(before, after)) return
-  await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
-}
 
 /** For the log of changes. The path of a URL may be a secret. */
 const toRecord = ({ webhook, email, daily, monthly }: AlertSettings) => ({
@@ -127,15 +123,15 @@ const deliverySchema = object({
   nextAttempt: timeOrNull,
 })
 
-/** What routes about alerts return, to owners and to the operator. */
-export const alertSchemas = {
-  Alerts: object({
-    webhook: { ...object({ url: text }), type: ['object', 'null'] },
-    email: flag,
-    daily: listOf(count),
-    monthly: listOf(count),
-    mailReceivers: { ...listOf(text), description: 'The owners whom mail goes to, if `email` is true: those with a confirmed address.' },
-    deliveries: { ...listOf(deliverySchema), description: 'What was sent in the last days, the newest first.' },
-  }),
-  NewWebhook: object({ url: text, secret: { type: 'string', description: 'Checks the signatures of messages. It is not shown again.' } }),
+/** What alertsJson() returns. */
+export const alertsShape = {
+  webhook: { ...object({ url: text }), type: ['object', 'null'] },
+  email: flag,
+  daily: listOf(count),
+  monthly: listOf(count),
+  mailReceivers: { ...listOf(text), description: 'The owners whom mail goes to, if `email` is true: those with a confirmed address.' },
+  deliveries: { ...listOf(deliverySchema), description: 'What was sent in the last days, the newest first.' },
 } as const
+
+/** How an attempt to send a test message ended. */
+export const webhookTestSchema = object({ isDelivered: flag, status: text })

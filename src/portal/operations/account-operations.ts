@@ -2,7 +2,7 @@ import { readBalance, removedPlanLabel } from '../../services/account-reports.ts
 import type { Balance } from '../../services/account-reports.ts'
 import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
-import { effectivePlan } from '../../services/accounts/index.ts'
+import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'

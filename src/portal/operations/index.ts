@@ -1,10 +1,27 @@
 import { accountOperations, accountSchemas } from './account-operations.ts'
+import { alertOperations, alertSchemas } from './alert-operations.ts'
+import { changeOperations, changeSchemas } from './change-operations.ts'
 import { keyOperations, keySchemas } from './key-operations.ts'
 import { linkOperations, linkSchemas } from './link-operations.ts'
 import type { Operation } from './operation.ts'
+import { usageOperations, usageSchemas } from './usage-operations.ts'
 
 /** All that operators can do both over the API of the admin listener and on the command line. */
-export const operations: readonly Operation[] = [...accountOperations, ...linkOperations, ...keyOperations]
+export const operations: readonly Operation[] = [
+  ...accountOperations,
+  ...linkOperations,
+  ...keyOperations,
+  ...alertOperations,
+  ...changeOperations,
+  ...usageOperations,
+]
 
 /** What operations return, by the name in the OpenAPI document. */
-export const operationSchemas = { ...accountSchemas, ...linkSchemas, ...keySchemas } as const
+export const operationSchemas = {
+  ...accountSchemas,
+  ...linkSchemas,
+  ...keySchemas,
+  ...alertSchemas,
+  ...changeSchemas,
+  ...usageSchemas,
+} as const

@@ -1,11 +1,12 @@
+import type { GatewayConfig } from '../../config/types.ts'
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
-import type { Plans } from '../../services/accounts/index.ts'
+import type { Plans } from '../../services/accounts/effective-plan.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Store } from '../../store/store.ts'
 import type { MaybePromise } from '../../util/async.ts'
-import type { UsageQueries } from '../queries/usage-queries.ts'
+import type { PageQueries } from '../queries/page-queries.ts'
 import type { RouteBase } from '../route.ts'
 
 /** What operations work with, whoever asks for them. */
@@ -13,15 +14,19 @@ export interface OperationServices {
   readonly store: Store
   /** The accounts of the store, with what the operator changes in the log of changes. */
   readonly accounts: RecordedAccounts
-  readonly queries: Pick<UsageQueries, 'accountPage'>
+  readonly queries: PageQueries
   /** As of now: a reload may change them. */
   readonly plans: Plans
+  /** What gateway.yaml says of the dashboard. */
+  readonly config: Pick<GatewayConfig, 'listen' | 'portal'>
   /** The URL of the dashboard; undefined where the gateway has none. */
   dashboardUrl(): string | undefined
   networkNames(): MaybePromise<readonly string[]>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */
   checkMethods(names: readonly string[]): MaybePromise<void>
   readonly clock: Clock
+  /** Of the gateway. */
+  readonly version: string
 }
 
 /**
@@ -30,7 +35,7 @@ export interface OperationServices {
  */
 export interface Operation<Input extends ObjectSchema = ObjectSchema, Output = unknown>
   extends Pick<RouteBase<never, never>, 'method' | 'path' | 'summary' | 'status'> {
-  /** The words of the command, such as `accounts add`. */
+  /** The words of the command: one, or two such as `accounts add`. */
   readonly name: string
   /** A member that `path` names is taken from there; the others are the query of a GET, or the body. */
   readonly input: Input
@@ -51,8 +56,12 @@ export interface CommandForm<Input, Output> {
   readonly fixed?: { readonly [Member in keyof Input]?: unknown }
   /** What `--json` prints; the whole output unless given. A command prints lists whole, where the API returns them in parts. */
   json?(output: Output): unknown
-  /** What is printed without `--json`. */
+  /** What `--csv` prints; without it there is no such option. */
+  csv?(output: Output): TextTable
+  /** What is printed without these options. */
   text(output: Output, input: Input, context: TextContext): readonly TextBlock[]
+  /** Why the command fails all the same, in place of `text`. */
+  failure?(output: Output): string | undefined
 }
 
 /** How an option is written. */
@@ -78,7 +87,7 @@ export interface TextContext {
 /** A line, a line for each field, or a table. */
 export type TextBlock = string | { readonly fields: Readonly<Record<string, string | number>> } | TextTable
 
-interface TextTable {
+export interface TextTable {
   readonly columns: readonly string[]
   readonly rows: readonly (readonly string[])[]
 }

@@ -17,7 +17,6 @@ import type { SessionOptions } from '../sessions.ts'
 import { operations } from '../operations/index.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
-import { operatorAlertRoutes } from './operator-alerts.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
 import { operatorNodeRoutes } from './operator-nodes.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
@@ -26,15 +25,10 @@ import type { OperatorRoute, OperatorServices } from './operator-route.ts'
 import { RecentTraffic } from './recent-traffic.ts'
 
 /** Everything that the operator's API can do. */
-export const operatorRoutes: readonly OperatorRoute[] = [
-  ...operations.map(operationRoute),
-  ...operatorAlertRoutes,
-  ...operatorNodeRoutes,
-  ...operatorReportRoutes,
-]
+export const operatorRoutes: readonly OperatorRoute[] = [...operations.map(operationRoute), ...operatorNodeRoutes, ...operatorReportRoutes]
 
 export interface OperatorAppOptions
-  extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'secrets' | 'canMail' | 'version' | 'clock' | 'log'> {
+  extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'> {
   /** The store, which may have to be opened; rejects with StoreError. */
   openStore(): Promise<Store>
   /** Its address, which the process of queries opens too. */

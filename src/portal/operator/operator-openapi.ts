@@ -1,6 +1,4 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import { changeActions, changeAuthors } from '../../services/accounts/change-history.ts'
-import { alertSchemas } from '../alerts/manage-alerts.ts'
 import {
   count,
   countOrNull,
@@ -11,7 +9,7 @@ import {
   numberOrNull,
   object,
   openApiDocument,
-  schemaRef,
+  partialObject,
   text,
   time,
 } from '../openapi.ts'
@@ -76,13 +74,6 @@ const network = object({
   upstreams: listOf(upstream),
 })
 
-const optionalObject = (properties: Readonly<Record<string, JsonSchema>>, required: readonly string[]): JsonSchema => ({
-  type: 'object',
-  properties,
-  required,
-  additionalProperties: false,
-})
-
 /** What the operator's routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
 const responseSchemas = {
   Error: errorSchema,
@@ -92,8 +83,7 @@ const responseSchemas = {
     dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },
   }),
   ...operationSchemas,
-  ...alertSchemas,
-  Plan: optionalObject(
+  Plan: partialObject(
     { name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, creditRate: number, creditBurst: number },
     ['name', 'dailyCredits', 'forwarding'],
   ),
@@ -102,7 +92,7 @@ const responseSchemas = {
     from: time,
     groupCount: { ...count, description: 'All groups; `groups` has those that were asked for.' },
     groups: listOf(
-      optionalObject(
+      partialObject(
         {
           name: text,
           calls: count,
@@ -113,23 +103,6 @@ const responseSchemas = {
         ['name', 'calls', 'credits', 'forwarded'],
       ),
     ),
-  }),
-  Change: optionalObject(
-    {
-      time,
-      by: object({ kind: { type: 'string', enum: changeAuthors }, name: text }),
-      action: { type: 'string', enum: changeActions },
-      account: object({ id: text, name: text }),
-      target: { type: 'string', description: 'Id of the key, the person or the token.' },
-      after: { type: 'object', description: 'The members that were set; null was removed.' },
-      before: { type: 'object', description: 'Their values before, where they are known.' },
-    },
-    ['time', 'by', 'action', 'account'],
-  ),
-  ChangePage: object({
-    month: { type: 'string', description: 'YYYY-MM.' },
-    changeCount: { ...count, description: 'All changes that were found; `changes` has those that were asked for.' },
-    changes: listOf(schemaRef('Change')),
   }),
   Nodes: object({
     seconds: { ...number, description: 'How long the interval of the counts and durations is, up to now: a minute, or since the start.' },

@@ -1,6 +1,4 @@
-import { monthOf } from '../../services/accounts/change-history.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
-import { invalidField } from '../api-errors.ts'
 import { dimensions } from '../queries/hour-summaries.ts'
 import type { Dimension } from '../queries/hour-summaries.ts'
 import type { UsageTotal } from '../queries/usage-queries.ts'
@@ -53,26 +51,6 @@ export const operatorReportRoutes = [
       const nameOf = async (id: string) => (await store.account(id))?.name ?? ''
       const groups = by === 'account' ? await Promise.all(page.map(async group => ({ ...group, account: await nameOf(group.name) }))) : page
       return { by, from: isoTime((to - hours) * hourMs), groupCount: totals.length, groups }
-    },
-  }),
-  defineOperatorRoute({
-    method: 'get',
-    path: '/changes',
-    summary: 'The log of changes of a month, the newest first: who changed accounts, keys, people and tokens.',
-    response: schemaRef('ChangePage'),
-    query: {
-      type: 'object',
-      properties: {
-        month: { type: 'string', description: 'YYYY-MM; the current one unless given.' },
-        search: { type: 'string', maxLength: 200, default: '', description: 'Part of an author, action, account, target or value.' },
-        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many changes to skip.' },
-        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most changes of the response.' },
-      },
-    },
-    async handle({ query: { month: asked, ...part } }, { queries, clock }) {
-      if (asked !== undefined && !/^\d{4}-(0[1-9]|1[0-2])$/.test(asked)) throw invalidField('month', 'must be a month such as 2026-01')
-      const month = asked ?? monthOf(clock.now())
-      return { month, ...(await queries.changePage({ month, ...part })) }
     },
   }),
   defineOperatorRoute({

@@ -1,7 +1,6 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { Log } from '../../services/log.ts'
-import type { Secret } from '../../plugin/secret.ts'
 import type { OperationServices } from '../operations/operation.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkHeads } from '../../server/network-status.ts'
@@ -18,14 +17,8 @@ export interface OperatorServices extends OperationServices {
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
   readonly recentTraffic: RecentTraffic
-  /** Sign webhooks: the first of them is that of new ones. */
-  readonly secrets: readonly Secret[]
-  /** Whether the gateway has a mail server. */
-  readonly canMail: boolean
   /** How the operator who asks has signed in. */
   readonly authentication: 'token' | 'session'
-  /** Of the gateway. */
-  readonly version: string
   readonly log: Log
 }
 

@@ -66,6 +66,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       totals: query('totals'),
       accountPage: query('accountPage'),
       changePage: query('changePage'),
+      callCounts: query('callCounts'),
       usagePage: query('usagePage'),
       ledgerDay: query('ledgerDay'),
     },

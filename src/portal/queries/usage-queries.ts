@@ -1,8 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
-import { readChanges } from '../../services/accounts/change-history.ts'
-import type { Change } from '../../services/accounts/change-history.ts'
-import type { AccountRow, Store } from '../../store/store.ts'
+import type { Store } from '../../store/store.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { createPageQueries } from './page-queries.ts'
+import type { PageQueries } from './page-queries.ts'
 import { readLedgerDay, readUsagePage } from './usage-days.ts'
 import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.ts'
 import { HourSummaries, addUsage, newUsageSum } from './hour-summaries.ts'
@@ -46,7 +46,7 @@ interface TotalsQuery extends Omit<AccountHours, 'account'> {
 type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
-export interface UsageQueries {
+export interface UsageQueries extends PageQueries {
   overTime(query: OverTimeQuery): Promise<UsageOverTime>
   /** Calls by outcome. */
   outcomes(range: AccountHours): Promise<readonly (readonly [outcome: string, calls: number])[]>
@@ -57,29 +57,6 @@ export interface UsageQueries {
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
-  /** Changes of a month, YYYY-MM, with the text in one of their members. */
-  changePage(options: {
-    readonly month: string
-    readonly search: string
-    readonly offset: number
-    readonly limit: number
-  }): Promise<ChangePage>
-  /** Accounts whose name or label has the text, after the name `after`. */
-  accountPage(options: { readonly search: string; readonly after: string; readonly limit: number }): Promise<AccountPage>
-}
-
-/** A part of the log of changes of a month, the newest first. */
-export interface ChangePage {
-  readonly changes: readonly Change[]
-  /** Of the month, with the text. */
-  readonly changeCount: number
-}
-
-/** A part of the accounts, in the order of their names. */
-interface AccountPage {
-  readonly accounts: readonly AccountRow[]
-  /** The name after which the next part begins; undefined at the end. */
-  readonly next: string | undefined
 }
 
 /** How often queries that run at the same time get their turn while all accounts are read. */
@@ -92,6 +69,7 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
   const read = ({ account, from, to }: AccountHours) => summaries.read(account, from, to)
 
   return {
+    ...createPageQueries(store),
     overTime: query => readOverTime(summaries, query),
     async outcomes(range) {
       const calls = new Map<string, number>()
@@ -108,19 +86,6 @@ export const createUsageQueries = (store: QueriedStore, clock: QueryClock): Usag
     totals: query => readTotals(store, query),
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),
-    async changePage({ month, search, offset, limit }) {
-      const text = search.toLowerCase()
-      const found = (await readChanges(store, month)).filter(change => textOfChange(change).includes(text)).reverse()
-      return { changes: found.slice(offset, offset + limit), changeCount: found.length }
-    },
-    async accountPage({ search, after, limit }) {
-      const text = search.toLowerCase()
-      const found = (await store.accounts()).filter(
-        ({ name, label = '' }) => name > after && (name.toLowerCase().includes(text) || label.toLowerCase().includes(text)),
-      )
-      const accounts = found.slice(0, limit)
-      return { accounts, next: found.length > limit ? accounts.at(-1)?.name : undefined }
-    },
   }
 }
 
@@ -154,11 +119,5 @@ const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }
   }
   return [...totals.values()].sort(compareTotals)
 }
-
-/** What `search` looks in, in lower case. */
-const textOfChange = ({ time, by, action, account, target = '', before = {}, after = {} }: Change): string =>
-  [time, by.kind, by.name, action, account.name, account.id, target, ...[before, after].map(members => JSON.stringify(members))]
-    .join(' ')
-    .toLowerCase()
 
 const compareTotals = (a: UsageTotal, b: UsageTotal): number => b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)

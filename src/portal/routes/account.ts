@@ -1,6 +1,6 @@
 import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
-import { effectivePlan } from '../../services/accounts/index.ts'
+import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourMs, hoursPerDay, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { schemaRef } from '../openapi.ts'
 import { accountOf } from '../portal-services.ts'

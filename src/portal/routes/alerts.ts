@@ -1,5 +1,6 @@
 import { readAlertSettings } from '../alerts/alert-settings.ts'
-import { alertProperties, alertsJson, changeAlerts, removeWebhook, setWebhook, webhookProperties } from '../alerts/manage-alerts.ts'
+import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars } from '../alerts/manage-alerts.ts'
+import type { AlertChange } from '../alerts/manage-alerts.ts'
 import { newTestMessage } from '../alerts/webhook-message.ts'
 import { ApiError } from '../api-errors.ts'
 import { schemaRef } from '../openapi.ts'
@@ -10,11 +11,8 @@ import { defineRoute } from '../route.ts'
 
 const alertsSchema = schemaRef('Alerts')
 
-const alertServices = (services: PortalServices, person: Person) => ({
-  ...services,
-  accounts: accountsAs(services, person),
-  canMail: services.sendMail !== undefined,
-})
+const changeOwnAlerts = (services: PortalServices, person: Person, change: AlertChange) =>
+  changeAlerts({ ...services, accounts: accountsAs(services, person), canMail: services.sendMail !== undefined }, person.account, change)
 
 export const alertRoutes = [
   defineRoute({
@@ -33,7 +31,7 @@ export const alertRoutes = [
     body: { type: 'object', properties: alertProperties },
     response: alertsSchema,
     async handle({ person, body }, services) {
-      await changeAlerts(alertServices(services, person), person.account, body)
+      await changeOwnAlerts(services, person, body)
       return alertsJson(services.store, person.account)
     },
   }),
@@ -44,12 +42,23 @@ export const alertRoutes = [
       'Sets the webhook, in place of the one before. The response is the only place where its secret is shown; messages are signed ' +
       'with it as https://www.standardwebhooks.com describes.',
     role: 'owner',
-    body: { type: 'object', properties: webhookProperties, required: ['url'] },
+    body: {
+      type: 'object',
+      properties: {
+        url: {
+          type: 'string',
+          maxLength: maxWebhookUrlChars,
+          description: 'Where messages are sent: http or https, with a public address.',
+        },
+      },
+      required: ['url'],
+    },
     status: 201,
     response: schemaRef('NewWebhook'),
     async handle({ person, body: { url } }, services) {
-      const secret = await setWebhook(alertServices(services, person), person.account, url)
-      return { url, secret: secret.reveal() }
+      checkWebhookUrl('url', url)
+      const secret = await changeOwnAlerts(services, person, { webhook: url })
+      return { url, secret: secret?.reveal() }
     },
   }),
   defineRoute({
@@ -57,7 +66,9 @@ export const alertRoutes = [
     path: '/alerts/webhook',
     summary: 'Removes the webhook.',
     role: 'owner',
-    handle: ({ person }, services) => removeWebhook(alertServices(services, person), person.account),
+    async handle({ person }, services) {
+      await changeOwnAlerts(services, person, { webhook: null })
+    },
   }),
   defineRoute({
     method: 'post',

@@ -1,6 +1,5 @@
-import type { Plan } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
-import type { AccountRow, KeyWithAccount } from '../../store/store.ts'
+import type { KeyWithAccount } from '../../store/store.ts'
 import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { deepFreeze } from '../../util/memoize.ts'
@@ -8,6 +7,8 @@ import type { Clock } from '../clock.ts'
 import { isJwt } from '../jwt/index.ts'
 import type { RunningJwt } from '../jwt/index.ts'
 import { hashApiKey, isWellFormedKey, keyRefusal } from './api-key.ts'
+import { effectivePlan } from './effective-plan.ts'
+import type { Plans } from './effective-plan.ts'
 import { ChangeCheck, LookupCache, openKeyLookups } from './key-lookups.ts'
 import type { KeyStore, Lookup } from './key-lookups.ts'
 
@@ -26,8 +27,6 @@ export interface ReloadableAccounts extends Accounts {
   /** A reload has changed the plans: every account has its new plan with its next call. */
   setPlans(plans: Plans): void
 }
-
-export type Plans = Readonly<Record<string, Plan>>
 
 /**
  * Looks up keys in the store and caches the results until accounts or keys change there; while the store is unavailable, results are used
@@ -135,10 +134,4 @@ const toLookup = (row: KeyWithAccount | undefined, plans: Plans): Lookup => {
   const plan = effectivePlan(account, plans)
   if (plan === undefined) return { kind: 'planNotFound', plan: account.plan }
   return deepFreeze({ kind: 'granted', key, account: { id: account.id, name: account.name, plan } }) // all calls of the key get these objects
-}
-
-/** The account's plan, with the credits of the account's own if it has such. Undefined when gateway.yaml has no such plan. */
-export const effectivePlan = ({ plan: name, credits }: Pick<AccountRow, 'plan' | 'credits'>, plans: Plans): Plan | undefined => {
-  const plan = Object.hasOwn(plans, name) ? plans[name] : undefined
-  return plan && credits !== undefined ? { ...plan, dailyCredits: credits } : plan
 }

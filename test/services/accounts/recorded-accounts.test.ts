@@ -1,6 +1,6 @@
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import { changeAlerts, removeWebhook } from '../../../src/portal/alerts/manage-alerts.ts'
+import { changeAlerts } from '../../../src/portal/alerts/manage-alerts.ts'
 import { monthOf, readChanges } from '../../../src/services/accounts/change-history.ts'
 import { RecordedAccounts } from '../../../src/services/accounts/recorded-accounts.ts'
 import { StoreError } from '../../../src/store/store.ts'
@@ -27,7 +27,7 @@ t.test('what changes nothing of an account or a key is not in the log of changes
   t.match(await accounts.changeKey(key.id, {}), { name: 'web' })
   t.match(await accounts.changeKey(key.id, { name: 'web', networks: ['devnet'], methods: null }), { networks: ['devnet'] })
   await changeAlerts({ store, accounts, secrets: [], canMail: true }, 'acc_1', { daily: [100, 75, 85], email: false })
-  await removeWebhook({ store, accounts, secrets: [], canMail: true }, 'acc_1')
+  await changeAlerts({ store, accounts, secrets: [], canMail: true }, 'acc_1', { webhook: null })
   t.same(await changes(), [])
 
   const since = clock.now()

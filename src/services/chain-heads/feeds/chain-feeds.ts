@@ -59,20 +59,20 @@ const polling = (source: FeedSource, { clock, tracker }: Pick<FeedSourceOptions,
   let timer: Timer | undefined
   let startCount = 0
   return {
-    async start(onStarted) {
+    async start() {
       const start = (startCount += 1)
       await tracker.refresh(true)
       if (start !== startCount) return false
       tracker.recordActivity()
       timer = clock.every(activityIntervalMs, () => tracker.recordActivity())
-      return source.start(onStarted)
+      return source.start()
     },
     stop() {
       startCount += 1
       timer?.cancel()
       source.stop()
     },
-    sync: onSynced => source.sync(onSynced),
+    sync: () => source.sync(),
   }
 }
 
@@ -96,13 +96,11 @@ export class SyncingSource implements FeedSource {
     this.#options = options
   }
 
-  async start(onStarted: () => void): Promise<boolean> {
-    const timer = this.#options.clock.every(syncingPollIntervalMs, () => void this.#poll())
+  async start(): Promise<boolean> {
+    const timer = this.#options.clock.every(syncingPollIntervalMs, () => void this.sync())
     this.#timer = timer
-    await this.#poll()
-    const isStarted = this.#timer === timer && this.#isSyncing !== undefined
-    if (isStarted) onStarted()
-    return isStarted
+    await this.sync()
+    return this.#timer === timer && this.#isSyncing !== undefined
   }
 
   stop(): void {
@@ -110,12 +108,7 @@ export class SyncingSource implements FeedSource {
     this.#timer = this.#isSyncing = undefined
   }
 
-  async sync(onSynced: () => void): Promise<void> {
-    await this.#poll()
-    onSynced()
-  }
-
-  async #poll(): Promise<void> {
+  async sync(): Promise<void> {
     const [timer, [best]] = [this.#timer, this.#options.upstreams()]
     const status = best && parseResult(await best.request('eth_syncing'))
     const isSyncing = isJsonObject(status)

@@ -34,10 +34,10 @@ export class LogSource implements FeedSource {
     this.#options = options
   }
 
-  start(onStarted: () => void): Promise<boolean> {
+  start(): Promise<boolean> {
     const { pollIntervalMs: retryIntervalMs, headers } = this.#options
     const follower = new LogFollower({ ...this.#options, retryIntervalMs, fetchLogs: block => this.#fetchLogs(block) })
-    const subscription = headers.subscribe(follower, onStarted)
+    const subscription = headers.subscribe(follower)
     this.#running = { follower, subscription }
     return subscription.isStarted
   }
@@ -47,11 +47,10 @@ export class LogSource implements FeedSource {
     this.#running?.follower.stop()
   }
 
-  async sync(onSynced: () => void): Promise<void> {
+  async sync(): Promise<void> {
     await this.#options.headers.sync()
     const idle = this.#running?.follower.whenIdle() ?? Promise.resolve()
     await withTimeoutOr(this.#options.clock, startTimeoutMs, idle, () => undefined)
-    onSynced()
   }
 
   /** A node that does not know the block yet may answer that it has no logs: the header tells better. */

@@ -46,11 +46,9 @@ export class PendingSource implements FeedSource {
     this.#options = options
   }
 
-  async start(onStarted: () => void): Promise<boolean> {
+  start(): Promise<boolean> {
     this.#version += 1
-    const isStarted = await this.#openReader(this.#version)
-    if (isStarted) onStarted()
-    return isStarted
+    return this.#openReader(this.#version)
   }
 
   stop(): void {
@@ -64,10 +62,9 @@ export class PendingSource implements FeedSource {
     this.#events = []
   }
 
-  async sync(onSynced: () => void): Promise<void> {
+  async sync(): Promise<void> {
     await this.#reader?.poll()
     this.#publish()
-    onSynced()
   }
 
   /** The upstream of the reader that was lost comes last. False when no upstream returns transactions, or the source has been stopped. */

@@ -1,0 +1,159 @@
+import { readAlertSettings } from '../alerts/alert-settings.ts'
+import {
+  alertProperties,
+  alertsJson,
+  alertsShape,
+  changeAlerts,
+  checkWebhookUrl,
+  maxWebhookUrlChars,
+  webhookTestSchema,
+} from '../alerts/manage-alerts.ts'
+import type { AlertsJson } from '../alerts/manage-alerts.ts'
+import { webhookAddressRule } from '../alerts/webhook-addresses.ts'
+import { newTestMessage, sendWebhookMessage } from '../alerts/webhook-message.ts'
+import { ApiError } from '../api-errors.ts'
+import { flag, object, schemaRef, textOrNull } from '../openapi.ts'
+import { accountId, findAccount } from './account-operations.ts'
+import { defineOperation } from './operation.ts'
+import type { OperationServices, TextBlock } from './operation.ts'
+
+/** In place of thresholds or of a URL. */
+const noneKeyword = 'none'
+
+/** With whether anything is sent at all. */
+interface OperatorAlertsJson extends AlertsJson {
+  readonly enabled: boolean
+}
+
+const shape = {
+  ...alertsShape,
+  enabled: { ...flag, description: 'Whether alerts are sent: gateways with `listen.portal` send them.' },
+}
+
+/** What the operations return, by the name in the OpenAPI document. */
+export const alertSchemas = {
+  Alerts: object(shape),
+  ChangedAlerts: object({
+    ...shape,
+    secret: { ...textOrNull, description: 'Of a webhook that was set: checks the signatures of messages. It is not shown again.' },
+  }),
+  WebhookTest: webhookTestSchema,
+} as const
+
+const readAlerts = async ({ store, config }: OperationServices, account: string): Promise<OperatorAlertsJson> => ({
+  ...(await alertsJson(store, account)),
+  enabled: config.listen.portal !== undefined,
+})
+
+const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
+
+export const alertOperations = [
+  defineOperation({
+    name: 'alerts show',
+    method: 'get',
+    path: '/accounts/{id}/alerts',
+    summary: 'Who is told when the account has used a share of its credits, and what was sent.',
+    input: onlyId,
+    output: schemaRef('Alerts'),
+    run: async (input, services) => readAlerts(services, (await findAccount(services, input.id)).id),
+    command: { positionals: { id: 'NAME' }, text: alerts => formatAlerts(alerts) },
+  }),
+  defineOperation({
+    name: 'alerts set',
+    method: 'patch',
+    path: '/accounts/{id}/alerts',
+    summary: 'Changes the thresholds, the webhook, or whether owners get mail.',
+    input: {
+      type: 'object',
+      properties: {
+        id: accountId,
+        ...alertProperties,
+        webhook: {
+          type: 'string',
+          maxLength: maxWebhookUrlChars,
+          description:
+            'The URL that messages are sent to, in place of the webhook before: http or https, with a public address. Its secret is ' +
+            `shown once, in the response. \`${noneKeyword}\` removes the webhook.`,
+        },
+      },
+      required: ['id'],
+    },
+    output: schemaRef('ChangedAlerts'),
+    check({ webhook }) {
+      if (webhook !== undefined && webhook !== noneKeyword) checkWebhookUrl('webhook', webhook, `, or \`${noneKeyword}\``)
+    },
+    async run({ id: idOrName, webhook, ...change }, services) {
+      const { id } = await findAccount(services, idOrName)
+      const { secrets, smtp } = services.config.portal
+      const secret = await changeAlerts({ ...services, secrets, canMail: smtp !== undefined }, id, {
+        ...change,
+        ...(webhook !== undefined && { webhook: webhook === noneKeyword ? null : webhook }),
+      })
+      return { ...(await readAlerts(services, id)), secret: secret?.reveal() ?? null }
+    },
+    command: {
+      positionals: { id: 'NAME' },
+      flags: {
+        daily: { keyword: noneKeyword },
+        monthly: { keyword: noneKeyword },
+        webhook: { placeholder: 'URL', keyword: noneKeyword },
+      },
+      text: ({ secret, ...alerts }) => [
+        ...formatAlerts(alerts),
+        ...(secret === null
+          ? []
+          : ['The secret of the webhook, with which its receiver checks signatures (it is not shown again):', secret]),
+      ],
+    },
+  }),
+  defineOperation({
+    name: 'alerts test',
+    method: 'post',
+    path: '/accounts/{id}/alerts/test',
+    summary: 'Sends a message of the type `test` to the webhook of the account, and says how that ended.',
+    input: onlyId,
+    output: schemaRef('WebhookTest'),
+    async run(input, services) {
+      const { store, config, version, clock } = services
+      const { secrets, webhooks } = config.portal
+      const account = await findAccount(services, input.id)
+      const { webhook } = await readAlertSettings(store, account.id)
+      if (webhook === undefined) throw new ApiError(409, 'no-webhook', `account "${account.name}" has no webhook: set one first`)
+      return sendWebhookMessage(
+        { store, secrets, version, clock },
+        { account: account.id, webhook, isAllowed: webhookAddressRule(webhooks.allow) },
+        newTestMessage(clock, account),
+        new AbortController().signal,
+      )
+    },
+    command: {
+      positionals: { id: 'NAME' },
+      text: ({ status }) => [`the webhook took the test message: ${status}`],
+      failure: ({ isDelivered, status }) => (isDelivered ? undefined : `the test message was not delivered: ${status}`),
+    },
+  }),
+]
+
+const formatAlerts = ({ webhook, email, daily, monthly, mailReceivers, deliveries, enabled }: OperatorAlertsJson): readonly TextBlock[] => {
+  const receivers = mailReceivers.length === 0 ? 'no owner has a confirmed address' : mailReceivers.join(', ')
+  return [
+    {
+      fields: {
+        daily: formatThresholds(daily),
+        monthly: formatThresholds(monthly),
+        email: email ? `on (${receivers})` : 'off',
+        webhook: webhook?.url ?? noneKeyword,
+      },
+    },
+    ...(enabled ? [] : ['No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.']),
+    ...(deliveries.length === 0 ? [] : ['', { columns: ['OF', 'THRESHOLD', 'TO', 'STATE', 'LAST RESULT'], rows: deliveries.map(toCells) }]),
+  ]
+}
+
+const formatThresholds = (thresholds: readonly number[]): string =>
+  thresholds.length === 0 ? noneKeyword : thresholds.map(each => `${each} %`).join(', ')
+
+const toCells = ({ date, threshold, channel, person, state, lastStatus }: AlertsJson['deliveries'][number]): readonly string[] => [
+  ...[date, `${threshold} %`, person ?? channel, state],
+  lastStatus ?? '',
+]

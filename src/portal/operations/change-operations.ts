@@ -1,0 +1,72 @@
+import { changeActions, changeAuthors, monthOf } from '../../services/accounts/change-history.ts'
+import type { Change } from '../../services/accounts/change-history.ts'
+import { count, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
+import { defineOperation } from './operation.ts'
+
+/** What the operation returns, by the name in the OpenAPI document. */
+export const changeSchemas = {
+  Change: partialObject(
+    {
+      time,
+      by: object({ kind: { type: 'string', enum: changeAuthors }, name: text }),
+      action: { type: 'string', enum: changeActions },
+      account: object({ id: text, name: text }),
+      target: { type: 'string', description: 'Id of the key, the person or the token.' },
+      after: { type: 'object', description: 'The members that were set; null was removed.' },
+      before: { type: 'object', description: 'Their values before, where they are known.' },
+    },
+    ['time', 'by', 'action', 'account'],
+  ),
+  ChangePage: object({
+    month: { type: 'string', description: 'YYYY-MM.' },
+    changeCount: { ...count, description: 'All changes that were found; `changes` has those that were asked for.' },
+    changes: listOf(schemaRef('Change')),
+  }),
+} as const
+
+const titles = ['time', 'by', 'action', 'account', 'target', 'before', 'after']
+
+export const changeOperations = [
+  defineOperation({
+    name: 'changes',
+    method: 'get',
+    path: '/changes',
+    summary: 'The log of changes of a month: who changed accounts, keys, people and tokens.',
+    input: {
+      type: 'object',
+      properties: {
+        month: {
+          type: 'string',
+          pattern: '^\\d{4}-(0[1-9]|1[0-2])$',
+          label: 'a month such as 2026-01',
+          description: 'The month (UTC); the current one if absent.',
+        },
+        account: { type: 'string', description: 'Only changes of the account with this name or id.' },
+        search: { type: 'string', maxLength: 200, default: '', description: 'Part of an author, action, account, target or value.' },
+        order: { type: 'string', enum: ['newest', 'oldest'], default: 'newest', description: 'Which changes come first.' },
+        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many changes to skip.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most changes of the response.' },
+      },
+    },
+    output: schemaRef('ChangePage'),
+    async run({ month: asked, ...part }, { queries, clock }) {
+      const month = asked ?? monthOf(clock.now())
+      return { month, ...(await queries.changePage({ month, ...part })) }
+    },
+    command: {
+      flags: { month: { placeholder: 'YYYY-MM' }, account: { placeholder: 'NAME' } },
+      fixed: { order: 'oldest', offset: 0, limit: Infinity },
+      json: ({ changes }) => changes,
+      csv: ({ changes }) => ({ columns: titles, rows: changes.map(toCells) }),
+      text: ({ month, changes }) =>
+        changes.length === 0
+          ? [`no changes in ${month}`]
+          : [{ columns: titles.map(title => title.toUpperCase()), rows: changes.map(toCells) }],
+    },
+  }),
+]
+
+const toCells = ({ time: at, by, action, account, target = '', before, after }: Change): readonly string[] => [
+  ...[at, `${by.kind} ${by.name}`, action, account.name || account.id, target],
+  ...[before, after].map(members => (members === undefined ? '' : JSON.stringify(members))),
+]

@@ -1,0 +1,13 @@
+// What gateway.yaml may say of logs: commands read it without what writes them.
+
+/** pino's levels, lowest first. */
+export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+export type LogLevel = (typeof logLevels)[number]
+
+export const isLogLevel = (value: unknown): value is LogLevel => (logLevels as readonly unknown[]).includes(value)
+
+/** Calls that are logged whatever `sample` is. */
+export const accessLogRules = ['errors', 'slow'] as const
+
+export type AccessLogRule = (typeof accessLogRules)[number]
