@@ -9,15 +9,20 @@ const messagesPerTurn = 64
 /** What waits for one key, at most: with more its WebSockets are closed. One update always may wait. */
 const maxWaitingUpdates = 64
 const maxWaitingBytes = 32 << 20
-/** Of each subscription to an update that waits. */
+/** What V8 takes for an update that waits, for each subscription to it, and for each text beside its characters. */
+const updateBytes = 200
 const subscriptionBytes = 16
+const textBytes = 24
+
+/** What latin1 texts take. */
+export const bytesOfTexts = (texts: readonly string[]): number => texts.reduce((sum, { length }) => sum + length + textBytes, 0)
 
 /** The events of one update, such as a block. */
 interface Events {
-  /** What they take while they wait. */
-  readonly size: number
-  /** Those that the subscription gets, as JSON texts. */
-  of(subscription: Subscription): readonly string[]
+  /** What they take while they wait, with what finds those of a subscription. */
+  readonly bytes: number
+  /** Finds those that a subscription gets, as JSON texts. Called for each key when it is its turn: what the matcher remembers does not wait. */
+  newMatcher(): (subscription: Subscription) => readonly string[]
   /** They cost nothing, as they take others back. */
   readonly isFree?: true
   /** The subscription was sent all of them. */
@@ -119,9 +124,10 @@ export class EventDelivery {
   /** The events of each subscription that gets any. */
   async #find(subscriptions: readonly Subscription[], events: Events): Promise<ReadonlyMap<Subscription, readonly string[]>> {
     const found = new Map<Subscription, readonly string[]>()
+    const match = events.newMatcher()
     for (const [i, subscription] of subscriptions.entries()) {
       if ((i + 1) % messagesPerTurn === 0) await subscription.turn(messagesPerTurn)
-      const texts = subscription.isOpen ? events.of(subscription) : []
+      const texts = subscription.isOpen ? match(subscription) : []
       if (texts.length > 0) found.set(subscription, texts)
     }
     return found
@@ -175,7 +181,7 @@ export class EventDelivery {
 
 const newList = (): Subscription[] => []
 
-const bytesOf = ({ subscriptions, events }: KeyUpdate): number => events.size + subscriptions.length * subscriptionBytes
+const bytesOf = ({ subscriptions, events }: KeyUpdate): number => updateBytes + events.bytes + subscriptions.length * subscriptionBytes
 
 /** Of these subscriptions, of all unless given. */
 const sumOf = (costs: ReadonlyMap<Subscription, number>, subscriptions: Iterable<Subscription> = costs.keys()): number => {

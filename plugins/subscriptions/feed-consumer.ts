@@ -19,15 +19,18 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     this.#options = options
   }
 
-  /** Resolves with true once all later blocks are handled, until release(); with false when no upstream answers, or the feed ends. */
-  async retain(): Promise<boolean> {
+  /**
+   * Resolves with true when all later blocks are handled, until release(); with false when no upstream answers, or the feed ends. `onReady` is called
+   * first, behind the last block from before and before any later one is handled.
+   */
+  async retain(onReady?: () => void): Promise<boolean> {
     this.#userCount += 1
     const isRunning = this.#subscription !== undefined
-    const subscription = (this.#subscription ??= this.#start())
+    const subscription = (this.#subscription ??= this.#start(onReady))
     const isStarted = await subscription.isStarted
     if (!isStarted && this.#subscription === subscription) this.#subscription = undefined
     // Blocks from before are not for those who come now.
-    if (isStarted && isRunning) await this.#options.feed.sync()
+    if (isStarted && isRunning) await this.#options.feed.sync(onReady)
     // The feed may have ended meanwhile.
     return isStarted && this.#subscription === subscription
   }
@@ -53,9 +56,9 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     this.#options.onEnd()
   }
 
-  #start(): FeedSubscription {
+  #start(onReady?: () => void): FeedSubscription {
     this.#options.onStart?.()
-    return this.#options.feed.subscribe(this)
+    return this.#options.feed.subscribe(this, onReady)
   }
 
   #close(): void {

@@ -14,8 +14,11 @@ export type FilterMethod = (call: Call<SubscriberContext>, next: DirectNext<Subs
 /** The methods about filters, which callers over HTTP use as well. */
 export const filterMethods = (filters: Filters, maxPerAccount: number): Readonly<Record<string, FilterMethod>> => {
   const create = async (call: Call<SubscriberContext>, next: DirectNext<SubscriberContext>, topic: FilterTopic): Promise<Reply> => {
-    const id = await filters.create(topic, call.context.account.id, maxPerAccount, fetchBelow(call, next))
-    return typeof id === 'string' ? localReply(`"${id}"`) : id
+    const account = call.context.account.id
+    const id = await filters.create(topic, account, maxPerAccount, fetchBelow(call, next))
+    if (typeof id !== 'string') return id
+    // Nobody else knows the id.
+    return { ...localReply(`"${id}"`), onSettled: isDelivered => void (isDelivered || filters.discard({ id, account })) }
   }
   return {
     eth_newBlockFilter: (call, next) => create(call, next, { kind: 'newHeads' }),

@@ -172,6 +172,11 @@ export class Filters {
     }
   }
 
+  /** As uninstall(), of a filter that nobody can use. Without the store it ends by itself. */
+  discard(request: FilterRequest): void {
+    this.#track(this.uninstall(request))
+  }
+
   /** Resolves when what was delivered is stored. */
   async close(): Promise<void> {
     this.#isClosed = true

@@ -3,6 +3,7 @@ import { getOrCreate } from '../../src/plugin/internal.ts'
 import type { ChainUpdate, EventsUpdate, FeedBlock, LinkedBlock } from '../../src/plugin/internal.ts'
 import type { Services } from '../../src/plugin/plugin.ts'
 import { BlockLogs } from './block-logs.ts'
+import { bytesOfTexts } from './event-delivery.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { LogFilter } from './log-filter.ts'
 import { PublishedBlocks } from './published-blocks.ts'
@@ -21,8 +22,8 @@ const maxHeaders = 2_048
 /** Of the logs. A reorg takes them back, and filters are answered from them. */
 const maxBlocksWithLogs = 512
 const maxLogBytes = 32 << 20
-/** Characters of logs whose index is kept, which takes up to three times as much: the filters of a network are polled for the same blocks. */
-const maxIndexedChars = 4 << 20
+/** Of indexed logs: the filters of a network are polled for the same blocks. */
+const maxIndexedBytes = 12 << 20
 
 /** Publishes each new header. Those of removed blocks are not taken back: the headers of the new branch follow. */
 export class HeadPublisher {
@@ -40,7 +41,7 @@ export class HeadPublisher {
       this.published.add({ number, hash, parentHash })
       // All WebSockets share the text.
       const event = [Buffer.from(json).toString('latin1')]
-      delivery.deliver(subscriptions, { size: json.length, of: () => event })
+      delivery.deliver(subscriptions, { bytes: bytesOfTexts(event), newMatcher: () => () => event })
     }
   }
 }
@@ -52,7 +53,7 @@ export class LogPublisher {
   readonly published = new PublishedBlocks<FeedBlock>({ maxBlocks: maxBlocksWithLogs, maxBytes: maxLogBytes, bytesOf })
   readonly #options: LogPublisherOptions
   /** By hash. */
-  readonly #indexed = new LRUCache<string, BlockLogs>({ maxSize: maxIndexedChars, sizeCalculation: ({ size }) => Math.max(1, size) })
+  readonly #indexed = new LRUCache<string, BlockLogs>({ maxSize: maxIndexedBytes, sizeCalculation: ({ bytes }) => bytes })
   /** Who has been sent logs of a block. */
   readonly #receivers = new WeakMap<FeedBlock, WeakSet<Subscription>>()
 
@@ -76,8 +77,11 @@ export class LogPublisher {
       this.published.add(block)
       const receivers = new WeakSet<Subscription>()
       this.#receivers.set(block, receivers)
-      const match = matcherOf(filter => logs.match(filter))
-      delivery.deliver(subscriptions, { size: logs.size, of: match, onSent: subscription => void receivers.add(subscription) })
+      delivery.deliver(subscriptions, {
+        bytes: logs.bytes,
+        newMatcher: () => matcherOf(filter => logs.match(filter)),
+        onSent: subscription => void receivers.add(subscription),
+      })
     }
     return true
   }
@@ -94,9 +98,11 @@ export class LogPublisher {
     const { subscriptions, delivery } = this.#options
     const logs = this.logsOf(block)
     const receivers = this.#receivers.get(block)
-    const matchRemoved = matcherOf(filter => logs.matchRemoved(filter))
-    const match = (receiver: Subscription) => (receivers?.has(receiver) === true ? matchRemoved(receiver) : [])
-    delivery.deliver(subscriptions, { size: logs.size, of: match, isFree: true })
+    const newMatcher = () => {
+      const matchRemoved = matcherOf(filter => logs.matchRemoved(filter))
+      return (receiver: Subscription) => (receivers?.has(receiver) === true ? matchRemoved(receiver) : [])
+    }
+    delivery.deliver(subscriptions, { bytes: logs.bytes, newMatcher, isFree: true })
   }
 }
 
@@ -123,7 +129,6 @@ export class EventPublisher {
     const { subscriptions, delivery } = this.#options
     const texts = events.map(event => Buffer.from(event).toString('latin1'))
     this.published.add(texts)
-    const size = texts.reduce((sum, { length }) => sum + length, 0)
-    delivery.deliver(subscriptions, { size, of: () => texts })
+    delivery.deliver(subscriptions, { bytes: bytesOfTexts(texts), newMatcher: () => () => texts })
   }
 }

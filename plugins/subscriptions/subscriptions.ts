@@ -78,9 +78,12 @@ export class Subscriptions {
     if (limit !== undefined) return refuse('tooManySubscriptions', { message: `too many subscriptions: ${limit}` })
     const subscription = new Subscription(topic, subscriber)
     // Retained before it is added, as whoever removes it releases the feed. It counts from the start, for the limits.
-    const started = this.#consumers[topic.kind].retain()
+    let isActive = false
+    const started = this.#consumers[topic.kind].retain(() => {
+      isActive = this.#registry.activate(subscription)
+    })
     this.#registry.add(subscription)
-    if ((await started) && this.#registry.activate(subscription)) return subscription
+    if ((await started) && isActive) return subscription
     this.#registry.remove(subscription)
     return refuse('unavailable', { retryAfter: 1, source: 'gateway' })
   }

@@ -117,14 +117,29 @@ export class PendingReplies<Reply> {
     this.#clock = clock
   }
 
-  /** `send` gets the id of the request. Resolves with the reply; with `fallback()` when none comes in time. */
-  async request<Fallback>(timeoutMs: number, send: (id: number) => void, fallback: () => Fallback): Promise<Reply | Fallback> {
+  /**
+   * `send` gets the id of the request. Resolves with the reply; with `fallback()` when none comes in time. `onReply` is called before the next message
+   * is handled; the promise resolves later.
+   */
+  request<Fallback>(
+    timeoutMs: number,
+    send: (id: number) => void,
+    fallback: () => Fallback,
+    onReply?: (reply: Reply) => void,
+  ): Promise<Reply | Fallback> {
     const id = (this.#lastId += 1)
-    const reply = new Promise<Reply>(resolve => this.#resolvers.set(id, resolve))
+    const reply = new Promise<Reply>(resolve =>
+      this.#resolvers.set(id, received => {
+        this.#resolvers.delete(id)
+        onReply?.(received)
+        resolve(received)
+      }),
+    )
     send(id)
-    const received = await withTimeoutOr(this.#clock, timeoutMs, reply, fallback)
-    this.#resolvers.delete(id)
-    return received
+    return withTimeoutOr(this.#clock, timeoutMs, reply, () => {
+      this.#resolvers.delete(id)
+      return fallback()
+    })
   }
 
   resolve(id: number, reply: Reply): void {

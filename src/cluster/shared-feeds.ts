@@ -59,8 +59,11 @@ class WorkerFeedSource implements FeedSource {
     this.#replies = new PendingReplies(channel.clock)
   }
 
-  start(): Promise<boolean> {
-    return this.#request(id => (this.#run = id))
+  start(onStarted: () => void): Promise<boolean> {
+    return this.#request(
+      id => (this.#run = id),
+      isStarted => void (isStarted && onStarted()),
+    )
   }
 
   stop(): void {
@@ -69,8 +72,8 @@ class WorkerFeedSource implements FeedSource {
   }
 
   /** For a feed that has been started: the answer comes after the blocks that the upstreams have now. */
-  async sync(): Promise<void> {
-    await this.#request(() => this.#run)
+  async sync(onSynced: () => void): Promise<void> {
+    await this.#request(() => this.#run, onSynced)
   }
 
   /** Of several requests, the last may stand for all. */
@@ -83,12 +86,18 @@ class WorkerFeedSource implements FeedSource {
     return run === this.#run
   }
 
-  #request(runOf: (id: number) => number): Promise<boolean> {
+  /** `onReply` gets false when there is no reply. */
+  #request(runOf: (id: number) => number, onReply: (isStarted: boolean) => void): Promise<boolean> {
     const { network, send } = this.#channel
+    const onTimeout = (): false => {
+      onReply(false)
+      return false
+    }
     return this.#replies.request(
       startTimeoutMs,
       id => send({ kind: 'startFeed', network, feed: this.#feed, id, run: runOf(id) }),
-      () => false,
+      onTimeout,
+      onReply,
     )
   }
 }
@@ -141,21 +150,21 @@ export class FeedBroadcast {
     if (existing !== undefined) {
       // The worker may have stopped the feed, and started it again with this message: what waits for it is of the run before.
       existing.run = run
-      await this.#feeds[feed].sync()
-      return this.#send(worker, feed, existing.run, { id, isStarted: true })
+      return this.#feeds[feed].sync(() => this.#send(worker, feed, existing.run, { id, isStarted: true }))
     }
-    const subscription = this.#feeds[feed].subscribe({
+    const listener = {
       onUpdate: (update: FeedUpdate) => this.#send(worker, feed, started.run, update),
       onEnd: () => {
         this.#forget(worker, feed, subscription)
         this.#send(worker, feed, started.run, 'ended')
       },
-    })
+    }
+    const subscription = this.#feeds[feed].subscribe(listener, () => this.#send(worker, feed, started.run, { id, isStarted: true }))
     const started: WorkerRun = { subscription, run }
     this.#subscriptions[feed].set(worker, started)
-    const isStarted = await subscription.isStarted
-    if (!isStarted) this.#forget(worker, feed, subscription)
-    this.#send(worker, feed, started.run, { id, isStarted })
+    if (await subscription.isStarted) return
+    this.#forget(worker, feed, subscription)
+    this.#send(worker, feed, started.run, { id, isStarted: false })
   }
 
   #send(worker: WorkerChannel, feed: FeedKind, run: number, step: WorkerFeedStep): void {

@@ -30,8 +30,8 @@ export interface SharedHeadsOptions {
  * - The first snapshot of a network is sent when one of its upstreams may get calls, or when none answers as it should. Later
  *   snapshots are sent with each change. A new worker gets the newest snapshot at once.
  * - A height is given to callers of any worker only when every worker has acknowledged it (see WorkerHeightBroadcast).
- * - When a worker reports other upstreams, because its configuration file has changed, these replace the upstreams of the
- *   network for all workers. The reported height stays.
+ * - The upstreams of all workers are tracked: one that reports other upstreams, because its configuration file has changed, leaves those that
+ *   the calls of the others go to. The reported height stays.
  */
 export class SharedHeads {
   readonly #options: SharedHeadsOptions
@@ -54,7 +54,7 @@ export class SharedHeads {
   handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
     if (!('network' in message)) return
     const { network } = message
-    if (message.kind === 'track') return this.#track(network, message.upstreams).addWorker(worker)
+    if (message.kind === 'track') return this.#track(worker, network, message.upstreams).addWorker(worker)
     const heads = this.#networks.get(network)
     heads?.handleMessage(worker, message)
     if (heads?.workers.length === 0 && !this.#options.isServed(network)) this.#remove(network, heads)
@@ -76,19 +76,20 @@ export class SharedHeads {
     this.#options.metrics.removeSeries({ network })
   }
 
-  #track(network: string, upstreams: UpstreamsToTrack): SharedNetworkHeads {
+  #track(worker: WorkerChannel, network: string, upstreams: UpstreamsToTrack): SharedNetworkHeads {
     const existing = this.#networks.get(network)
-    if (existing?.follow(upstreams) === true) return existing
+    if (existing?.follow(worker, upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
     const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.transactionCounts)
+    created.follow(worker, upstreams)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
       // Not what the upstreams have answered: there may be other nodes under their names.
       created.heads.tags.state = { reported: existing.heads.tags.state.reported, upstreams: {} }
     }
     // Last: they are sent what has been taken over.
-    for (const worker of workers) created.addWorker(worker)
+    for (const each of workers) created.addWorker(each)
     this.#networks.set(network, created)
     return created
   }
@@ -105,7 +106,8 @@ class SharedNetworkHeads {
   readonly #feedBroadcast: FeedBroadcast
   /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
-  #stop: () => void
+  /** How to stop tracking the upstreams of each worker. */
+  readonly #trackings = new Map<WorkerChannel, () => void>()
   /** Publishes the newest state; called first when the chain IDs have been checked, as a worker waits for that. */
   #publishLatest: (() => void) | undefined
   #areChainIdsChecked = false
@@ -121,7 +123,7 @@ class SharedNetworkHeads {
     { heightBroadcastsOf, ...options }: SharedHeadsOptions,
     counts?: TransactionCounts,
   ) {
-    const { chainId, blockTime, maxLag, targets } = upstreams
+    const { chainId, blockTime } = upstreams
     this.chainId = chainId
     this.#network = network
     this.#blockTime = blockTime
@@ -142,11 +144,6 @@ class SharedNetworkHeads {
       },
     })
     this.#feedBroadcast = new FeedBroadcast(network, this.heads.feeds)
-    this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
-    void this.heads.whenChainChecked().then(() => {
-      this.#areChainIdsChecked = true
-      this.#publishLatest?.()
-    })
   }
 
   get workers(): readonly WorkerChannel[] {
@@ -158,11 +155,15 @@ class SharedNetworkHeads {
   }
 
   /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
-  follow({ chainId, blockTime, maxLag, targets }: UpstreamsToTrack): boolean {
+  follow(worker: WorkerChannel, { chainId, blockTime, maxLag, targets }: UpstreamsToTrack): boolean {
     if (chainId !== this.chainId || blockTime !== this.#blockTime) return false
-    const stopBefore = this.#stop
-    this.#stop = this.heads.track(targets.map(toTarget), { maxLag })
-    stopBefore()
+    const isFirst = this.#trackings.size === 0
+    const stopBefore = this.#trackings.get(worker)
+    this.#trackings.set(worker, this.heads.track(targets.map(toTarget), { maxLag }))
+    stopBefore?.()
+    // The last upstreams stay tracked while no worker has any.
+    for (const each of this.#trackings.keys()) if (each !== worker && !this.workers.includes(each)) this.#stopTracking(each)
+    if (isFirst) void this.heads.whenChainChecked().then(() => this.#handleChainsChecked())
     return true
   }
 
@@ -177,6 +178,7 @@ class SharedNetworkHeads {
   }
 
   removeWorker(worker: WorkerChannel): void {
+    if (this.#trackings.size > 1) this.#stopTracking(worker)
     this.#heightBroadcast.removeWorker(worker)
     this.#transactionBroadcast.removeWorker(worker)
     this.#feedBroadcast.removeWorker(worker)
@@ -204,9 +206,19 @@ class SharedNetworkHeads {
 
   /** No worker gets a message any more, whatever responses still come. */
   stop(): void {
-    this.#stop()
+    for (const worker of this.#trackings.keys()) this.#stopTracking(worker)
     this.#feedBroadcast.stop()
     for (const worker of this.workers) this.removeWorker(worker)
+  }
+
+  #stopTracking(worker: WorkerChannel): void {
+    this.#trackings.get(worker)?.()
+    this.#trackings.delete(worker)
+  }
+
+  #handleChainsChecked(): void {
+    this.#areChainIdsChecked = true
+    this.#publishLatest?.()
   }
 
   async #shareTransaction(sender: WorkerChannel, message: Extract<WorkerMessage, { kind: 'transaction' }>): Promise<void> {

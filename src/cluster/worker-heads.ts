@@ -9,7 +9,7 @@ import { WorkerFeeds } from './shared-feeds.ts'
 import { WorkerTransactions } from './shared-transactions.ts'
 import { SharedHeight } from './worker-height-broadcast.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
-import type { NetworkChannel, NetworkMessage, UpstreamsToTrack, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, WorkerMessage } from './worker-messages.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
@@ -28,8 +28,12 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly #sharedHeight: SharedHeight
   readonly #transactions: WorkerTransactions
   readonly #syncReplies: PendingReplies<true>
-  readonly #trackings = new TrackingStack<{ readonly targets: readonly Target[]; readonly upstreams: UpstreamsToTrack }>(
-    ({ targets, upstreams }) => this.#track(targets, { kind: 'track', network: this.#options.network, upstreams }),
+  readonly #trackings = new TrackingStack(
+    ({ targets, maxLag }, all) => {
+      const { network, chainId, blockTime } = this.#options
+      const upstreams = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: all.map(toRevealedTarget) }
+      this.#track(targets, { kind: 'track', network, upstreams })
+    },
     () => this.#track([], { kind: 'untrack', network: this.#options.network }),
   )
   protected targets: readonly Target[] = []
@@ -52,9 +56,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
-    const { chainId, blockTime } = this.#options
-    const upstreams = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: targets.map(toRevealedTarget) }
-    return this.#trackings.push({ targets, upstreams })
+    return this.#trackings.push({ targets, maxLag })
   }
 
   /** The primary has tracked other upstreams meanwhile. */

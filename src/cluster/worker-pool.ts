@@ -2,7 +2,7 @@ import cluster from 'node:cluster'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { PreparedReload } from '../core/reloader.ts'
-import type { Clock } from '../services/clock.ts'
+import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
@@ -41,6 +41,8 @@ const retryDelayMs = 1000
 
 /** Connections wait for the last worker to start for so long: those of all callers who reconnect at once would stay with the first. */
 const maxHoldMs = 5000
+/** When all workers are gone, new connections wait for the next one for so long: on a busy machine it takes 6 to 10 s to start. */
+const maxUnusedMs = 15_000
 
 /** A worker whose metrics take longer is left out. */
 const metricsTimeoutMs = 1000
@@ -80,6 +82,8 @@ export class WorkerPool {
   readonly #exits: Counter
   readonly #reload: SharedReload
   readonly #listeningEnd: ListeningEnd
+  /** Of a port that no worker listens on. */
+  #closing: Timer | undefined
   #isStopping = false
   #lastRequestId = 0
 
@@ -117,19 +121,18 @@ export class WorkerPool {
     const startedAt = this.#clock.monotonic()
     const worker = spawnWorker(this.#options.env, this.#clock, this.#log)
     reassignConnections(worker.clusterWorker, () => Array.from(this.#ready, ready => ready.clusterWorker))
-    const endSearch = this.#options.connections.findListening(worker.clusterWorker)
+    this.#options.connections.addWorker(worker.clusterWorker)
     this.#workers.add(worker)
     worker.onMessage(message =>
       message.kind === 'endListening' ? this.#listeningEnd.add(worker) : this.#options.handleMessage(worker, message),
     )
     void worker.exited.then(exit => {
-      endSearch()
       const uptimeMs = this.#clock.monotonic() - startedAt
       if (this.#removeExited(worker, exit)) this.#restart(backoff, uptimeMs)
     })
     const configId = await worker.whenReady()
-    endSearch()
     this.#ready.add(worker)
+    this.#closing?.cancel()
     this.#reload.addWorker(worker, configId)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
     for (const setting of this.#settings.values()) worker.send(setting)
@@ -157,6 +160,8 @@ export class WorkerPool {
   async stop(graceMs = 0, timeoutMs = this.#options.stopTimeoutMs): Promise<void> {
     this.#isStopping = true
     await Promise.all(Array.from(this.#workers, worker => this.#stopWorker(worker, graceMs, timeoutMs)))
+    this.#closing?.cancel()
+    this.#options.connections.closeUnused()
   }
 
   /** True when the worker is to be replaced. */
@@ -166,6 +171,7 @@ export class WorkerPool {
     const wasReady = this.#ready.delete(worker)
     this.#listeningEnd.checkWorkers()
     if (this.#isStopping || !wasReady) return false
+    if (this.#ready.size === 0) this.#closing = this.#clock.after(maxUnusedMs, () => this.#options.connections.closeUnused())
     this.#exits.add()
     this.#log.warn({ event: 'worker-exited', worker: worker.pid, code, signal }, 'worker exited; restarting it')
     return true

@@ -23,7 +23,6 @@ export interface PrimaryConnection {
   readonly rpcPort: number
   /** Heads that the primary tracks. */
   readonly heads: HeadsSource
-  /** The other workers that serve a network. */
   /** Buckets whose tokens the primary has. */
   readonly rateLimits: RateLimits
   /** Resolves when the primary has handed over the last connection, or does not answer. */

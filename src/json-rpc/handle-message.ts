@@ -130,40 +130,57 @@ const singleResponse = ({ reply, body }: HandledRequest, id = 'null', loggedCall
 
 /** Runs the pipeline at once: nothing is awaited before. */
 const handleRequest = (handler: MessageHandler, request: IncomingRequest, origin: Origin): MaybePromise<HandledRequest> => {
-  const { message, id, refusal } = request
+  const { message, refusal } = request
   try {
     const reply = refusal ?? handler.run({ message, origin, signal: undefined, context: {} })
-    return reply instanceof Promise ? handleLater(handler, request, origin, reply) : toHandled(id, reply)
+    return reply instanceof Promise ? handleLater(handler, request, origin, reply) : toHandled(handler, request, origin, reply)
   } catch (bug) {
-    return toHandled(id, logBug(handler.log, origin, bug, message))
+    return toHandled(handler, request, origin, logBug(handler.log, origin, bug, message))
   }
 }
 
 const handleLater = async (
-  { log }: MessageHandler,
-  { message, id }: IncomingRequest,
+  handler: MessageHandler,
+  request: IncomingRequest,
   origin: Origin,
   pendingReply: Promise<Reply>,
 ): Promise<HandledRequest> => {
   try {
-    return toHandled(id, await pendingReply)
+    return toHandled(handler, request, origin, await pendingReply)
   } catch (bug) {
-    return toHandled(id, logBug(log, origin, bug, message))
+    return toHandled(handler, request, origin, logBug(handler.log, origin, bug, request.message))
   }
 }
 
-const toHandled = (id: string | undefined, reply: Reply): HandledRequest => {
-  const body = serializeUnlessNotification(id, reply)
-  if (body !== undefined || reply.onSettled === undefined) return { reply, body }
-  reply.onSettled(false)
-  return { reply: copyReply(reply, { onSettled: undefined }), body }
+/** A reply that cannot be serialized because of a bug is replaced by an internal error. */
+const toHandled = (handler: MessageHandler, request: IncomingRequest, origin: Origin, reply: Reply): HandledRequest => {
+  try {
+    const body = serializeUnlessNotification(request.id, reply)
+    if (body !== undefined || reply.onSettled === undefined) return { reply, body }
+    settleUndelivered(handler, reply, origin)
+    return { reply: copyReply(reply, { onSettled: undefined }), body }
+  } catch (bug) {
+    const refusal = logBug(handler.log, origin, bug, request.message)
+    return replaceReply(handler, { request, refusal, replaced: { reply, body: undefined } }, origin)
+  }
+}
+
+const settleUndelivered = ({ log }: MessageHandler, { onSettled }: Reply, origin: Origin): void => {
+  try {
+    onSettled?.(false)
+  } catch (bug) {
+    logBug(log, origin, bug)
+  }
 }
 
 /** A notification gets no response; a message without an id that is no valid request is no notification. */
 const serializeUnlessNotification = (id: string | undefined, reply: Reply): ResponseBody | undefined =>
   id !== undefined ? serializeResponse(id, reply) : isInvalidRequest(reply) ? serializeResponse('null', reply) : undefined
 
-/** The responses are in the order of the calls, without notifications. */
+/**
+ * The responses are in the order of the calls, without notifications. A bug of the batch itself makes one internal error of it: its calls are
+ * refunded, as none of their responses is delivered.
+ */
 const handleBatch = async (
   handler: MessageHandler,
   batch: readonly IncomingRequest[],
@@ -171,14 +188,32 @@ const handleBatch = async (
   { memory, scheduler, batchBytes }: { readonly memory: BatchMemory; readonly scheduler: BatchScheduler; readonly batchBytes: number },
 ): Promise<RpcResponse> => {
   const batchOrigin = origin.push === undefined ? origin : new BatchOrigin(origin)
-  const handled = await runBatch(batch, {
-    ...handler,
-    memory,
-    scheduler,
-    signal: origin.signal,
-    handle: request => (handler.accessLog.isOn ? timeRequest(handler, request, batchOrigin) : handleRequest(handler, request, batchOrigin)),
-    replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
-  })
+  const handled: (HandledRequest | undefined)[] = []
+  try {
+    await runBatch(batch, handled, {
+      ...handler,
+      memory,
+      scheduler,
+      signal: origin.signal,
+      handle: request =>
+        handler.accessLog.isOn ? timeRequest(handler, request, batchOrigin) : handleRequest(handler, request, batchOrigin),
+      replace: (request, refusal, replaced) => replaceReply(handler, { request, refusal, replaced }, origin),
+    })
+    return handledBatchResponse(handler, batch, handled as readonly HandledRequest[], batchBytes) // all of them, as there was no bug
+  } catch (bug) {
+    const refusal = logBug(handler.log, origin, bug)
+    for (const [i, replaced] of handled.entries())
+      if (replaced !== undefined) replaceReply(handler, { request: batch[i]!, refusal, replaced }, origin)
+    return failureResponse(refusal)
+  }
+}
+
+const handledBatchResponse = (
+  { accessLog }: MessageHandler,
+  batch: readonly IncomingRequest[],
+  handled: readonly HandledRequest[],
+  batchBytes: number,
+): RpcResponse => {
   const bodies: ResponseBody[] = []
   const replies: Reply[] = []
   for (const { reply, body } of handled) {
@@ -186,7 +221,7 @@ const handleBatch = async (
     if (body !== undefined) bodies.push(body)
   }
   const response = (replies.every(isInvalidRequest) && tooLongRefusal(replies[0], bodies, batchBytes)) || batchResponse(bodies, replies)
-  if (!handler.accessLog.isOn || response.replies !== replies) return response
+  if (!accessLog.isOn || response.replies !== replies) return response
   return { ...response, loggedCalls: handled.map((each, i) => toLoggedCall(batch[i]!, each)) }
 }
 
@@ -226,9 +261,9 @@ interface Replacement {
 const replaceReply = (handler: MessageHandler, { request, refusal, replaced }: Replacement, origin: Origin): HandledRequest => {
   let reply = refusal
   releaseBody(replaced?.body)
+  settleUndelivered(handler, replaced?.reply ?? refusal, origin)
   try {
-    const { source, credits, quota, charge, onSettled } = replaced?.reply ?? refusal
-    onSettled?.(false)
+    const { source, credits, quota, charge } = replaced?.reply ?? refusal
     const isPaid = refusal.kind === 'tooLarge' && (source === 'node' || source === 'partner')
     if (isPaid) reply = copyReply(refusal, { credits, quota })
     else if (refusal.kind !== 'node') charge?.refund(refusal.kind)

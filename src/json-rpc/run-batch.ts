@@ -42,21 +42,23 @@ interface BatchOptions<Call, Handled extends HandledCall> {
   readonly scheduler: BatchScheduler
   /** Runs one call; never rejects. */
   handle(call: Call): MaybePromise<Handled>
-  /** The call gets the refusal, in place of what has been handled if it has run. */
+  /** The call gets the refusal, in place of what has been handled if it has run. Never throws. */
   replace(call: Call, refusal: Failure, handled?: Handled): Handled
 }
 
 /**
  * Runs the calls of a batch, begun in their order, as many at a time as the limit and the memory budget allow. What has been handled
- * comes back in the same order. Once a response does not fit the response to the batch or the memory budget, the calls that have not
- * begun are refused: their responses would take memory for nothing.
+ * is set in `handled`, in the same order. Once a response does not fit the response to the batch or the memory budget, the calls that have not
+ * begun are refused: their responses would take memory for nothing. Rejects with a bug when the calls that had begun have ended; `handled` then
+ * has those.
  */
 export const runBatch = async <Call, Handled extends HandledCall>(
   calls: readonly Call[],
+  handled: (Handled | undefined)[],
   options: BatchOptions<Call, Handled>,
-): Promise<readonly Handled[]> => {
+): Promise<void> => {
   const { limits, memory } = options
-  const batch = new RunningBatch(calls, options)
+  const batch = new RunningBatch(calls, handled, options)
   const concurrency = Math.min(limits.batchConcurrency, calls.length)
   const runs = [batch.runCalls()]
   while (!batch.hasBegunAll && runs.length < concurrency && memory.reserveCall()) runs.push(batch.runCalls())
@@ -64,14 +66,16 @@ export const runBatch = async <Call, Handled extends HandledCall>(
   // Who sends the response reserves it again in this very turn of the event loop.
   memory.releaseCalls(runs.length - 1)
   memory.release(batch.reservedBytes)
-  return batch.handled
+  if (batch.bug !== undefined) throw batch.bug.error
 }
 
 class RunningBatch<Call, Handled extends HandledCall> {
-  readonly handled: Handled[] = []
   /** Of the responses, in `memory`. */
   reservedBytes = 0
+  /** The first that was thrown. No further call begins. */
+  bug: { readonly error: unknown } | undefined
   readonly #calls: readonly Call[]
+  readonly #handled: (Handled | undefined)[]
   readonly #options: BatchOptions<Call, Handled>
   readonly #deadlineAt: number
   #nextPosition = 0
@@ -83,20 +87,30 @@ class RunningBatch<Call, Handled extends HandledCall> {
   /** What all calls that have not begun wait for. */
   #turn: Promise<void> | undefined
 
-  constructor(calls: readonly Call[], options: BatchOptions<Call, Handled>) {
+  constructor(calls: readonly Call[], handled: (Handled | undefined)[], options: BatchOptions<Call, Handled>) {
     const { clock, limits } = options
     this.#calls = calls
+    this.#handled = handled
     this.#options = options
     this.#deadlineAt = clock.monotonic() + limits.batchTimeout
     this.#remainingBytes = limits.batchReply - '['.length
   }
 
+  /** Also when no further call is to begin. */
   get hasBegunAll(): boolean {
-    return this.#nextPosition >= this.#calls.length
+    return this.bug !== undefined || this.#nextPosition >= this.#calls.length
   }
 
-  /** Runs one call after the other, until none is left. While others call too, the account takes turns with them. */
+  /** Runs one call after the other, until none is left. While others call too, the account takes turns with them. Never rejects. */
   async runCalls(): Promise<void> {
+    try {
+      await this.#runCalls()
+    } catch (error) {
+      this.bug ??= { error }
+    }
+  }
+
+  async #runCalls(): Promise<void> {
     while (!this.hasBegunAll) {
       const turn = this.#nextTurn()
       if (turn !== undefined) {
@@ -107,12 +121,14 @@ class RunningBatch<Call, Handled extends HandledCall> {
       const call = this.#calls[position]!
       const refusal = this.#refusal()
       if (refusal !== undefined) {
-        this.handled[position] = this.#options.replace(call, refusal)
+        this.#handled[position] = this.#options.replace(call, refusal)
         continue
       }
-      const handled = this.#options.handle(call)
-      this.#usedUnits += handled instanceof Promise ? 1 : unitsPerCachedCall + (handled.body?.byteLength ?? 0) / bytesPerUnit
-      this.handled[position] = this.#fit(call, handled instanceof Promise ? await handled : handled)
+      const handling = this.#options.handle(call)
+      this.#usedUnits += handling instanceof Promise ? 1 : unitsPerCachedCall + (handling.body?.byteLength ?? 0) / bytesPerUnit
+      const handled = handling instanceof Promise ? await handling : handling
+      this.#handled[position] = handled
+      this.#handled[position] = this.#fit(call, handled)
     }
   }
 

@@ -1,5 +1,6 @@
 import type Koa from 'koa'
 import { bearerTokenOf } from '../server/bearer-token.ts'
+import { namesKnownHost } from '../server/known-host.ts'
 import { ApiError } from './api-errors.ts'
 
 /**
@@ -27,17 +28,14 @@ export const securityHeaders = (connectSources: readonly string[]): Koa.Middlewa
   }
 }
 
-/** Hosts that name the machine itself: no page of another site has them. */
-const loopbackHosts = ['localhost', '127.0.0.1', '[::1]']
-
 /**
- * Refuses a Host header that is not the portal's with 421: a page whose name has been made to point to this machine (DNS
+ * Refuses a request that names another host than the portal's with 421: a page whose name has been made to point to this machine (DNS
  * rebinding) could else read the portal as if it were its own.
  */
 export const requireHost = (url: string, listenHost: string): Koa.Middleware => {
-  const allowed = new Set([new URL(url).hostname, listenHost, `[${listenHost}]`, ...loopbackHosts])
+  const hosts = [new URL(url).hostname, listenHost].map(host => host.replace(/^\[|\]$/g, '').toLowerCase())
   return (ctx, next) => {
-    if (allowed.has(ctx.hostname) || allowed.has(`[${ctx.hostname}]`)) return next()
+    if (namesKnownHost(ctx.req, hosts)) return next()
     throw new ApiError(421, 'wrong-host', 'this host is not the portal’s; `portal.url` in gateway.yaml names it')
   }
 }

@@ -1,5 +1,5 @@
-import { createHook } from 'node:async_hooks'
-import type { Address, Worker } from 'node:cluster'
+import type { Worker } from 'node:cluster'
+import { Server } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import { getSystemErrorName } from 'node:util'
 
@@ -39,10 +39,12 @@ export const reassignConnections = (worker: Worker, readyWorkers: () => Iterable
   })
 }
 
-/** To a worker: a connection, or the end of all connections. */
+/** To a worker: a connection, or the end of all connections. From a worker: it asks for the socket that it listens on. */
 interface InternalMessage {
-  readonly act?: 'newconn' | 'disconnect'
+  readonly act?: 'newconn' | 'disconnect' | 'queryServer'
   readonly seq: number
+  readonly address?: string | null
+  readonly port?: number
 }
 
 /** From a worker. Where `accepted` is true, the primary closes its own end of the connection. */
@@ -72,17 +74,21 @@ export const whenQueueEmpty = async (acceptedCount: () => number): Promise<void>
 }
 
 /**
- * The connections that Node's primary accepts for all workers, and their listening socket. Node shows neither. The socket is found by its creation
- * (async_hooks) and its address. Where it cannot be found, connections are accepted as Node does it: without a limit, until the last worker
- * stops listening, which resets connections that are not handed over yet.
+ * The connections that Node's primary accepts for all workers, and their listening socket, which stays open while all workers are gone: new
+ * connections wait for the next one. Node shows neither. It creates the socket when the first worker asks for it, with Server.listen(), and would
+ * close it with the last worker. Where that is not seen, connections are accepted as Node does it: without a limit, until the last worker stops
+ * listening, which resets connections that are not handed over yet.
  */
 export class AcceptedConnections {
   readonly #options: AcceptedConnectionsOptions
   #listening: ListeningHandle | undefined
+  /** What the worker has asked for that the socket was created for. */
+  #query: string | undefined
   readonly #pending = new Set<ConnectionHandle>()
   #acceptedCount = 0
-  /** The connections that wait for `release()`; undefined where they need not wait. */
-  #held: ConnectionHandle[] | undefined
+  readonly #waiting: ConnectionHandle[] = []
+  #isHeld = false
+  #hasEnded = false
   /** Hands a connection to a worker, as Node does it; undefined while none listens. */
   #handOver: ((connection: ConnectionHandle) => void) | undefined
   #whenNonePending = (): void => undefined
@@ -91,37 +97,33 @@ export class AcceptedConnections {
     this.#options = options
   }
 
-  /** To be called when a worker is started, until the function that it returns is called: by then, the worker listens. Promises are slower meanwhile. */
-  findListening(worker: Worker): () => void {
-    const created: ListeningHandle[] = []
-    const hook = createHook({
-      init: (_id, type, _triggerId, resource) => void (type === 'TCPSERVERWRAP' && created.push(resource as ListeningHandle)), // as its type says
-    }).enable()
-    worker.once('listening', address => {
-      const found = created.find(handle => isListeningOn(handle, address))
-      if (found !== undefined) this.#watch(found)
+  /** To be called when a worker is started. */
+  addWorker({ process: child }: Worker): void {
+    let endInterception = nothing
+    // Node handles the message between the two.
+    child.prependListener('internalMessage', (message: InternalMessage) => {
+      if (message.act === 'queryServer') endInterception = this.#interceptListen(`${message.address}:${message.port}`)
     })
-    return () => void hook.disable()
+    child.on('internalMessage', () => {
+      endInterception()
+      endInterception = nothing
+    })
   }
 
   /** From now on, new connections wait for `release()`. */
   hold(): void {
-    this.#held ??= []
+    this.#isHeld = true
   }
 
-  /** Where all workers that listened have died meanwhile, the connections are closed. */
   release(): void {
-    const held = this.#held ?? []
-    this.#held = undefined
-    for (const connection of held) {
-      if (this.#handOver === undefined) connection.close()
-      else this.#handOver(connection)
-    }
+    this.#isHeld = false
+    this.#handOverWaiting()
   }
 
   /** Accepts what the system has in its queue, ends listening, and resolves once the workers have all connections. */
   async endListening(): Promise<void> {
     this.release()
+    this.#hasEnded = true
     const handle = this.#listening
     if (handle === undefined) return
     await whenQueueEmpty(() => this.#acceptedCount)
@@ -129,11 +131,44 @@ export class AcceptedConnections {
     if (this.#pending.size > 0) await new Promise<void>(resolve => void (this.#whenNonePending = resolve))
   }
 
+  /** Closes the socket and what waits, if no worker listens: callers are better refused than left to wait. The next worker listens anew. */
+  closeUnused(): void {
+    if (this.#handOver !== undefined) return
+    const handle = this.#listening
+    this.#listening = undefined
+    handle?.close()
+    for (const connection of this.#waiting.splice(0)) connection.close()
+  }
+
+  /** Returns how to end it. */
+  #interceptListen(query: string): () => void {
+    if (this.#query !== undefined && this.#query !== query) return nothing
+    this.#query = query
+    const { listen } = Server.prototype
+    const end = (): void => void (Server.prototype.listen = listen)
+    const watch = (server: Server) => this.#watchWhenListening(server)
+    const unused = this.#listening
+    Server.prototype.listen = function (this: Server, ...args: unknown[]) {
+      end()
+      watch(this)
+      return Reflect.apply(listen, this, unused === undefined ? args : [unused]) as Server
+    }
+    return end
+  }
+
+  #watchWhenListening(server: Server & { readonly _handle?: ListeningHandle }): void {
+    server.once('listening', () => {
+      const { _handle: handle } = server
+      // Node's own listener, which comes next, takes the handle.
+      if (handle !== undefined) queueMicrotask(() => this.#watch(handle))
+    })
+  }
+
   #watch(handle: ListeningHandle): void {
     const { onconnection } = handle
-    if (handle === this.#listening || typeof onconnection !== 'function') return
+    if (typeof onconnection !== 'function') return
+    if (handle !== this.#listening) this.#keepOpen(handle)
     this.#listening = handle
-    this.#forgetWhenClosed(handle)
     const accept = (status: number, connection?: ConnectionHandle) => void Reflect.apply(onconnection, handle, [status, connection])
     this.#handOver = connection => accept(0, connection)
     handle.onconnection = (status, connection) => {
@@ -147,16 +182,26 @@ export class AcceptedConnections {
         return this.#options.onRefused('limit')
       }
       this.#add(connection)
-      if (this.#held === undefined) accept(status, connection)
-      else this.#held.push(connection)
+      this.#waiting.push(connection)
+      this.#handOverWaiting()
     }
+    this.#handOverWaiting()
   }
 
-  /** Node closes the socket with the last worker that listens, and listens anew with the next. */
-  #forgetWhenClosed(handle: ListeningHandle): void {
+  #handOverWaiting(): void {
+    if (this.#isHeld || this.#handOver === undefined) return
+    for (const connection of this.#waiting.splice(0)) this.#handOver(connection)
+  }
+
+  /** Node closes the socket with the last worker that listens. */
+  #keepOpen(handle: ListeningHandle): void {
     const { close } = handle
     handle.close = () => {
-      if (this.#listening === handle) this.#listening = this.#handOver = undefined
+      if (this.#listening === handle) {
+        this.#handOver = undefined
+        if (!this.#hasEnded) return
+        this.#listening = undefined
+      }
       Reflect.apply(close, handle, [])
     }
   }
@@ -172,19 +217,15 @@ export class AcceptedConnections {
   }
 }
 
+const nothing = (): void => undefined
+
 /** A listening socket, and an accepted one, as libuv's bindings have them (Node 20, 22, 24 and 26). */
 interface ListeningHandle {
   /** Without a connection, the status is an error of the system. */
   onconnection?: (status: number, connection?: ConnectionHandle) => void
-  getsockname?(address: Partial<Address>): number
   close(): void
 }
 
 interface ConnectionHandle {
   close(...args: unknown[]): void
-}
-
-const isListeningOn = (handle: ListeningHandle, { address, port }: Address): boolean => {
-  const own: Partial<Address> = {}
-  return handle.getsockname?.(own) === 0 && own.port === port && own.address === address
 }

@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { BlockList, isIP } from 'node:net'
 import Koa from 'koa'
 import type { Reloader } from '../core/reloader.ts'
 import type { Secret } from '../plugin/secret.ts'
@@ -9,12 +8,12 @@ import { formatMetrics, metricsFormats } from '../services/metrics.ts'
 import type { MetricFamily, Metrics } from '../services/metrics.ts'
 import { AdminToken, requireToken } from './admin-token.ts'
 import { createClientAddressReader } from './client-address.ts'
+import { namesKnownHost } from './known-host.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
 import { networkStatusOf, storeStatusOf } from './network-status.ts'
 import type { NetworkHeads } from './network-status.ts'
 import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
-import { parseHost } from './request-routing.ts'
 
 /** Resolves when the response has been written. */
 export type ServeRequest = (req: IncomingMessage, res: ServerResponse) => Promise<void>
@@ -86,31 +85,15 @@ const logRequestError = (log: Log, error: NodeJS.ErrnoException & { readonly sta
   else log.info({ err: error }, 'admin request aborted by the client')
 }
 
-/** A page whose own name resolves to this listener (DNS rebinding) may not reach it: its requests name the page's host. */
+/** See namesKnownHost(). */
 const requireKnownHost =
   (hosts: readonly string[]): Koa.Middleware =>
   (ctx, next) => {
-    const host = parseHost(ctx.req)
-    if (isLoopbackName(host) || isOwnAddress(host, ctx.socket.localAddress) || hosts.includes(host)) return next()
+    if (namesKnownHost(ctx.req, hosts)) return next()
     ctx.status = 421
     ctx.body = { error: 'this host is not known: admin.hosts lists further hosts of the admin listener' }
     return undefined
   }
-
-const isLoopbackName = (host: string): boolean => host === 'localhost' || host.endsWith('.localhost')
-
-/** A loopback address, or the local address of the connection. */
-const isOwnAddress = (host: string, localAddress = ''): boolean => {
-  if (isIP(host) === 0) return false
-  const addresses = new BlockList()
-  addresses.addSubnet('127.0.0.0', 8)
-  addresses.addAddress('::1', 'ipv6')
-  const local = localAddress.replace(/^::ffff:(?=[\d.]+$)/, '') // an IPv4 address, as a listener on [::] shows it
-  if (isIP(local) !== 0) addresses.addAddress(local, familyOf(local))
-  return addresses.check(host, familyOf(host))
-}
-
-const familyOf = (address: string): 'ipv4' | 'ipv6' => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
 const at =
   (path: string, middleware: Koa.Middleware): Koa.Middleware =>

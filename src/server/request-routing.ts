@@ -148,7 +148,7 @@ const maxHeaders = 100
 export const hasTooManyHeaders = ({ rawHeaders }: IncomingMessage): boolean => rawHeaders.length > 2 * maxHeaders
 
 /** Node keeps the first of several Host headers. */
-const countHostHeaders = (rawHeaders: readonly string[]): number => {
+export const countHostHeaders = (rawHeaders: readonly string[]): number => {
   let count = 0
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] as string // rawHeaders holds names and values in turn

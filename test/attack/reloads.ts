@@ -33,16 +33,20 @@ const socketCallIntervalMs = 20
 /** What is loaded or compiled once is there after so many. */
 const warmUpReloads = 3
 
+/** The newest block of each node: calls go to nodes that have it. */
+const block = { number: '0x10', hash: `0x${'11'.repeat(32)}`, parentHash: `0x${'10'.repeat(32)}`, timestamp: '0x1' }
+
 /** Reloads changed networks while callers send calls over HTTP and WebSockets. No caller may notice, and no memory may stay. */
 export const runReloads = async ({ reloads, callsPerSecond, workers, seed, log }: ReloadsOptions): Promise<ReloadsResult> => {
-  const node = await startFakeNode({
-    eth_chainId: { result: '0x7a69' },
-    eth_gasPrice: { result: '0x9' },
-    eth_getBlockByNumber: { result: null },
-  })
-  /** Another price, and another list of upstreams, each time. */
+  const startNode = () =>
+    startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x9' }, eth_getBlockByNumber: { result: block } })
+  const nodes = [await startNode(), await startNode()]
+  /** Another price, and other upstreams than before, each time. */
   const network = (i: number) =>
-    networkFile('testnet', [node.url, ...(i % 2 === 0 ? [] : [node.url])], { credits: { costs: { eth_gasPrice: 80 + i } } })
+    networkFile('testnet', [], {
+      credits: { costs: { eth_gasPrice: 80 + i } },
+      failover: { upstreams: [{ name: `node-${i % 2}`, url: nodes[i % 2]?.url }] },
+    })
   const deployment = createDeployment({
     gateway: { workers, watch: false },
     networks: { testnet: network(0) },
@@ -73,7 +77,7 @@ export const runReloads = async ({ reloads, callsPerSecond, workers, seed, log }
     }
   } finally {
     await deployment.remove()
-    await node.stop()
+    for (const node of nodes) await node.stop()
   }
 }
 

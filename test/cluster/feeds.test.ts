@@ -1,4 +1,5 @@
 import t from '../support/tap.ts'
+import { FeedConsumer } from '../../plugins/subscriptions/feed-consumer.ts'
 import { Channel } from '../../src/cluster/channel.ts'
 import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'
@@ -18,19 +19,32 @@ const openCluster = (workerCount: number) => {
   const runs = { headers: 0, logs: 0 }
   const startCounts = { headers: 0, logs: 0 }
   const sourceOf = (kind: 'headers' | 'logs') => ({
-    start: async () => {
+    start: async (onStarted: () => void) => {
       runs[kind] += 1
       const start = (startCounts[kind] += 1)
       await settle()
-      return start === startCounts[kind]
+      const isStarted = start === startCounts[kind]
+      if (isStarted) onStarted()
+      return isStarted
     },
     stop: () => {
       runs[kind] -= 1
       startCounts[kind] += 1
     },
-    sync: async () => undefined,
+    sync: async (onSynced: () => void) => {
+      await settle()
+      onSynced()
+    },
   })
-  const otherSource = { start: async () => true, stop: () => undefined, sync: async () => undefined }
+  const otherSource = {
+    start: async (onStarted: () => void) => {
+      await settle()
+      onStarted()
+      return true
+    },
+    stop: () => undefined,
+    sync: async () => undefined,
+  }
   const feeds = {
     headers: new SharedFeed(sourceOf('headers')),
     logs: new SharedFeed(sourceOf('logs')),
@@ -178,6 +192,33 @@ t.test('a feed of the primary', async t => {
     t.same(seenWhenSynced.slice(0, 2), [1, 2])
     await settle()
     t.same(worker.seen, [1, 2, 3])
+  })
+
+  t.test('brings each update behind the answer to those who have joined, though it comes in the same message', async t => {
+    const { feeds, workers } = openCluster(1)
+    const [worker] = workers
+    const seen: number[] = []
+    const consumer = new FeedConsumer({
+      feed: worker.feeds.headers,
+      handle: ({ added }) => seen.push(...added.map(({ number }) => number)),
+      onEnd: () => seen.push(Number.NaN),
+    })
+    /** What has been handled when each joins: what follows is for it. */
+    const joined: number[][] = []
+    const join = async (before: number, behind: number) => {
+      worker.block()
+      const isJoined = consumer.retain(() => joined.push([...seen]))
+      feeds.headers.publish(updateOf(before))
+      await settle()
+      await settle()
+      feeds.headers.publish(updateOf(behind))
+      worker.unblock()
+      t.equal(await isJoined, true)
+    }
+    await join(1, 2)
+    await join(3, 4)
+    t.same(joined, [[1], [1, 2, 3]])
+    t.same(seen, [1, 2, 3, 4])
   })
 
   t.test('reaches a worker that was stopped for a while without a gap', async t => {

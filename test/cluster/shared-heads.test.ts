@@ -114,7 +114,7 @@ t.test('several workers', async t => {
     t.equal(late.heads.reportHeight('b', 90), 110)
   })
 
-  t.test('that read other upstreams from a changed file bring them to all workers', async t => {
+  t.test('that read other upstreams from a changed file know those of all, until the last worker that has them exits', async t => {
     const { addWorker, deliverAll, advance, takePollCount, workers } = openCluster(7, ['a', 'b'])
     for (let i = 0; i < 2; i++) addWorker(targetsOf('a'))
     await deliverAll()
@@ -124,18 +124,66 @@ t.test('several workers', async t => {
     const told = workers[0]?.heads.tags.report('a', 'finalized', 90)
     await deliverAll()
     await Promise.all([reported, told])
-    takePollCount()
     workers[1]?.kill()
     addWorker(targetsOf('b'))
     await deliverAll()
-    for (const worker of [workers[0], workers[2]]) t.match(worker?.heads.status, { upstreams: [{ name: 'b' }] })
+    const upstreamsOf = (i: number) => workers[i]?.heads.status.upstreams.map(({ name }) => name)
+    for (const i of [0, 2]) t.same(upstreamsOf(i), ['b', 'a'])
+    workers[0]?.kill()
+    addWorker(targetsOf('b'))
+    await deliverAll()
+    for (const i of [2, 3]) t.same(upstreamsOf(i), ['b'])
     t.equal(workers[2]?.heads.snapshot.reportedHeight, 101, 'what callers were told stays')
     t.equal(workers[2]?.heads.tags.blockFor('b', 'finalized'), 90)
+    takePollCount()
     workers[2]?.heads.recordActivity()
     await advance(500)
     t.ok(takePollCount() > 0)
     t.match(workers[2]?.heads.status, { head: 100 })
   })
+
+  t.test(
+    'find the newest block at the nodes of before while they prepare a reload to others, and until their last call has ended',
+    async t => {
+      const { addWorker, deliverAll, advance, chain, nodes, workers } = openCluster(7, ['a', 'b'])
+      const [one, two] = [addWorker(targetsOf('a')), addWorker(targetsOf('a'))]
+      const mine = async (): Promise<void> => {
+        chain.mine()
+        for (const node of nodes) node.head = chain.tip
+        for (const { heads } of workers) heads.recordActivity()
+        await deliverAll()
+        await advance(1000)
+      }
+      /** Whether calls of each worker find the newest block at the node. */
+      const found = (name: string) => workers.map(({ heads }) => heads.hasBlock(name))
+      await mine()
+      t.same(found('a'), [true, true])
+      one.heads.track(targetsOf('b'))
+      await mine()
+      t.same(
+        [found('a'), found('b')],
+        [
+          [true, true],
+          [true, true],
+        ],
+        'the first has prepared',
+      )
+      two.heads.track(targetsOf('b'))
+      one.untrack()
+      await mine()
+      t.same(
+        [found('a'), found('b')],
+        [
+          [true, true],
+          [true, true],
+        ],
+        'a call of the second has not ended',
+      )
+      two.untrack()
+      await mine()
+      for (const { heads } of workers) t.match(heads.status, { upstreams: [{ name: 'b' }] })
+    },
+  )
 
   t.test('that do not read for long cost a few messages, and then have the same state as the others', async t => {
     const { addWorker, deliverAll, advance, chain, nodeOf, sharedHeads, workers } = openCluster(7, ['a'])
@@ -168,10 +216,10 @@ t.test('several workers', async t => {
     await deliverAll()
     t.same(upstreams(), new Set(['a', 'b']))
     const second = addWorker(targetsOf('b'))
+    first.untrack()
     await deliverAll()
     t.same(upstreams(), new Set(['b']))
 
-    first.untrack()
     second.untrack()
     await deliverAll()
     t.not(sharedHeads.statusOf('model'), undefined, 'a network that is served is known, while no worker tracks it too')

@@ -18,12 +18,15 @@ const openPool = async (env: Record<string, string> = {}) => {
   const received: WorkerMessage[] = []
   let channel: WorkerChannel | undefined
   let exits = 0
+  let closes = 0
   const [clock, log] = [new TestClock(), new TestLog()]
+  const connections = new AcceptedConnections({ maxPending: 1, onRefused: () => undefined })
+  connections.closeUnused = () => void (closes += 1)
   const workerEnv = { NODE_OPTIONS: '', ...env } // without tap, which would load itself into the worker
   const pool = await openWorkerPool(
     {
       ...{ exec, args: [], env: workerEnv, size: 1, metrics: createMetricsRegistry(), configId: '', stopTimeoutMs: 15_000 },
-      connections: new AcceptedConnections({ maxPending: 1, onRefused: () => undefined }),
+      connections,
       handleMessage(from, message) {
         channel = from
         received.push(message)
@@ -38,7 +41,7 @@ const openPool = async (env: Record<string, string> = {}) => {
     received.reduce((highest, message) => (message.kind === 'heightAck' ? Math.max(highest, message.height) : highest), 0)
   const worker = Object.values(cluster.workers ?? {}).at(-1) // earlier workers may not have exited yet
   if (worker === undefined) throw new Error('there is no worker')
-  return { pool, worker, clock, log, sendHeight, received, lastAcknowledged, exitCount: () => exits }
+  return { pool, worker, clock, log, sendHeight, received, lastAcknowledged, exitCount: () => exits, closeCount: () => closes }
 }
 
 t.test('a worker that does not read', async t => {
@@ -144,6 +147,27 @@ t.test('a worker whose process cannot be started', async t => {
     const stopped = pool.stop()
     clock.advance(15_000)
     await stopped
+  })
+
+  t.test('has the port stay open for 15 s after the last one has exited', async t => {
+    const { pool, worker, clock, log, closeCount } = await openPool()
+    worker.process.kill('SIGKILL')
+    await waitUntil(() => log.lines.length === 1)
+    clock.advance(100)
+    await waitUntil(() => pool.readyCount === 1)
+    clock.advance(15_000)
+    t.equal(closeCount(), 0, 'it was replaced')
+    setWorkingDirectory('/nowhere')
+    Object.values(cluster.workers ?? {})
+      .at(-1)
+      ?.process.kill('SIGKILL')
+    await waitUntil(() => pool.readyCount === 0)
+    clock.advance(14_999)
+    t.equal(closeCount(), 0)
+    clock.advance(1)
+    t.equal(closeCount(), 1)
+    await pool.stop()
+    setWorkingDirectory(process.cwd())
   })
 
   t.test('does not delay the stop of the others', async t => {

@@ -473,6 +473,89 @@ t.test('the responses of a batch', async t => {
   })
 })
 
+/** Replies that can be paid back, and what has become of them. */
+const settledReplies = () => {
+  const [refunded, settled]: [string[], string[]] = [[], []]
+  const replyTo = (id: unknown, text = '"0x1"'): Reply =>
+    resultOf(text, {
+      charge: { refund: outcome => void refunded.push(`${id} ${outcome}`) },
+      onSettled: isDelivered => void settled.push(`${id} ${isDelivered}`),
+    })
+  return { refunded, settled, replyTo }
+}
+
+const idOf = (message: Json): unknown => (isJsonObject(message) ? message['id'] : undefined)
+
+t.test('a bug of a batch itself', async t => {
+  /** The reservation of this number is a bug. */
+  const brokenMemory = (brokenAt: number) => {
+    const memory = { owner: 'alice', bytes: 0, calls: 0, reservations: 0 }
+    return Object.assign(memory, {
+      reserve: (bytes: number) => {
+        if ((memory.reservations += 1) === brokenAt) throw new Error('bug')
+        memory.bytes += bytes
+        return true
+      },
+      release: (bytes: number) => void (memory.bytes -= bytes),
+      reserveCall: () => (memory.calls += 1) > 0,
+      releaseCalls: (count: number) => void (memory.calls -= count),
+    })
+  }
+  const batch = batchOf(...['1', '2', '3', '4'].map(id => request(id)))
+
+  t.test('is one internal error; each call that has run is refunded and settled once, also one that answers later', async t => {
+    const { refunded, settled, replyTo } = settledReplies()
+    const [log, memory] = [new TestLog(), brokenMemory(2)]
+    const run: DirectNext = async ({ message }) => {
+      const id = idOf(message)
+      for (let turn = 0; turn < (id === 1 ? 5 : 0); turn++) await setImmediate()
+      return replyTo(id)
+    }
+    const text = await handleToText(batch, { run, log, memory, limits: { batchConcurrency: 2 } })
+    t.match(JSON.parse(text ?? ''), { id: null, error: { code: -32603, data: { requestId: 'r-1' } } })
+    t.equal(log.lines.length, 1)
+    t.same(refunded.sort(), ['1 internal', '2 internal', '3 internal'])
+    t.same(settled.sort(), ['1 false', '2 false', '3 false'])
+    t.match(memory, { bytes: 0, calls: 0 }, 'nothing stays reserved')
+  })
+
+  t.test('begins no further call, and leaves nothing unsettled where turns fail', async t => {
+    const { refunded, settled, replyTo } = settledReplies()
+    const ids: unknown[] = []
+    const longText = `"${'x'.repeat(600_000)}"`
+    const run: DirectNext = ({ message }) => {
+      ids.push(idOf(message))
+      return replyTo(idOf(message), longText)
+    }
+    const scheduler = { enter: () => Promise.reject(new Error('bug')) }
+    const calls = Array.from({ length: 100 }, (_, i) => request(String(i)))
+    const text = await handleToText(batchOf(...calls), { run, scheduler })
+    t.match(JSON.parse(text ?? ''), { id: null, error: { code: -32603 } })
+    t.ok(ids.length > 0 && ids.length < 10, `${ids.length} have begun`)
+    t.same(
+      refunded,
+      ids.map(id => `${id} internal`),
+    )
+    t.same(
+      settled,
+      ids.map(id => `${id} false`),
+    )
+  })
+})
+
+t.test('a reply that cannot be serialized because of a bug is refunded and settled', async t => {
+  const { refunded, settled, replyTo } = settledReplies()
+  const unserializable = { ...replyTo(1), result: undefined } as never
+  const text = await handleToText(batchOf(request('1'), request('2')), {
+    run: ({ message }) => (idOf(message) === 1 ? unserializable : replyTo(2)),
+  })
+  t.match(JSON.parse(text ?? ''), [
+    { id: 1, error: { code: -32603 } },
+    { id: 2, result: '0x1' },
+  ])
+  t.same([refunded, settled], [['1 internal'], ['1 false']])
+})
+
 t.test('a message over a limit', async t => {
   const never = {
     run: () => {

@@ -758,8 +758,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a host that is not the dashboard’s is refused',
     file: 'src/portal/security.ts',
-    text: 'if (allowed.has(ctx.hostname) ||',
-    broken: 'if (true ||',
+    text: 'if (namesKnownHost(ctx.req, hosts))',
+    broken: 'if (hosts)',
     tests: portal('portal-api'),
   },
   {

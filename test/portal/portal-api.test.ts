@@ -490,11 +490,38 @@ t.test('portal', async t => {
     t.equal((await alice.request('POST', '/keys', { name: 'own' }, { origin: portalUrl })).status, 201)
   })
 
-  t.test('a host that is not the portal’s gets 421', async t => {
-    const status = await new Promise(resolve => {
-      http.get(`${portalUrl}/`, { headers: { host: 'rebound.example' } }, response => resolve(response.resume().statusCode))
-    })
-    t.equal(status, 421)
+  t.test('a host that is not the portal’s gets 421 on each path: of the page, its files and the API, and with an upgrade', async t => {
+    const { hostname, port, host } = new URL(portalUrl)
+    const send = async (
+      method: string,
+      path: string,
+      headers: http.OutgoingHttpHeaders | readonly string[],
+    ): Promise<number | undefined> => {
+      const request = http.request({ hostname, port, method, path, headers })
+      request.end()
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+      response.destroy()
+      return response.statusCode
+    }
+    const page = await (await fetch(portalUrl)).text()
+    const asset = /\/assets\/[^"]+\.js/.exec(page)?.[0] ?? t.fail('the page has no script')
+    const paths = routes.map(route => [route.method.toUpperCase(), `/api/v1${route.path.replaceAll(/\{\w+\}/g, 'x')}`] as const)
+    const pages = ['/', '/keys', String(asset), '/assets/none.js', '/api/v1/openapi.json', '/api/v1/events', '/api/v1/none']
+    for (const [method, path] of [...pages.map(each => ['GET', each] as const), ...paths]) {
+      t.equal(await send(method, path, { host: 'rebound.example' }), 421, `${method} ${path}`)
+    }
+    for (const path of ['/', '/api/v1/events']) {
+      const upgrade = {
+        connection: 'upgrade',
+        upgrade: 'websocket',
+        'sec-websocket-version': '13',
+        'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      }
+      t.equal(await send('GET', path, { host: 'rebound.example', ...upgrade }), 421, `an upgrade of ${path}`)
+    }
+    t.equal(await send('GET', `http://rebound.example${asset}`, { host }), 421, 'the host of the request target counts')
+    t.equal(await send('GET', '/', ['host', host, 'host', 'rebound.example']), 421, 'two hosts')
+    for (const known of [host, 'LOCALHOST', `localhost:${port}`, '[::1]']) t.equal(await send('GET', '/', { host: known }), 200, known)
   })
 
   t.test('the page is served with a policy that allows no code but its own', async t => {

@@ -58,9 +58,8 @@ t.test('in this version of Node, accepted connections wait within a limit, and l
   const connections = new AcceptedConnections({ maxPending: 3, onRefused: reason => refused.push(reason) })
   const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
   t.teardown(() => worker.process.kill('SIGKILL'))
-  const endSearch = connections.findListening(worker)
+  connections.addWorker(worker)
   const [port] = (await once(worker, 'message')) as [number]
-  endSearch()
   const pid = String(worker.process.pid)
   const open = () => text(connect(port, '127.0.0.1')).catch((error: NodeJS.ErrnoException) => error.code)
   t.same(await Promise.all([open(), open()]), [pid, pid])
@@ -78,14 +77,22 @@ t.test('in this version of Node, accepted connections wait within a limit, and l
   t.equal((await Promise.all(responses)).filter(response => response === pid).length, 3)
 })
 
+const kill = async (worker: Worker): Promise<void> => {
+  const exited = once(worker, 'exit')
+  worker.process.kill('SIGKILL')
+  await exited
+}
+
 /** Starts a worker whose listening socket is found: its port may be known before. */
 const startFound = async (t: Test, connections: AcceptedConnections) => {
   const worker = cluster.fork({ NODE_OPTIONS: '' }) // without tap, which would load itself into the worker
   reassignConnections(worker, () => [])
-  t.teardown(() => worker.process.kill('SIGKILL'))
-  const endSearch = connections.findListening(worker)
+  t.teardown(async () => {
+    if (!worker.isDead()) await kill(worker)
+    connections.closeUnused()
+  })
+  connections.addWorker(worker)
   const [[port]] = (await Promise.all([once(worker, 'message'), once(worker, 'listening')])) as [[number], unknown]
-  endSearch()
   return { worker, pid: String(worker.process.pid), port }
 }
 
@@ -104,14 +111,9 @@ t.test('in this version of Node, connections that were held are handed out in tu
   t.match(await text(connect(first.port, '127.0.0.1')), /^\d+$/, 'later ones do not wait')
 })
 
-t.test('connections that were held are not lost when the worker of that time has died', async t => {
+t.test('in this version of Node, the port stays open while all workers are dead, and the next worker gets who has connected', async t => {
   cluster.setupPrimary({ exec: fileURLToPath(new URL('pid-server.js', import.meta.url)) })
   const connections = new AcceptedConnections({ maxPending: 10, onRefused: reason => t.fail(String(reason)) })
-  const kill = async (worker: Worker) => {
-    const exited = once(worker, 'exit')
-    worker.process.kill('SIGKILL')
-    await exited
-  }
   const open = async (port: number) => {
     const socket = connect(port, '127.0.0.1')
     const response = text(socket).catch(() => 'reset')
@@ -119,19 +121,33 @@ t.test('connections that were held are not lost when the worker of that time has
     for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate) // the primary accepts it
     return { response }
   }
-  connections.hold()
-  const dead = await startFound(t, connections)
-  const early = await open(dead.port)
-  await kill(dead.worker)
-  const alive = await startFound(t, connections)
-  connections.release()
-  t.equal(await early.response, alive.pid, 'the next worker gets them')
+  let { worker, port } = await startFound(t, connections)
+  for (let round = 1; round <= 3; round++) {
+    await kill(worker)
+    const early = [await open(port), await open(port)]
+    const next = await startFound(t, connections)
+    t.equal(next.port, port)
+    const received = await Promise.all([...early, await open(port)].map(({ response }) => response))
+    t.same(received, [next.pid, next.pid, next.pid], `round ${round}`)
+    worker = next.worker
+  }
 
   connections.hold()
-  const late = await open(alive.port)
-  await kill(alive.worker)
+  const held = await open(port)
+  await kill(worker)
+  const last = await startFound(t, connections)
   connections.release()
-  t.match(await late.response, /^(reset)?$/, 'without a worker, they are closed')
+  t.equal(await held.response, last.pid, 'what was held too')
+
+  await kill(last.worker)
+  const late = await open(port)
+  connections.closeUnused()
+  t.match(await late.response, /^(reset)?$/)
+  t.match(await once(connect(port, '127.0.0.1'), 'error'), [{ code: 'ECONNREFUSED' }])
+  const after = await startFound(t, connections)
+  t.equal(await (await open(after.port)).response, after.pid, 'the next worker listens anew')
+  connections.closeUnused()
+  t.equal(await (await open(after.port)).response, after.pid, 'a port that is used stays open')
 })
 
 /** The part of a worker that is used, and the messages that it would be sent. */

@@ -77,7 +77,7 @@ export abstract class CurrentChainState {
     this.snapshot = this.#createSnapshot()
   }
 
-  /** The upstreams that calls are sent to. */
+  /** The upstreams of the latest pipeline. */
   protected abstract get targets(): readonly Target[]
 
   /** See Heads.chainCheckOf(). */

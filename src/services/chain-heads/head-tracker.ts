@@ -26,8 +26,7 @@ import type { UpstreamTracker } from './upstream-tracker.ts'
  * - The chain ID of an upstream is checked before its first call, even when no call comes in.
  * - Before the first poll nothing is finalized, every upstream is current, and no upstream is excluded.
  * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
- * - `track()` replaces the upstreams that were tracked before, but for those that it tracks too. Responses to the requests of
- *   replaced ones no longer count.
+ * - The upstreams of all pipelines are tracked (see TrackingStack). Responses to the requests of those that are no longer tracked do not count.
  */
 export class HeadTracker extends CurrentChainState implements Heads {
   readonly mayLag = false
@@ -49,9 +48,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
   /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
   #unsubscribe: (() => void) | undefined
   readonly #tracked: TrackedUpstreams
-  readonly #trackings = new TrackingStack<Tracking>(
-    tracking => this.#follow(tracking),
+  protected targets: readonly Target[] = []
+  readonly #trackings = new TrackingStack(
+    (latest, targets) => this.#follow(latest, targets),
     () => {
+      this.targets = []
       this.#tracked.replace([])
       this.#schedule.stop()
       this.#onDemandMining.stop()
@@ -116,15 +117,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.refresh(true)
   }
 
-  protected get targets(): readonly Target[] {
-    return this.#tracked.targets
-  }
-
   get #upstreams(): readonly UpstreamTracker[] {
     return this.#tracked.all
   }
 
-  track(targets: readonly Target[], { maxLag = this.timing.defaultMaxLagBlocks }: TrackOptions = {}): () => void {
+  track(targets: readonly Target[], { maxLag }: TrackOptions = {}): () => void {
     return this.#trackings.push({ targets, maxLag })
   }
 
@@ -151,8 +148,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.isFinalized(block, async number => this.#selection.best?.fetchBlock(number))
   }
 
-  #follow({ targets, maxLag }: Tracking): void {
+  #follow({ targets: ofLatest, maxLag = this.timing.defaultMaxLagBlocks }: Tracking, targets: readonly Target[]): void {
     this.#unsubscribe ??= this.#subscribe()
+    this.targets = ofLatest
     const added = this.#tracked.replace(targets)
     this.tags.forget(added.map(({ name }) => name))
     this.#maxLagBlocks = maxLag

@@ -1,6 +1,6 @@
 import type { JWTVerifyGetKey } from 'jose'
 import type { Secret } from '../../plugin/secret.ts'
-import { Backoff } from '../../util/async.ts'
+import { Backoff, singleFlight } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
@@ -23,13 +23,13 @@ export interface KeySet {
 /** No keys to verify a token with: that says nothing about the token. */
 export class KeySetUnavailable extends Error {}
 
+const unavailable = new KeySetUnavailable('the keys could not be fetched')
+
 export interface KeySetServices {
   readonly jose: Jose
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
-  /** After keys were fetched, a token with an unknown key causes no other fetch for so long, in ms of the system's clock; 30 s unless given. */
-  readonly cooldownMs?: number
 }
 
 /** A secret that the issuer shares with the gateway. */
@@ -39,36 +39,50 @@ export const secretKeySet = (secret: Secret): KeySet => {
 }
 
 const refreshIntervalMs = 300_000
+/** After keys were fetched, a token with an unknown key causes no other fetch for so long. */
+const cooldownMs = 30_000
 
-/** The keys that an issuer publishes. They are fetched again every 5 min, and when a token names a key that is not among them. */
+/**
+ * The keys that an issuer publishes. They are fetched again every 5 min, and when a token names a key that is not among them. Known keys stay valid
+ * while the issuer is unreachable.
+ */
 export class RemoteKeySet implements KeySet {
   version = 0
   readonly loaded: Promise<void>
   readonly #url: URL
   readonly #services: KeySetServices
-  readonly #remote: ReturnType<Jose['createRemoteJWKSet']>
   readonly #isSuccessful: Gauge
   readonly #backoff = new Backoff({ minMs: 1_000, maxMs: 60_000 })
+  #getKey: JWTVerifyGetKey | undefined
   #timer: Timer | undefined
+  /** What the keys were read from. */
   #text: string | undefined
-  #applied: Promise<void> | undefined
+  #fetchedAt = -Infinity
   #isFailing = false
-  #isRefreshing = false
   #isClosed = false
 
   /** Begins to fetch the keys. */
   constructor(url: URL, services: KeySetServices) {
-    const { jose, metrics, cooldownMs = 30_000 } = services
     this.#url = url
     this.#services = services
-    this.#isSuccessful = metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
-    // Known keys stay valid while the issuer is unreachable: they have no maximum age, and are refreshed by a timer.
-    const options = { cacheMaxAge: Infinity, cooldownDuration: cooldownMs }
-    this.#remote = jose.createRemoteJWKSet(url, { ...options, [jose.customFetch]: (_url, init) => this.#fetch(init) })
+    this.#isSuccessful = services.metrics.gauge(metricDefinitions.jwtKeysReloadSuccessful, {})
     this.loaded = this.#refresh()
   }
 
-  readonly getKey: JWTVerifyGetKey = (header, token) => this.#remote(header, token)
+  readonly getKey: JWTVerifyGetKey = async (header, token) => {
+    const { jose, clock } = this.#services
+    await this.loaded
+    try {
+      return await this.#knownKey(header, token)
+    } catch (error) {
+      if (!(error instanceof jose.errors.JWKSNoMatchingKey)) throw error
+      // After a failure only the timer fetches: callers with invented keys must not flood an issuer that is in trouble.
+      if (!this.#isFailing && clock.monotonic() - this.#fetchedAt < cooldownMs) throw error
+      if (!this.#isFailing) await this.#refresh()
+      if (this.#isFailing) throw unavailable
+      return this.#knownKey(header, token)
+    }
+  }
 
   /** A fetch in flight then changes no metric and logs nothing: both may be those of other keys by now. */
   close(): void {
@@ -76,45 +90,37 @@ export class RemoteKeySet implements KeySet {
     this.#timer?.cancel()
   }
 
-  readonly #refresh = async (): Promise<void> => {
-    this.#isRefreshing = true
-    await this.#remote.reload().catch(() => undefined) // #fetch() has reported it
-    await this.#applied
-    this.#isRefreshing = false
+  readonly #knownKey: JWTVerifyGetKey = async (header, token) => {
+    if (this.#getKey === undefined) throw unavailable
+    return this.#getKey(header, token)
   }
 
-  /** After a failure only the timer fetches: callers with invented keys must not flood an issuer that is in trouble. */
-  async #fetch(init: RequestInit): Promise<Response> {
-    if (this.#isFailing && !this.#isRefreshing) throw new KeySetUnavailable('the keys could not be fetched')
+  readonly #refresh = singleFlight(async (): Promise<void> => {
     try {
-      const text = await fetchKeySet(this.#url, init, this.#services.jose)
-      this.#recordSuccess(text)
-      return new Response(text)
+      const text = await fetchKeySet(this.#url)
+      const getKey = parseKeySet(text, this.#services.jose)
+      if (!this.#isClosed) this.#use(text, getKey)
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      this.#recordFailure(reason)
-      throw new KeySetUnavailable(reason)
+      if (!this.#isClosed) this.#recordFailure(error instanceof Error ? error.message : String(error))
     }
-  }
+  })
 
-  #recordSuccess(text: string): void {
-    if (this.#isClosed) return
-    const { log } = this.#services
+  #use(text: string, getKey: JWTVerifyGetKey): void {
+    const { clock, log } = this.#services
     this.#isSuccessful.set(1)
     this.#backoff.reset()
+    this.#fetchedAt = clock.monotonic()
     this.#schedule(refreshIntervalMs)
-    if (this.#isFailing || text !== this.#text) log.info({ event: 'jwt-keys-loaded', host: this.#url.host }, 'keys of tokens loaded')
+    const isNew = text !== this.#text
+    if (this.#isFailing || isNew) log.info({ event: 'jwt-keys-loaded', host: this.#url.host }, 'keys of tokens loaded')
     this.#isFailing = false
-    if (text === this.#text) return
+    if (!isNew) return
     this.#text = text
-    // Resolves when this fetch, which is in flight, has replaced the keys.
-    this.#applied = this.#remote.reload().then(() => {
-      this.version += 1
-    })
+    this.#getKey = getKey
+    this.version += 1
   }
 
   #recordFailure(reason: string): void {
-    if (this.#isClosed) return
     this.#isSuccessful.set(0)
     this.#schedule(this.#backoff.next())
     if (this.#isFailing) return
@@ -135,30 +141,33 @@ export class RemoteKeySet implements KeySet {
 /** A set of 100 keys takes 60 KiB. */
 const maxKeySetBytes = 1_048_576
 
-/** The text of the key set at the URL; rejects with the reason in words when there is none. Redirects are not followed. */
-const fetchKeySet = async (url: URL, init: RequestInit, { createLocalJWKSet }: Pick<Jose, 'createLocalJWKSet'>): Promise<string> => {
-  const response = await fetch(url, { ...init, redirect: 'manual' }).catch(describeFailure)
+const timeoutMs = 5_000
+
+/** The text at the URL; rejects with the reason in words when there is none. Redirects are not followed. */
+const fetchKeySet = async (url: URL): Promise<string> => {
+  const headers = { accept: 'application/json, application/jwk-set+json' }
+  const response = await fetch(url, { headers, redirect: 'manual', signal: AbortSignal.timeout(timeoutMs) }).catch(describeFailure)
   if (response.status !== 200) {
     await response.body?.cancel()
     throw new Error(
       response.status >= 300 && response.status < 400 ? `redirects are not followed: HTTP ${response.status}` : `HTTP ${response.status}`,
     )
   }
-  const text = await readBounded(response).catch(describeFailure)
+  return readBounded(response).catch(describeFailure)
+}
+
+const parseKeySet = (text: string, { createLocalJWKSet }: Pick<Jose, 'createLocalJWKSet'>): JWTVerifyGetKey => {
   try {
-    createLocalJWKSet(JSON.parse(text))
+    return createLocalJWKSet(JSON.parse(text))
   } catch {
     throw new Error('the response is not a JSON Web Key Set')
   }
-  return text
 }
-
-const timeoutMs = 5_000
 
 /** Why the keys cannot be fetched now; undefined when they can. */
 export const findKeySetFailure = async (url: string): Promise<string | undefined> => {
   try {
-    await fetchKeySet(new URL(url), { signal: AbortSignal.timeout(timeoutMs) }, await import('jose'))
+    parseKeySet(await fetchKeySet(new URL(url)), await import('jose'))
     return undefined
   } catch (error) {
     return error instanceof Error ? error.message : String(error)

@@ -143,36 +143,45 @@ t.test('what leads from a block to the newest one is found among the blocks that
   t.equal(since(4, 'b'), undefined)
 })
 
-t.test('kept logs take the memory that counts for their bound, that of their text; the index is kept of the newest 4 MiB', async t => {
-  setFlagsFromString('--expose-gc')
-  const collectGarbage = runInNewContext('gc') as () => void
-  const memory = (): number => {
-    collectGarbage()
-    const { heapUsed, external } = process.memoryUsage()
-    return heapUsed + external
-  }
-  const publisher = new LogPublisher({ subscriptions: new Set(), delivery: { deliver: () => {} }, results })
-  let [id, chars, number] = [0, 0, 0]
-  const smallLog = (_: unknown, logIndex: number): Log => ({
-    address: addressOf(1),
-    topics: [topicOf(1), topicOf(++id), topicOf(++id)],
-    logIndex,
-  })
-  const publish = async (count: number): Promise<void> => {
-    for (let i = 0; i < count; i++) {
-      const block = feedBlockOf(Array.from({ length: 800 }, smallLog), ++number)
-      chars += block.json.length
-      publisher.publish({ removed: [], added: [block] })
-      // An entry of a WeakMap stays until the end of the turn.
-      await setImmediate()
+t.test(
+  'kept logs take the memory that counts for their bound: that of their text, and for the newest 12 MiB that of their index',
+  async t => {
+    setFlagsFromString('--expose-gc')
+    const collectGarbage = runInNewContext('gc') as () => void
+    const memory = (): number => {
+      collectGarbage()
+      const { heapUsed, external } = process.memoryUsage()
+      return heapUsed + external
     }
-  }
-  // Of so many blocks the index is kept.
-  while (chars < 5 << 20) await publish(1)
-  chars = 0
-  const before = memory()
-  await publish(32)
-  const ratio = (memory() - before) / chars
-  t.ok(ratio > 0.8 && ratio < 1.2, `${ratio.toFixed(2)} bytes for each character`)
-  t.equal(publisher.publish({ removed: [feedBlockOf([], number)], added: [] }), true)
-})
+    const publisher = new LogPublisher({ subscriptions: new Set(), delivery: { deliver: () => {} }, results })
+    let [id, chars, number] = [0, 0, 0]
+    const smallLog = (_: unknown, logIndex: number): Log => ({
+      address: addressOf(1),
+      topics: [topicOf(1), topicOf(++id), topicOf(++id)],
+      logIndex,
+    })
+    const publish = async (count: number): Promise<void> => {
+      for (let i = 0; i < count; i++) {
+        const block = feedBlockOf(Array.from({ length: 800 }, smallLog), ++number)
+        chars += block.json.length
+        publisher.publish({ removed: [], added: [block] })
+        // An entry of a WeakMap stays until the end of the turn.
+        await setImmediate()
+      }
+    }
+    // Of so many blocks the index is kept.
+    while (chars < 5 << 20) await publish(1)
+    chars = 0
+    const before = memory()
+    await publish(32)
+    const ratio = (memory() - before) / chars
+    t.ok(ratio > 0.8 && ratio < 1.2, `${ratio.toFixed(2)} bytes for each character`)
+
+    const blocks = Array.from({ length: 10 }, () => feedBlockOf(Array.from({ length: 800 }, smallLog), ++number))
+    const beforeIndex = memory()
+    const indexed = blocks.map(block => new BlockLogs(block, results))
+    const indexedRatio = (memory() - beforeIndex) / indexed.reduce((sum, { bytes }) => sum + bytes, 0)
+    t.ok(indexedRatio > 0.8 && indexedRatio < 1.2, `${indexedRatio.toFixed(2)} bytes for each byte that is counted`)
+    t.equal(publisher.publish({ removed: [feedBlockOf([], number)], added: [] }), true)
+  },
+)

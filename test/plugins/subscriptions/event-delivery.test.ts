@@ -99,7 +99,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
   const deliver = async (subscriptions: readonly { subscription: Subscription }[], texts = ['"a"', '"b"'], options = {}) => {
     delivery.deliver(
       subscriptions.map(({ subscription }) => subscription),
-      { size: 9, of: () => texts, ...options },
+      { bytes: 9, newMatcher: () => () => texts, ...options },
     )
     await turns(2)
   }
@@ -159,11 +159,11 @@ t.test('events of a block', async t => {
   })
 
   t.test('that wait are bounded: whoever falls behind loses its WebSocket, and nobody else', async t => {
-    for (const size of [9, 20 << 20]) {
+    for (const bytes of [9, 20 << 20]) {
       const { subscribe, deliver, held } = openDelivery()
       const [slow, other] = [subscribe({ key: 'slow' }), subscribe()]
       held.set('slow', new Promise(() => undefined))
-      for (let i = 0; i < 100; i++) await deliver([slow, other], ['"a"'], { size })
+      for (let i = 0; i < 100; i++) await deliver([slow, other], ['"a"'], { bytes })
       t.match(slow.closed[0], /^1013 too many events are waiting/)
       t.same([other.closed, other.sent.length], [[], 100])
     }

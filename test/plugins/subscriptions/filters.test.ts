@@ -9,12 +9,15 @@ import { PublishedBlocks } from '../../../plugins/subscriptions/published-blocks
 import { RecentEvents } from '../../../plugins/subscriptions/recent-events.ts'
 import { RetainedFeed } from '../../../plugins/subscriptions/retained-feed.ts'
 import { FilterValues } from '../../../plugins/subscriptions/used-filters.ts'
+import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import type { Json } from '../../../src/plugin/call.ts'
+import { isFailure } from '../../../src/plugin/reply.ts'
+import type { Result } from '../../../src/plugin/reply.ts'
 import type { FeedBlock, FilterRecords, LinkedBlock } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { results } from '../../../src/services/results.ts'
 import { openInMemoryFilterRecords } from '../../../src/testing/in-memory-store.ts'
-import { TestClock, fakeAccount, fakeCall, unreachableNext } from '../../support/fakes.ts'
+import { TestClock, fakeAccount, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
 
 interface ModelUpdate {
   readonly removed?: readonly LinkedBlock[]
@@ -230,6 +233,27 @@ t.test('a filter', async t => {
     t.equal(counts.retained, 1)
     clock.advance(300_000)
     t.equal(counts.retained, 0)
+  })
+
+  t.test('whose id was not delivered is removed at once, in the store and from what counts for the limits', async t => {
+    const { processes } = openProcesses(2)
+    const [first, second] = processes as [Process, Process]
+    const methods = filterMethods(first.filters, 1)
+    const create = async () => {
+      const fetchHead = fetchFrom(1)
+      const reply = await methods['eth_newFilter']?.(fakeCall('eth_newFilter', [{}]), async ({ context: { request } }) => {
+        return fakeResult((await fetchHead(request.method, request.params)) ?? null)
+      })
+      if (reply === undefined || isFailure(reply)) throw new Error('no filter')
+      return { reply, id: JSON.parse(toBuffer(reply.result).toString()) as string }
+    }
+    const settle = async ({ reply, id }: { reply: Result; id: string }, isDelivered: boolean) => {
+      reply.onSettled?.(isDelivered)
+      await new Promise(setImmediate)
+      return second.filters.uninstall({ id, account: fakeAccount.id })
+    }
+    t.equal(await settle(await create(), false), false)
+    t.equal(await settle(await create(), true), true)
   })
 
   t.test('is not created above the limit of the account, nor when the upstreams do not say where it begins', async t => {

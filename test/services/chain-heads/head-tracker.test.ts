@@ -165,6 +165,7 @@ t.test('upstreams that two pipelines track, as while one takes over from the oth
     t.same(heads.snapshot.head, head)
     t.ok(requests.slice(before).every(request => request.startsWith('c ')))
     t.ok(requests.length > before)
+    t.ok(heads.hasBlock('a'), 'calls of the earlier pipeline find the newest block at its upstreams')
     stopAll()
     await advance(500)
     t.same(

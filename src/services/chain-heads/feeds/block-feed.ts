@@ -38,11 +38,14 @@ export interface FeedSubscription {
   close(): void
 }
 
-/** By default the blocks of the canonical chain as they come, in order and without a gap: each is the child of the one before it. */
+/**
+ * By default the blocks of the canonical chain as they come, in order and without a gap: each is the child of the one before it. `onStarted` and
+ * `onSynced` are called in this order too, and not at once: what begins there gets each later update. A promise resolves later.
+ */
 export interface Feed<Update extends FeedUpdate = ChainUpdate> {
-  subscribe(listener: FeedListener<Update>): FeedSubscription
+  subscribe(listener: FeedListener<Update>, onStarted?: () => void): FeedSubscription
   /** Resolves, and soon, when the blocks that the upstreams have now have been published; also when they do not answer. */
-  sync(): Promise<void>
+  sync(onSynced?: () => void): Promise<void>
 }
 
 /** What the feeds of a network publish. */
@@ -67,12 +70,12 @@ export type Feeds = { readonly [Kind in FeedKind]: Feed<FeedUpdates[Kind]> }
 
 /** Where a feed gets its blocks from while it has listeners. */
 export interface FeedSource {
-  /** Resolves with false when no upstream answers. */
-  start(): Promise<boolean>
+  /** Resolves with false when no upstream answers; else `onStarted` has been called, not at once, and before any update. */
+  start(onStarted: () => void): Promise<boolean>
   /** Also ends a start() that has not resolved. */
   stop(): void
   /** See Feed.sync(). */
-  sync(): Promise<void>
+  sync(onSynced: () => void): Promise<void>
 }
 
 /** Shares one source between all listeners of this process. The source runs only while there are listeners. */
@@ -85,23 +88,25 @@ export class SharedFeed<Update extends FeedUpdate = ChainUpdate> implements Feed
     this.#source = source
   }
 
-  subscribe(listener: FeedListener<Update>): FeedSubscription {
+  subscribe(listener: FeedListener<Update>, onStarted = nothing): FeedSubscription {
     this.#listeners.add(listener)
     const close = (): void => {
       if (!this.#listeners.delete(listener) || this.#listeners.size > 0) return
       this.#started = undefined
       this.#source.stop()
     }
-    const started = (this.#started ??= this.#source.start())
+    const joined = this.#started
+    const started = (this.#started ??= this.#source.start(onStarted))
     const isStarted = started.then(isRunning => {
       if (!isRunning) close()
+      else if (joined !== undefined) onStarted()
       return isRunning
     })
     return { isStarted, close }
   }
 
-  sync(): Promise<void> {
-    return this.#source.sync()
+  sync(onSynced = nothing): Promise<void> {
+    return this.#source.sync(onSynced)
   }
 
   publish(update: Update): void {
@@ -117,3 +122,5 @@ export class SharedFeed<Update extends FeedUpdate = ChainUpdate> implements Feed
     for (const listener of listeners) listener.onEnd()
   }
 }
+
+const nothing = (): void => undefined

@@ -59,20 +59,20 @@ const polling = (source: FeedSource, { clock, tracker }: Pick<FeedSourceOptions,
   let timer: Timer | undefined
   let startCount = 0
   return {
-    async start() {
+    async start(onStarted) {
       const start = (startCount += 1)
       await tracker.refresh(true)
       if (start !== startCount) return false
       tracker.recordActivity()
       timer = clock.every(activityIntervalMs, () => tracker.recordActivity())
-      return source.start()
+      return source.start(onStarted)
     },
     stop() {
       startCount += 1
       timer?.cancel()
       source.stop()
     },
-    sync: () => source.sync(),
+    sync: onSynced => source.sync(onSynced),
   }
 }
 
@@ -96,11 +96,13 @@ export class SyncingSource implements FeedSource {
     this.#options = options
   }
 
-  async start(): Promise<boolean> {
-    const timer = this.#options.clock.every(syncingPollIntervalMs, () => void this.sync())
+  async start(onStarted: () => void): Promise<boolean> {
+    const timer = this.#options.clock.every(syncingPollIntervalMs, () => void this.#poll())
     this.#timer = timer
-    await this.sync()
-    return this.#timer === timer && this.#isSyncing !== undefined
+    await this.#poll()
+    const isStarted = this.#timer === timer && this.#isSyncing !== undefined
+    if (isStarted) onStarted()
+    return isStarted
   }
 
   stop(): void {
@@ -108,7 +110,12 @@ export class SyncingSource implements FeedSource {
     this.#timer = this.#isSyncing = undefined
   }
 
-  async sync(): Promise<void> {
+  async sync(onSynced: () => void): Promise<void> {
+    await this.#poll()
+    onSynced()
+  }
+
+  async #poll(): Promise<void> {
     const [timer, [best]] = [this.#timer, this.#options.upstreams()]
     const status = best && parseResult(await best.request('eth_syncing'))
     const isSyncing = isJsonObject(status)

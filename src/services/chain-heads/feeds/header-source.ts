@@ -58,7 +58,7 @@ export class HeaderSource implements FeedSource {
   }
 
   /** Begins with the newest block of a poll: what an upstream reported before may be old, as it is polled only while calls come in. */
-  async start(): Promise<boolean> {
+  async start(onStarted: () => void): Promise<boolean> {
     const { clock, chain, tracker } = this.#options
     const start = (this.#startCount += 1)
     const headsReceived = () => chain.upstreams.reduce((sum, upstream) => sum + upstream.headsReceived, 0)
@@ -74,6 +74,7 @@ export class HeaderSource implements FeedSource {
       if (base !== undefined && isNewest && headsReceived() > receivedBefore) {
         this.#published = [base]
         void this.#fetchAncestors(this.#published)
+        onStarted()
         return true
       }
       if (clock.monotonic() >= deadline) return false
@@ -87,7 +88,12 @@ export class HeaderSource implements FeedSource {
     this.#published = []
   }
 
-  readonly sync = nextFlight(async () => {
+  async sync(onSynced: () => void): Promise<void> {
+    await this.#sync()
+    onSynced()
+  }
+
+  readonly #sync = nextFlight(async () => {
     await this.#options.tracker.refresh(true)
     await this.advance()
   })

@@ -34,10 +34,10 @@ export class LogSource implements FeedSource {
     this.#options = options
   }
 
-  start(): Promise<boolean> {
+  start(onStarted: () => void): Promise<boolean> {
     const { pollIntervalMs: retryIntervalMs, headers } = this.#options
     const follower = new LogFollower({ ...this.#options, retryIntervalMs, fetchLogs: block => this.#fetchLogs(block) })
-    const subscription = headers.subscribe(follower)
+    const subscription = headers.subscribe(follower, onStarted)
     this.#running = { follower, subscription }
     return subscription.isStarted
   }
@@ -47,10 +47,11 @@ export class LogSource implements FeedSource {
     this.#running?.follower.stop()
   }
 
-  async sync(): Promise<void> {
+  async sync(onSynced: () => void): Promise<void> {
     await this.#options.headers.sync()
     const idle = this.#running?.follower.whenIdle() ?? Promise.resolve()
     await withTimeoutOr(this.#options.clock, startTimeoutMs, idle, () => undefined)
+    onSynced()
   }
 
   /** A node that does not know the block yet may answer that it has no logs: the header tells better. */

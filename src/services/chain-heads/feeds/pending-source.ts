@@ -46,9 +46,11 @@ export class PendingSource implements FeedSource {
     this.#options = options
   }
 
-  start(): Promise<boolean> {
+  async start(onStarted: () => void): Promise<boolean> {
     this.#version += 1
-    return this.#openReader(this.#version)
+    const isStarted = await this.#openReader(this.#version)
+    if (isStarted) onStarted()
+    return isStarted
   }
 
   stop(): void {
@@ -62,9 +64,10 @@ export class PendingSource implements FeedSource {
     this.#events = []
   }
 
-  async sync(): Promise<void> {
+  async sync(onSynced: () => void): Promise<void> {
     await this.#reader?.poll()
     this.#publish()
+    onSynced()
   }
 
   /** The upstream of the reader that was lost comes last. False when no upstream returns transactions, or the source has been stopped. */

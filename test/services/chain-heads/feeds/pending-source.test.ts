@@ -10,6 +10,8 @@ import { TestClock, fakeResult } from '../../../support/fakes.ts'
 import { hashOf, startFakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
 import { waitUntil } from '../../../support/wait-until.ts'
 
+const ignore = (): void => undefined
+
 const transactionOf = (number: number) => ({ hash: hashOf(number), value: '0x1' })
 
 /** What a node answers by method: a result, an Error for an error of the node, undefined for no answer. */
@@ -66,14 +68,14 @@ t.test('pending transactions', async t => {
   t.test('are polled from a filter, and each is published once', async t => {
     const node = openFilterNode('a')
     const { source, clock, events } = openSource(t, [node.upstream])
-    t.equal(await source.start(), true)
+    t.equal(await source.start(ignore), true)
     node.changes.push(hashOf(1), hashOf(2), hashOf(1), 'nonsense')
     clock.advance(500)
     await settle()
     clock.advance(50)
     t.same(events, [hashOf(1), hashOf(2)])
     node.changes.push(hashOf(2), hashOf(3))
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [hashOf(1), hashOf(2), hashOf(3)])
     source.stop()
     t.equal(node.requests.at(-1), 'eth_uninstallFilter')
@@ -83,13 +85,13 @@ t.test('pending transactions', async t => {
   t.test('of a node that does not know its filter any more come from a new one', async t => {
     const node = openFilterNode('a')
     const { source, events } = openSource(t, [node.upstream])
-    await source.start()
+    await source.start(ignore)
     const { eth_getFilterChanges: poll } = node.answers
     node.answers['eth_getFilterChanges'] = () => new Error('filter not found')
-    await source.sync()
+    await source.sync(ignore)
     node.answers['eth_getFilterChanges'] = poll
     node.changes.push(hashOf(1))
-    await source.sync()
+    await source.sync(ignore)
     t.equal(node.requests.filter(method => method === 'eth_newPendingTransactionFilter').length, 2)
     t.same(events, [hashOf(1)])
   })
@@ -97,17 +99,17 @@ t.test('pending transactions', async t => {
   t.test('of a node that has forgotten its filter, and makes no new one, are those that come to its pool after that', async t => {
     const node = openFilterNode('a')
     const { source, events } = openSource(t, [node.upstream], true)
-    await source.start()
+    await source.start(ignore)
     let pool = Array.from({ length: 5_000 }, (_, i) => transactionOf(i))
     node.answers['eth_getFilterChanges'] = () => new Error('filter not found')
     node.answers['eth_newPendingTransactionFilter'] = () => new Error('too many filters')
     // Neither does it return its pool at once.
-    await source.sync()
+    await source.sync(ignore)
     node.answers['txpool_content'] = () => ({ pending: { '0xa': Object.fromEntries(pool.entries()) } })
-    await source.sync()
+    await source.sync(ignore)
     t.equal(events.length, 0, 'what is in the pool is not new')
     pool = [...pool, transactionOf(5_000)]
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [transactionOf(5_000)])
   })
 
@@ -117,9 +119,9 @@ t.test('pending transactions', async t => {
       const upperCase = (number: number) => `0x${hashOf(number).slice(2).toUpperCase()}`
       node.answers['eth_getTransactionByHash'] = () => ({ hash: upperCase(0xab), value: '0x2' })
       const { source, clock, events } = openSource(t, [node.upstream], isFull)
-      await source.start()
+      await source.start(ignore)
       node.changes.push(upperCase(0xab), upperCase(0xab))
-      await source.sync()
+      await source.sync(ignore)
       for (let i = 0; i < 4; i++) await settle()
       clock.advance(50)
       t.same(events, [isFull ? { hash: upperCase(0xab), value: '0x2' } : hashOf(0xab)], 'once')
@@ -130,20 +132,20 @@ t.test('pending transactions', async t => {
     let pool = [transactionOf(1)]
     const answers: Answers = { txpool_content: () => ({ pending: { '0xa': Object.fromEntries(pool.entries()) }, queued: {} }) }
     const { source, events } = openSource(t, [upstreamOf('a', answers).upstream], true)
-    t.equal(await source.start(), true)
+    t.equal(await source.start(ignore), true)
     pool = [transactionOf(1), transactionOf(2)]
-    await source.sync()
+    await source.sync(ignore)
     pool = [transactionOf(3)]
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [transactionOf(2), transactionOf(3)])
   })
 
   t.test('are requested by their hash where a node returns hashes alone', async t => {
     const node = openFilterNode('a')
     const { source, clock, events } = openSource(t, [node.upstream], true)
-    await source.start()
+    await source.start(ignore)
     node.changes.push(...Array.from({ length: 20 }, (_, i) => hashOf(i)))
-    await source.sync()
+    await source.sync(ignore)
     for (let i = 0; i < 20; i++) await settle()
     clock.advance(50)
     t.same(
@@ -157,7 +159,7 @@ t.test('pending transactions', async t => {
     t.teardown(() => node.stop())
     const other = openFilterNode('b')
     const { source, clock, events } = openSource(t, [other.upstream, upstreamOf('a', {}, node.url).upstream])
-    t.equal(await source.start(), true)
+    t.equal(await source.start(ignore), true)
     t.match(node.upgradeHeaders, [{ 'x-api-key': 'pending-key' }])
     t.same(other.requests, [])
     node.publish(hashOf(1))
@@ -170,7 +172,7 @@ t.test('pending transactions', async t => {
     await waitUntil(() => other.requests.includes('eth_newPendingTransactionFilter'))
     await settle()
     other.changes.push(hashOf(2), hashOf(3))
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [hashOf(1), hashOf(2), hashOf(3)])
   })
 
@@ -179,7 +181,7 @@ t.test('pending transactions', async t => {
     t.teardown(() => node.stop())
     const other = openFilterNode('b')
     const { source, clock } = openSource(t, [other.upstream, upstreamOf('a', {}, node.url).upstream])
-    await source.start()
+    await source.start(ignore)
     clock.advance(15_000)
     t.same(other.requests, [])
     clock.advance(15_000)
@@ -189,9 +191,9 @@ t.test('pending transactions', async t => {
   t.test('come from another upstream after three failed polls, and wait for one where none answers', async t => {
     const [first, second] = [openFilterNode('a'), openFilterNode('b')]
     const { source, clock, events } = openSource(t, [first.upstream, second.upstream])
-    await source.start()
+    await source.start(ignore)
     for (const { answers } of [first, second]) for (const method of Object.keys(answers)) answers[method] = undefined
-    for (let i = 0; i < 3; i++) await source.sync()
+    for (let i = 0; i < 3; i++) await source.sync(ignore)
     await settle()
     second.answers['eth_newPendingTransactionFilter'] = () => '0x2'
     second.answers['eth_getFilterChanges'] = () => [hashOf(4)]
@@ -199,7 +201,7 @@ t.test('pending transactions', async t => {
       clock.advance(500)
       await settle()
     }
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [hashOf(4)])
   })
 
@@ -207,26 +209,26 @@ t.test('pending transactions', async t => {
     const [first, second] = [openFilterNode('a'), openFilterNode('b')]
     const upstreams = [first.upstream, second.upstream]
     const { source, clock, events } = openSource(t, upstreams)
-    await source.start()
+    await source.start(ignore)
     upstreams.shift()
     clock.advance(5_000)
     await settle()
     first.changes.push(hashOf(1))
     second.changes.push(hashOf(2))
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [hashOf(2)])
     upstreams.shift()
     clock.advance(5_000)
     await settle()
     second.changes.push(hashOf(3))
-    await source.sync()
+    await source.sync(ignore)
     t.same(events, [hashOf(2), hashOf(3)], 'while there is no other, it stays')
   })
 
   t.test('do not start where no upstream returns them', async t => {
     const node = upstreamOf('a', { eth_newPendingTransactionFilter: () => new Error('not found') })
     const { source, clock } = openSource(t, [node.upstream])
-    t.equal(await source.start(), false)
+    t.equal(await source.start(ignore), false)
     t.equal(clock.timerCount, 0)
   })
 })
@@ -237,7 +239,7 @@ t.test('syncing is an event when the best upstream begins to synchronize, and wh
   let status: Json | undefined = false
   const { upstream } = upstreamOf('a', { eth_syncing: () => status })
   const source = new SyncingSource({ clock, upstreams: () => [upstream], publish: update => void events.push(...update.events) })
-  t.equal(await source.start(), true)
+  t.equal(await source.start(ignore), true)
   for (const next of [{ currentBlock: '0x1' }, { currentBlock: '0x2' }, undefined, false, false]) {
     status = next
     clock.advance(5_000)
@@ -247,6 +249,6 @@ t.test('syncing is an event when the best upstream begins to synchronize, and wh
   source.stop()
   t.equal(clock.timerCount, 0)
   status = undefined
-  t.equal(await source.start(), false, 'the upstream does not answer')
+  t.equal(await source.start(ignore), false, 'the upstream does not answer')
   source.stop()
 })
