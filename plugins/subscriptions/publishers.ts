@@ -22,8 +22,9 @@ const maxHeaders = 2_048
 /** Of the logs. A reorg takes them back, and filters are answered from them. */
 const maxBlocksWithLogs = 512
 const maxLogBytes = 32 << 20
-/** Of indexed logs: the filters of a network are polled for the same blocks. */
+/** Of indexed logs: the filters of a network are polled for the same newest blocks. */
 const maxIndexedBytes = 12 << 20
+const maxIndexedBlocks = 128
 
 /** Publishes each new header. Those of removed blocks are not taken back: the headers of the new branch follow. */
 export class HeadPublisher {
@@ -53,7 +54,11 @@ export class LogPublisher {
   readonly published = new PublishedBlocks<FeedBlock>({ maxBlocks: maxBlocksWithLogs, maxBytes: maxLogBytes, bytesOf })
   readonly #options: LogPublisherOptions
   /** By hash. */
-  readonly #indexed = new LRUCache<string, BlockLogs>({ maxSize: maxIndexedBytes, sizeCalculation: ({ bytes }) => bytes })
+  readonly #indexed = new LRUCache<string, BlockLogs>({
+    max: maxIndexedBlocks,
+    maxSize: maxIndexedBytes,
+    sizeCalculation: ({ bytes }) => bytes,
+  })
   /** Who has been sent logs of a block. */
   readonly #receivers = new WeakMap<FeedBlock, WeakSet<Subscription>>()
 
