@@ -1,6 +1,7 @@
 import type { Target } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { CanonicalChain } from './canonical-chain.ts'
+import { ChainLog } from './chain-log.ts'
 import { CurrentChainState } from './current-chain-state.ts'
 import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
@@ -69,9 +70,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
     this.#exclusions = new UpstreamExclusions(log, metrics)
+    const chainLog = new ChainLog({ recentBlocks: this.recentBlocks, reportedHeight: () => this.#reportedHeight.height })
     this.#chain = new CanonicalChain({
       log,
       metrics,
+      chainLog,
       recentBlocks: this.recentBlocks,
       selection: this.#selection,
       onFinalityReverted: () => this.#discardAllFinalized(),
@@ -103,7 +106,14 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
     this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, pollHead: () => this.#pollHead() })
     this.recordActivity = this.#schedule.recordActivity
-    this.feeds = new ChainFeeds({ ...options, ...this.timing, chain: this.#chain, reportedHeight: this.#reportedHeight, tracker: this })
+    this.feeds = new ChainFeeds({
+      ...options,
+      ...this.timing,
+      chain: this.#chain,
+      chainLog,
+      reportedHeight: this.#reportedHeight,
+      tracker: this,
+    })
   }
 
   recordTransaction(changesNode = false): void {

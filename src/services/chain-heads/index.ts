@@ -9,7 +9,6 @@ export type {
   EventsUpdate,
   Feed,
   FeedBlock,
-  LinkedBlock,
   FeedKind,
   FeedListener,
   Feeds,
@@ -21,7 +20,7 @@ export { CurrentChainState } from './current-chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
 export { maxRefreshMs } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
-export type { BlockId, RecentBlocksChange } from './recent-blocks.ts'
+export type { BlockId, LinkedBlock, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
 export { TrackingStack } from './tracked-upstreams.ts'
 export { KnownTags, WorkerTags } from './reported-tags.ts'

@@ -1,10 +1,16 @@
-import type { BlockHeader } from './upstream-requests.ts'
-
 /** The number of a block together with its hash: no other block has both. */
 export interface BlockId {
   readonly number: number
   readonly hash: string
 }
+
+/** A block and its place on the chain. */
+export interface LinkedBlock extends BlockId {
+  readonly parentHash: string
+}
+
+/** The parent of the first block of a chain. */
+const noParentHash = `0x${'0'.repeat(64)}`
 
 /** Blocks that a process remembers: on most networks enough to reach back to the finalized block. */
 export const maxRecentBlocks = 512
@@ -46,6 +52,10 @@ export class RecentBlocks {
     return this.#lowestNumber
   }
 
+  get isFull(): boolean {
+    return this.#hashByNumber.size >= this.#maxBlocks
+  }
+
   hashAt(number: number): string | undefined {
     return this.#hashByNumber.get(number)
   }
@@ -54,7 +64,7 @@ export class RecentBlocks {
     return this.#hashByNumber.get(number) === hash
   }
 
-  hasParentOf({ number, parentHash }: BlockHeader): boolean {
+  hasParentOf({ number, parentHash }: LinkedBlock): boolean {
     return this.#hashByNumber.get(number - 1) === parentHash
   }
 
@@ -82,10 +92,26 @@ export class RecentBlocks {
     this.append(blocks)
   }
 
-  /** Removes the blocks above this number. */
-  truncateTo(number: number): void {
-    while (this.#highestNumber > number && this.#hashByNumber.size > 0) this.#remove(this.#highestNumber--)
+  /** Removes the blocks above this number, and returns them, the newest first. */
+  truncateTo(number: number): readonly LinkedBlock[] {
+    const removed: LinkedBlock[] = []
+    while (this.#highestNumber > number && this.#hashByNumber.size > 0) {
+      const highest = this.#highestNumber--
+      const [hash, parentHash] = [this.#hashByNumber.get(highest) ?? '', this.#hashByNumber.get(highest - 1) ?? noParentHash]
+      removed.push({ number: highest, hash, parentHash })
+      this.#remove(highest)
+    }
     if (this.#hashByNumber.size === 0) this.#highestNumber = -1
+    return removed
+  }
+
+  /** Adds the parent of this block. False when it is not the oldest one, or there are too many. */
+  prependParentOf({ number, hash, parentHash }: LinkedBlock): boolean {
+    if (this.isFull || number !== this.#lowestNumber || hash !== this.hashAt(number)) return false
+    this.#lowestNumber = number - 1
+    this.#hashByNumber.set(number - 1, parentHash)
+    this.#numberByHash.set(parentHash, number - 1)
+    return true
   }
 
   /** Replaces all blocks by these, each the parent of the next. */

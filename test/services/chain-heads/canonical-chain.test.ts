@@ -73,6 +73,23 @@ t.test('a reorg', async t => {
     }
   })
 
+  t.test('is not reported when an upstream that is behind takes over', async t => {
+    const { heads, chain, nodeOf, responseOverrides, recordCall, advance, logLines, metrics } = openModelHeads(['a', 'b'])
+    nodeOf('b').head = chain.tip
+    for (let i = 0; i < 2; i++) chain.mine()
+    nodeOf('a').head = chain.tip
+    await recordCall()
+    await advance(500)
+    responseOverrides.set('a', () => undefined)
+    for (let i = 0; i < 12; i++) {
+      await recordCall()
+      await advance(500)
+    }
+    t.match(heads.status, { head: chain.tip.number - 2 })
+    t.notMatch(logLines().join(), 'chain reorg')
+    t.match(formatMetrics(metrics.families()), /tollgate_reorgs_total 0\n/)
+  })
+
   t.test('is not reported when the chain has grown by several blocks between two polls', async t => {
     const { heads, chain, nodeOf, recordCall, advance, logLines } = openModelHeads(['a'])
     await recordCall()

@@ -1,9 +1,4 @@
-import type { BlockId } from '../recent-blocks.ts'
-
-/** A block and its place on the chain. */
-export interface LinkedBlock extends BlockId {
-  readonly parentHash: string
-}
+import type { LinkedBlock } from '../recent-blocks.ts'
 
 /** A block of a feed. */
 export interface FeedBlock extends LinkedBlock {

@@ -3,9 +3,9 @@ import type { Clock } from '../../clock.ts'
 import type { Log } from '../../log.ts'
 import type { CanonicalChain } from '../canonical-chain.ts'
 import { maxRecentBlocks } from '../recent-blocks.ts'
-import type { BlockId } from '../recent-blocks.ts'
+import type { BlockId, LinkedBlock } from '../recent-blocks.ts'
 import type { FetchedLogs } from '../upstream-requests.ts'
-import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription, LinkedBlock } from './block-feed.ts'
+import type { ChainUpdate, Feed, FeedBlock, FeedListener, FeedSource, FeedSubscription } from './block-feed.ts'
 import { startTimeoutMs } from './header-source.ts'
 
 interface LogSourceOptions {
