@@ -24,8 +24,7 @@ export const gatewaySchema = {
           format: 'secret',
           description:
             'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`, and signs in at ' +
-            '/operator. Without a token these paths do not exist. 5 wrong tokens a minute from one address, or one /64 of IPv6, are ' +
-            'answered; further requests with a token get 429.',
+            '/operator. Without a token these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
         tls: adminTlsSchema,
@@ -127,8 +126,7 @@ export const gatewaySchema = {
         file: {
           type: 'string',
           description:
-            'Where lines are written: stdout, or a path relative to this file, which is opened anew on SIGUSR2. None by default. Lines are ' +
-            'written once a second, or when 64 KiB (to stdout: 4 KiB) have come together.',
+            'Where lines are written: stdout, or a path relative to this file, which is opened anew on SIGUSR2. None by default.',
           examples: ['stdout', '/var/log/tollgate/access.log'],
         },
         sample: {
@@ -179,7 +177,7 @@ export const gatewaySchema = {
           default: '5s',
           description:
             'How long calls are still served after SIGTERM while /readyz already answers 503, so that load balancers take notice. ' +
-            'Each HTTP answer closes its connection, and WebSockets close, spread over this time. SIGINT skips it.',
+            'SIGINT skips it.',
         },
         timeout: {
           type: 'string',

@@ -40,9 +40,7 @@ export const jwtSchema = {
       type: 'string',
       pattern: '^https?://[^#]+$',
       label: 'a URL such as https://login.example.org/.well-known/jwks.json',
-      description:
-        'The URL of the JSON Web Key Set of the issuer, without user and password. It is fetched every 5 minutes, and when a token names a key that is not known, at most ' +
-        'twice a minute. While it cannot be fetched, known keys stay valid.',
+      description: 'The URL of the JSON Web Key Set of the issuer, without user and password.',
       examples: ['https://login.example.org/.well-known/jwks.json'],
     },
     keyFile: {

@@ -12,9 +12,8 @@ export const limitsSchema = {
       minimum: 1,
       default: 10_000,
       description:
-        'Maximum number of open connections of callers, divided among the workers. An account, or an address without a key, opens more only ' +
-        'while it holds fewer than are free; further ones are closed at once. A process whose `ulimit -n` does not allow as many accepts fewer, ' +
-        'and logs so at its start.',
+        'Maximum number of open connections of callers, divided among the workers. A process whose ' +
+        '`ulimit -n` does not allow as many accepts fewer, and logs so at its start.',
     },
     body: {
       type: 'string',

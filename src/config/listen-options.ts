@@ -45,16 +45,15 @@ export const listenSchema = {
       type: 'boolean',
       default: false,
       description:
-        'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2, which ' +
-        'has the address of the caller. Requires trustedProxies; connections from elsewhere must not have the header.',
+        'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2. ' +
+        'Requires trustedProxies.',
     },
     trustedProxies: {
       type: 'array',
       items: { type: 'string' },
       default: [],
       description:
-        'IP addresses and subnets of the proxies in front of the gateway. Of a request from one of them, the address of the caller is the ' +
-        'rightmost address in X-Forwarded-For or Forwarded that is not a trusted proxy; from elsewhere, these headers are ignored.',
+        'IP addresses and subnets of the proxies in front of the gateway. Their X-Forwarded-For or Forwarded names the address of the caller.',
       examples: [['10.0.0.0/8', '2001:db8::/32']],
     },
   },

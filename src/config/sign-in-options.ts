@@ -83,9 +83,7 @@ export const signUpSchema = {
       minimum: 1,
       maximum: 100_000,
       default: 100,
-      description:
-        'Most new accounts in a UTC day, of all gateways on the store together. One network, and one domain that you do not name, make a tenth ' +
-        'of them at most, or 5.',
+      description: 'Most new accounts in a UTC day, of all gateways on the store together.',
     },
     domains: {
       type: 'array',
