@@ -100,7 +100,9 @@ class RedisHeightBroadcast implements HeightBroadcast {
     this.#listener = listener
     this.#context.subscribed.add(this)
     return () => {
-      if (this.#listener === listener) this.#context.subscribed.delete(this)
+      if (this.#listener !== listener) return
+      this.#context.subscribed.delete(this)
+      this.#listener = height => height // a script that runs has its reply yet to come
     }
   }
 
