@@ -41,10 +41,10 @@ export const createUncachedHandlers = ({ memoryCache, secondLevelCache }: CacheL
       return copyReply(reply, { cache: reply.source === 'cache' ? 'hit' : 'miss' })
     },
     /** The answer is delivered when no later call can join one that began before. Only a refusal and an error of a node that lacks it say that there is no transaction. */
-    async send(call, next, changesNode) {
+    async send(call, next) {
       const reply = await next(call)
       const isRefused = isFailure(reply) && reply.fault !== 'upstream' && reply.category !== 'alreadyKnown'
-      if (!isRefused) await heads.recordTransaction(changesNode)
+      if (!isRefused) await heads.recordTransaction()
       return reply
     },
   }

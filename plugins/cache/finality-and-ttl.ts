@@ -38,10 +38,7 @@ export class ReplyValidity {
    * from, and may be older than what the same URL answers a poll.
    */
   readonly #latestTtlMs: number
-  /**
-   * Blocks come faster than polls, as on a development node that mines on demand: a transaction may be mined before the
-   * sender's next call, before the gateway polls its block.
-   */
+  /** Blocks come faster than polls: a transaction may be mined before the sender's next call, before the gateway polls its block. */
   readonly #outpacesPolls: boolean
 
   constructor(services: ValidityServices, tooManyTtlMs: number) {

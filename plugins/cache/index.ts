@@ -14,7 +14,7 @@ const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
  * Final answers are cached until their memory is needed. Answers that may change are cached for one poll interval at most,
  * until the head changes, and only if they come from a node that had reported the newest head. Errors, `null` and anything
  * pending are not cached, with one exception: the error of a query for too much (`query returned more than 10000 results`),
- * which clients repeat 4 to 10 times within seconds.
+ * which clients repeat 4 to 10 times within seconds. Of a development node nothing is cached: its tools change any block.
  */
 export default definePlugin({
   name: 'cache',
@@ -54,11 +54,12 @@ export default definePlugin({
   shares: true,
   withoutHeads: 'results outlive new blocks by up to one poll interval, and none is cached for longer, however old its block',
   create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...redisLimits }, services) {
-    const { methods } = services
+    const { methods, network } = services
     assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
       methods,
     )
+    if (network.devNode) return directStage({ handle: (call, next) => next(call), explain: () => ({ text: [explanations.never] }) })
     const methodCaches = createMethodCaches(overrides, services)
     let stopMeasuring = () => {}
     const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)

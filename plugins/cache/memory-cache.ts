@@ -20,7 +20,7 @@ export interface UncachedCall {
 export interface UncachedHandlers {
   answerMiss(uncached: UncachedCall): Promise<Reply>
   /** For a call that may change the state of the chain. */
-  send(call: Call<'request'>, next: DirectNext<'request'>, changesNode: boolean): Promise<Reply>
+  send(call: Call<'request'>, next: DirectNext<'request'>): Promise<Reply>
 }
 
 interface CachingOptions extends UncachedHandlers {
@@ -35,7 +35,7 @@ export const createCachingHandler =
     const { method, params } = call.context.request
     const methodCache = methodCaches.get(method)
     if (methodCache === undefined) return next(call)
-    if (methodCache.sends) return send(call, next, methodCache.changesNode)
+    if (methodCache.sends) return send(call, next)
     const requestKey = methodCache.keyOf(params)
     if (requestKey === undefined) return next(call)
     const variant = vary(call)
@@ -53,16 +53,13 @@ class MethodCache {
   readonly keyOf: (params: readonly Json[]) => string | undefined
   /** A call may change the state of the chain. */
   readonly sends: boolean
-  /** A call may change it at once, without a new block, as the tools of development nodes do. */
-  readonly changesNode: boolean
   readonly #openCounter: (result: LookupResult) => Counter
   readonly #counters: Partial<Record<LookupResult, Counter>> = {}
 
-  constructor({ name, blockParam, idempotent, retryable }: Method, policy: CachePolicy, metrics: Services['metrics']) {
+  constructor({ name, blockParam, idempotent }: Method, policy: CachePolicy, metrics: Services['metrics']) {
     this.policy = policy
     this.keyOf = policy === 'never' ? () => undefined : cacheKeyFor(name, blockParam)
     this.sends = !idempotent
-    this.changesNode = retryable === false
     this.#openCounter = result => metrics.counter(metricDefinitions.cacheLookups, { method: name, result })
   }
 

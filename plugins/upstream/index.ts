@@ -86,8 +86,7 @@ export default definePlugin({
           : requestBlocks({ ...query, filterParam: blockParam, maxBlocks }, { clock, results, heads })
       }
       const reply = sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
-      const isReported = method?.rewinds === true || method?.reports !== undefined
-      return isReported ? reply.then(result => reportResult(result, call.context, method, services)) : reply
+      return method?.reports !== undefined ? reply.then(result => reportResult(result, call.context, method, services)) : reply
     }
     const offers = (method: string) => methods.get(method)?.stateful !== true
     return directStage({ offers, handle, explain: ({ method }) => explainLimits(methods.get(method), { timeout, maxBytes, maxChunks }) })
@@ -151,7 +150,7 @@ const explainLimits = (
   }
 }
 
-/** Before the answer is given to the caller, every worker has the block, or knows that the node has gone back to an earlier one. */
+/** Before the answer is given to the caller, every worker has the block. */
 const reportResult = (
   reply: Reply,
   { request, target }: Pick<CallContext, 'request' | 'target'>,
@@ -159,13 +158,9 @@ const reportResult = (
   { heads, results }: Pick<Services, 'heads' | 'results'>,
 ): MaybePromise<Reply> => {
   if (isFailure(reply)) return reply
-  // `false`: the node knows no such snapshot.
-  if (method.rewinds === true) return isJsonFalse(reply) ? reply : thenMaybe(heads.recordRewind(), () => reply)
   const block = reportedBlockOf(reply, request, method, results)
   return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
 }
-
-const isJsonFalse = ({ result }: Result): boolean => result.byteLength === 'false'.length && toBuffer(result).toString('latin1') === 'false'
 
 /** The height that the node returned, or the greater height that callers have been given already. */
 const withReportedHeight = (result: Result, upstream: string, heads: Heads): MaybePromise<Reply> => {

@@ -76,8 +76,8 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
 }
 
 /**
- * The newer of two messages of one topic; of two reports of a tag the higher block, of two reports of a height the greater one. A snapshot gets the changes of the recent blocks from both,
- * a transaction what either of them has changed.
+ * The newer of two messages of one topic; of two reports of a tag the higher block, of two reports of a height the greater one. A snapshot gets the changes
+ * of the recent blocks from both.
  */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
   if (older.kind === 'feed' && newer.kind === 'feed')
@@ -85,8 +85,6 @@ const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M):
   if (older.kind === 'reportHeight' && newer.kind === 'reportHeight')
     return { ...newer, firstId: older.firstId, height: Math.max(older.height, newer.height) }
   if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
-  if (older.kind === 'transaction' && newer.kind === 'transaction' && 'id' in older && 'id' in newer)
-    return { ...newer, changesNode: older.changesNode || newer.changesNode, isRewind: older.isRewind || newer.isRewind }
   if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
   if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }
   return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }

@@ -9,7 +9,7 @@ import { FeedBroadcast } from './shared-feeds.ts'
 import { TransactionBroadcast } from './shared-transactions.ts'
 import { WorkerHeightBroadcast } from './worker-height-broadcast.ts'
 import { toTarget } from './worker-messages.ts'
-import type { TransactionCounts, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient
@@ -81,7 +81,7 @@ export class SharedHeads {
     if (existing?.follow(worker, upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
-    const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.transactionCounts)
+    const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.transactionCount)
     created.follow(worker, upstreams)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
@@ -101,6 +101,7 @@ class SharedNetworkHeads {
   readonly chainId: number
   readonly #network: string
   readonly #blockTime: number
+  readonly #devNode: boolean
   readonly #heightBroadcast: WorkerHeightBroadcast
   readonly #transactionBroadcast: TransactionBroadcast
   readonly #feedBroadcast: FeedBroadcast
@@ -113,26 +114,24 @@ class SharedNetworkHeads {
   #areChainIdsChecked = false
   #state: ChainState | undefined
   #lastPublished = ''
-  /** Resolves when the upstreams have been polled after the last rewind. */
-  #lastRewind: Promise<void> = Promise.resolve()
 
-  /** `counts`: of the transactions that its workers know of. */
+  /** `transactionCount`: of the transactions that its workers know of. */
   constructor(
     network: string,
     upstreams: UpstreamsToTrack,
     { heightBroadcastsOf, ...options }: SharedHeadsOptions,
-    counts?: TransactionCounts,
+    transactionCount?: number,
   ) {
-    const { chainId, blockTime } = upstreams
+    const { chainId, blockTime, devNode = false } = upstreams
     this.chainId = chainId
     this.#network = network
     this.#blockTime = blockTime
+    this.#devNode = devNode
     this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
-    this.#transactionBroadcast = new TransactionBroadcast(network, options.clock, counts)
+    this.#transactionBroadcast = new TransactionBroadcast(network, options.clock, transactionCount)
     this.heads = new HeadTracker({
       ...options,
-      chainId,
-      blockTime,
+      ...{ chainId, blockTime, devNode },
       log: options.log.child({ network }),
       metrics: withLabels(options.metrics, { network }),
       heightBroadcasts: [this.#heightBroadcast, ...heightBroadcastsOf(network, chainId)],
@@ -150,13 +149,13 @@ class SharedNetworkHeads {
     return this.#heightBroadcast.workers
   }
 
-  get transactionCounts(): TransactionCounts {
-    return this.#transactionBroadcast.counts
+  get transactionCount(): number {
+    return this.#transactionBroadcast.count
   }
 
   /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
-  follow(worker: WorkerChannel, { chainId, blockTime, maxLag, targets }: UpstreamsToTrack): boolean {
-    if (chainId !== this.chainId || blockTime !== this.#blockTime) return false
+  follow(worker: WorkerChannel, { chainId, blockTime, devNode = false, maxLag, targets }: UpstreamsToTrack): boolean {
+    if (chainId !== this.chainId || blockTime !== this.#blockTime || devNode !== this.#devNode) return false
     const isFirst = this.#trackings.size === 0
     const stopBefore = this.#trackings.get(worker)
     this.#trackings.set(worker, this.heads.track(targets.map(toTarget), { maxLag }))
@@ -195,7 +194,7 @@ class SharedNetworkHeads {
       case 'untrack':
         return this.removeWorker(worker)
       case 'transaction':
-        return void this.#shareTransaction(worker, message)
+        return void this.#transactionBroadcast.share(worker, message.id)
       default:
         this.#heightBroadcast.handleMessage(worker, message)
         this.#transactionBroadcast.handleMessage(worker, message)
@@ -221,21 +220,13 @@ class SharedNetworkHeads {
     this.#publishLatest?.()
   }
 
-  async #shareTransaction(sender: WorkerChannel, message: Extract<WorkerMessage, { kind: 'transaction' }>): Promise<void> {
-    // The workers are sent the lower height first. Senders are informed in order, so later ones wait too.
-    if (message.isRewind) this.#lastRewind = this.heads.recordRewind()
-    await this.#lastRewind
-    if (!message.isRewind) void this.heads.recordTransaction(message.changesNode)
-    await this.#transactionBroadcast.share(sender, message.id, message.changesNode)
-  }
-
   #broadcastTags(state: TagState): void {
     for (const worker of this.workers) worker.send({ kind: 'tags', network: this.#network, state })
   }
 
   #sync(worker: WorkerChannel, id: number): void {
-    const [{ height }, counts] = [this.#heightBroadcast, this.transactionCounts]
-    worker.send({ kind: 'synced', network: this.#network, id, height, ...counts, tags: this.heads.tags.state })
+    const [{ height }, transactions] = [this.#heightBroadcast, this.transactionCount]
+    worker.send({ kind: 'synced', network: this.#network, id, height, transactions, tags: this.heads.tags.state })
   }
 
   #publish(state: ChainState, recentBlocks: RecentBlocks): void {

@@ -1,9 +1,8 @@
-import { maxRefreshMs } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { Acknowledgments } from './acknowledgments.ts'
 import { PendingReplies } from './channel.ts'
 import { primaryTimeoutMs } from './worker-messages.ts'
-import type { NetworkChannel, NetworkMessage, TransactionCounts, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 /**
  * The transactions that nodes accepted from callers of one network, for the workers of this gateway: the sender is answered
@@ -12,17 +11,17 @@ import type { NetworkChannel, NetworkMessage, TransactionCounts, WorkerChannel, 
 export class TransactionBroadcast {
   readonly #network: string
   readonly #acknowledgments: Acknowledgments
-  #counts: TransactionCounts
+  #count: number
 
-  /** Counts on from `counts`: a worker takes counts that it knows already for no news. */
-  constructor(network: string, clock: Clock, counts: TransactionCounts = { transactions: 0, nodeChanges: 0 }) {
+  /** Counts on from `count`: a worker takes a count that it knows already for no news. */
+  constructor(network: string, clock: Clock, count = 0) {
     this.#network = network
     this.#acknowledgments = new Acknowledgments(clock)
-    this.#counts = counts
+    this.#count = count
   }
 
-  get counts(): TransactionCounts {
-    return this.#counts
+  get count(): number {
+    return this.#count
   }
 
   addWorker(worker: WorkerChannel): void {
@@ -39,28 +38,22 @@ export class TransactionBroadcast {
   }
 
   /** Resolves when every worker knows, and the sender has been sent `transactionShared`. */
-  async share(sender: WorkerChannel, id: number, changesNode: boolean): Promise<void> {
-    const counts = { transactions: this.#counts.transactions + 1, nodeChanges: this.#counts.nodeChanges + (changesNode ? 1 : 0) }
-    this.#counts = counts
-    for (const worker of this.#acknowledgments.workers) worker.send({ kind: 'transaction', network: this.#network, ...counts })
-    await this.#acknowledgments.whenAcknowledged(counts.transactions)
+  async share(sender: WorkerChannel, id: number): Promise<void> {
+    const transactions = (this.#count += 1)
+    for (const worker of this.#acknowledgments.workers) worker.send({ kind: 'transaction', network: this.#network, transactions })
+    await this.#acknowledgments.whenAcknowledged(transactions)
     sender.send({ kind: 'transactionShared', network: this.#network, id })
   }
 }
 
-interface WorkerTransactionsOptions extends NetworkChannel {
-  /** The state of a node may be another without a new block. */
-  onNodeChange(): void
-}
-
 /** What one worker knows of the transactions of one network. */
 export class WorkerTransactions {
-  readonly #options: WorkerTransactionsOptions
+  readonly #options: NetworkChannel
   readonly #replies: PendingReplies<void>
   #version = 0
-  #counts: TransactionCounts = { transactions: 0, nodeChanges: 0 }
+  #count = 0
 
-  constructor(options: WorkerTransactionsOptions) {
+  constructor(options: NetworkChannel) {
     this.#options = options
     this.#replies = new PendingReplies(options.clock)
   }
@@ -71,17 +64,16 @@ export class WorkerTransactions {
   }
 
   /** There is one more. */
-  record(changesNode = false): void {
+  record(): void {
     this.#version += 1
-    if (changesNode) this.#options.onNodeChange()
   }
 
-  /** Resolves, and soon, when every worker knows of the one that was recorded; after a rewind also when the upstreams have been polled. */
-  share({ changesNode = false, isRewind = false }): Promise<void> {
+  /** Resolves, and soon, when every worker knows of the one that was recorded. */
+  share(): Promise<void> {
     const { network, send } = this.#options
     return this.#replies.request(
-      isRewind ? maxRefreshMs : primaryTimeoutMs,
-      id => send({ kind: 'transaction', network, id, changesNode, isRewind }),
+      primaryTimeoutMs,
+      id => send({ kind: 'transaction', network, id }),
       () => undefined,
     )
   }
@@ -90,15 +82,10 @@ export class WorkerTransactions {
   handleMessage(message: NetworkMessage): void {
     if (message.kind === 'transactionShared') return this.#replies.resolveThrough(message.id)
     if (message.kind !== 'transaction' && message.kind !== 'synced') return
-    this.#setCounts(message)
+    // Another count is news. It only grows while a worker tracks the network.
+    if (message.transactions !== this.#count) this.#version += 1
+    this.#count = message.transactions
     const { network, send } = this.#options
     if (message.kind === 'transaction') send({ kind: 'transactionAck', network, count: message.transactions })
-  }
-
-  /** Other counts are news. They only grow while a worker tracks the network. */
-  #setCounts({ transactions, nodeChanges }: TransactionCounts): void {
-    if (transactions !== this.#counts.transactions) this.#version += 1
-    if (nodeChanges !== this.#counts.nodeChanges) this.#options.onNodeChange()
-    this.#counts = { transactions, nodeChanges }
   }
 }

@@ -18,7 +18,7 @@ const syncIntervalMs = ackTimeoutMs / 2
 /** While the primary is busy, calls wait rather than ask the nodes. */
 const syncTimeoutMs = 250
 
-export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, 'chainId' | 'blockTime' | 'upstreamClient'> {}
+export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, 'chainId' | 'blockTime' | 'devNode' | 'upstreamClient'> {}
 
 /** The heads of one network in a worker: what the primary, which tracks the upstreams, has sent. */
 export class WorkerHeads extends CurrentChainState implements Heads {
@@ -30,8 +30,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   readonly #syncReplies: PendingReplies<true>
   readonly #trackings = new TrackingStack(
     ({ targets, maxLag }, all) => {
-      const { network, chainId, blockTime } = this.#options
-      const upstreams = { chainId, blockTime, ...(maxLag !== undefined && { maxLag }), targets: all.map(toRevealedTarget) }
+      const { network, chainId, blockTime, devNode = false } = this.#options
+      const upstreams = { chainId, blockTime, devNode, ...(maxLag !== undefined && { maxLag }), targets: all.map(toRevealedTarget) }
       this.#track(targets, { kind: 'track', network, upstreams })
     },
     () => this.#track([], { kind: 'untrack', network: this.#options.network }),
@@ -47,7 +47,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     this.#options = options
     this.feeds = new WorkerFeeds(options)
     this.#sharedHeight = new SharedHeight(options)
-    this.#transactions = new WorkerTransactions({ ...options, onNodeChange: () => this.startHeadVersion() })
+    this.#transactions = new WorkerTransactions(options)
     this.#syncReplies = new PendingReplies(options.clock)
     this.tags = new WorkerTags(
       upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
@@ -105,7 +105,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** A caller is given a height that every worker has: its next call may come to any of them. */
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const { reportedHeight } = this.state
-    if (this.targets.length === 0 || this.exclusionReasonOf(upstream) === 'chain') return height
+    if (this.targets.length === 0 || this.#options.devNode === true || this.exclusionReasonOf(upstream) === 'chain') return height
     if (height > reportedHeight) return this.#sharedHeight.request(upstream, height, () => this.state.reportedHeight || height)
     return this.#sharedHeight.whenShared(reportedHeight)
   }
@@ -114,15 +114,9 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     return this.#transactions.version
   }
 
-  recordTransaction(isNodeChanged = false): MaybePromise<void> {
-    const changesNode = isNodeChanged || this.state.minesOnDemand === true
-    this.#transactions.record(changesNode)
-    if (this.targets.length > 0) return this.#transactions.share({ changesNode })
-  }
-
-  recordRewind(): MaybePromise<void> {
+  recordTransaction(): MaybePromise<void> {
     this.#transactions.record()
-    if (this.targets.length > 0) return this.#transactions.share({ isRewind: true })
+    if (this.targets.length > 0) return this.#transactions.share()
   }
 
   pollLagging(): void {
@@ -163,7 +157,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   async #reportTag(upstream: string, tag: FinalityTag, block: number): Promise<void> {
     const { network, clock, send } = this.#options
     const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)
-    if (this.targets.length === 0 || (isKnown && clock.monotonic() - this.#tagsChangedAt >= ackTimeoutMs)) return
+    if (this.targets.length === 0 || this.#options.devNode === true || (isKnown && clock.monotonic() - this.#tagsChangedAt >= ackTimeoutMs))
+      return
     send({ kind: 'reportTag', network, upstream, tag, block })
     await this.recordTransaction()
   }

@@ -47,8 +47,8 @@ export type WorkerMessage =
   | (HeightReports & { readonly kind: 'reportHeight'; readonly height: number })
   /** Answers `height`: its callers are given no lower height any more. */
   | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
-  /** A node may have accepted a transaction from one of its callers, or has been changed, or taken back to an earlier block, by one. */
-  | (TransactionEffects & { readonly kind: 'transaction'; readonly network: string; readonly id: number })
+  /** A node may have accepted a transaction from one of its callers. */
+  | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
   /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered in `feed`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
@@ -90,17 +90,18 @@ export type PrimaryMessage =
   /** All workers have acknowledged this height: callers may be given it. */
   | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
   /** Answers `sync`: what had been reported when it came, even if an older message with it has been superseded. */
-  | (TransactionCounts & {
+  | {
       readonly kind: 'synced'
       readonly network: string
       readonly id: number
       readonly height: number
+      readonly transactions: number
       readonly tags: TagState
-    })
+    }
   /** Answers `reportHeight` with the height that the caller may be given. */
   | (HeightReports & { readonly kind: 'heightReported'; readonly height: number })
   /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
-  | (TransactionCounts & { readonly kind: 'transaction'; readonly network: string })
+  | { readonly kind: 'transaction'; readonly network: string; readonly transactions: number }
   /** What has come of a run of the feed. */
   | {
       readonly kind: 'feed'
@@ -128,21 +129,6 @@ interface HeightReports {
   readonly id: number
 }
 
-/** What callers of all workers have sent to the nodes of one network, as the primary counts it. */
-export interface TransactionCounts {
-  readonly transactions: number
-  /** The calls that may have changed the state of a node without a new block. */
-  readonly nodeChanges: number
-}
-
-/** What a call has done to a node, beside a transaction. */
-interface TransactionEffects {
-  /** Its state may be another without a new block. */
-  readonly changesNode: boolean
-  /** It has gone back to an earlier block. */
-  readonly isRewind: boolean
-}
-
 /** The part of PrimaryMessage that concerns one network. */
 export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
 
@@ -150,6 +136,7 @@ export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string 
 export interface UpstreamsToTrack {
   readonly chainId: number
   readonly blockTime: number
+  readonly devNode?: boolean
   readonly maxLag?: number
   readonly targets: readonly RevealedTarget[]
 }

@@ -125,7 +125,7 @@ export class WorkerNetworks implements HeadsSource {
   readonly #clock: Clock
   readonly #send: (message: WorkerMessage) => void
   /**
-   * A reload to another chain ID or block time opens the heads of a network anew. The primary knows the newest; when these close
+   * A reload to another chain ID, block time or kind of node opens the heads of a network anew. The primary knows the newest; when these close
    * first, because the reload was abandoned, those before count again.
    */
   readonly #heads = new Map<string, readonly WorkerHeads[]>()
@@ -135,11 +135,11 @@ export class WorkerNetworks implements HeadsSource {
     this.#send = send
   }
 
-  open(network: string, { chainId, blockTime, upstreamClient }: HeadsOptions): OpenedHeads {
+  open(network: string, { chainId, blockTime, devNode = false, upstreamClient }: HeadsOptions): OpenedHeads {
     const send = (message: WorkerMessage) => {
       if (this.#newest(network) === heads) this.#send(message)
     }
-    const options = { network, chainId, blockTime, upstreamClient, clock: this.#clock, send }
+    const options = { network, chainId, blockTime, devNode, upstreamClient, clock: this.#clock, send }
     const heads: OpenedHeads = new OpenedHeads(options, () => this.#remove(network, heads))
     this.#heads.set(network, [...(this.#heads.get(network) ?? []), heads])
     return heads

@@ -64,11 +64,12 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   if (missingVariables.length > 0)
     return { problems, warnings, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }
   if (problems.length > 0 || checked.options === undefined || table === undefined) return { problems, warnings, hosts }
-  const { network: name, chainId, blockTime } = checked.options
+  const { network: name, chainId, blockTime, devNode } = checked.options
   const config: NetworkConfig = {
     name,
     chainId,
     blockTime,
+    devNode,
     file: source.file,
     methods: table,
     hosts: hosts.map(({ host }) => host),

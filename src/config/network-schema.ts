@@ -18,6 +18,13 @@ export const networkSchema = {
       description: 'The usual time between two blocks.',
       examples: ['12s', '250ms'],
     },
+    devNode: {
+      type: 'boolean',
+      default: false,
+      description:
+        'The nodes are for development, as anvil, Hardhat and Ganache: nothing is cached, and heights and blocks may go back, as the node says. ' +
+        'Without it the height that callers are given never goes back.',
+    },
     methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.', examples: ['ethereum'] },
     optional: {
       type: 'boolean',

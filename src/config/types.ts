@@ -121,6 +121,7 @@ export interface NetworkConfig {
   readonly name: string
   readonly chainId: number
   readonly blockTime: number
+  readonly devNode: boolean
   /** In lower case, without port. */
   readonly hosts: readonly string[]
   readonly methods: CompiledTable

@@ -202,12 +202,15 @@ const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices,
 }
 
 /** Shared by all pipelines of the network. */
-const openNetworkHeads = ({ name, chainId, blockTime }: NetworkConfig, host: HostServices, singletons: SingletonReferences): Heads => {
+const openNetworkHeads = (
+  { name, chainId, blockTime, devNode }: NetworkConfig,
+  host: HostServices,
+  singletons: SingletonReferences,
+): Heads => {
   const { headsSource, clock, log, metrics } = host
-  return singletons.get(`${name}.heads`, { chainId, blockTime }, () =>
+  return singletons.get(`${name}.heads`, { chainId, blockTime, devNode }, () =>
     headsSource.open(name, {
-      chainId,
-      blockTime,
+      ...{ chainId, blockTime, devNode },
       upstreamClient: host.upstreamClientOf(name),
       clock,
       log: log.child({ network: name }),

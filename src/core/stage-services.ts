@@ -55,12 +55,12 @@ export const stageServices = (
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
   const { upstreamClientOf, servingEvents, tracing, ...hostServices } = given
-  const { name, chainId, blockTime, steps } = config
+  const { name, chainId, blockTime, devNode, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {
     ...hostServices,
     upstreamClient: tracing?.traceRequests(upstreamClient) ?? upstreamClient,
-    network: Object.freeze({ name, chainId, blockTime }),
+    network: Object.freeze({ name, chainId, blockTime, devNode }),
     methods,
     heads,
     offers,

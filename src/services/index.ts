@@ -56,6 +56,8 @@ export interface Services {
     readonly chainId: number
     /** Usual time between blocks, in ms. */
     readonly blockTime: number
+    /** Its nodes are for development: callers take the chain back, and change it without a new block. */
+    readonly devNode: boolean
   }
   readonly clock: Clock
   readonly log: Log

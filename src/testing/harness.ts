@@ -31,7 +31,7 @@ export interface HarnessOptions extends WorldOptions {
   readonly folder?: string | URL
   /** Values of context keys that no step writes. */
   readonly context?: SuppliedContext
-  readonly network?: Partial<Pick<NetworkConfig, 'name' | 'chainId' | 'blockTime'>>
+  readonly network?: Partial<Pick<NetworkConfig, 'name' | 'chainId' | 'blockTime' | 'devNode'>>
   /** The variables of the pipeline. */
   readonly env?: Readonly<Record<string, string>>
 }
@@ -82,6 +82,7 @@ const toNetworkConfig = (
   name: 'test-network',
   chainId: 31337,
   blockTime: 1_000,
+  devNode: false,
   ...network,
   file,
   hosts: ['127.0.0.1'],

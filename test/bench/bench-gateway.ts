@@ -85,6 +85,7 @@ plans: { big: { dailyCredits: 1000000000000000 } }
 const networkYaml = (node: string): string => `network: bench
 chainId: 1337
 blockTime: 60m
+devNode: false
 methods: ethereum
 hosts: [127.0.0.1]
 pipeline:

@@ -65,7 +65,7 @@ export interface TestWorker {
  * A primary and its workers, whose pipes deliver when the test says so, and nodes of one chain. The block time is 1 s, the
  * poll interval 500 ms.
  */
-export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => {
+export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b'], devNode = false) => {
   const chain = new ModelChain(seededRandom(seed))
   for (let i = 0; i < 100; i++) chain.mine()
   while (chain.final.number < 60) chain.finalize()
@@ -107,6 +107,7 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b']) => 
       network: 'model',
       chainId: 1,
       blockTime: 1000,
+      devNode,
       upstreamClient,
       clock,
       send: message => up.send(message),

@@ -62,7 +62,7 @@ const configOf = (plugins: readonly AnyPlugin[], chainId = 1): NetworkConfig => 
     options: {},
     problemAt: (_path: Path, message: string) => ({ file: 'net.yaml', line: 1, column: 1, message }),
   }))
-  return { name: 'net', chainId, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+  return { name: 'net', chainId, blockTime: 1000, devNode: false, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
 }
 
 const networkOf = async (...plugins: readonly AnyPlugin[]) => {

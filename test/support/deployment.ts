@@ -168,7 +168,7 @@ export const networkFile = (
   const pipeline = Object.entries(pluginOptions)
     .filter(([plugin]) => options[plugin] !== false)
     .map(([plugin, defaults]) => ({ [plugin]: { ...defaults, ...options[plugin] } }))
-  return { network: name, chainId: 31337, blockTime: '100ms', methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
+  return { network: name, chainId: 31337, blockTime: '100ms', devNode: false, methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
 }
 
 const inProcessCommands = ['accounts', 'audit', 'changes', 'keys', 'show', 'usage'] as const

@@ -83,7 +83,7 @@ export interface TestStage extends Stage<ContextKey, ContextKey> {
 /** Creates a stage of the plugin with fake services; a service that is neither given nor listed here is undefined. */
 export const createStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): TestStage => {
   const base = {
-    network: { name: 'devnet', chainId: 31337, blockTime: 1000 },
+    network: { name: 'devnet', chainId: 31337, blockTime: 1000, devNode: false },
     clock: new TestClock(),
     log: new TestLog(),
     metrics: createMetricsRegistry(),

@@ -5,9 +5,8 @@ import { ChainLog } from './chain-log.ts'
 import { CurrentChainState } from './current-chain-state.ts'
 import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
-import type { Head, HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
+import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
 import { HeadSelection, HeightGauges } from './network-head.ts'
-import { OnDemandMining } from './on-demand-mining.ts'
 import { PollSchedule } from './poll-schedule.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
@@ -23,7 +22,7 @@ import type { UpstreamTracker } from './upstream-tracker.ts'
  *
  * - Upstreams are polled while calls come in, every `pollIntervalMs`: half a block time, from 250 ms to 5 s. Polling stops
  *   30 s after the last call. An upstream with a working newHeads subscription is not polled.
- * - The head is the highest plausible head. It may go back; the reported height (see ReportedHeight) does not.
+ * - The head is the highest plausible head. It may go back; the reported height (see ReportedHeight) does not. On a development node there is none.
  * - The chain ID of an upstream is checked before its first call, even when no call comes in.
  * - Before the first poll nothing is finalized, every upstream is current, and no upstream is excluded.
  * - If no upstream answers, the last reported height stays. The head goes after three failed polls of each upstream.
@@ -44,7 +43,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule<UpstreamTracker>
   readonly #heightGauges: HeightGauges
-  readonly #onDemandMining: OnDemandMining
   #maxLagBlocks = 0
   /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
   #unsubscribe: (() => void) | undefined
@@ -56,7 +54,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
       this.targets = []
       this.#tracked.replace([])
       this.#schedule.stop()
-      this.#onDemandMining.stop()
       this.#unsubscribe?.()
       this.#unsubscribe = undefined
     },
@@ -81,7 +78,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
     this.#reportedHeight = new ReportedHeight({
       ...options,
-      ...this.timing,
       plausibility: this.#plausibility,
       heightBroadcasts,
       reporters: () => this.#selection.plausible,
@@ -91,7 +87,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
       ...options,
       ...this.timing,
       random: Math.random,
-      reportedHeight: () => this.#reportedHeight.height,
       isAgePlausible: this.#plausibility.isAgePlausible.bind(this.#plausibility),
       onChange: () => {
         this.#evaluate()
@@ -104,7 +99,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
       upstreams: () => this.#upstreams,
       poll: this.#pollUpstream.bind(this),
     })
-    this.#onDemandMining = new OnDemandMining({ clock, ...this.timing, pollHead: () => this.#pollHead() })
     this.recordActivity = this.#schedule.recordActivity
     this.feeds = new ChainFeeds({
       ...options,
@@ -116,15 +110,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
   }
 
-  recordTransaction(changesNode = false): void {
+  recordTransaction(): void {
     this.transactionVersion += 1
-    if (changesNode || this.#onDemandMining.isDetected) this.startHeadVersion()
-    this.#onDemandMining.recordTransaction()
-  }
-
-  recordRewind(): Promise<void> {
-    for (const upstream of this.#upstreams) upstream.recordRewind()
-    return this.refresh(true)
   }
 
   get #upstreams(): readonly UpstreamTracker[] {
@@ -141,7 +128,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
 
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const reporter = this.#upstreams.find(({ name }) => name === upstream)
-    if (this.#upstreams.length === 0 || reporter?.chain.isWrongChain === true) return height
+    if (this.#upstreams.length === 0 || this.#options.devNode === true || reporter?.chain.isWrongChain === true) return height
     if (this.#reportedHeight.isImplausible(height, reporter)) return this.#reportedHeight.sharedHeight
     const isHigher = height > this.#reportedHeight.height
     reporter?.observeHeight(height)
@@ -175,9 +162,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return () => unsubscribes.forEach(unsubscribe => unsubscribe())
   }
 
-  #createTagTracker({ blockTime, tagBroadcasts = {}, onTags }: HeadsOptions): TagTracker {
+  #createTagTracker({ blockTime, devNode = false, tagBroadcasts = {}, onTags }: HeadsOptions): TagTracker {
     return new TagTracker({
-      blockTime,
+      ...{ blockTime, devNode },
       broadcasts: tagBroadcasts,
       upstreams: () => this.#selection.plausible,
       reportedHeight: () => this.#reportedHeight.height,
@@ -192,17 +179,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
   async #pollUpstream(upstream: UpstreamTracker, isCatchUp: boolean): Promise<void> {
     await upstream.poll(isCatchUp)
     this.#evaluate()
-    this.#onDemandMining.recordPoll(this.#selection.best, this.#upstreams, this.#reportedHeight.height)
     if (this.#selection.implausible.size > 0) void upstream.checkAncestor().then(() => this.#evaluate())
     const [finalized] = await Promise.all([this.#chain.pollFinalized(upstream), this.#followHead()])
     if (finalized === undefined) return
     await this.#chain.recordFinalized(finalized, upstream)
     this.#publish()
-  }
-
-  async #pollHead(): Promise<Head | undefined> {
-    await this.refresh(true)
-    return this.#selection.head
   }
 
   #handleBroadcastHeight(height: number, upstream: string | undefined): MaybePromise<number> {
@@ -223,9 +204,8 @@ export class HeadTracker extends CurrentChainState implements Heads {
     const { head, implausible } = this.#selection
     for (const upstream of this.#upstreams) upstream.health.recordHead(upstream.head, head)
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
-    const isRewound = this.#reportedHeight.lowerIfAgreed()
-    if (isRewound) this.tags.reset()
-    else this.tags.cap(this.#reportedHeight.height)
+    this.#reportedHeight.lowerIfImplausible()
+    this.tags.cap(this.#reportedHeight.height)
     if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()
   }
@@ -244,7 +224,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
       finalityVersion,
       reportedHeight: this.#reportedHeight.height,
       upstreams: this.#upstreams.map(upstream => upstreamStateOf(upstream, this.#selection, this.#exclusions)),
-      ...(this.#onDemandMining.isDetected && { minesOnDemand: true }),
     })
     this.#heightGauges.set(this.state)
     this.#options.onChange?.(this.state, this.recentBlocks)

@@ -50,11 +50,9 @@ export interface ChainState {
   readonly finalized?: BlockId
   /** How often finalized blocks were reverted. */
   readonly finalityVersion: number
-  /** The height that callers are given. */
+  /** The height that callers are given; 0 on a development node. */
   readonly reportedHeight: number
   readonly upstreams: readonly UpstreamState[]
-  /** Blocks come with transactions, as on a development node, and not by the clock: a transaction may be in a block at once. */
-  readonly minesOnDemand?: boolean
 }
 
 export interface UpstreamState {
@@ -123,7 +121,7 @@ export interface Heads {
   chainCheckOf(target: Target): ChainCheck
   /**
    * Records a height that the upstream answered to a caller. Returns the height that callers may be given, which does not go
-   * back. It is known at once, unless another process must acknowledge it first.
+   * back. It is known at once, unless another process must acknowledge it first. On a development node it is what the upstream answered.
    */
   reportHeight(upstream: string, height: number): MaybePromise<number>
   /**
@@ -131,16 +129,8 @@ export interface Heads {
    * miss what the caller has just sent.
    */
   readonly transactionVersion: number
-  /**
-   * A node may have accepted a transaction. Resolves, and soon, once every worker knows. `changesNode`: the state of the node may be another
-   * without a new block, so that a new `headVersion` begins.
-   */
-  recordTransaction(changesNode?: boolean): MaybePromise<void>
-  /**
-   * A node has gone back to an earlier block, as a caller has asked. Resolves, and soon, once the upstreams have been asked for their
-   * heads, with which the reported height goes back, and every worker knows.
-   */
-  recordRewind(): MaybePromise<void>
+  /** A node may have accepted a transaction. Resolves, and soon, once every worker knows. */
+  recordTransaction(): MaybePromise<void>
   /**
    * Does the upstream have the block? Without a number, and for a block above the reported height: does it have that height, so that no
    * block is left out that callers know? True for every upstream as long as nothing is known of any.
@@ -169,6 +159,8 @@ export interface HeadsOptions {
   readonly chainId: number
   /** Usual ms between blocks. */
   readonly blockTime: number
+  /** Callers take the chain back as they like: what its nodes say is the answer, and nothing is held against it that was reported before. */
+  readonly devNode?: boolean
   readonly upstreamClient: UpstreamClient
   readonly clock: Clock
   readonly log: Log

@@ -18,7 +18,6 @@ export type {
 } from './feeds/block-feed.ts'
 export { CurrentChainState } from './current-chain-state.ts'
 export { HeadTracker } from './head-tracker.ts'
-export { maxRefreshMs } from './poll-schedule.ts'
 export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { BlockId, LinkedBlock, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'

@@ -10,27 +10,20 @@ const minSlowPollIntervalMs = 30_000
 const slowPollBlocks = 16
 const minStaleAfterMs = 2_000
 const staleAfterBlocks = 4
-const minPeerHeightTtlMs = 10_000
-const peerHeightTtlBlocks = 4
 const minDefaultLagBlocks = 5
 const defaultMaxLagMs = 10_000
-const minIdleChainMs = 10_000
-const idleChainBlocks = 8
 
-/** Polls in a row that must agree before an upstream is excluded, or the reported height goes back. */
+/** Polls in a row that must agree before an upstream is excluded. */
 export const minAgreeingPolls = 3
 
-/** An operator, or a caller who has taken a node back, waits no longer for the polls of all upstreams. */
-export const maxRefreshMs = 1000
+/** An operator waits no longer for the polls of all upstreams. */
+const maxRefreshMs = 1000
 
 /** While calls wait for a block, upstreams that lack it are polled this often, at most. */
 export const catchUpIntervalMs = 100
 
-/** For so long after a caller has taken a node back, notifications may be about blocks that it no longer has. */
-export const rewindSkewMs = 1000
-
 /** Replicas of a provider behind one URL are at most this far apart, and any of them may answer a poll. */
-export const maxReplicaSkewMs = 3_000
+const maxReplicaSkewMs = 3_000
 
 /** Intervals and bounds that follow from the block time of a network. */
 export interface HeadTiming {
@@ -38,18 +31,12 @@ export interface HeadTiming {
   readonly pollIntervalMs: number
   /** ms between polls of the finalized block, and between checks of the chain ID. */
   readonly slowPollIntervalMs: number
-  /** Polls in a row below the reported height, of every upstream, after which the height goes back. */
-  readonly minLowPolls: number
   /** ms without a head after which a subscription is stale. */
   readonly staleAfterMs: number
   /** Blocks that replicas behind one URL are apart at most, at the usual speed of the chain. */
   readonly replicaSkewBlocks: number
-  /** ms for which a height that another gateway has reported counts as a vote. */
-  readonly peerHeightTtlMs: number
   /** Blocks that an upstream may lag where the operator sets no `maxLag`. */
   readonly defaultMaxLagBlocks: number
-  /** The age of the newest block from which on blocks come on demand: no chain that makes them by the clock leaves out so many. */
-  readonly idleChainMs: number
 }
 
 export const headTimingFor = (blockTimeMs: number): HeadTiming => {
@@ -57,12 +44,9 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
   return {
     pollIntervalMs,
     slowPollIntervalMs: Math.max(minSlowPollIntervalMs, slowPollBlocks * blockTimeMs),
-    minLowPolls: Math.max(minAgreeingPolls, Math.ceil(maxReplicaSkewMs / pollIntervalMs)),
     staleAfterMs: Math.max(minStaleAfterMs, staleAfterBlocks * blockTimeMs),
     replicaSkewBlocks: Math.ceil(maxReplicaSkewMs / blockTimeMs),
-    peerHeightTtlMs: Math.max(minPeerHeightTtlMs, peerHeightTtlBlocks * blockTimeMs),
     defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),
-    idleChainMs: Math.max(minIdleChainMs, idleChainBlocks * blockTimeMs),
   }
 }
 

@@ -67,6 +67,7 @@ export class WorkerTags extends KnownTags implements ReportedTags {
 export interface TagTrackerOptions {
   /** Usual ms between blocks. */
   readonly blockTime: number
+  readonly devNode?: boolean
   /** Share the blocks with gateways on other machines. */
   readonly broadcasts: { readonly [tag in FinalityTag]?: readonly HeightBroadcast[] }
   /** The upstreams whose heads are plausible. */
@@ -86,7 +87,8 @@ const minFinalityLagBlocks = 64
  *
  * - A report counts when its upstream has a plausible head, the block is not above the reported height, and not more upstreams
  *   contradict it than support it. An upstream contradicts a block that is more than two epochs above its own.
- * - What was reported goes back with the reported height, and is void when finality is reverted, or a caller has taken the nodes back.
+ * - What was reported goes back with the reported height, and is void when finality is reverted.
+ * - On a development node no report counts.
  */
 export class TagTracker extends KnownTags implements ReportedTags {
   readonly #options: TagTrackerOptions
@@ -152,6 +154,7 @@ export class TagTracker extends KnownTags implements ReportedTags {
   }
 
   #update(tag: FinalityTag, block: number, upstreams: TagState['upstreams']): void {
+    if (this.#options.devNode === true) return
     const previous = this.state.reported[tag] ?? -1
     this.#set({ reported: { ...this.state.reported, [tag]: Math.max(previous, block) }, upstreams })
     if (block > previous) for (const broadcast of this.#options.broadcasts[tag] ?? []) void broadcast.raise(block)

@@ -1,37 +1,20 @@
 import type { Clock } from '../clock.ts'
 import type { Head } from './heads-types.ts'
-import { maxReplicaSkewMs } from './poll-schedule.ts'
 import { parseBlockReply } from './upstream-requests.ts'
 import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
 /** Failed polls in a row after which the last head of an upstream no longer counts. */
 const maxFailedPolls = 3
 
-export interface UpstreamHeadOptions {
-  readonly clock: Clock
-  /** ms between polls. */
-  readonly pollIntervalMs: number
-  /** The height that callers are given. */
-  reportedHeight(): number
-}
-
 /** The head of one upstream: from polls, from its subscription, and from answers to callers. */
 export class UpstreamHead {
-  readonly #options: UpstreamHeadOptions
-  readonly #lowPolls: LowPollCounter
   #head: Head | undefined
   #latestBlock: BlockHeader | undefined
   #failedPolls = 0
-  #failingSince = 0
   #headsReceived = 0
   #isOutdated = false
   /** The highest height in answers to callers, and that of the last notification, since the last poll began. */
   #observedHeight = 0
-
-  constructor(options: UpstreamHeadOptions) {
-    this.#options = options
-    this.#lowPolls = new LowPollCounter(options.clock, options.pollIntervalMs)
-  }
 
   get head(): Head | undefined {
     return this.#head
@@ -52,21 +35,6 @@ export class UpstreamHead {
     return this.#headsReceived
   }
 
-  /** Polls in a row below the reported height. */
-  get lowPolls(): number {
-    return this.#lowPolls.count
-  }
-
-  /** Is it below the reported height because a caller has taken it back? */
-  get isRewound(): boolean {
-    return this.#lowPolls.isRewound
-  }
-
-  /** Has it no vote on the reported height? */
-  get isSilent(): boolean {
-    return this.#failedPolls >= maxFailedPolls && this.#options.clock.monotonic() - this.#failingSince >= maxReplicaSkewMs
-  }
-
   /** The block that this poll returns is newer than every answer and notification until now. */
   beginPoll(): void {
     this.#observedHeight = 0
@@ -75,26 +43,19 @@ export class UpstreamHead {
   /** The subscription has returned the newest block: a poll in flight may return an older one. */
   recordNotification(block: BlockHeader): void {
     this.#observedHeight = 0
-    this.update(block, true)
+    this.update(block)
     this.#observedHeight = block.number
   }
 
   /** A poll, or the subscription, has returned the newest block. */
-  update(block: BlockHeader, isNotification: boolean): void {
+  update(block: BlockHeader): void {
     this.#failedPolls = 0
     this.#headsReceived += 1
     this.#isOutdated = false
     // An answer to a caller, or a notification, has overtaken the poll.
     if (block.number < this.#observedHeight) return
-    this.#lowPolls.record(block.number < this.#options.reportedHeight(), isNotification)
     this.#head = { number: block.number, hash: block.hash, ...(block.timestampMs !== undefined && { timestampMs: block.timestampMs }) }
     this.#latestBlock = block
-  }
-
-  /** A caller may have taken the node back to an earlier block. */
-  recordRewind(): void {
-    this.#observedHeight = 0
-    this.#lowPolls.recordRewind()
   }
 
   /** No polls from now on. */
@@ -104,7 +65,6 @@ export class UpstreamHead {
 
   /** A poll has returned no block. */
   recordFailure(): void {
-    if (this.#failedPolls === 0) this.#failingSince = this.#options.clock.monotonic()
     this.#failedPolls += 1
     if (this.#failedPolls >= maxFailedPolls) this.#head = undefined
   }
@@ -112,48 +72,7 @@ export class UpstreamHead {
   /** An answer to a caller contained this height. It may be that of an old block, so that it is no head where none is known. */
   observeHeight(number: number): void {
     this.#observedHeight = Math.max(this.#observedHeight, number)
-    if (number >= this.#options.reportedHeight()) this.#lowPolls.record(false, true)
     if (this.#head !== undefined && number > this.#head.number) this.#head = { number }
-  }
-}
-
-/**
- * Counts how often in a row an upstream is below the reported height. Notifications count at most once per poll interval:
- * after a reorg an upstream may publish every block of the new branch at once.
- */
-class LowPollCounter {
-  readonly #clock: Clock
-  readonly #pollIntervalMs: number
-  #count = 0
-  #lastLowAt = -Infinity
-  #mayBeRewound = false
-
-  constructor(clock: Clock, pollIntervalMs: number) {
-    this.#clock = clock
-    this.#pollIntervalMs = pollIntervalMs
-  }
-
-  get count(): number {
-    return this.#count
-  }
-
-  /** A poll since the rewind has returned a block below the reported height, and none has returned another. */
-  get isRewound(): boolean {
-    return this.#mayBeRewound && this.#count > 0
-  }
-
-  recordRewind(): void {
-    this.#mayBeRewound = true
-    this.#count = 0
-    this.#lastLowAt = -Infinity
-  }
-
-  record(isLow: boolean, isNotification: boolean): void {
-    if (!isLow) this.#mayBeRewound = false
-    const now = this.#clock.monotonic()
-    if (isLow && isNotification && now - this.#lastLowAt < this.#pollIntervalMs) return
-    this.#count = isLow ? this.#count + 1 : 0
-    if (isLow) this.#lastLowAt = now
   }
 }
 

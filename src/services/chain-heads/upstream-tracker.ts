@@ -10,10 +10,9 @@ import { AncestorCheck } from './head-plausibility.ts'
 import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import type { Head } from './heads-types.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
-import { rewindSkewMs } from './poll-schedule.ts'
 import { FinalizedBlock, UpstreamHead } from './upstream-blocks.ts'
-import type { UpstreamHeadOptions } from './upstream-blocks.ts'
 import { UpstreamHealth } from './upstream-health.ts'
+import type { Clock } from '../clock.ts'
 import {
   fetchBlock,
   mayBeReplaced,
@@ -24,7 +23,8 @@ import {
 } from './upstream-requests.ts'
 import type { BlockHeader, UpstreamRequester } from './upstream-requests.ts'
 
-export interface UpstreamTrackerOptions extends UpstreamHeadOptions {
+export interface UpstreamTrackerOptions {
+  readonly clock: Clock
   readonly target: Target
   readonly chainId: number
   readonly upstreamClient: UpstreamClient
@@ -52,16 +52,13 @@ export class UpstreamTracker {
   /** The logs of the block with this hash; undefined when the upstream does not return them. */
   readonly fetchLogs: ReturnType<typeof openLogFetcher>
   readonly chain: UpstreamChain
-  /** The age of the block that the last poll returned, undefined when it returned none; infinite for block 0, as that of a new development node. */
-  polledAgeMs: number | undefined
   readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
-  readonly #head: UpstreamHead
+  readonly #head = new UpstreamHead()
   readonly #finalized: FinalizedBlock
   readonly #subscription: NewHeadsSubscription | undefined
   /** Ends its requests. */
   readonly #cancellation = new Cancellation()
-  #lastRewind = { at: -Infinity }
   /** The poll in flight. */
   #polling: Promise<void> | undefined
 
@@ -79,7 +76,6 @@ export class UpstreamTracker {
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
     this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, onUncheckable, intervalMs, request })
-    this.#head = new UpstreamHead(options)
     this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber: () => this.#head.head?.number ?? -1 })
     this.#ancestorCheck = new AncestorCheck({ clock, intervalMs, request: this.request, isAgePlausible })
     this.#subscription = target.ws && this.#createSubscription(target.ws)
@@ -127,31 +123,9 @@ export class UpstreamTracker {
     return this.#head.headsReceived
   }
 
-  /** Polls in a row below the reported height. */
-  get lowPolls(): number {
-    return this.#head.lowPolls
-  }
-
-  /** Is it below the reported height because a caller has taken it back? */
-  get isRewound(): boolean {
-    return this.#head.isRewound
-  }
-
-  /** Has the upstream no vote on the reported height? */
-  get isSilent(): boolean {
-    return !this.chain.isExpectedChain || this.#head.isSilent
-  }
-
   /** An answer to a caller contained this height. */
   observeHeight(number: number): void {
     this.#head.observeHeight(number)
-  }
-
-  /** A caller may have taken the node back to an earlier block: a poll in flight may return a block that it no longer has. */
-  recordRewind(): void {
-    this.#lastRewind = { at: this.#options.clock.monotonic() }
-    this.#polling = undefined
-    this.#head.recordRewind()
   }
 
   /** The finalized block was reverted, or is implausible: it is requested again with the next poll. */
@@ -178,8 +152,8 @@ export class UpstreamTracker {
 
   /**
    * Requests the newest block, unless that request is in flight, or the subscription provides heads. A catch-up poll, for which calls or
-   * subscribers wait, is sent all the same, after the one in flight: that may return what was the newest block before they came. It counts
-   * as little as a notification, as there may be many in a poll interval.
+   * subscribers wait, is sent all the same, after the one in flight: that may return what was the newest block before they came. Its failure
+   * does not count, as there may be many in a poll interval.
    */
   async poll(isCatchUp: boolean): Promise<void> {
     if (isCatchUp) await this.#catchUp()
@@ -218,7 +192,6 @@ export class UpstreamTracker {
   }
 
   async #pollChainAndHead(isCatchUp: boolean): Promise<void> {
-    this.polledAgeMs = undefined
     await this.chain.verify()
     if (this.chain.isWrongChain) this.#closeSubscription()
     if (this.chain.isExpectedChain && (isCatchUp || !this.isSubscribed)) await this.#pollHead(isCatchUp)
@@ -226,18 +199,15 @@ export class UpstreamTracker {
 
   async #pollHead(isCatchUp: boolean): Promise<void> {
     this.#head.beginPoll()
-    const lastRewind = this.#lastRewind
     const sentAt = this.#options.clock.monotonic()
     const reply = await this.request('eth_getBlockByNumber', 'latest', false)
-    if (lastRewind !== this.#lastRewind) return
     const block = parseBlockReply(reply)
     if (block === undefined) {
       if (mayBeReplaced(reply)) this.chain.invalidate()
       return isCatchUp ? undefined : this.#head.recordFailure()
     }
-    this.polledAgeMs = block.number === 0 ? Infinity : this.#options.clock.now() - (block.timestampMs ?? Infinity)
     this.#subscription?.comparePolledHead(block, sentAt)
-    this.#head.update(block, isCatchUp || this.isSubscribed)
+    this.#head.update(block)
   }
 
   /** The newest block may be from before the subscription, which does not publish it. */
@@ -247,10 +217,7 @@ export class UpstreamTracker {
     this.#options.onChange()
   }
 
-  /** Soon after a rewind it may be about a block that the node no longer has. */
-  async #handleNotification(block: BlockHeader): Promise<void> {
-    const isRewoundNow = this.#options.clock.monotonic() - this.#lastRewind.at < rewindSkewMs
-    if (isRewoundNow && (await this.fetchBlock(block.hash)) === undefined) return
+  #handleNotification(block: BlockHeader): void {
     this.#head.recordNotification(block)
     this.#options.onChange()
   }
@@ -261,7 +228,7 @@ export class UpstreamTracker {
       url,
       upstream: this.name,
       headers: this.headers,
-      onHead: block => void this.#handleNotification(block),
+      onHead: block => this.#handleNotification(block),
       onSubscribed: isResubscription => {
         if (isResubscription) this.chain.invalidate()
         void this.#requestMissedHead()

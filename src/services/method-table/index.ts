@@ -61,8 +61,6 @@ export interface Method {
   readonly result?: ResultKind
   /** A caller who gets the result knows that block: later answers are never from before it. */
   readonly reports?: BlockReport
-  /** The node may go back to an earlier block: what was reported of later ones no longer holds. */
-  readonly rewinds?: boolean
   /** The position in params of the block, or of the filter over blocks: see blockSelectorOf(). */
   readonly blockParam?: number
   /** params[0] is a filter and the result is logs: the call can be sent in chunks to a node with a smaller limit. */

@@ -120,10 +120,6 @@ const method = {
         'that block.',
       { type: 'string', enum: ['block', 'transaction', 'logs'] },
     ),
-    rewinds: described(
-      '`true`: takes the chain of a development node back to an earlier block. When the node has done so, the reported height goes back at once.',
-      booleanSchema,
-    ),
     blockParam: described(
       'Position, from 0, of the parameter that names the block or is a filter. Without `blockParam` a result never counts as finalized, and ' +
         'no upstream is deprioritized because it lacks the block.',

@@ -88,7 +88,7 @@ class CacheModel {
     this.replica = new ModelNode('a', this.chain)
     for (const node of [...this.nodes, this.replica]) this.#histories.set(node, [{ since: -Infinity, head: node.head, final: node.final }])
     const { clock } = this
-    const network = { name: 'model', chainId: 1, blockTime }
+    const network = { name: 'model', chainId: 1, blockTime, devNode: false }
     const heads = new HeadTracker({
       ...network,
       upstreamClient: { request: this.#poll, disconnects: () => 0 },

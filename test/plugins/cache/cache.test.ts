@@ -39,7 +39,6 @@ const table = fakeMethodTable({
   eth_call: { cache: 'block' },
   eth_estimateGas: { cache: 'block', blockParam: 1 },
   eth_sendRawTransaction: { cache: 'never', idempotent: false },
-  anvil_setBalance: { cache: 'never', idempotent: false, retryable: false },
 })
 /** Heads that the test controls: node `a` is at the head, `b` behind; blocks up to 0x10 are finalized on `a`. */
 const createHeads = () => {
@@ -144,7 +143,7 @@ t.test('caches an answer that may change for half a block time, counted from its
 })
 
 t.test('caches no answer that may change for longer than the block time, however long the poll interval is', async t => {
-  const { clock, request, requests } = openCache({ network: { name: 'fast', chainId: 1, blockTime: 100 } })
+  const { clock, request, requests } = openCache({ network: { name: 'fast', chainId: 1, blockTime: 100, devNode: false } })
   await request(fakeCall('eth_blockNumber'))
   clock.advance(101)
   await request(fakeCall('eth_blockNumber'))
@@ -461,36 +460,45 @@ t.test('no call joins one that began before a transaction may have been accepted
   }
 })
 
-t.test(
-  'a call ends the answers from before that may change if it changes the node, or is a transaction where blocks come faster than polls',
-  async t => {
-    const network = { name: 'fast', chainId: 1, blockTime: 100 }
-    const [transaction, change] = [fakeCall('eth_sendRawTransaction', ['0x02']), fakeCall('anvil_setBalance', ['0xa', '0x1'])]
-    for (const [what, sent, given, outcome, isAskedAgain] of [
-      ['an accepted transaction', transaction, { network }, fakeResult('0xhash'), true],
-      ['a transaction that the gateway refused', transaction, { network }, refuse('params'), false],
-      ['a transaction on a network that is polled more than once a block', transaction, {}, fakeResult('0xhash'), false],
-      ['a change of the node', change, {}, fakeResult(null), true],
-      ['a change that may have been made, as the node failed after it got the call', change, {}, refuse('unavailable'), true],
-      ['a change that the gateway refused', change, {}, refuse('params'), false],
-    ] as const) {
-      const { stage, request, requests } = openCache(given)
-      const slot = (address: string) => fakeCall('eth_getStorageAt', [address, '0x0', 'latest'])
-      const { promise, settle } = deferred<Reply>()
-      await request(slot('0xa'), fakeResult('0x1'))
-      const slow = stage.handle(slot('0xb'), () => promise)
-      await request(sent, outcome)
-      settle(fakeResult('0x1'))
-      await slow
-      for (const address of ['0xa', '0xb']) {
-        t.equal(valueOrErrorCode(await request(slot(address), fakeResult('0x2'))), isAskedAgain ? '0x2' : '0x1', `${what}, ${address}`)
-      }
-      const asked = requests()
-      await request(slot('0xa'))
-      t.equal(requests(), asked, 'an answer from after the transaction is cached')
+t.test('a transaction ends the answers from before that may change where blocks come faster than polls', async t => {
+  const network = { name: 'fast', chainId: 1, blockTime: 100, devNode: false }
+  const transaction = fakeCall('eth_sendRawTransaction', ['0x02'])
+  for (const [what, given, outcome, isAskedAgain] of [
+    ['an accepted transaction', { network }, fakeResult('0xhash'), true],
+    ['a transaction that the gateway refused', { network }, refuse('params'), false],
+    ['a transaction on a network that is polled more than once a block', {}, fakeResult('0xhash'), false],
+  ] as const) {
+    const { stage, request, requests } = openCache(given)
+    const slot = (address: string) => fakeCall('eth_getStorageAt', [address, '0x0', 'latest'])
+    const { promise, settle } = deferred<Reply>()
+    await request(slot('0xa'), fakeResult('0x1'))
+    const slow = stage.handle(slot('0xb'), () => promise)
+    await request(transaction, outcome)
+    settle(fakeResult('0x1'))
+    await slow
+    for (const address of ['0xa', '0xb']) {
+      t.equal(valueOrErrorCode(await request(slot(address), fakeResult('0x2'))), isAskedAgain ? '0x2' : '0x1', `${what}, ${address}`)
     }
-  },
-)
+    const asked = requests()
+    await request(slot('0xa'))
+    t.equal(requests(), asked, 'an answer from after the transaction is cached')
+  }
+})
+
+t.test('nothing of a development node is cached or shared, whatever block it is about', async t => {
+  const { request, requests } = openCache({ network: { name: 'dev', chainId: 31337, blockTime: 1000, devNode: true } })
+  const calls = [
+    fakeCall('eth_blockNumber'),
+    fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']),
+    fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x1']),
+    fakeCall('eth_getTransactionReceipt', ['0x1']),
+  ]
+  for (const [i, call] of calls.entries()) {
+    await Promise.all([request(call, fakeResult({ blockNumber: '0x1' })), request(call, fakeResult({ blockNumber: '0x1' }))])
+    t.notOk('cache' in (await request(call)))
+    t.equal(requests(), 3 * (i + 1))
+  }
+})
 
 t.test('callers for whom the answer may differ never share it', async t => {
   let variant = 'a'
@@ -607,7 +615,7 @@ t.test('callers for whom two plugins vary never share an answer, whatever text t
       throw new Error('a problem')
     },
   }))
-  const config = { name: 'net', chainId: 1, blockTime: 1000, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
+  const config = { name: 'net', chainId: 1, blockTime: 1000, devNode: false, hosts: [], methods: shippedTable, steps, file: 'net.yaml' }
   const host = {
     clock: new TestClock(),
     log: new TestLog(),

@@ -89,7 +89,7 @@ const openMachine = (
     heads,
     sharedCaches: caches,
     clock,
-    network: { name, chainId, blockTime: 1000 },
+    network: { name, chainId, blockTime: 1000, devNode: false },
     vary: () => vary,
   })
   void stage.start?.()

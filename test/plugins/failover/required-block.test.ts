@@ -101,16 +101,6 @@ t.test('the call waits no longer than until a node that has the block may be req
   t.equal(valueOrErrorCode(await first), -32002, 'a node is requested once in a call')
 })
 
-t.test('the call waits until the reported height goes back, as no node has the block any more', async t => {
-  const { call, nodeOf, chain, advance, heads } = await openLagging(t)
-  nodeOf('b').head = ancestorAt(chain.tip, 99) ?? chain.tip
-  await advance(500)
-  const reply = call('eth_call', {}, 'latest')
-  await advance(3000)
-  t.equal(heads.snapshot.reportedHeight, 99)
-  t.equal(await reply, 'a')
-})
-
 t.test('when no node gets the block within 4 s, no node is asked', async t => {
   const { call, advance, settle, requested, failCalls } = await openLagging(t)
   failCalls()

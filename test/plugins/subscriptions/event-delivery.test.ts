@@ -66,7 +66,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
     events: composeEventRules(isFree ? [] : [{ charge, refuse: ({ id }) => refuse(id) }]),
     log,
     usage: { count: call => void usage.push(call) },
-    network: { name: 'devnet', chainId: 1, blockTime: 1_000 },
+    network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
     onDelivered: () => undefined,
   })
   const subscribe = ({

@@ -77,7 +77,7 @@ const openProcesses = (count: number) => {
       published,
       feeds,
       logsOf: block => new BlockLogs(block, results),
-      network: { name: 'devnet', chainId: 1, blockTime: 1_000 },
+      network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
       filterValues: new FilterValues(),
       metrics: createMetricsRegistry(),
     })

@@ -2,7 +2,6 @@ import t from '../../support/tap.ts'
 import upstream from '../../../plugins/upstream/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
-import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import type { Heads } from '../../../src/services/index.ts'
 import { createStage, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
@@ -94,23 +93,6 @@ t.test('the last log of a long result is found, however its bytes arrived', asyn
     t.strictSame(await reportedBy('eth_getLogs', [{ fromBlock: '0x0', toBlock: '0x1387' }], reply), [4999])
   }
 })
-
-t.test(
-  'the answer to a call that takes the node back is given when every process knows; a failure or false takes nothing back',
-  async t => {
-    const replies = [fakeResult(true), refuse('unavailable', { upstream: 'own' }), fakeResult(false), fakeResult(null)]
-    let rewinds = 0
-    const stage = createStage(upstream, options, {
-      methods: shippedMethods,
-      heads: { recordRewind: async () => void (rewinds += 1) } as Partial<Heads> as Heads, // nothing else is called
-      upstreamClient: { request: async () => replies.shift() ?? fakeResult(true), disconnects: () => 0 },
-    })
-    for (const expected of [1, 1, 1, 2]) {
-      await stage.handle(fakeCall('evm_revert', ['0x1']), unreachableNext)
-      t.equal(rewinds, expected)
-    }
-  },
-)
 
 t.test('the answer is given only when every process has the block', async t => {
   let acknowledge = () => {}

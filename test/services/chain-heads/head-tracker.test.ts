@@ -129,8 +129,9 @@ t.test('the snapshot', async t => {
     await advance(500)
     t.match(heads.status, { head: 98 })
     t.notOk(heads.snapshot.isCurrent('b'), 'callers were told of block 100')
-    await advance(3000)
-    t.ok(heads.snapshot.isCurrent('b'), 'the reported height has gone back')
+    nodeOf('b').head = chain.tip
+    await advance(500)
+    t.ok(heads.snapshot.isCurrent('b'))
   })
 })
 

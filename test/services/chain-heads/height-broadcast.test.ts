@@ -234,17 +234,14 @@ t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
     t.equal(b.heads.reportHeight('a', 100), 100)
   })
 
-  t.test('go back together when the chain was reset', async t => {
+  t.test('go back together when the chain began anew', async t => {
     const [a, b] = [openGateway(t, 'reset', 100), openGateway(t, 'reset', 100)]
     await Promise.all([a.advance(500), b.advance(500)])
     t.equal(a.heads.reportHeight('a', 102), 102)
     await waitUntil(() => b.heads.reportHeight('a', 100) === 102)
-    a.node.height = b.node.height = 90
-    await Promise.all([a.advance(3500), b.advance(3500)])
-    t.equal(a.heads.reportHeight('a', 90), 90, 'no other gateway has reported a greater height to it')
-    t.equal(b.heads.reportHeight('a', 90), 102, 'another gateway has just reported a greater height: perhaps only its own upstreams lag')
-    await b.advance(12_000)
-    t.equal(b.heads.reportHeight('a', 90), 90)
+    a.node.height = b.node.height = 5
+    await Promise.all([a.advance(500), b.advance(500)])
+    t.same([a.heads.reportHeight('a', 5), b.heads.reportHeight('a', 5)], [5, 5])
   })
 
   t.test('go on alone while Redis is unreachable or hangs, and share heights again when it is back', async t => {

@@ -27,7 +27,7 @@ export const openModelHeads = (
   maxLag?: number,
   chainIds: Readonly<Record<string, Json | undefined>> = {},
   webSocketUrls: Readonly<Record<string, string>> = {},
-  broadcasts: Pick<HeadsOptions, 'heightBroadcasts' | 'tagBroadcasts'> = {},
+  others: Pick<HeadsOptions, 'heightBroadcasts' | 'tagBroadcasts' | 'devNode'> = {},
 ) => {
   const chain = new ModelChain(seededRandom(7))
   for (let i = 0; i < 50; i++) chain.mine()
@@ -59,7 +59,7 @@ export const openModelHeads = (
       return fakeResult(value, Array.isArray(value) ? { count: value.length } : {})
     },
   }
-  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics, ...broadcasts })
+  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics, ...others })
   const targets = names.map(name => {
     const url = webSocketUrls[name]
     return { ...targetOf(name), ...(url !== undefined && { ws: new Secret(url) }) }
