@@ -8,7 +8,7 @@ import { isFailure } from '../plugin/reply.ts'
 import type { Reply } from '../plugin/reply.ts'
 import { Secret } from '../plugin/secret.ts'
 import { lacksChainId } from '../services/chain-heads/chain-id-check.ts'
-import { openUpstreamRequester, parseQuantityReply } from '../services/chain-heads/upstream-requests.ts'
+import { openUpstreamRequester, parseQuantityReply, parseResult } from '../services/chain-heads/upstream-requests.ts'
 import type { UpstreamRequester } from '../services/chain-heads/upstream-requests.ts'
 import { systemClock } from '../services/clock.ts'
 import { MemoryBudget } from '../services/memory-budget.ts'
@@ -84,7 +84,7 @@ const isNodeUrl = (value: unknown): boolean => value instanceof Secret && /^(htt
 /** Far more than these answers need. */
 const maxResponseBytes = 16 << 20
 
-/** Asks all upstreams at the same time; `onAnswer` is called after each. Each has 2 s for each of three requests, and as much for its WebSocket. */
+/** Asks all upstreams at the same time; `onAnswer` is called after each. Each has 2 s for each of four requests, and as much for its WebSocket. */
 export const askUpstreams = async (upstreams: readonly ListedUpstream[], onAnswer: () => void): Promise<UpstreamReports> => {
   const client = openUpstreamClient(systemClock, new MemoryBudget(maxResponseBytes))
   const signal = new Cancellation()
@@ -107,6 +107,8 @@ export const askUpstreams = async (upstreams: readonly ListedUpstream[], onAnswe
 }
 
 type Answer = Pick<UpstreamReport, 'chainId' | 'head' | 'latencyMs' | 'archive'> & {
+  /** The name and version of a development node; undefined for any other. */
+  readonly devClient?: string
   /** Why there is no chain id or no head. */
   readonly failure?: string
 }
@@ -123,7 +125,8 @@ const askUpstream = async (request: UpstreamRequester): Promise<Answer> => {
   const head = parseQuantityReply(headReply)
   if (head === undefined) return { ...chain, failure: describeFailure('eth_blockNumber', headReply) }
   const archive = hasState(await request('eth_getBalance', zeroAddress, '0x1'))
-  return { ...chain, head, latencyMs, ...(archive !== undefined && { archive }) }
+  const devClient = devClientOf(await request('web3_clientVersion'))
+  return { ...chain, head, latencyMs, ...(archive !== undefined && { archive }), ...(devClient !== undefined && { devClient }) }
 }
 
 interface SubscriptionAnswer {
@@ -144,6 +147,14 @@ const zeroAddress = `0x${'0'.repeat(40)}`
 
 /** A node that has pruned the state answers with an error of its own; any other failure says nothing. */
 const hasState = (reply: Reply): boolean | undefined => (!isFailure(reply) ? true : reply.kind === 'node' ? false : undefined)
+
+/** A node that forks another chain has the chain id of that chain. */
+const devClientOf = (reply: Reply): string | undefined => {
+  const version = parseResult(reply)
+  return typeof version === 'string' && /^(anvil|HardhatNetwork|Ganache|EthereumJS TestRPC)\b/i.test(version)
+    ? version.slice(0, 80)
+    : undefined
+}
 
 const describeFailure = (method: string, reply: Reply): string =>
   isFailure(reply) ? (reply.cause ?? reply.error.message) : `the result of ${method} is not a hex quantity`
@@ -173,7 +184,7 @@ const judgeAnswers = (answers: readonly ListedAnswer[]): UpstreamReports => {
 }
 
 const judgeAnswer = (listed: ListedAnswer, ofNetwork: readonly ListedAnswer[]): Judgment<UpstreamReport> => {
-  const { upstream, failure: _, subscription, ...answer } = listed
+  const { upstream, failure: _, devClient: __, subscription, ...answer } = listed
   const { network, target, problemAtUrl } = upstream
   const { name } = target
   const lag = lagOf(answer, network, ofNetwork)
@@ -205,9 +216,16 @@ const describeProblem = (
   return isNetworkDown ? `${name} does not answer, and no other upstream of the network does: ${failure}` : undefined
 }
 
-const describeWarning = (name: string, { chainId, failure }: Answer, { blockTime }: NetworkConfig, lag = 0): string | undefined => {
+const describeWarning = (
+  name: string,
+  { chainId, failure, devClient }: Answer,
+  { blockTime, devNode }: NetworkConfig,
+  lag = 0,
+): string | undefined => {
   if (failure !== undefined) return `${name} does not answer: ${failure}`
   if (chainId === undefined) return `${name} has no chain ID: it gets calls, and its chain is not checked`
+  if (devClient !== undefined && !devNode)
+    return `${name} is a development node (${devClient}): add \`devNode: true\` to the network, or answers are cached, and the height never goes back`
   return lag > headTimingFor(blockTime).defaultMaxLagBlocks ? `${name} lags ${lag} blocks` : undefined
 }
 

@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
+import { developmentChainIds } from '../config/chains.ts'
 import type { Chain } from '../config/chains.ts'
 import { createFolder } from '../util/files.ts'
 import { CommandError } from './command.ts'
@@ -29,12 +30,15 @@ export const networkText = ({ name, chainId, currency, blockTime, hosts, url }: 
   return setKeys(readFileSync(templateNetwork.file, 'utf8'), {
     network: name,
     chainId: currency === undefined ? String(chainId) : `${String(chainId).padEnd(chainIdChars)} # the native currency is ${currency}`,
-    blockTime,
+    blockTime: developmentChainIds.has(chainId) ? `${blockTime}\n${devNodeLine}` : blockTime,
     hosts: `[${hosts.join(', ')}]`,
   })
     .replaceAll(`\${${templateNetwork.variablePrefix}_`, () => `\${${variablePrefix(name)}_`)
     .replace(variable, found => (url === undefined ? found : JSON.stringify(url)))
 }
+
+/** As the shipped devnet has it. */
+const devNodeLine = 'devNode: true                    # nothing is cached, and blocks go back as the node says'
 
 /** The comments of shipped files stand below each other. */
 const chainIdChars = 23

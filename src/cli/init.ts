@@ -10,7 +10,6 @@ const localNetwork = {
   name: 'local',
   chainId: 31337,
   currency: 'ETH',
-  // Below 250ms: it mines on demand.
   blockTime: '100ms',
   hosts: ['localhost', '127.0.0.1'],
   url: '${LOCAL_URL:-http://127.0.0.1:8545}',

@@ -11,6 +11,9 @@ export interface Chain {
 
 const chain = (chainId: number, name: string, currency: string, blockTime: string): Chain => ({ chainId, name, currency, blockTime })
 
+/** The chain ids of development nodes that are told no other: anvil, Hardhat, Ganache and geth --dev. */
+export const developmentChainIds: ReadonlySet<number> = new Set([1337, 31337])
+
 /** Public facts of well-known chains. A block time may change by an upgrade of the chain: the file that is written has it to edit. */
 export const wellKnownChains: readonly Chain[] = [
   chain(1, 'ethereum-mainnet', 'ETH', '12s'),

@@ -1,7 +1,7 @@
 import { Secret } from '../plugin/secret.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
-import { wellKnownChains } from './chains.ts'
+import { developmentChainIds, wellKnownChains } from './chains.ts'
 import { parseDuration } from './formats.ts'
 import type { Problem } from './problem.ts'
 import type { StepDraft } from './steps.ts'
@@ -11,6 +11,7 @@ import type { GatewayConfig, NetworkConfig } from './types.ts'
 /** What is valid in the pipeline of a network, but probably not meant. */
 export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => [
   ...unusualBlockTime(source),
+  ...missingDevNode(source),
   ...missingSteps(source, steps, plugins),
   ...stepsWithoutHeads(steps),
   ...steps.flatMap(draft => draft.warnings),
@@ -30,8 +31,10 @@ const undescribedOptions = ({ name, step, problemAtStep }: StepDraft): readonly 
 /** A block time that differs from that of a well-known chain by more than this factor has probably the wrong unit. */
 const maxBlockTimeFactor = 10
 
+const chainIdOf = (source: YamlFile): number => Number(source.textAt(['chainId']) ?? source.valueAt(['chainId']))
+
 const unusualBlockTime = (source: YamlFile): readonly Problem[] => {
-  const chainId = Number(source.textAt(['chainId']) ?? source.valueAt(['chainId']))
+  const chainId = chainIdOf(source)
   const known = wellKnownChains.find(chain => chain.chainId === chainId)
   const blockTime = parseDuration(source.textAt(['blockTime']) ?? '')
   if (known === undefined || !blockTime) return []
@@ -39,6 +42,14 @@ const unusualBlockTime = (source: YamlFile): readonly Problem[] => {
   if (factor <= maxBlockTimeFactor && factor >= 1 / maxBlockTimeFactor) return []
   const message = `blockTime is ${source.describeValueAt(['blockTime'])}, but ${known.name} (chain id ${chainId}) usually has ${known.blockTime}`
   return [source.problemAt(['blockTime'], message, `write \`blockTime: ${known.blockTime}\``)]
+}
+
+/** Written as `false`, it is meant. */
+const missingDevNode = (source: YamlFile): readonly Problem[] => {
+  const chainId = chainIdOf(source)
+  if (!developmentChainIds.has(chainId) || source.valueAt(['devNode']) !== undefined) return []
+  const message = `chain id ${chainId} is that of development nodes: without \`devNode: true\` answers are cached, and the height never goes back`
+  return [source.problemAt(['chainId'], message, 'write `devNode: true`, or `devNode: false` where blocks are not taken back')]
 }
 
 const missingSteps = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {

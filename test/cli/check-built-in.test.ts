@@ -200,6 +200,16 @@ t.test(
       warnings: [{ message: 'failover: unnamed has no chain ID: it gets calls, and its chain is not checked' }],
       upstreams: [{ name: 'unnamed', head: 1000 }],
     })
+    const forked = await startFakeNode({
+      eth_chainId: { result: '0x1' },
+      eth_blockNumber: { result: '0x3e8' },
+      web3_clientVersion: { result: 'anvil/v1.5.0' },
+    })
+    t.teardown(() => forked.stop())
+    t.match(
+      (await check({ forked: forked.url })).err.join('\n'),
+      /^warning: networks\/real-net.yaml:13:\d+: failover: forked is a development node \(anvil\/v1.5.0\): add `devNode: true` to the network/m,
+    )
     const down = await check({ dead }, '--format', 'github')
     t.equal(down.code, exitCodes.failed)
     t.match(down.out, [

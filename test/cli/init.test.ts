@@ -76,6 +76,12 @@ t.test('networks add takes a chain that is not in the list, by its name and bloc
     networks.find(({ name }) => name === 'my-chain'),
     { chainId: 12345, blockTime: 3000, hosts: ['my.example.org'] },
   )
+  t.equal((await add('1337', '--name', 'ganache', '--block-time', '1s', '--url', 'http://127.0.0.1:8545')).code, exitCodes.ok)
+  t.same(
+    (await loadConfig(dir, plugins, {})).networks.filter(({ devNode }) => devNode).map(({ name }) => name),
+    ['ganache', 'local'],
+    'the chain ids of development nodes',
+  )
   for (const [args, message] of [
     [['12345'], 'the chain 12345 is not in the list (tollgate networks list): add --name and --block-time'],
     [['base'], 'CHAIN_ID must be a number such as 8453, not "base"'],
