@@ -50,12 +50,10 @@ export class Channel<M extends WorkerMessage | PrimaryMessage> {
 /** Of the messages of one topic only the newest has to arrive, coalesced with the older ones. */
 const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   switch (message.kind) {
-    case 'reportHeight':
-      return `${message.kind} ${message.network} ${message.upstream}`
-    case 'reportTag':
-      return `${message.kind} ${message.network} ${message.upstream} ${message.tag}`
-    case 'heightReported':
-      return `${message.kind} ${message.network} ${message.upstream} ${message.id}`
+    case 'report':
+      return `${message.kind} ${message.network} ${message.subject} ${message.upstream}`
+    case 'reported':
+      return `${message.kind} ${message.network} ${message.subject} ${message.upstream} ${message.id}`
     case 'startFeed':
     case 'stopFeed':
       return `startFeed ${message.network} ${message.feed}`
@@ -75,16 +73,12 @@ const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
   }
 }
 
-/**
- * The newer of two messages of one topic; of two reports of a tag the higher block, of two reports of a height the greater one. A snapshot gets the changes
- * of the recent blocks from both.
- */
+/** The newer of two messages of one topic; of two reports the higher block. A snapshot gets the changes of the recent blocks from both. */
 const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
   if (older.kind === 'feed' && newer.kind === 'feed')
     return older.run === newer.run ? { ...newer, steps: joinSteps(older.steps, newer.steps) } : newer
-  if (older.kind === 'reportHeight' && newer.kind === 'reportHeight')
-    return { ...newer, firstId: older.firstId, height: Math.max(older.height, newer.height) }
-  if (older.kind === 'reportTag' && newer.kind === 'reportTag') return older.block > newer.block ? older : newer
+  if (older.kind === 'report' && newer.kind === 'report')
+    return { ...newer, firstId: older.firstId, block: Math.max(older.block, newer.block) }
   if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
   if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }
   return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }

@@ -1,15 +1,14 @@
 import { HeadTracker, RecentBlocks, maxRecentBlocks, tagBroadcastsOf } from '../services/chain-heads/index.ts'
-import type { ChainState, HeadsStatus, HeightBroadcastsOf, TagState } from '../services/chain-heads/index.ts'
+import type { ChainState, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import { FeedBroadcast } from './shared-feeds.ts'
-import { TransactionBroadcast } from './shared-transactions.ts'
-import { WorkerHeightBroadcast } from './worker-height-broadcast.ts'
+import { ReportBroadcast } from './shared-reports.ts'
 import { toTarget } from './worker-messages.ts'
-import type { UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { Reports, ReportSubject, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient
@@ -29,7 +28,7 @@ export interface SharedHeadsOptions {
  *   served. Of one that is served, what was reported to callers stays known while no worker tracks it.
  * - The first snapshot of a network is sent when one of its upstreams may get calls, or when none answers as it should. Later
  *   snapshots are sent with each change. A new worker gets the newest snapshot at once.
- * - A height is given to callers of any worker only when every worker has acknowledged it (see WorkerHeightBroadcast).
+ * - What is reported is given to callers of any worker only when every worker has acknowledged it (see ReportBroadcast).
  * - The upstreams of all workers are tracked: one that reports other upstreams, because its configuration file has changed, leaves those that
  *   the calls of the others go to. The reported height stays.
  */
@@ -81,12 +80,12 @@ export class SharedHeads {
     if (existing?.follow(worker, upstreams) === true) return existing
     const workers = existing?.workers ?? []
     existing?.stop()
-    const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.transactionCount)
+    const created = new SharedNetworkHeads(network, upstreams, this.#options, existing?.reports)
     created.follow(worker, upstreams)
     if (existing?.chainId === upstreams.chainId) {
       void created.heads.reportHeight('', existing.heads.snapshot.reportedHeight)
       // Not what the upstreams have answered: there may be other nodes under their names.
-      created.heads.tags.state = { reported: existing.heads.tags.state.reported, upstreams: {} }
+      created.heads.tags.adopt(existing.heads.tags.state.reported)
     }
     // Last: they are sent what has been taken over.
     for (const each of workers) created.addWorker(each)
@@ -102,8 +101,7 @@ class SharedNetworkHeads {
   readonly #network: string
   readonly #blockTime: number
   readonly #devNode: boolean
-  readonly #heightBroadcast: WorkerHeightBroadcast
-  readonly #transactionBroadcast: TransactionBroadcast
+  readonly #reportBroadcast: ReportBroadcast
   readonly #feedBroadcast: FeedBroadcast
   /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
@@ -115,28 +113,22 @@ class SharedNetworkHeads {
   #state: ChainState | undefined
   #lastPublished = ''
 
-  /** `transactionCount`: of the transactions that its workers know of. */
-  constructor(
-    network: string,
-    upstreams: UpstreamsToTrack,
-    { heightBroadcastsOf, ...options }: SharedHeadsOptions,
-    transactionCount?: number,
-  ) {
+  /** `reports`: those that its workers know. */
+  constructor(network: string, upstreams: UpstreamsToTrack, { heightBroadcastsOf, ...options }: SharedHeadsOptions, reports?: Reports) {
     const { chainId, blockTime, devNode = false } = upstreams
     this.chainId = chainId
     this.#network = network
     this.#blockTime = blockTime
     this.#devNode = devNode
-    this.#heightBroadcast = new WorkerHeightBroadcast(network, options.clock)
-    this.#transactionBroadcast = new TransactionBroadcast(network, options.clock, transactionCount)
+    this.#reportBroadcast = new ReportBroadcast(network, options.clock, reports)
     this.heads = new HeadTracker({
       ...options,
       ...{ chainId, blockTime, devNode },
       log: options.log.child({ network }),
       metrics: withLabels(options.metrics, { network }),
-      heightBroadcasts: [this.#heightBroadcast, ...heightBroadcastsOf(network, chainId)],
+      heightBroadcasts: [this.#reportBroadcast, ...heightBroadcastsOf(network, chainId)],
       tagBroadcasts: tagBroadcastsOf(heightBroadcastsOf, network, chainId),
-      onTags: state => this.#broadcastTags(state),
+      onTags: state => this.#reportBroadcast.setTags(state),
       onChange: (state, recentBlocks) => {
         this.#publishLatest = () => this.#publish(state, recentBlocks)
         if (this.#areChainIdsChecked) this.#publishLatest()
@@ -146,11 +138,11 @@ class SharedNetworkHeads {
   }
 
   get workers(): readonly WorkerChannel[] {
-    return this.#heightBroadcast.workers
+    return this.#reportBroadcast.workers
   }
 
-  get transactionCount(): number {
-    return this.#transactionBroadcast.count
+  get reports(): Reports {
+    return this.#reportBroadcast.reports
   }
 
   /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
@@ -167,19 +159,16 @@ class SharedNetworkHeads {
   }
 
   addWorker(worker: WorkerChannel): void {
+    this.#reportBroadcast.addWorker(worker)
     if (this.#state !== undefined) {
       const change = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
       worker.send({ kind: 'snapshot', network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
     }
-    worker.send({ kind: 'tags', network: this.#network, state: this.heads.tags.state })
-    this.#heightBroadcast.addWorker(worker)
-    this.#transactionBroadcast.addWorker(worker)
   }
 
   removeWorker(worker: WorkerChannel): void {
     if (this.#trackings.size > 1) this.#stopTracking(worker)
-    this.#heightBroadcast.removeWorker(worker)
-    this.#transactionBroadcast.removeWorker(worker)
+    this.#reportBroadcast.removeWorker(worker)
     this.#feedBroadcast.removeWorker(worker)
   }
 
@@ -189,17 +178,13 @@ class SharedNetworkHeads {
         return this.heads.recordActivity()
       case 'pollLagging':
         return this.heads.pollLagging()
-      case 'reportTag':
-        return this.heads.tags.report(message.upstream, message.tag, message.block)
       case 'untrack':
         return this.removeWorker(worker)
-      case 'transaction':
-        return void this.#transactionBroadcast.share(worker, message.id)
+      case 'report':
+        return void this.#answerReport(worker, message)
       default:
-        this.#heightBroadcast.handleMessage(worker, message)
-        this.#transactionBroadcast.handleMessage(worker, message)
+        this.#reportBroadcast.handleMessage(worker, message)
         this.#feedBroadcast.handleMessage(worker, message)
-        if (message.kind === 'sync') this.#sync(worker, message.id)
     }
   }
 
@@ -220,13 +205,19 @@ class SharedNetworkHeads {
     this.#publishLatest?.()
   }
 
-  #broadcastTags(state: TagState): void {
-    for (const worker of this.workers) worker.send({ kind: 'tags', network: this.#network, state })
+  async #answerReport(worker: WorkerChannel, { kind: _, block, ...ids }: Extract<WorkerMessage, { kind: 'report' }>): Promise<void> {
+    worker.send({ ...ids, kind: 'reported', height: await this.#report(ids.subject, ids.upstream, block) })
   }
 
-  #sync(worker: WorkerChannel, id: number): void {
-    const [{ height }, transactions] = [this.#heightBroadcast, this.transactionCount]
-    worker.send({ kind: 'synced', network: this.#network, id, height, transactions, tags: this.heads.tags.state })
+  /** Resolves with the height that callers may be given when every worker knows. */
+  async #report(subject: ReportSubject, upstream: string, block: number): Promise<number> {
+    if (subject === 'latest') return this.heads.reportHeight(upstream, block)
+    if (subject === 'transaction') await this.#reportBroadcast.recordTransaction()
+    else {
+      this.heads.tags.report(upstream, subject, block)
+      await this.#reportBroadcast.whenShared()
+    }
+    return this.reports.height
   }
 
   #publish(state: ChainState, recentBlocks: RecentBlocks): void {

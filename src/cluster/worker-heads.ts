@@ -1,15 +1,14 @@
 import { Cancellation } from '../plugin/call.ts'
 import type { Target } from '../plugin/call.ts'
 import { CurrentChainState, WorkerTags, TrackingStack, fetchBlock, openUpstreamRequester } from '../services/chain-heads/index.ts'
-import type { BlockId, FinalityTag, Heads, HeadsOptions, TagState, TrackOptions } from '../services/chain-heads/index.ts'
-import { singleFlight } from '../util/async.ts'
+import type { BlockId, FinalityTag, Heads, HeadsOptions, TrackOptions } from '../services/chain-heads/index.ts'
+import { singleFlight, thenMaybe } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { PendingReplies } from './channel.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
-import { WorkerTransactions } from './shared-transactions.ts'
-import { SharedHeight } from './worker-height-broadcast.ts'
+import { WorkerReports } from './shared-reports.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
-import type { NetworkChannel, NetworkMessage, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, NetworkMessage, Reports, WorkerMessage } from './worker-messages.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
@@ -24,9 +23,9 @@ export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, '
 export class WorkerHeads extends CurrentChainState implements Heads {
   readonly tags: WorkerTags
   readonly feeds: WorkerFeeds
+  transactionVersion = 0
   readonly #options: WorkerHeadsOptions
-  readonly #sharedHeight: SharedHeight
-  readonly #transactions: WorkerTransactions
+  readonly #reports: WorkerReports
   readonly #syncReplies: PendingReplies<true>
   readonly #trackings = new TrackingStack(
     ({ targets, maxLag }, all) => {
@@ -38,7 +37,6 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   )
   protected targets: readonly Target[] = []
   #lastActivityAt = -Infinity
-  #tagsChangedAt = -Infinity
   /** When the last sync began that the primary has answered. */
   #syncedAt = -Infinity
 
@@ -46,8 +44,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     super(options)
     this.#options = options
     this.feeds = new WorkerFeeds(options)
-    this.#sharedHeight = new SharedHeight(options)
-    this.#transactions = new WorkerTransactions(options)
+    this.#reports = new WorkerReports({ ...options, onChange: (reports, previous) => this.#handleReports(reports, previous) })
     this.#syncReplies = new PendingReplies(options.clock)
     this.tags = new WorkerTags(
       upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
@@ -106,17 +103,13 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   reportHeight(upstream: string, height: number): MaybePromise<number> {
     const { reportedHeight } = this.state
     if (this.targets.length === 0 || this.#options.devNode === true || this.exclusionReasonOf(upstream) === 'chain') return height
-    if (height > reportedHeight) return this.#sharedHeight.request(upstream, height, () => this.state.reportedHeight || height)
-    return this.#sharedHeight.whenShared(reportedHeight)
+    if (height > reportedHeight) return this.#reports.reportBlock('latest', upstream, height, () => this.state.reportedHeight || height)
+    return thenMaybe(this.#reports.whenShared('height'), () => reportedHeight)
   }
 
-  get transactionVersion(): number {
-    return this.#transactions.version
-  }
-
-  recordTransaction(): MaybePromise<void> {
-    this.#transactions.record()
-    if (this.targets.length > 0) return this.#transactions.share()
+  async recordTransaction(): Promise<void> {
+    this.transactionVersion += 1
+    if (this.targets.length > 0) await this.#reports.reportTransaction()
   }
 
   pollLagging(): void {
@@ -135,39 +128,26 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** From the primary. */
   handleMessage(message: NetworkMessage): void {
     this.feeds.handleMessage(message)
-    this.#sharedHeight.handleMessage(message)
-    this.#transactions.handleMessage(message)
-    switch (message.kind) {
-      case 'snapshot':
-        if (message.recentBlocks !== undefined) this.recentBlocks.apply(message.recentBlocks)
-        return this.update(message.state)
-      case 'height':
-        this.setReportedHeight(message.height)
-        return this.#options.send({ kind: 'heightAck', network: message.network, height: message.height })
-      case 'tags':
-        return this.#setTags(message.state)
-      case 'synced':
-        this.#setTags(message.tags)
-        if (message.height > this.state.reportedHeight) this.setReportedHeight(message.height)
-        return this.#syncReplies.resolve(message.id, true)
-    }
+    this.#reports.handleMessage(message)
+    if (message.kind === 'synced') this.#syncReplies.resolve(message.id, true)
+    if (message.kind !== 'snapshot') return
+    if (message.recentBlocks !== undefined) this.recentBlocks.apply(message.recentBlocks)
+    // The height of a snapshot may not have been acknowledged.
+    this.update({ ...message.state, reportedHeight: this.#reports.height })
   }
 
-  /** As with a transaction, the caller is answered when every worker knows: also a height that this worker has just received. */
+  /** The caller is answered when every worker knows. */
   async #reportTag(upstream: string, tag: FinalityTag, block: number): Promise<void> {
-    const { network, clock, send } = this.#options
     const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)
-    if (this.targets.length === 0 || this.#options.devNode === true || (isKnown && clock.monotonic() - this.#tagsChangedAt >= ackTimeoutMs))
-      return
-    send({ kind: 'reportTag', network, upstream, tag, block })
-    await this.recordTransaction()
+    if (this.targets.length === 0 || this.#options.devNode === true) return
+    if (isKnown) await this.#reports.whenShared('tags')
+    else await this.#reports.reportBlock(tag, upstream, block, () => 0)
   }
 
-  #setTags(state: TagState): void {
-    const isNew = JSON.stringify(state.reported) !== JSON.stringify(this.tags.state.reported)
-    this.tags.state = state
-    if (!isNew) return
-    this.#tagsChangedAt = this.#options.clock.monotonic()
-    this.startHeadVersion()
+  #handleReports({ height, tags, transactions }: Reports, previous: Reports): void {
+    this.setReportedHeight(height)
+    this.tags.state = tags
+    if (transactions !== previous.transactions) this.transactionVersion += 1
+    if (JSON.stringify(tags.reported) !== JSON.stringify(previous.tags.reported)) this.startHeadVersion()
   }
 }

@@ -35,25 +35,19 @@ export type WorkerMessage =
   | { readonly kind: 'endListening' }
   /** Calls come in. */
   | { readonly kind: 'activity'; readonly network: string }
-  /** An upstream has answered a caller that the tag names this block. */
-  | { readonly kind: 'reportTag'; readonly network: string; readonly upstream: string; readonly tag: FinalityTag; readonly block: number }
   /** To be answered with `tokens`. */
   | TakeTokens
   /** To be answered with `synced`. */
   | { readonly kind: 'sync'; readonly network: string; readonly id: number }
   /** Calls wait for upstreams that are below the reported height. */
   | { readonly kind: 'pollLagging'; readonly network: string }
-  /** An upstream has answered a greater height than the reported one to a caller: may the caller be given it? */
-  | (HeightReports & { readonly kind: 'reportHeight'; readonly height: number })
-  /** Answers `height`: its callers are given no lower height any more. */
-  | { readonly kind: 'heightAck'; readonly network: string; readonly height: number }
-  /** A node may have accepted a transaction from one of its callers. */
-  | { readonly kind: 'transaction'; readonly network: string; readonly id: number }
+  /** An upstream has answered this block to a caller; or a node may have accepted a transaction from one. To be answered with `reported`. */
+  | (ReportIds & { readonly kind: 'report'; readonly block: number })
+  /** Answers `reports`: its callers are given nothing older any more. */
+  | { readonly kind: 'reportsAck'; readonly network: string; readonly version: number }
   /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered in `feed`. */
   | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
   | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
-  /** Answers `transaction`: its callers join no call that began before. */
-  | { readonly kind: 'transactionAck'; readonly network: string; readonly count: number }
 
 /** What holds for all workers, those that are started later included. */
 export type WorkerSetting =
@@ -83,25 +77,14 @@ export type PrimaryMessage =
   | { readonly kind: 'reopenAccessLog'; readonly id: number }
   /** The state of the chain, and the change of its recent blocks. */
   | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
-  /** What was reported of `safe` and `finalized`. */
-  | { readonly kind: 'tags'; readonly network: string; readonly state: TagState }
-  /** The reported height; to be answered with `heightAck`. */
-  | { readonly kind: 'height'; readonly network: string; readonly height: number }
-  /** All workers have acknowledged this height: callers may be given it. */
-  | { readonly kind: 'sharedHeight'; readonly network: string; readonly height: number }
+  /** The newest reports; to be answered with `reportsAck`. */
+  | { readonly kind: 'reports'; readonly network: string; readonly reports: Reports }
+  /** All workers have acknowledged this version: callers may be given what it has. */
+  | { readonly kind: 'shared'; readonly network: string; readonly version: number }
   /** Answers `sync`: what had been reported when it came, even if an older message with it has been superseded. */
-  | {
-      readonly kind: 'synced'
-      readonly network: string
-      readonly id: number
-      readonly height: number
-      readonly transactions: number
-      readonly tags: TagState
-    }
-  /** Answers `reportHeight` with the height that the caller may be given. */
-  | (HeightReports & { readonly kind: 'heightReported'; readonly height: number })
-  /** How many transactions callers of all workers have sent; to be answered with `transactionAck`. */
-  | { readonly kind: 'transaction'; readonly network: string; readonly transactions: number }
+  | { readonly kind: 'synced'; readonly network: string; readonly id: number; readonly reports: Reports }
+  /** Answers `report` when every worker knows: with the height that callers may be given. */
+  | (ReportIds & { readonly kind: 'reported'; readonly height: number })
   /** What has come of a run of the feed. */
   | {
       readonly kind: 'feed'
@@ -110,8 +93,6 @@ export type PrimaryMessage =
       readonly run: number
       readonly steps: readonly WorkerFeedStep[]
     }
-  /** Answers `transaction` of this id and of those before: every worker knows. */
-  | { readonly kind: 'transactionShared'; readonly network: string; readonly id: number }
 
 /** What a feed has published; its end, as updates would be missing; or the answer to `startFeed`: each later update follows, unless no upstream answers. */
 export type WorkerFeedStep = FeedUpdate | 'ended' | FeedStarted
@@ -121,9 +102,24 @@ export interface FeedStarted {
   readonly isStarted: boolean
 }
 
-/** One report of a height of an upstream, or several that have become one. */
-interface HeightReports {
+/** What callers of all workers have been told of one network, and have sent to its nodes. */
+export interface Reports {
+  /** Increases with each change. */
+  readonly version: number
+  /** The reported height. */
+  readonly height: number
+  readonly tags: TagState
+  /** How many transactions nodes may have accepted. */
+  readonly transactions: number
+}
+
+/** What a report is about: the block that a tag names, or a transaction. */
+export type ReportSubject = 'latest' | FinalityTag | 'transaction'
+
+/** One report, or several of a subject and an upstream that have become one. */
+interface ReportIds {
   readonly network: string
+  readonly subject: ReportSubject
   readonly upstream: string
   readonly firstId: number
   readonly id: number

@@ -1,5 +1,5 @@
-/** A worker that acknowledges each height, and does nothing else. */
-process.on('message', ({ kind, network, height }: { kind: string; network: string; height: number }) => {
-  if (kind === 'height') process.send?.({ kind: 'heightAck', network, height })
+/** A worker that acknowledges each report, and does nothing else. */
+process.on('message', ({ kind, network, reports }: { kind: string; network: string; reports: { version: number } }) => {
+  if (kind === 'reports') process.send?.({ kind: 'reportsAck', network, version: reports.version })
 })
 process.send?.({ kind: 'ready', configId: '' })

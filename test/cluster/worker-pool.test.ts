@@ -36,9 +36,11 @@ const openPool = async (env: Record<string, string> = {}) => {
     clock,
     log,
   )
-  const sendHeight = (height: number) => channel?.send({ kind: 'height', network: 'x'.repeat(1000), height })
+  const tags = { reported: {}, upstreams: {} }
+  const sendHeight = (height: number) =>
+    channel?.send({ kind: 'reports', network: 'x'.repeat(1000), reports: { version: height, height, tags, transactions: 0 } })
   const lastAcknowledged = () =>
-    received.reduce((highest, message) => (message.kind === 'heightAck' ? Math.max(highest, message.height) : highest), 0)
+    received.reduce((highest, message) => (message.kind === 'reportsAck' ? Math.max(highest, message.version) : highest), 0)
   const worker = Object.values(cluster.workers ?? {}).at(-1) // earlier workers may not have exited yet
   if (worker === undefined) throw new Error('there is no worker')
   return { pool, worker, clock, log, sendHeight, received, lastAcknowledged, exitCount: () => exits, closeCount: () => closes }

@@ -586,6 +586,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/services/chain-heads/reported-tags.test.ts'],
   },
   {
+    rule: 'what was reported is given to callers when every worker has it',
+    file: 'src/cluster/shared-reports.ts',
+    text: 'await this.#acknowledgments.whenAcknowledged(version)',
+    broken: 'await null',
+    tests: ['test/cluster/worker-heads.test.ts'],
+  },
+  {
     rule: 'a block is published when every worker has its height',
     file: 'src/services/chain-heads/feeds/header-source.ts',
     text: 'await this.#options.reportedHeight.sharedHeight',

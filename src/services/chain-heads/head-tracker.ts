@@ -158,7 +158,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   }
 
   #subscribe(): () => void {
-    const unsubscribes = [this.#reportedHeight.subscribe(this.#handleBroadcastHeight.bind(this)), this.tags.subscribe()]
+    const unsubscribes = [this.#reportedHeight.subscribe(this.#handlePeerHeight.bind(this)), this.tags.subscribe()]
     return () => unsubscribes.forEach(unsubscribe => unsubscribe())
   }
 
@@ -186,11 +186,9 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#publish()
   }
 
-  #handleBroadcastHeight(height: number, upstream: string | undefined): MaybePromise<number> {
-    if (upstream !== undefined) return this.reportHeight(upstream, height)
+  #handlePeerHeight(height: number): void {
     this.#reportedHeight.recordPeerHeight(height)
     this.#publish()
-    return this.#reportedHeight.sharedHeight
   }
 
   async #followHead(): Promise<void> {

@@ -14,15 +14,12 @@ export interface HeightBroadcast {
   raise(height: number): Promise<void> | undefined
   /** The height has gone back: callers may be given lower heights again. */
   lower(height: number): void
-  /** The listener receives the heights that other processes report, until the returned function is called. */
+  /** The listener receives the heights that other gateways report, until the returned function is called. */
   subscribe(listener: HeightListener): () => void
 }
 
-/**
- * Another process has a greater height, from the named upstream if that is an upstream of this gateway. Returns the height
- * that callers may be given.
- */
-export type HeightListener = (height: number, upstream?: string) => MaybePromise<number>
+/** Another gateway has a greater height. */
+export type HeightListener = (height: number) => void
 
 /** Returns how to end the subscriptions. */
 export const subscribeToAll = (broadcasts: readonly HeightBroadcast[], listener: HeightListener): (() => void) => {

@@ -118,6 +118,11 @@ export class TagTracker extends KnownTags implements ReportedTags {
     this.#update(tag, block, { ...this.state.upstreams, [upstream]: { ...answered, [tag]: Math.max(block, answered[tag] ?? 0) } })
   }
 
+  /** What another process has tracked until now, without what its upstreams have answered: there may be other nodes under their names. */
+  adopt(reported: TagHeights): void {
+    this.#set({ reported, upstreams: {} })
+  }
+
   /** The reported height has gone back: what was reported of blocks above it has too. */
   cap(height: number): void {
     const { reported, upstreams } = this.state
@@ -148,9 +153,8 @@ export class TagTracker extends KnownTags implements ReportedTags {
     for (const tag of finalityTags) for (const broadcast of this.#options.broadcasts[tag] ?? []) broadcast.lower(height)
   }
 
-  #recordPeer(tag: FinalityTag, height: number): number {
+  #recordPeer(tag: FinalityTag, height: number): void {
     if (height <= this.#options.reportedHeight()) this.#update(tag, height, this.state.upstreams)
-    return height
   }
 
   #update(tag: FinalityTag, block: number, upstreams: TagState['upstreams']): void {

@@ -72,7 +72,7 @@ interface BroadcastContext {
 class RedisHeightBroadcast implements HeightBroadcast {
   readonly network: string
   readonly #context: BroadcastContext
-  #listener: HeightListener = height => height
+  #listener: HeightListener = () => undefined
   /** The height that this gateway reports. */
   #height = 0
   /** The greatest height that Redis is known to have. */
@@ -102,7 +102,7 @@ class RedisHeightBroadcast implements HeightBroadcast {
     return () => {
       if (this.#listener !== listener) return
       this.#context.subscribed.delete(this)
-      this.#listener = height => height // a script that runs has its reply yet to come
+      this.#listener = () => undefined // a script that runs has its reply yet to come
     }
   }
 
@@ -110,7 +110,7 @@ class RedisHeightBroadcast implements HeightBroadcast {
   handlePeerHeight(height: number): void {
     if (height < this.#storedHeight) return
     this.#storedHeight = height
-    if (height > this.#height) void this.#listener(height)
+    if (height > this.#height) this.#listener(height)
   }
 
   /** After a reconnect Redis may have lost the height, and may have a greater height of another gateway. */

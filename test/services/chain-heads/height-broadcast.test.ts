@@ -9,7 +9,6 @@ import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { openRedisHeightBroadcasts } from '../../../src/store/redis/redis-height-broadcast.ts'
 import type { HeightBroadcasts } from '../../../src/store/redis/redis-height-broadcast.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
-import { WorkerHeightBroadcast } from '../../../src/cluster/worker-height-broadcast.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -40,7 +39,6 @@ const testBroadcastContract = (transport: string, skip: string | false, open: (t
       const received: number[] = []
       here.subscribe(height => {
         received.push(height)
-        return height
       })
       for (let height = 100; height <= 120; height++) raiseThere(height)
       await waitUntil(() => received.at(-1) === 120)
@@ -73,22 +71,6 @@ const testBroadcastContract = (transport: string, skip: string | false, open: (t
     })
   })
 
-testBroadcastContract('the pipes of workers', false, async () => {
-  const receivedThere: number[] = []
-  const here = new WorkerHeightBroadcast('model', systemClock)
-  const worker = {
-    send(message: Parameters<Parameters<WorkerHeightBroadcast['addWorker']>[0]['send']>[0]) {
-      if (message.kind !== 'height') return
-      receivedThere.push(message.height)
-      setImmediate(() => here.handleMessage(worker, { kind: 'heightAck', network: 'model', height: message.height }))
-    },
-  }
-  here.addWorker(worker)
-  const raiseThere = (height: number) =>
-    here.handleMessage(worker, { kind: 'reportHeight', firstId: height, id: height, network: 'model', upstream: 'a', height })
-  return { here, receivedThere, raiseThere }
-})
-
 const redis = skipWithoutRedis === false ? await startRedisServer('--requirepass', 'canary') : undefined
 t.teardown(() => redis?.remove())
 const address = redis && { ...redis.address, url: new Secret(`redis://:canary@127.0.0.1:${redis.port}`, `127.0.0.1:${redis.port}`) }
@@ -111,7 +93,6 @@ testBroadcastContract('Redis', skipWithoutRedis, async t => {
   const receivedThere: number[] = []
   there.subscribe(height => {
     receivedThere.push(height)
-    return height
   })
   return { here, receivedThere, raiseThere: height => void there.raise(height) }
 })
