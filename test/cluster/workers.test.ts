@@ -58,10 +58,10 @@ t.test('several workers', async t => {
 
   t.test('get their heads from the primary, which alone polls the nodes', async t => {
     const [pollsBefore, startMs] = [headPolls(), performance.now()]
-    while (performance.now() - startMs < 1000) await call(url, 'eth_blockNumber')
+    await waitUntil(async () => (await call(url, 'eth_blockNumber')) && headPolls() >= pollsBefore + 4)
     const polls = headPolls() - pollsBefore
     const maxPolls = Math.ceil((performance.now() - startMs) / minPollIntervalMs) + 1
-    t.ok(polls >= 1 && polls <= maxPolls, `${polls} polls, where one process polls at most ${maxPolls} times`)
+    t.ok(polls <= maxPolls, `${polls} polls, where one process polls at most ${maxPolls} times`)
     t.match(await readiness(), {
       ready: true,
       networks: [{ name: 'testnet', head: chain.height, finalized: 3, upstreams: [{ name: 'node-1', usable: true }] }],
@@ -98,7 +98,7 @@ t.test('several workers', async t => {
     const pollsBefore = headPolls()
     t.same((await requestHeights(50)).filter(decreases), [])
     // Heads are still polled.
-    while (headPolls() === pollsBefore) await call(url, 'eth_blockNumber')
+    await waitUntil(async () => (await call(url, 'eth_blockNumber')) && headPolls() > pollsBefore)
     t.match(await readiness(), { networks: [{ upstreams: [{ usable: true }] }] })
   })
 
@@ -133,7 +133,7 @@ t.test('several workers', async t => {
     t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200) // the primary has accepted the connections by then
     for (const pid of pids) process.kill(pid, 'SIGKILL')
     t.same(await Promise.all(pending), ['closed', 'closed', 'closed'])
-    while ((await attempt()) === 'closed') await new Promise(setImmediate)
+    await waitUntil(async () => (await attempt()) === 'response')
   })
 
   t.test('limit calls by themselves while the primary does not answer', async t => {

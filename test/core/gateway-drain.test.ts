@@ -149,7 +149,7 @@ t.test('the primary of several workers stays up for `drain.grace` too', async t 
   const gateway = await deployment.start()
   process.kill(gateway.pid, 'SIGTERM')
   const readyStatus = async () => (await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status
-  while ((await readyStatus()) === 200) await new Promise(setImmediate)
+  await waitUntil(async () => (await readyStatus()) !== 200)
   t.equal(await readyStatus(), 503)
   for (let i = 0; i < 4; i++) t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
   await gateway.kill()

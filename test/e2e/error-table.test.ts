@@ -14,6 +14,7 @@ import type { HttpResponse, RequestOptions, RpcMessage } from '../support/rpc-cl
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // One gateway, scripted nodes, and every row of the table of answers, as callers meet it.
 
@@ -78,7 +79,7 @@ const usedCredits = async (account: string): Promise<number> =>
   JSON.parse((await deployment.run('usage', account, '--json')).stdout).used as number
 /** A running gateway reports each second; the test's own limit ends a wait for a report that never comes. */
 const untilUsed = async (account: string, credits: number): Promise<void> => {
-  while ((await usedCredits(account)) < credits) await setTimeout(20)
+  await waitUntil(async () => (await usedCredits(account)) >= credits)
 }
 
 const postCall = (body: unknown, asking: RequestOptions = {}): Promise<HttpResponse> =>
@@ -238,9 +239,8 @@ t.test('a missing, malformed, unknown or revoked key gets 401 before the body is
   const revoked = await deployment.addKey('alice')
   t.equal((await call(gateway.http(revoked.key), 'eth_chainId')).result, '0x7a69')
   t.equal((await deployment.run('keys', 'revoke', revoked.id)).code, 0)
-  let answer = await post(gateway.http(revoked.key), '{')
-  while (answer.status !== 401) answer = await post(gateway.http(revoked.key), '{')
-  assertError(t, answer, 401, -32090, /revoked/)
+  await waitUntil(async () => (await post(gateway.http(revoked.key), '{')).status === 401)
+  assertError(t, await post(gateway.http(revoked.key), '{'), 401, -32090, /revoked/)
   assertError(t, await post(gateway.http(''), '{'), 401, -32090, /missing/)
   assertError(t, await post(`${gateway.rpc}/v3`, '{'), 401, -32090, /missing/)
   assertError(t, await post(gateway.http(`${key.slice(0, -1)}${key.endsWith('0') ? 1 : 0}`), '{'), 401, -32090, /malformed/)
@@ -310,7 +310,7 @@ t.test('an account whose plan is gone gets 401 in plain words, and is served aga
   await t.rejects(connectWs(gateway.ws(stranded)), { message: /rejected with 401/ })
   t.match(await deployment.run('check'), { code: 0, stdout: /warning: gateway\.yaml has no plan `gold`: .* are rejected: gus$/m })
   await deployment.run('accounts', 'set', 'gus', '--plan', 'core')
-  while ((await call(gateway.http(stranded), 'eth_blockNumber')).result !== '0x10') await setTimeout(20)
+  await waitUntil(async () => (await call(gateway.http(stranded), 'eth_blockNumber')).result === '0x10')
 })
 
 t.test('too many calls per second get 429 -32005 with Retry-After, from a plugin', async t => {

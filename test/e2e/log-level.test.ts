@@ -4,6 +4,7 @@ import t from '../support/tap.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 // The log level that is set over the admin listener, in one process and in several.
 
@@ -45,13 +46,16 @@ for (const workers of [1, 2]) {
     t.equal(loggingPids().size, 0)
     t.equal((await setLevel('debug')).status, 200)
     t.same((await post(levelUrl, '', { method: 'GET', headers })).json(), { level: 'debug' })
-    while (loggingPids().size < workers) await call(gateway.http(key), 'eth_chainId')
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')) && loggingPids().size === workers)
 
     if (workers > 1) {
       const [killed] = loggingPids()
       process.kill(killed!, 'SIGKILL')
       await gateway.waitForEvent('worker-exited')
-      while (loggingPids().size <= workers) await call(gateway.http(key), 'eth_chainId').catch(() => undefined)
+      await waitUntil(async () => {
+        await call(gateway.http(key), 'eth_chainId').catch(() => undefined)
+        return loggingPids().size > workers
+      })
     }
     t.notOk(JSON.stringify(gateway.log).includes('s3cret'))
     t.equal(await gateway.stop(), 0)

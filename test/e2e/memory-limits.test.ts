@@ -80,10 +80,10 @@ t.test('answers that are not read fill the share of their account, not that of o
   const greedyStatus = async (): Promise<number> => (await post(gateway.http(greedy.key), callOf('0xb160'))).status
   const sockets: Socket[] = []
   // Those of the calls before are released when the gateway has noticed that their callers have left.
-  while ((await greedyStatus()) !== 200) {}
+  await waitUntil(async () => (await greedyStatus()) === 200)
   for (let status = 200; status === 200; status = await greedyStatus()) sockets.push(await open(t, callOf('0xb160'), false))
   await assertModestIsServed(t)
   for (const socket of sockets) socket.destroy()
-  while ((await greedyStatus()) !== 200) {}
+  await waitUntil(async () => (await greedyStatus()) === 200)
   t.pass('what was not read is released with its connection')
 })

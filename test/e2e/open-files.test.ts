@@ -49,7 +49,7 @@ t.test('a process that may open few files', async t => {
     }
     // The address of all of them holds half of what the WebSocket leaves free.
     const refusedConnections = 2 * maxOpenFiles - 51
-    while ((await refused('caller')) < refusedConnections) await new Promise(setImmediate)
+    await waitUntil(async () => (await refused('caller')) >= refusedConnections)
     t.equal(await refused('caller'), refusedConnections)
     t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
     t.match(await client.call('eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1']), { result: '0x1' })

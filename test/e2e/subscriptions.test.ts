@@ -209,7 +209,7 @@ for (const workers of [1, 2]) {
       await subscribe(client, 'newHeads')
       t.equal(await gauge(), before + 1)
       await client.close()
-      while ((await gauge()) !== before);
+      await waitUntil(async () => (await gauge()) === before)
     })
   })
 }
@@ -315,9 +315,8 @@ t.test('events cost credits', async t => {
     const headers = await nextHeaders(client, 8)
     await client.close()
     const expected = 2 * 5 + 2 * costOf(headers.filter((_, i) => i % 2 === 0))
-    let used = 0
-    while ((used = (await usage('alice')).used) < expected);
-    t.equal(used, expected)
+    await waitUntil(async () => (await usage('alice')).used >= expected)
+    t.equal((await usage('alice')).used, expected)
   })
 
   t.test('for logs, but not for those that are taken back', async t => {
@@ -332,9 +331,8 @@ t.test('events cost credits', async t => {
     await chain.request('anvil_mine', '0x1')
     await nextLogs(client, 3)
     await client.close()
-    let used = 0
-    while ((used = (await usage('alice')).used) < expected);
-    t.equal(used, expected)
+    await waitUntil(async () => (await usage('alice')).used >= expected)
+    t.equal((await usage('alice')).used, expected)
   })
 
   t.test('the socket of an account without credits closes, and says when there are new ones', async t => {
@@ -354,7 +352,7 @@ t.test('events cost credits', async t => {
     const client = await connect(key)
     await subscribe(client, 'newHeads')
     await deployment.run('keys', 'set', id, '--methods', 'eth_chainId')
-    while ((await client.call('eth_blockNumber')).error === undefined);
+    await waitUntil(async () => (await client.call('eth_blockNumber')).error !== undefined)
     await chain.request('anvil_mine', '0x1')
     t.match(await client.closed, { code: 1008, reason: 'this API key is no longer allowed to subscribe' })
     await t.rejects(client.nextMessage(), 'no event came before')

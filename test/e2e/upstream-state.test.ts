@@ -72,8 +72,7 @@ t.test('what operators are told about nodes is what calls meet', async t => {
     t.match(await upstreams(), [{ name: 'node-1', usable: false, rateLimited: true }, { usable: true }])
     t.equal(await metric('rate_limited', 'node-1'), 1)
     first.setResponse('eth_getBalance', { result: '0x1' })
-    let isLimited = true
-    while (isLimited) isLimited = (await metric('rate_limited', 'node-1')) === 1
+    await waitUntil(async () => (await metric('rate_limited', 'node-1')) === 0)
     t.match(await upstreams(), [{ name: 'node-1', usable: true }])
   })
 

@@ -4,6 +4,7 @@ import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import { call, post } from '../../support/rpc-client.ts'
 import { fastestMs } from '../../support/fastest-ms.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 
 // Reorgs of a real node under a running gateway. Its network file has a block time of 1 s, so that it polls every 500 ms.
 
@@ -48,13 +49,12 @@ const textOfNode = async ([method, ...params]: RpcRequest) =>
   )
 
 /** Repeats the requests until all responses equal those of the node. How soon they do is tested in simulated time (cache-property.test.ts). */
-const waitUntilEqual = async (requests: readonly RpcRequest[]): Promise<void> => {
-  for (;;) {
+const waitUntilEqual = (requests: readonly RpcRequest[]): Promise<void> =>
+  waitUntil(async () => {
     const responses = await Promise.all(requests.map(request))
     const expected = await Promise.all(requests.map(textOfNode))
-    if (responses.every(({ text }, i) => text === expected[i])) return
-  }
-}
+    return responses.every(({ text }, i) => text === expected[i])
+  })
 
 const requestsAbout = (block: string, transaction: string): readonly RpcRequest[] => [
   ['eth_getStorageAt', emitter.address, '0x0', 'latest'],
@@ -93,7 +93,7 @@ t.test('where blocks come faster than polls, who sends a transaction reads its e
     const nonce = await readNonce()
     const transaction = { type: 'eip1559', chainId: 31337, nonce, to: sender.address, gas: 21_000n, maxFeePerGas: 10n ** 11n } as const
     const hash = await resultOf('eth_sendRawTransaction', await sender.signTransaction(transaction))
-    while ((await chain.request('eth_getTransactionReceipt', hash)) === null);
+    await waitUntil(async () => (await chain.request('eth_getTransactionReceipt', hash)) !== null)
     t.equal(await readNonce(), nonce + 1)
   }
 })
@@ -162,12 +162,12 @@ t.test('heads by subscription invalidate cached answers long before the next pol
     return networks[0] as { head?: number; upstreams: { subscribed?: boolean }[] }
   }
   await height()
-  while (!(await status()).upstreams[0]?.subscribed);
+  await waitUntil(async () => (await status()).upstreams[0]?.subscribed === true)
   const tookMs = await fastestMs(10_000, async () => {
     const [first, begun] = [await height(), performance.now()]
     for (let i = 1; i <= 5; i++) {
       await chain.request('evm_mine')
-      while ((await height()) !== first + i);
+      await waitUntil(async () => (await height()) === first + i)
     }
     return performance.now() - begun
   })
