@@ -46,14 +46,16 @@ export interface GatewayResult {
   readonly errorLines: readonly unknown[]
 }
 
-/** 200 calls a second. */
-const callIntervalMs = 5
-/** Calls that are judged after the detection of a faulty node; half as many where all nodes are faulty. */
-const judgedCallCount = 110
+/** 100 calls a second. */
+const callIntervalMs = 10
+/** Calls that are judged after the detection of a faulty node. */
+const judgedCallCount = 100
+/** Calls where all nodes are faulty. */
+const failingCallCount = 40
 /** A faulty node counts as detected when so many calls in a row did not reach it. */
 const minBypassingCalls = 20
 /** A node that is not excluded counts as judged when so many calls had correct responses. */
-const minCorrectCalls = 100
+const minCorrectCalls = 40
 
 const samplesPerSecond = 50
 
@@ -141,7 +143,7 @@ const createDetection = (requestCount: () => number) => {
 /** All nodes are faulty: failover must not multiply the requests to them. */
 const runAllFaulty = async ({ network, nodes, placement }: FaultTrial, callers: Callers) => {
   const method = placement === 'partner' ? 'eth_getLogs' : 'eth_call'
-  const sent = await callers.forNetwork(hostOf(network), method).send(callIntervalMs, sent => sent.length === judgedCallCount / 2)
+  const sent = await callers.forNetwork(hostOf(network), method).send(callIntervalMs, sent => sent.length === failingCallCount)
   return { ...summarize(sent, await outcomesOf(sent)), attempts: nodes.reduce((sum, node) => sum + node.requestCount(method), 0) }
 }
 

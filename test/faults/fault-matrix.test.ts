@@ -6,7 +6,7 @@ import { skipUnlessLinux } from '../support/process-memory.ts'
 import { partnerFaultNames, faultCases } from './fault-cases.ts'
 import type { GatewayResult, FaultResult } from './fault-matrix-run.ts'
 
-// Whole gateways, two nodes for each fault, and 200 calls a second for each pair.
+// Whole gateways, two nodes for each fault, and 100 calls a second for each pair.
 
 const runScript = fileURLToPath(new URL('./fault-matrix-run.js', import.meta.url))
 // `env -u`: tap would load itself into the process.
@@ -45,7 +45,7 @@ t.test('one of two nodes is faulty', async t => {
     totalCalls += calls
     totalCorrect += correctCalls
   }
-  t.ok(totalCalls >= 10_000 && totalCorrect >= 0.999 * totalCalls, `${totalCorrect} of ${totalCalls} correct`)
+  t.ok(totalCalls >= 9_000 && totalCorrect >= 0.999 * totalCalls, `${totalCorrect} of ${totalCalls} correct`)
 })
 
 t.test('both nodes are faulty', async t => {

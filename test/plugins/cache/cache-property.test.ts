@@ -265,9 +265,9 @@ const newestOf = (reported: ReadonlyMap<string, ReportedHead>): number =>
 const isAboutNumbers = ({ params }: RpcRequest): boolean => !JSON.stringify(params).includes('latest')
 
 for (const [what, { seed, steps, minLiveHits }, behavior] of [
-  ['nodes that lag and change branches', { seed: 1, steps: 50_000, minLiveHits: 500 }, {}],
-  ['nodes that also fall back', { seed: 2, steps: 50_000, minLiveHits: 500 }, { mayFall: true }],
-  ['nodes that lag where each block is final at once', { seed: 1, steps: 30_000, minLiveHits: 100 }, { isFinalAtOnce: true }],
+  ['nodes that lag and change branches', { seed: 1, steps: 30_000, minLiveHits: 300 }, {}],
+  ['nodes that also fall back', { seed: 2, steps: 30_000, minLiveHits: 300 }, { mayFall: true }],
+  ['nodes that lag where each block is final at once', { seed: 1, steps: 20_000, minLiveHits: 100 }, { isFinalAtOnce: true }],
 ] as const) {
   t.test(`${steps} steps with ${what}: each cache hit is as fresh as promised`, async t => {
     const model = new CacheModel(seed, behavior)
