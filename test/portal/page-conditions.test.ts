@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import type { Page, Route } from 'playwright-core'
-import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { findAccessibilityViolations, openBrowser, openContext, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
@@ -54,11 +54,20 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.waitForSelector(`[data-testid=account]:has-text("${account}")`)
   }
   const errors: string[] = []
-  const openSignedIn = async (t: Test, account = 'alice'): Promise<Page> => {
-    const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
-    t.teardown(() => context.close())
-    const page = await context.newPage()
+  const context = await openContext(browser)
+  /** In a browser in which nobody is signed in. */
+  const openNewPage = async (t: Test, of = context): Promise<Page> => {
+    const others = of.pages()
+    t.teardown(async () => {
+      for (const page of of.pages().filter(page => !others.includes(page))) await page.close()
+    })
+    await of.clearCookies()
+    const page = await of.newPage()
     page.on('pageerror', error => errors.push(error.message))
+    return page
+  }
+  const openSignedIn = async (t: Test, account = 'alice', of = context): Promise<Page> => {
+    const page = await openNewPage(t, of)
     await page.goto(await newLink(account))
     await page.waitForSelector('[data-testid=credits-left]')
     return page
@@ -183,8 +192,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('a sign-in waits for a gateway that cannot be reached', async t => {
-    const page = await (await browser.newContext()).newPage()
-    t.teardown(() => page.context().close())
+    const page = await openNewPage(t)
     await page.route('**/api/v1/session', route => (route.request().method() === 'POST' ? route.abort() : route.continue()))
     await page.goto(await newLink('alice'))
     await page.waitForSelector('[role=alert]:has-text("The gateway cannot be reached")')
@@ -193,8 +201,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('a sign-in is not undone by an answer from before it', async t => {
-    const page = await (await browser.newContext()).newPage()
-    t.teardown(() => page.context().close())
+    const page = await openNewPage(t)
     const { held } = await holdFirst(page, '**/api/v1/session')
     await page.goto(await newLink('alice'))
     await page.waitForSelector('[data-testid=credits-left]')
@@ -202,8 +209,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('a link is followed that is opened in place of one that was used up', async t => {
-    const page = await (await browser.newContext()).newPage()
-    t.teardown(() => page.context().close())
+    const page = await openNewPage(t)
     await page.goto(`${portal}/sign-in#used-up`)
     await page.waitForSelector('[role=alert]:has-text("used up")')
     await page.goto(await newLink('alice'))
@@ -244,8 +250,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('a double click begins one sign-in at a provider', async t => {
-    const page = await (await browser.newContext()).newPage()
-    t.teardown(() => page.context().close())
+    const page = await openNewPage(t)
     await page.route('**/api/v1/sign-in-options', route => route.fulfill({ json: { email: false, signUp: false, provider: 'Example' } }))
     let begun = 0
     await page.route('**/api/v1/oidc/authorization-url', route => {
@@ -268,7 +273,10 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   })
 
   t.test('who signs in, in another tab, after somebody has signed out sees nothing of them', async t => {
-    const page = await openSignedIn(t)
+    // A clock is that of all pages of a context.
+    const context = await openContext(browser)
+    t.teardown(() => context.close())
+    const page = await openSignedIn(t, 'alice', context)
     await page.clock.install()
     await page.reload()
     await openPage(page, 'Keys')
