@@ -1,4 +1,4 @@
-import { test } from './support/tap.ts'
+import t from './support/tap.ts'
 import { findUnitlessConstants, readSourceFiles } from './tools/source-files.ts'
 import type { SourceFile } from './tools/source-files.ts'
 
@@ -23,7 +23,7 @@ const forbiddenImports = (
 const filesMatching = (pattern: RegExp, except: readonly string[] = []): readonly string[] =>
   sources.filter(({ file, code }) => pattern.test(code) && !except.includes(file)).map(({ file }) => file)
 
-test('the sources are found', async t => {
+t.test('the sources are found', async t => {
   t.ok(sources.some(({ file }) => file === 'src/main.ts'))
   t.ok(sources.some(({ file, imports }) => file === 'src/plugin/plugin.ts' && imports.includes('src/plugin/call.ts')))
 })
@@ -51,7 +51,7 @@ const allowedImports: Readonly<Record<string, string>> = {
 /** `src/json/scanner.ts` is in `json`; a file beside the folders is in none. */
 const folderOf = (path: string): string | undefined => /^src\/([^/]+)\//.exec(path)?.[1]
 
-test('each folder of src imports only the folders below it', async t => {
+t.test('each folder of src imports only the folders below it', async t => {
   const folders = new Set(filesIn('src/').flatMap(({ file }) => folderOf(file) ?? []))
   t.same([...folders].filter(folder => allowedImports[folder] === undefined).sort(), ['cli'])
   for (const [folder, allowed] of Object.entries(allowedImports)) {
@@ -73,7 +73,7 @@ test('each folder of src imports only the folders below it', async t => {
   }
 })
 
-test('the page imports nothing but itself, Preact and uPlot', async t => {
+t.test('the page imports nothing but itself, Preact and uPlot', async t => {
   const files = readSourceFiles([pageFolder]).filter(({ file }) => !file.endsWith('vite.config.ts'))
   t.ok(files.length > 10)
   const isAllowed = (path: string) => path.startsWith(pageFolder) || /^(?:preact|@preact\/signals|uplot)/.test(path)
@@ -83,14 +83,14 @@ test('the page imports nothing but itself, Preact and uPlot', async t => {
   )
 })
 
-test('the table of operations knows neither the command line nor the API that are made from it', async t => {
+t.test('the table of operations knows neither the command line nor the API that are made from it', async t => {
   t.same(
     forbiddenImports(filesIn('src/portal/operations/'), path => !/^(?:src\/portal\/(?:operator|routes)\/|koa|@koa\/)/.test(path)),
     [],
   )
 })
 
-test('plugins import nothing from src but the contract, and what is theirs alone', async t => {
+t.test('plugins import nothing from src but the contract, and what is theirs alone', async t => {
   const contract = ['plugin', 'internal', 'call'].map(name => `src/plugin/${name}.ts`)
   t.same(
     forbiddenImports(filesIn('plugins/'), path => path.startsWith('plugins/') || contract.includes(path)),
@@ -98,7 +98,7 @@ test('plugins import nothing from src but the contract, and what is theirs alone
   )
 })
 
-test('src does not import what is for built-in plugins alone, and each name of it has a user', async t => {
+t.test('src does not import what is for built-in plugins alone, and each name of it has a user', async t => {
   const internal = 'src/plugin/internal.ts'
   t.same(
     forbiddenImports(filesIn('src/'), path => path !== internal),
@@ -114,7 +114,7 @@ test('src does not import what is for built-in plugins alone, and each name of i
   )
 })
 
-test('src imports plugins only through their list, for the command line and for tests of plugins', async t => {
+t.test('src imports plugins only through their list, for the command line and for tests of plugins', async t => {
   const imports = forbiddenImports(filesIn('src/'), path => !path.startsWith('plugins/'))
   t.same(imports, ['src/cli/commands.ts -> plugins/index.ts', 'src/testing/harness.ts -> plugins/index.ts'])
 })
@@ -132,7 +132,7 @@ const packageUsers: Readonly<Record<string, string>> = {
   yaml: 'src/config/',
 }
 
-test('each package is used in one place', async t => {
+t.test('each package is used in one place', async t => {
   for (const [name, place] of Object.entries(packageUsers)) {
     const users = sources
       .filter(({ valueImports }) => valueImports.some(used => used === name || used.startsWith(`${name}/`)))
@@ -146,7 +146,7 @@ test('each package is used in one place', async t => {
   }
 })
 
-test('what is private to Node is used in src/runtime alone', async t => {
+t.test('what is private to Node is used in src/runtime alone', async t => {
   const uses = /\b_(?:header|httpMessage|handle)\b|'internalMessage'|\bv8\b|'undici\/|setFlagsFromString/
   const users = sources.filter(({ text }) => uses.test(text.replace(/\/\*[^]*?\*\/|\/\/.*/g, ''))).map(({ file }) => file)
   t.ok(users.length >= 3, 'uses are found')
@@ -156,7 +156,7 @@ test('what is private to Node is used in src/runtime alone', async t => {
   )
 })
 
-test('sockets of callers are known to the server alone, and to what it uses of Node', async t => {
+t.test('sockets of callers are known to the server alone, and to what it uses of Node', async t => {
   const servers = sources.filter(({ code }) => /\b(?:IncomingMessage|ServerResponse|createHttpServer|WebSocketServer)\b/.test(code))
   t.ok(servers.length > 0)
   t.same(
@@ -165,19 +165,19 @@ test('sockets of callers are known to the server alone, and to what it uses of N
   )
 })
 
-test('no file of src or plugins imports a test', async t => {
+t.test('no file of src or plugins imports a test', async t => {
   t.same(
     forbiddenImports(sources, path => path.startsWith('src/') || path.startsWith('plugins/') || path === 'package.json'),
     [],
   )
 })
 
-test('imports go round in no circle', async t => {
+t.test('imports go round in no circle', async t => {
   const graph = new Map(sources.map(({ file, imports }) => [file, imports]))
   t.same(findImportCycle(graph), [])
 })
 
-test('a start loads nothing that only some gateways need, or that can come later', async t => {
+t.test('a start loads nothing that only some gateways need, or that can come later', async t => {
   const loaded = new Set<string>()
   const load = (file: string): void => {
     if (loaded.has(file)) return
@@ -197,11 +197,11 @@ test('a start loads nothing that only some gateways need, or that can come later
   )
 })
 
-test('time is read in one place', async t => {
+t.test('time is read in one place', async t => {
   t.same(filesMatching(/\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(/, ['src/services/clock.ts']), [])
 })
 
-test('types are never switched off', async t => {
+t.test('types are never switched off', async t => {
   t.same(filesMatching(/(?<![.\w])any\b(?!\s*[(:])/), [])
   t.same(
     sources.filter(({ text }) => /@ts-(?:ignore|nocheck)/.test(text)).map(({ file }) => file),
@@ -237,7 +237,7 @@ const namesIn = ({ file, code }: SourceFile): readonly string[] => [
   ...Array.from(code.matchAll(exportPattern), ([, name = '']) => name),
 ]
 
-test('files and exports are named by terms, not by metaphors', async t => {
+t.test('files and exports are named by terms, not by metaphors', async t => {
   const files = readSourceFiles(['src', 'plugins', 'test'])
   t.ok(files.flatMap(namesIn).includes('openGateway'), 'names are found')
   const misnamed = files.flatMap(source =>
@@ -263,23 +263,23 @@ const duplicateTypes = (files: readonly SourceFile[]): readonly string[] => {
   return [...declaringFiles].flatMap(([name, found]) => (found.length === 1 ? [] : [`${name}: ${found.join(', ')}`]))
 }
 
-test('a test file that node runs by itself has the time of .taprc', async t => {
+t.test('a test file that node runs by itself has the time of .taprc', async t => {
   const files = readSourceFiles(['test']).filter(({ file }) => file.endsWith('.test.ts'))
   const withoutTime = files.filter(({ staticImports }) => staticImports.includes('tap') || !staticImports.includes('test/support/tap.ts'))
   t.same(
     withoutTime.map(({ file }) => file),
     [],
-    'import `t` or `test` from test/support/tap.ts',
+    'import `t` from test/support/tap.ts',
   )
 })
 
-test('no two types have one name, those of the page included', async t => {
+t.test('no two types have one name, those of the page included', async t => {
   const files = readSourceFiles(['src', 'plugins'])
   t.ok(files.flatMap(typesIn).includes('ChunkedBytes'), 'types are found')
   t.same(duplicateTypes(files), [])
 })
 
-test('the name of a numeric constant says its unit, or what it limits', async t => {
+t.test('the name of a numeric constant says its unit, or what it limits', async t => {
   t.same(findUnitlessConstants(sources), [])
 })
 

@@ -5,10 +5,8 @@ import t from '../support/tap.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { isFailed, mustBeZero } from './attack.ts'
 import { runFuzzBytes } from './fuzz-bytes.ts'
-import { runMaliciousNodes } from './malicious-nodes.ts'
 import { mutate } from './mutate.ts'
 import { findFault } from './rpc-invariants.ts'
-import { runSubscriptionModel } from './subscription-model.ts'
 
 const sent = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
 
@@ -73,18 +71,3 @@ t.test('the fuzz of bytes notices connections that stay open, and responses of a
   t.ok(result.hung > 10 && result.crossed > 5 && result.refused === 0, JSON.stringify(result))
   await t.rejects(run('http://127.0.0.1:1'), { code: 'ECONNREFUSED' }, 'a gateway that is not there before the run is no result')
 })
-
-t.test('beside a healthy node, malicious nodes of some kinds change no response, and nothing says their secrets', async t => {
-  const result = await runMaliciousNodes({ seed: 3, count: 75, log: line => t.comment(line) })
-  t.same(result, { kinds: 25, calls: 75, wrong: 0, hung: 0, secrets: 0 })
-})
-
-t.test(
-  'what subscribers and filters are told, replayed, is the chain, whatever happens to chain, upstreams, workers and callers',
-  async t => {
-    const { faults, events, ...disturbances } = await runSubscriptionModel({ seed: 1, steps: 200 })
-    t.same(faults, [])
-    t.ok(events > 2_000, `${events} events`)
-    for (const [name, count] of Object.entries(disturbances)) t.ok(count > 0, `${count} ${name}`)
-  },
-)

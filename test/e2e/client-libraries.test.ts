@@ -1,4 +1,4 @@
-import t, { test } from '../support/tap.ts'
+import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
@@ -65,7 +65,7 @@ const emitter = await deployEmitter(chain)
 const mined = await emitter.emitLogs(3)
 
 for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
-  test(`${name} reads what the node says`, async t => {
+  t.test(`${name} reads what the node says`, async t => {
     const client = closeAfter(t, open(key))
     // All at once, for those that join calls.
     const [block, storage, logs, receipt] = await Promise.all([
@@ -88,7 +88,7 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
 
 // After all of the above, because these add to the chain.
 for (const [index, [name, open]] of Object.entries({ ...http, ...webSocket }).entries()) {
-  test(`${name} makes a round like a dApp`, async t => {
+  t.test(`${name} makes a round like a dApp`, async t => {
     const client = closeAfter(t, open(key))
     const stage = await deployEmitter(chain)
     const quiet = (await chain.request<string[]>('eth_accounts')).at(-1) ?? ''
@@ -107,12 +107,12 @@ for (const [index, [name, open]] of Object.entries({ ...http, ...webSocket }).en
 }
 
 for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
-  test(`${name} shows which parameter is wrong`, async t => {
+  t.test(`${name} shows which parameter is wrong`, async t => {
     const client = closeAfter(t, open(key))
     await assertShowsError(t, client, -32602, key, 'eth_getStorageAt', [emitter.address, 'first', 'latest'])
   })
 
-  test(`${name} shows that the credits are used up`, async t => {
+  t.test(`${name} shows that the credits are used up`, async t => {
     const client = closeAfter(t, open(poorKey, { staticNetwork: true }))
     await assertShowsError(t, client, -33000, poorKey, 'eth_blockNumber', [])
   })
@@ -121,7 +121,7 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
 for (const [name, open] of Object.entries(http)) {
   // A bad key is refused before the body is read, with one answer for the whole batch: this library looks for a list.
   if (name === 'viem over HTTP in batches') continue
-  test(`${name} shows that the key is unknown`, async t => {
+  t.test(`${name} shows that the key is unknown`, async t => {
     const client = closeAfter(t, open(madeUpKey, { staticNetwork: true }))
     await assertShowsError(t, client, -32090, madeUpKey, 'eth_blockNumber', [])
   })
@@ -137,7 +137,7 @@ const subscriptionCount = async (): Promise<number> => {
 }
 
 for (const [name, open] of Object.entries(webSocket)) {
-  test(`${name} watches blocks and events, through a reorg`, async t => {
+  t.test(`${name} watches blocks and events, through a reorg`, async t => {
     const client = closeAfter(t, open(key))
     const stage = await deployEmitter(chain)
     const blocks: number[] = []

@@ -1,4 +1,4 @@
-import { test } from '../support/tap.ts'
+import t from '../support/tap.ts'
 import { copyReply, withCredits } from '../../src/plugin/reply.ts'
 import type { Charge, CreditQuota, Failure, RateQuota, Result } from '../../src/plugin/reply.ts'
 
@@ -46,7 +46,7 @@ const failure: Required<Failure> = {
   upstreamRequest: { id: 'r-1', attempts: 2, durationMs: 3 },
 }
 
-test('copyReply', async t => {
+t.test('copyReply', async t => {
   t.test('copies every member of a result and of a failure', async t => {
     for (const reply of [result, failure]) {
       const copy = copyReply(reply, {})
@@ -67,7 +67,7 @@ test('copyReply', async t => {
   })
 })
 
-test('withCredits copies every member but those that it sets', async t => {
+t.test('withCredits copies every member but those that it sets', async t => {
   const otherQuota = { ...quota, remaining: 10 }
   for (const reply of [result, failure])
     t.strictSame(withCredits(reply, 5, otherQuota), { ...reply, credits: 5, quota: otherQuota, charge: undefined })

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from '../support/tap.ts'
+import t from '../support/tap.ts'
 import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
 import { getWasmModule } from '../../src/json/wasm-module.ts'
 import { WasmMemberSearch } from '../../src/json/wasm-member-search.ts'
@@ -10,7 +10,7 @@ const bytes = (text: string): Uint8Array => Buffer.from(text)
 const toRows = (objects: Awaited<ReturnType<typeof results.extractObjectsAsync>>) =>
   objects?.map(({ rawJson, members }) => [toBuffer(rawJson).toString(), ...members])
 
-test('the object of a result, or each element of its array, comes with the text of its members', async t => {
+t.test('the object of a result, or each element of its array, comes with the text of its members', async t => {
   const [one, two] = ['{"b":"x", "a" : [1, 2]}', '{ "a":null}']
   t.strictSame(toRows(results.extractObjects(bytes(one), ['a', 'b'])), [[one, '[1, 2]', '"x"']])
   t.strictSame(toRows(results.extractObjects(bytes(`[${one} ,\n${two}]`), ['a', 'b'])), [
@@ -20,20 +20,20 @@ test('the object of a result, or each element of its array, comes with the text 
   t.strictSame(toRows(results.extractObjects(bytes('[]'), ['a'])), [])
 })
 
-test('an object may have many members, as blocks of some networks do', async t => {
+t.test('an object may have many members, as blocks of some networks do', async t => {
   const block = JSON.stringify(Object.fromEntries(Array.from({ length: 100 }, (_, i) => [`member${i}`, i])))
   t.strictSame(toRows(results.extractObjects(bytes(block), ['member99'])), [[block, '99']])
   t.strictSame(toRows(await results.extractObjectsAsync(bytes(`[${block}]`), ['member0'])), [[block, '0']])
 })
 
-test('what is no object, or no JSON, is undefined', async t => {
+t.test('what is no object, or no JSON, is undefined', async t => {
   for (const text of ['null', '1', '[1]', '[{},2]', '[{}', '{"a":}', '']) {
     t.equal(results.extractObjects(bytes(text), ['a']), undefined, text)
     t.equal(await results.extractObjectsAsync(bytes(text), ['a']), undefined, text)
   }
 })
 
-test('a long array is split as a short one, and joined again', async t => {
+t.test('a long array is split as a short one, and joined again', async t => {
   const elements = Array.from({ length: 20_000 }, (_, i) => `{"data":"0x${'ab'.repeat(i % 90)}", "n":${i}}`)
   const whole = bytes(`[${elements.join(',')}]`)
   const chunked = new ChunkedBytes(Array.from({ length: 1 + whole.length / 65_536 }, (_, i) => whole.subarray(i << 16, (i + 1) << 16)))
@@ -48,7 +48,7 @@ test('a long array is split as a short one, and joined again', async t => {
   t.equal(Buffer.from(await results.joinArray([])).toString(), '[]')
 })
 
-test('the members of an object are found without reading on behind them', async t => {
+t.test('the members of an object are found without reading on behind them', async t => {
   const find = (text: string | ChunkedBytes, ...names: string[]) =>
     results.findMembers(typeof text === 'string' ? bytes(text) : text, names)
   t.strictSame(find('{"number":"0x1","hash":"0x2"}', 'hash', 'number'), ['"0x2"', '"0x1"'])
@@ -60,7 +60,7 @@ test('the members of an object are found without reading on behind them', async 
   t.strictSame(find(long, 'number'), ['"0x5"'])
 })
 
-test('a search finds the members of all objects, however the text comes in chunks', async t => {
+t.test('a search finds the members of all objects, however the text comes in chunks', async t => {
   const dataOf = (i: number) => '0x'.padEnd((11 - i) * 41, 'f')
   const logs = Array.from({ length: 12 }, (_, i) => ({ address: `0xAB${i % 2}`, data: dataOf(i), blockNumber: `0x${i}` }))
   const members = [memberIsOneOf('address', ['0xab0', '0xab1']), memberIsWithin('blockNumber', 0, 0x11)]
@@ -82,7 +82,7 @@ test('a search finds the members of all objects, however the text comes in chunk
   t.equal(lastIsWrong.end(), logs.length - 1)
 })
 
-test('a search finds the members of objects that are as long as two others', t => {
+t.test('a search finds the members of objects that are as long as two others', t => {
   const log = (data: string) => `{"address":"0x01","data":"${data}","blockNumber":"0x10"}`
   const first = log('')
   const text = Buffer.from(`[${[log('ab'.repeat(100)), first, log('c'.repeat(200 - first.length - 1)), first].join()}]`)
@@ -138,7 +138,7 @@ const logText = fc
     return Buffer.from(JSON.stringify(ordered, undefined, space))
   })
 
-test('the search in WebAssembly finds what the search in JavaScript finds', async t => {
+t.test('the search in WebAssembly finds what the search in JavaScript finds', async t => {
   const countIn = (text: Uint8Array, lengths: readonly number[], minWasmBytes: number): number => {
     const search = new MemberSearch(searchedMembers, minWasmBytes)
     for (let at = 0, i = 0; at < text.length; i++) {
@@ -153,7 +153,7 @@ test('the search in WebAssembly finds what the search in JavaScript finds', asyn
   t.doesNotThrow(() => fc.assert(fc.property(logText, lengths, isAlike), { numRuns: 300 }))
 })
 
-test('WebAssembly leaves to JavaScript what it cannot compare', async t => {
+t.test('WebAssembly leaves to JavaScript what it cannot compare', async t => {
   const texts = [addressA, addressB]
   const log = `{"address":"${addressA}","blockNumber":"0x11"},`
   const text = readIntoWasm(Buffer.from(log.repeat(100)))

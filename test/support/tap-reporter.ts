@@ -5,14 +5,15 @@ import { Parser } from 'tap-parser'
 import type { Result } from 'tap-parser'
 
 /**
- * The output of `npm test`: a line for each test file, with its failures, skipped and todo tests below, and as the last
- * line `N passed, N failed`. A test counts once, however many assertions it makes; a test that only contains other tests
+ * The output of `npm test`: a line for each test file, with its failures, skipped and todo tests below, then the slowest files, and as
+ * the last line `N passed, N failed`. A test counts once, however many assertions it makes; a test that only contains other tests
  * does not count.
  */
 export default class TapReporter extends Transform {
   readonly #parser = new Parser()
   readonly #totals: TestCounts = { passed: 0, failed: 0, skipped: 0 }
   readonly #failed: string[] = []
+  readonly #files: TimedFile[] = []
   /** What tests of the current file have printed. */
   #output: string[] = []
 
@@ -27,7 +28,7 @@ export default class TapReporter extends Transform {
     this.#parser.on('extra', (text: string) => {
       this.#output.push(text.trimEnd())
     })
-    this.#parser.on('child', (child: Parser) => this.#onFile(child))
+    this.#parser.on('child', (child: Parser) => (isFile(child.name) ? this.#onFile(child, this.#parser) : this.#onGroup(child)))
     this.#parser.on('assert', (point: Result) => {
       if (!point.ok && !point.closingTestPoint) this.#onStrayFailure(point)
     })
@@ -41,16 +42,35 @@ export default class TapReporter extends Transform {
   override _flush(done: TransformCallback): void {
     this.#parser.end()
     const { passed, failed, skipped } = this.#totals
+    if (this.#files.length > slowestFileCount) this.#printLines('', 'slowest:', ...slowestOf(this.#files).map(formatTimedFile))
     if (this.#failed.length > 0) this.#printLines('', 'failed:', ...this.#failed.map(name => `  ${name}`))
     this.#printLines('', `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`)
     done()
   }
 
-  #onFile(parser: Parser): void {
+  /** Files that share a process. When that ends too early, a file may lack its end, and those behind it are missing. */
+  #onGroup(group: Parser): void {
+    const failedBefore = this.#failed.length
+    let openFiles = 0
+    group.on('child', (child: Parser) => {
+      openFiles += 1
+      this.#onFile(child, group)
+      group.once('assert', () => (openFiles -= 1))
+    })
+    this.#parser.once('assert', (point: Result) => {
+      if (point.ok || (openFiles === 0 && this.#failed.length > failedBefore)) return
+      this.#totals.failed += 1
+      this.#failed.push(point.name)
+      this.#printLines(`FAIL ${point.name}: ${describeExit(point.diag)}`)
+    })
+  }
+
+  /** `parent` reports how the file ended. */
+  #onFile(parser: Parser, parent: Parser): void {
     const lines: string[] = []
     this.#output = lines
     const counts = countTests(parser, lines, this.#failed)
-    this.#parser.once('assert', (point: Result) => {
+    parent.once('assert', (point: Result) => {
       const name = sourcePathOf(point.name)
       const isEmpty = point.skip === emptyFileReason
       const isFailed = !point.ok || isEmpty
@@ -60,8 +80,9 @@ export default class TapReporter extends Transform {
         lines.push('', `  ${isEmpty && point.ok ? 'the file has no tests' : describeExit(point.diag)}`)
       }
       if (point.skip !== false && !isFailed) recordSkipped(lines, counts, 'skipped', name, point.skip)
-      const time = `${((point.time ?? 0) / 1000).toFixed(1)} s`
-      this.#printLines(`${isFailed ? 'FAIL' : 'ok  '} ${name} (${formatCounts(counts)}, ${time})`, ...lines)
+      const timeMs = point.time ?? 0
+      this.#files.push({ name, timeMs })
+      this.#printLines(`${isFailed ? 'FAIL' : 'ok  '} ${name} (${formatCounts(counts)}, ${formatSeconds(timeMs)})`, ...lines)
       addCounts(this.#totals, counts)
     })
   }
@@ -88,6 +109,21 @@ export default class TapReporter extends Transform {
 
 /** Why tap skips a file that prints no test point; a file that skips itself gives another reason. */
 const emptyFileReason = 'no tests found'
+
+interface TimedFile {
+  readonly name: string
+  readonly timeMs: number
+}
+
+/** Files that are listed again at the end, when more have run. */
+const slowestFileCount = 10
+
+const slowestOf = (files: readonly TimedFile[]): readonly TimedFile[] =>
+  files.toSorted((a, b) => b.timeMs - a.timeMs).slice(0, slowestFileCount)
+
+const formatTimedFile = ({ name, timeMs }: TimedFile): string => `  ${formatSeconds(timeMs).padStart(8)}  ${name}`
+
+const formatSeconds = (ms: number): string => `${(ms / 1000).toFixed(1)} s`
 
 interface TestCounts {
   passed: number
@@ -121,7 +157,7 @@ const countTests = (parser: Parser, lines: string[], failed: string[]): TestCoun
   parser.on('complete', () => {
     if (own.failed > 0) {
       counts.failed += 1
-      failed.push(sourcePathOf(parser.fullname))
+      failed.push(sourcePathOf(namesFromFile(parser.fullname).join(' > ')))
     } else if (own.passed > 0 && countOf(counts) === 0) counts.passed += 1
   })
   return counts
@@ -172,7 +208,15 @@ const describeExit = (diag: Result['diag']): string => {
   return diag?.exitCode ? `crashed with exit code ${diag.exitCode}` : 'the process ended before its tests did'
 }
 
-const testPathOf = (point: Result): string => point.fullname.split(' > ').slice(1).join(' > ')
+const isFile = (name: string): boolean => name.endsWith('.js')
+
+/** The file and the tests in it, without the group that the file is in. */
+const namesFromFile = (fullname: string): readonly string[] => {
+  const names = fullname.split(' > ')
+  return names.slice(Math.max(0, names.findIndex(isFile)))
+}
+
+const testPathOf = (point: Result): string => namesFromFile(point.fullname).slice(1).join(' > ')
 
 /** Tests are compiled; the source is what a reader opens. */
 const sourcePathOf = (name: string): string => name.replace(/^dist\/(.*)\.js/, '$1.ts')

@@ -1,12 +1,23 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t from 'tap'
+import { pathToFileURL } from 'node:url'
+import tap from 'tap'
+import type { Test } from 'tap'
 import { rootDir } from '../tools/source-files.ts'
 
-export { test } from 'tap'
-export default t
+/** The test that stands for the file: that of its process, or one of several files in a process. */
+let fileTest: Test = tap
+// A live binding: each file that imports it finds its own.
+export { fileTest as default }
+
+/** Runs a compiled test file, given relative to the root, within this process. Resolves once its tests have ended. */
+export const runTestFile = (file: string): Promise<unknown> =>
+  tap.test(file, async t => {
+    fileTest = t
+    await import(pathToFileURL(join(rootDir, file)).href)
+  })
 
 /** For a file that `node` runs by itself: on a busy machine, tap's own 30 s are too few. */
 const readTimeoutMs = (): number => Number(/^timeout: (.+)$/m.exec(readFileSync(join(rootDir, '.taprc'), 'utf8'))?.[1]) * 1_000
 
-if (process.env.TAP_TIMEOUT === undefined) t.setTimeout(readTimeoutMs())
+if (process.env.TAP_TIMEOUT === undefined) tap.setTimeout(readTimeoutMs())

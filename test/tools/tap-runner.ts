@@ -7,23 +7,39 @@ import { rootDir } from './source-files.ts'
 
 // npm test [-- FILE...]: runs these compiled tests, or all, as many at a time as .taprc says.
 //
+// Files of one folder of test/ that keep to themselves share a process: each process takes 0.7 s of CPU, to load tap and the sources. The
+// tests of tools that measure and attack gateways are run by .ci/run, beside the attacks.
+//
 // The `tap` command does the same at 0.4 to 0.8 s of CPU more for each file: it loads a recorder of imports and a replacer of
 // modules into every test process. The first serves coverage and `tap --changed`, the second `t.mockImport`: none is used here.
 
 const { jobs, timeout } = parse(readFileSync(join(rootDir, '.taprc'), 'utf8')) as { readonly jobs: number; readonly timeout: number }
 
+const toolFolders = ['attack', 'bench', 'soak']
+
 const allTests = (): readonly string[] =>
   (readdirSync(join(rootDir, 'dist/test'), { recursive: true }) as string[])
-    .filter(file => file.endsWith('.test.js'))
+    .filter(file => file.endsWith('.test.js') && !toolFolders.includes(folderOf(join('dist/test', file))))
     .map(file => join('dist/test', file))
     .sort()
 
+/** `cli` of dist/test/cli/keys.test.js. */
+const folderOf = (file: string): string => /^dist\/test\/([^/]+)\//.exec(file)?.[1] ?? ''
+
+/** A file that starts processes, or reads or changes what its own process has one of: memory, signals, the flags of V8. */
+const ownProcessPattern =
+  /\bprocess\.(?!env)|node:(?:child_process|v8|worker_threads)|support\/(?:anvil-chain|browser|deployment|redis-server)\.js/
+
+const sharesProcess = (file: string): boolean => folderOf(file) !== '' && !ownProcessPattern.test(readFileSync(join(rootDir, file), 'utf8'))
+
 /** tap adds its recorder to NODE_OPTIONS; `env` puts back what was there. */
-const startTest = (name: string): void => {
-  const command = [`NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`, process.execPath, '--enable-source-maps', name]
+const startTest = (name: string, args: readonly string[] = [name]): void => {
+  const command = [`NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`, process.execPath, '--enable-source-maps', ...args]
   const env = { ...process.env, TAP_TIMEOUT: String(timeout) }
   void t.spawn('env', command, { name, env, cwd: rootDir, buffered: true, timeout: timeout * 1000, at: null, stack: '' })
 }
+
+const runFilesScript = 'dist/test/tools/run-files.js'
 
 const files = process.argv.slice(2).map(file => relative(rootDir, file))
 const tests = files.length > 0 ? files : allTests()
@@ -41,5 +57,8 @@ t.setTimeout(0)
 t.jobs = jobs
 // The exit of this process ends the tests that still run.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
-tests.forEach(startTest)
+const sharing = tests.filter(sharesProcess)
+for (const folder of new Set(sharing.map(folderOf)))
+  startTest(folder, [runFilesScript, ...sharing.filter(file => folderOf(file) === folder)])
+for (const test of tests.filter(file => !sharing.includes(file))) startTest(test)
 t.end()

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from '../../support/tap.ts'
+import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { check, hex, shippedMethods } from './shipped-table.ts'
 
@@ -32,7 +32,7 @@ const calls: fc.Arbitrary<readonly [string, readonly Json[]]> = fc.oneof(
   fc.tuple(fc.constant('eth_call'), fc.tuple(transaction, block)),
 ) as fc.Arbitrary<readonly [string, readonly Json[]]> // fast-check's JsonValue is Json
 
-test('normalized parameters are accepted and stay the same', async () => {
+t.test('normalized parameters are accepted and stay the same', async () => {
   fc.assert(
     fc.property(calls, ([name, params]) => {
       const normal = check(name, params)
@@ -41,7 +41,7 @@ test('normalized parameters are accepted and stay the same', async () => {
   )
 })
 
-test('the parameters themselves are not changed', async () => {
+t.test('the parameters themselves are not changed', async () => {
   fc.assert(
     fc.property(calls, ([name, params]) => {
       const before = JSON.stringify(params)
@@ -51,11 +51,11 @@ test('the parameters themselves are not changed', async () => {
   )
 })
 
-test('normalized parameters mean the same to a node', async () => {
+t.test('normalized parameters mean the same to a node', async () => {
   fc.assert(fc.property(calls, ([name, params]) => meaning(name, check(name, params)) === meaning(name, params)))
 })
 
-test('equivalent parameters have the same JSON text', async () => {
+t.test('equivalent parameters have the same JSON text', async () => {
   fc.assert(
     fc.property(
       calls,
@@ -65,7 +65,7 @@ test('equivalent parameters have the same JSON text', async () => {
   )
 })
 
-test('equivalent filters of eth_getLogs have one text', async t => {
+t.test('equivalent filters of eth_getLogs have one text', async t => {
   const normal = (filter: Json): string => JSON.stringify(check('eth_getLogs', [filter]))
   const address = hex(20, 'ab')
   const respelled = normal({ toBlock: 'latest', fromBlock: '0X01', address: hex(20, 'AB') })
@@ -74,7 +74,7 @@ test('equivalent filters of eth_getLogs have one text', async t => {
   t.not(normal({ address: [address] }), normal({ address: [address, address] }))
 })
 
-test('check() never throws, whatever the parameters', async () => {
+t.test('check() never throws, whatever the parameters', async () => {
   const anyone = fc.constantFrom(...shippedMethods.names)
   const anyTable = fc.constantFrom(shippedMethods, shippedMethods.strict())
   const value = fc.oneof(fc.jsonValue(), filter, address, block) as fc.Arbitrary<Json> // JSON, all of it
@@ -99,12 +99,12 @@ const cpuMs = (name: string, params: readonly Json[]): number =>
     }),
   )
 
-test('a filter with 5,000 addresses is checked in less than 10 ms of CPU', async t => {
+t.test('a filter with 5,000 addresses is checked in less than 10 ms of CPU', async t => {
   const address = Array.from({ length: 5000 }, (_, i) => `0x${i.toString(16).padStart(40, 'aB')}`)
   t.ok(cpuMs('eth_getLogs', [{ address }]) < 10)
 })
 
-test('1 MB of any parameters is checked in less than 250 ms of CPU', async t => {
+t.test('1 MB of any parameters is checked in less than 250 ms of CPU', async t => {
   const long = '0'.repeat(1e6)
   const many = Object.fromEntries(Array.from({ length: 80_000 }, (_, i) => [`k${i}`, 1]))
   const deep = JSON.parse('['.repeat(5000) + ']'.repeat(5000)) as Json // JSON.parse gives Json

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { test } from '../../support/tap.ts'
+import t from '../../support/tap.ts'
 import { resultKinds } from '../../../src/services/method-table/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { Misconfigured } from '../../../src/plugin/plugin.ts'
@@ -18,11 +18,11 @@ const issuesOfMethod = (method: unknown, types?: unknown): readonly string[] =>
 
 const issuesOfRule = (rule: object): readonly string[] => issuesOfMethod({ params: [{ title: 'thing', ...rule }] })
 
-test('the shipped table has no issues', async t => {
+t.test('the shipped table has no issues', async t => {
   t.same(compileTable(shippedData()).issues, [])
 })
 
-test('a table requires all defaults, and methods', async t => {
+t.test('a table requires all defaults, and methods', async t => {
   t.strictSame(issuesOf(null), [': must be a method table, not null'])
   t.strictSame(issuesOf({}), [': needs "defaults"'])
   const { idempotent: _idempotent, ...partly } = defaults
@@ -31,7 +31,7 @@ test('a table requires all defaults, and methods', async t => {
   t.strictSame(issuesOf({ defaults, method: {}, methods: {} }), ['method: method is unknown [did you mean `methods`?]'])
 })
 
-test('each issue of a method has its path, and one run finds all of them', async t => {
+t.test('each issue of a method has its path, and one run finds all of them', async t => {
   t.strictSame(
     issuesOfMethod({
       cost: '80',
@@ -70,7 +70,7 @@ test('each issue of a method has its path, and one run finds all of them', async
   ])
 })
 
-test('each issue of a rule has its path', async t => {
+t.test('each issue of a rule has its path', async t => {
   const at = (place: string, message: string): readonly string[] => [`methods/m/params/0${place}: methods.m.params[0]${message}`]
   t.strictSame(issuesOfMethod({ params: {} }), ['methods/m/params: methods.m.params must be an array, not an object'])
   t.strictSame(issuesOfMethod({ params: [{ type: 'string' }] }), at('', ' needs "title"'))
@@ -116,7 +116,7 @@ test('each issue of a rule has its path', async t => {
   )
 })
 
-test('types are resolved by name, and checked whether used or not', async t => {
+t.test('types are resolved by name, and checked whether used or not', async t => {
   const used = (types: object): readonly string[] => issuesOfMethod({ params: [{ title: 'x', ref: 'adress' }] }, types)
   t.strictSame(used({ address: { hex: '20 bytes' } }), [
     'methods/m/params/0/ref: methods.m.params[0].ref refers to "adress", which is not one of the types [did you mean `address`?]',
@@ -131,7 +131,7 @@ test('types are resolved by name, and checked whether used or not', async t => {
   t.match(used(inherited), [/^types\/constructor\/ref: .* "toString", which is not one of the types/])
 })
 
-test('a table that contains itself is an issue, not an endless loop', async t => {
+t.test('a table that contains itself is an issue, not an endless loop', async t => {
   const circle: { methods?: object } = {}
   circle.methods = circle
   t.strictSame(issuesOf(circle), [': the table must not contain itself: an alias refers to a node around it'])
@@ -174,7 +174,7 @@ const object = fc.record(
 const members = fc.dictionary(fc.constantFrom('a', 'b', 'c', '__proto__'), fc.jsonValue())
 const value = fc.oneof(fc.jsonValue(), members) as fc.Arbitrary<Json> // JSON, all of it
 
-test('issues of any data are returned, never thrown', async t => {
+t.test('issues of any data are returned, never thrown', async t => {
   fc.assert(
     fc.property(fc.anything(), data => {
       const { table, issues } = compileTable(data)
@@ -195,14 +195,14 @@ test('issues of any data are returned, never thrown', async t => {
   t.ok(validCount > 50, 'many of these tables are valid')
 })
 
-test('the table is a copy: later changes of the data have no effect', async t => {
+t.test('the table is a copy: later changes of the data have no effect', async t => {
   const data = { defaults, methods: { m: { params: [{ title: 'x', hex: 'number', default: '0x1' }] } } }
   const methods = openMethodTable(tableOf(data), devnet)
   data.methods.m.params.length = 0
   t.strictSame(check('m', [], methods), ['0x1'])
 })
 
-test('`defaults` holds for the fields that an entry does not set', async t => {
+t.test('`defaults` holds for the fields that an entry does not set', async t => {
   const entries = { m: {}, n: { cost: 0, cache: 'latest' } }
   const open = (over: object) => openMethodTable(tableOf({ defaults: { ...defaults, cost: 7, ...over }, methods: entries }), devnet)
   t.match(open({}).get('m'), { cost: 7, cache: 'never', class: 'light', idempotent: true })
@@ -211,12 +211,12 @@ test('`defaults` holds for the fields that an entry does not set', async t => {
   t.match(open({ cache: 'mined' }).get('n'), { cost: 0, cache: 'latest' })
 })
 
-test('a method without `params` accepts any parameters', async t => {
+t.test('a method without `params` accepts any parameters', async t => {
   const methods = openMethodTable(tableOf({ defaults, methods: { m: {} } }), devnet)
   t.strictSame(check('m', [1, { a: null }], methods), [1, { a: null }])
 })
 
-test('a keyword means the same in any rule', async t => {
+t.test('a keyword means the same in any rule', async t => {
   const number = { hex: 'number' }
   const side = { type: 'string', enum: ['left', 'right'] }
   const methods = openMethodTable(
@@ -275,7 +275,7 @@ const overrideIssues = (change: () => unknown): readonly string[] => {
   return []
 }
 
-test('a network can remove, change and add methods', async t => {
+t.test('a network can remove, change and add methods', async t => {
   const methods = shippedMethods.with(
     {
       eth_call: false,
@@ -295,7 +295,7 @@ test('a network can remove, change and add methods', async t => {
   t.ok(shippedMethods.get('eth_call'), 'the shipped table is unchanged')
 })
 
-test('the path of an invalid change begins with the name of the method', async t => {
+t.test('the path of an invalid change begins with the name of the method', async t => {
   const issues = (overrides: object) =>
     overrideIssues(() => shippedMethods.with(overrides as Parameters<typeof shippedMethods.with>[0], {}))
   t.strictSame(issues({ eth_cal: false }), ['eth_cal: eth_cal is not in the method table; did you mean `eth_call`?'])
@@ -311,7 +311,7 @@ test('the path of an invalid change begins with the name of the method', async t
   ])
 })
 
-test('a network can support fewer tags; the error for the others names the tag to use instead', async t => {
+t.test('a network can support fewer tags; the error for the others names the tag to use instead', async t => {
   const linea = openMethodTable(shippedTable, { ...devnet, name: 'linea-mainnet' })
   const methods = linea.with(
     {},
@@ -337,7 +337,7 @@ test('a network can support fewer tags; the error for the others names the tag t
   t.notMatch(check('eth_getBalance', [address, 'x'], methods), /safe/)
 })
 
-test('each issue of the tags of a method has its path', async t => {
+t.test('each issue of the tags of a method has its path', async t => {
   t.strictSame(
     overrideIssues(() =>
       shippedMethods.with(

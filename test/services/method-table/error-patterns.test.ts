@@ -1,4 +1,4 @@
-import { test } from '../../support/tap.ts'
+import t from '../../support/tap.ts'
 import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import { compileTable, openMethodTable } from '../../../src/services/method-table/compile-table.ts'
 import { devnet, shippedMethods, shippedData, tableOf } from './shipped-table.ts'
@@ -170,20 +170,20 @@ const rows: readonly (readonly [string, number, string, ErrorCategory | undefine
   [state, -32000, 'something else', undefined],
 ]
 
-test('each message of a node has its category', async t => {
+t.test('each message of a node has its category', async t => {
   t.ok(rows.length > 100)
   for (const [method, code, message, category] of rows) {
     t.equal(shippedMethods.errorCategory({ code, message }, method), category, `${method} ${code} ${message}`)
   }
 })
 
-test('the case of a message and the text around a piece make no difference', async t => {
+t.test('the case of a message and the text around a piece make no difference', async t => {
   for (const [method, code, message, category] of rows.filter(row => row[3] !== undefined)) {
     t.equal(shippedMethods.errorCategory({ code, message: `upstream said: ${message.toUpperCase()} (id 7)` }, method), category, message)
   }
 })
 
-test('text of a contract, or text that a node quotes from a caller, never counts as an error about the node itself', async t => {
+t.test('text of a contract, or text that a node quotes from a caller, never counts as an error about the node itself', async t => {
   const about: readonly (ErrorCategory | undefined)[] = ['rateLimited', 'unauthorized', 'noBackend', 'timeout']
   for (const words of ['rate limit', 'too many requests', 'unauthorized', 'service unavailable', 'project id', 'query timeout']) {
     for (const [code, message] of [
@@ -200,7 +200,7 @@ test('text of a contract, or text that a node quotes from a caller, never counts
   }
 })
 
-test('the first entry whose code, message and methods all match decides', async t => {
+t.test('the first entry whose code, message and methods all match decides', async t => {
   const { errorCategory: categoryOf } = openMethodTable(
     tableOf({
       ...small,
@@ -225,7 +225,7 @@ test('the first entry whose code, message and methods all match decides', async 
   )
 })
 
-test('each issue of an entry has its path', async t => {
+t.test('each issue of an entry has its path', async t => {
   const issues = (...errors: readonly unknown[]) =>
     compileTable({ ...small, errors }).issues.map(
       ({ path, message, hint }) => `${path.join('/')}: ${message}${hint === undefined ? '' : ` [${hint}]`}`,
@@ -250,7 +250,7 @@ test('each issue of an entry has its path', async t => {
   t.strictSame(issues('busy'), ['errors/0: errors[0] must be an error pattern, not "busy"'])
 })
 
-test('no message takes long', async t => {
+t.test('no message takes long', async t => {
   const begun = process.cpuUsage()
   for (const message of ['state '.repeat(100_000), 'range '.repeat(100_000), '*'.repeat(100_000), 'end ('.repeat(100_000)]) {
     for (let i = 0; i < 100; i++) shippedMethods.errorCategory({ code: -32000, message }, logs)
@@ -258,7 +258,7 @@ test('no message takes long', async t => {
   t.ok(process.cpuUsage(begun).user / 400 < 1_000, 'in microseconds of CPU')
 })
 
-test('each category is used in the table', async t => {
+t.test('each category is used in the table', async t => {
   const { errors } = shippedData() as { errors: { category: string }[] }
   t.same(
     [...new Set(errors.map(entry => entry.category))].sort(),

@@ -1,4 +1,4 @@
-import { test } from '../../support/tap.ts'
+import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { TableFile } from '../../../src/services/method-table/table-types.ts'
 import { check, hex, isRefused, shippedMethods, shippedData, shippedTable } from './shipped-table.ts'
@@ -26,7 +26,7 @@ interface Row {
 
 /** `gives` is the normalized parameters, or the issue. */
 const holds = (what: string, rows: readonly Row[]) =>
-  test(what, async t => {
+  t.test(what, async t => {
     for (const { name, params, gives } of rows) {
       t.strictSame(check(name, params), gives, `${name} ${JSON.stringify(params)}`)
     }
@@ -148,7 +148,7 @@ holds(
   ]),
 )
 
-test('a missing block means latest, except under strict', async t => {
+t.test('a missing block means latest, except under strict', async t => {
   for (const params of [
     [address, '0x0'],
     [address, '0x0', null],
@@ -310,7 +310,7 @@ holds('a filter is one object with known members only', [
   ]),
 ])
 
-test('eth_getLogs accepts at most 5,000 addresses and topics together (contract 8)', async t => {
+t.test('eth_getLogs accepts at most 5,000 addresses and topics together (contract 8)', async t => {
   const addresses = (count: number): Json => Array<string>(count).fill(address)
   const topics = (count: number): Json => Array<string>(count).fill(topic)
   const complaint = 'params[0] has more than the 5000 values allowed in "address" and "topics" together'
@@ -333,7 +333,7 @@ test('eth_getLogs accepts at most 5,000 addresses and topics together (contract 
   t.equal(check('eth_getLogs', [{ topics: [nulls] }]), tooLong)
 })
 
-test('the filters of common clients are accepted', async t => {
+t.test('the filters of common clients are accepted', async t => {
   const mixed = '0xdAC17F958D2ee523a2206206994597C13D831ec7'
   for (const filter of [
     {},
@@ -347,7 +347,7 @@ test('the filters of common clients are accepted', async t => {
     t.notOk(isRefused('eth_getLogs', [filter]), JSON.stringify(filter))
 })
 
-test('the errors of the official test suite that need no node are errors of the gateway', async t => {
+t.test('the errors of the official test suite that need no node are errors of the gateway', async t => {
   t.ok(isRefused('eth_getStorageAt', [address, `${hex(32, '00')}0`, 'latest']))
   t.ok(isRefused('eth_getStorageAt', [address, '0xasdf', 'latest']))
   t.ok(isRefused('eth_getLogs', [{ blockHash: hash, fromBlock: '0x3', toBlock: '0x4' }]))
@@ -438,7 +438,7 @@ holds('the other methods have rules as well', [
   ]),
 ])
 
-test('values of callers are short, printable and on one line in issues', async t => {
+t.test('values of callers are short, printable and on one line in issues', async t => {
   const rude = `\u001b[31m"\n\u202e${'x'.repeat(1000)}`
   const complaint = String(check('eth_getStorageAt', [rude]))
   t.match(complaint, /not "\\u001b\[31m\\"\\n\\u202ex+\.\.\."$/)
@@ -447,7 +447,7 @@ test('values of callers are short, printable and on one line in issues', async t
   t.notMatch(check('eth_getLogs', [{ [rude]: 1 }]), /[^ -~]/)
 })
 
-test('members of the prototype are members like any other', async t => {
+t.test('members of the prototype are members like any other', async t => {
   const hostile = (text: string): Json => JSON.parse(text) as Json // JSON.parse gives Json
   for (const name of ['__proto__', 'constructor', 'toString']) {
     t.match(check('eth_getLogs', [hostile(`{"${name}":{"fromBlock":"0x1"}}`)]), /is unknown/)
@@ -460,7 +460,7 @@ test('members of the prototype are members like any other', async t => {
   t.equal(shippedMethods.get('__proto__'), undefined)
 })
 
-test('the cost of each method is that of the contract, or the usual one where the contract has none', async t => {
+t.test('the cost of each method is that of the contract, or the usual one where the contract has none', async t => {
   const costs: Readonly<Record<string, number>> = {
     eth_getStorageAt: 80,
     eth_getLogs: 255,
@@ -481,7 +481,7 @@ test('the cost of each method is that of the contract, or the usual one where th
   t.equal(shippedMethods.defaultCost, 80)
 })
 
-test('eth_getLogs has the limits of contract 8, and its own class', async t => {
+t.test('eth_getLogs has the limits of contract 8, and its own class', async t => {
   const { maxResults, maxTime, class: kind } = shippedMethods.get('eth_getLogs') ?? {}
   t.same({ maxResults, maxTime }, { maxResults: 10_000, maxTime: 10_000 })
   t.same(
@@ -490,23 +490,26 @@ test('eth_getLogs has the limits of contract 8, and its own class', async t => {
   )
 })
 
-test('only the result of eth_getStorageAt is a word, and of the methods that may be retried only those that send a signed transaction are not idempotent', async t => {
-  t.same(
-    shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'word'),
-    ['eth_getStorageAt'],
-  )
-  t.same(
-    shippedMethods.names.filter(name => shippedMethods.get(name)?.idempotent === false && shippedMethods.get(name)?.retryable !== false),
-    ['eth_sendRawTransaction', 'eth_sendRawTransactionSync'],
-  )
-  for (const name of ['eth_sendRawTransactionSync', 'eth_sendTransactionSync'])
-    t.match(shippedMethods.get(name), { cache: 'never', class: 'waiting', maxWait: 60_000, waitParam: 1, reports: 'transaction' }, name)
-  t.equal(shippedMethods.get('eth_sendRawTransaction')?.cache, 'never')
-  t.equal(shippedMethods.get('eth_blockNumber')?.cache, 'latest')
-  t.equal(shippedMethods.get('eth_getTransactionReceipt')?.cache, 'mined')
-})
+t.test(
+  'only the result of eth_getStorageAt is a word, and of the methods that may be retried only those that send a signed transaction are not idempotent',
+  async t => {
+    t.same(
+      shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'word'),
+      ['eth_getStorageAt'],
+    )
+    t.same(
+      shippedMethods.names.filter(name => shippedMethods.get(name)?.idempotent === false && shippedMethods.get(name)?.retryable !== false),
+      ['eth_sendRawTransaction', 'eth_sendRawTransactionSync'],
+    )
+    for (const name of ['eth_sendRawTransactionSync', 'eth_sendTransactionSync'])
+      t.match(shippedMethods.get(name), { cache: 'never', class: 'waiting', maxWait: 60_000, waitParam: 1, reports: 'transaction' }, name)
+    t.equal(shippedMethods.get('eth_sendRawTransaction')?.cache, 'never')
+    t.equal(shippedMethods.get('eth_blockNumber')?.cache, 'latest')
+    t.equal(shippedMethods.get('eth_getTransactionReceipt')?.cache, 'mined')
+  },
+)
 
-test('methods that sign, trace, read the pool or change a node are not offered unless a network names them', async t => {
+t.test('methods that sign, trace, read the pool or change a node are not offered unless a network names them', async t => {
   const isReserved = (name: string) =>
     /^(debug|trace|txpool|ots|evm|hardhat|anvil|personal)_/.test(name) ||
     /sign|sendTransaction|coinbase|requestAccounts|pendingTransactions/.test(name)
@@ -517,7 +520,7 @@ test('methods that sign, trace, read the pool or change a node are not offered u
   )
 })
 
-test('a call that a node signs, or that changes the node, is neither cached nor sent twice', async t => {
+t.test('a call that a node signs, or that changes the node, is neither cached nor sent twice', async t => {
   const ofNode = shippedMethods.names.filter(
     name => /^(evm|hardhat|anvil|personal)_/.test(name) || /^eth_(sign|sendTransaction)/.test(name),
   )
@@ -525,7 +528,7 @@ test('a call that a node signs, or that changes the node, is neither cached nor 
   for (const name of ofNode) t.match(shippedMethods.get(name), { cache: 'never', idempotent: false, retryable: false }, name)
 })
 
-test('every method that executes something, or reads an account, reads state', async t => {
+t.test('every method that executes something, or reads an account, reads state', async t => {
   for (const name of shippedMethods.names) {
     const { class: kind, readsState = false } = shippedMethods.get(name) ?? {}
     const isAboutAccount = /^eth_get(Account|Balance|Code|Proof|Storage|TransactionCount)/.test(name)
@@ -535,7 +538,7 @@ test('every method that executes something, or reads an account, reads state', a
   }
 })
 
-test('what depends on the pool or on the node that answers is not cached', async t => {
+t.test('what depends on the pool or on the node that answers is not cached', async t => {
   const changing = shippedMethods.names.filter(name =>
     /^txpool_|pending|fillTransaction|simulate|capabilities|config|peerCount/i.test(name),
   )
@@ -543,7 +546,7 @@ test('what depends on the pool or on the node that answers is not cached', async
   for (const name of changing) t.equal(shippedMethods.get(name)?.cache, 'never', name)
 })
 
-test('methods with `answer` are answered for this network', async t => {
+t.test('methods with `answer` are answered for this network', async t => {
   const answers = Object.fromEntries(
     shippedMethods.names.flatMap(name => {
       const answer = shippedMethods.get(name)?.answer
@@ -561,7 +564,7 @@ test('methods with `answer` are answered for this network', async t => {
   })
 })
 
-test('every method says of what type its result is; any type is for results that differ from node to node', async t => {
+t.test('every method says of what type its result is; any type is for results that differ from node to node', async t => {
   for (const name of shippedMethods.names) t.ok(shippedMethods.get(name)?.result, name)
   t.same(
     shippedMethods.names.filter(name => shippedMethods.get(name)?.result === 'any' && !/^(evm|hardhat|anvil)_/.test(name)),
@@ -606,12 +609,12 @@ holds(
   ]),
 )
 
-test('more than 256 blocks of eth_simulateV1 are left to the node, which has a code of its own', async t => {
+t.test('more than 256 blocks of eth_simulateV1 are left to the node, which has a code of its own', async t => {
   const blockStateCalls = Array.from({ length: 257 }, () => ({}))
   t.same(check('eth_simulateV1', [{ blockStateCalls }]), [{ blockStateCalls }, 'latest'])
 })
 
-test('names are in the order of the file, and each position has a title', async t => {
+t.test('names are in the order of the file, and each position has a title', async t => {
   const { methods } = shippedData() as TableFile // it compiles, so it has this type
   t.same(shippedMethods.names, Object.keys(methods))
   t.same(shippedTable.names, shippedMethods.names)

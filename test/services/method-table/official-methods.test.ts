@@ -1,18 +1,18 @@
 import fc from 'fast-check'
-import { test } from '../../support/tap.ts'
+import t from '../../support/tap.ts'
 import { check, shippedMethods } from './shipped-table.ts'
 import { officialArity, officialMethodNames, officialParams } from './official-calls.ts'
 
 const inTable = officialMethodNames.filter(name => shippedMethods.get(name) !== undefined)
 
-test('the table has every method of the Ethereum JSON-RPC specification', async t => {
+t.test('the table has every method of the Ethereum JSON-RPC specification', async t => {
   t.same(
     officialMethodNames.filter(name => !inTable.includes(name)),
     [],
   )
 })
 
-test('no method takes fewer parameters than the specification says, or needs more', async t => {
+t.test('no method takes fewer parameters than the specification says, or needs more', async t => {
   for (const name of inTable) {
     const { most, least } = officialArity(name)
     const positions = shippedMethods.get(name)?.describeParams() ?? []
@@ -21,7 +21,7 @@ test('no method takes fewer parameters than the specification says, or needs mor
   }
 })
 
-test('every call that the specification allows passes the rules', async t => {
+t.test('every call that the specification allows passes the rules', async t => {
   for (const name of inTable) {
     fc.assert(
       fc.property(officialParams(name), params => {

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { Ajv } from 'ajv'
 import type { AnySchemaObject, ValidateFunction } from 'ajv'
 import fc from 'fast-check'
-import { test } from '../../support/tap.ts'
+import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { check, shippedMethods } from './shipped-table.ts'
 import { officialMethodNames, officialParams } from './official-calls.ts'
@@ -34,7 +34,7 @@ const validateDocument = (): ValidateFunction => {
   return new Ajv({ strict: false, validateFormats: false }).compile(JSON.parse(text))
 }
 
-test('the document of all methods is valid OpenRPC, and so are the schemas in it', async t => {
+t.test('the document of all methods is valid OpenRPC, and so are the schemas in it', async t => {
   const validate = validateDocument()
   t.ok(validate(document), JSON.stringify(validate.errors))
   t.notOk(validate({ ...document, methods: [{ name: 5 }] }), 'the meta-schema can refuse')
@@ -52,7 +52,7 @@ test('the document of all methods is valid OpenRPC, and so are the schemas in it
   }
 })
 
-test('the document holds a method without rules, and one that is not in the table', async t => {
+t.test('the document holds a method without rules, and one that is not in the table', async t => {
   const { methods } = JSON.parse(Buffer.from(shippedMethods.toOpenRpc([{ name: 'a_b', credits: 1, params: [] }])).toString())
   t.same(methods, [{ name: 'a_b', paramStructure: 'by-position', params: [], result: { name: 'result', schema: {} }, 'x-credits': 1 }])
 })
@@ -77,13 +77,13 @@ const withoutNulls = (value: Json): Json =>
 /** Calls that the specification allows. */
 const officialCalls = officialMethodNames.flatMap(name => fc.sample(officialParams(name), 5).map(params => ({ name, params })))
 
-test('every call that the specification allows is allowed by the document', async t => {
+t.test('every call that the specification allows is allowed by the document', async t => {
   const calls = officialCalls.filter(({ name }) => allows.has(name))
   t.ok(calls.length > 300)
   for (const { name, params } of calls) t.ok(allows.get(name)?.(params.map(withoutNulls)), `${name} ${JSON.stringify(params)}`)
 })
 
-test('what the document allows passes the rules, except for limits that only its descriptions name', async t => {
+t.test('what the document allows passes the rules, except for limits that only its descriptions name', async t => {
   let allowed = 0
   for (const [name, isAllowed] of allows) {
     for (const { params } of officialCalls) {
