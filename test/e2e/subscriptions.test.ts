@@ -33,186 +33,184 @@ const nextLogs = async (client: WsClient, count: number): Promise<readonly Log[]
 
 const canonicalHashes = (from: string, count: number) => hashesOf(chain, from, count)
 
-for (const workers of [1, 2]) {
-  t.test(`with ${workers} worker(s)`, async t => {
-    const { connect, running, alice, bob } = await startGateway(t, { workers })
+t.test('with 2 workers', async t => {
+  const { connect, running, alice, bob } = await startGateway(t, { workers: 2 })
 
-    t.test('newHeads brings each header once, in order, as the node has it', async t => {
-      const clients = await Promise.all([connect(), connect(), connect()])
-      const ids = await Promise.all(clients.map(client => subscribe(client, 'newHeads')))
-      t.equal(new Set(ids).size, 3)
-      await chain.request('anvil_mine', '0x3')
-      for (const [i, client] of clients.entries()) {
-        const first = await client.nextMessage()
-        t.match(first, { jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: ids[i] } })
-        const header = (first['params'] as { result: Header }).result
-        const headers = [header, ...(await nextHeaders(client, 2))]
-        t.same(
-          headers.map(({ hash }) => hash),
-          await canonicalHashes(header.number, 3),
-        )
-        t.notOk('transactions' in header)
-        t.equal(Number((await client.call('eth_blockNumber')).result) >= Number(headers[2]?.number), true, 'no answer is from before it')
-      }
-    })
-
-    t.test('a reorg brings the headers of the new branch', async t => {
-      const client = await connect()
-      await subscribe(client, 'newHeads')
-      await chain.request('anvil_mine', '0x4')
-      const before = await nextHeaders(client, 4)
-      await chain.request('anvil_reorg', 2, [])
-      await chain.request('anvil_mine', '0x1')
-      const after = await nextHeaders(client, 3)
-      t.equal(after[0]?.parentHash, before[1]?.hash)
+  t.test('newHeads brings each header once, in order, as the node has it', async t => {
+    const clients = await Promise.all([connect(), connect(), connect()])
+    const ids = await Promise.all(clients.map(client => subscribe(client, 'newHeads')))
+    t.equal(new Set(ids).size, 3)
+    await chain.request('anvil_mine', '0x3')
+    for (const [i, client] of clients.entries()) {
+      const first = await client.nextMessage()
+      t.match(first, { jsonrpc: '2.0', method: 'eth_subscription', params: { subscription: ids[i] } })
+      const header = (first['params'] as { result: Header }).result
+      const headers = [header, ...(await nextHeaders(client, 2))]
       t.same(
-        after.map(({ hash }) => hash),
-        await canonicalHashes(after[0]?.number ?? '', 3),
+        headers.map(({ hash }) => hash),
+        await canonicalHashes(header.number, 3),
       )
-    })
-
-    t.test('logs brings the logs that eth_getLogs has, to those whose filter they match', async t => {
-      const emitter = await deployEmitter(chain)
-      const topicOf = (i: number) => `0x${i.toString(16).padStart(64, '0')}`
-      const filters = [
-        { address: emitter.address },
-        { address: [emitter.address.toUpperCase().replace('X', 'x'), topicOf(0).slice(0, 42)], topics: [[emittedTopic, null]] },
-        { topics: [null, [topicOf(1), topicOf(2)]] },
-        { topics: [emittedTopic, topicOf(2)], fromBlock: '0x0', toBlock: 'latest' },
-        { address: topicOf(7).slice(0, 42) },
-      ]
-      const clients = await Promise.all(filters.map(() => connect()))
-      for (const [i, client] of clients.entries()) t.match(await subscribe(client, 'logs', filters[i]), /^0x[0-9a-f]{32}$/)
-      const all = await connect()
-      await subscribe(all, 'logs')
-      const tooManyTopics = await connect()
-      await subscribe(tooManyTopics, 'logs', { topics: [emittedTopic, null, null] })
-      const { blockHash } = await emitter.emitLogs(4)
-      const wanted = (filter: object) =>
-        chain.request<Log[]>('eth_getLogs', { ...filter, fromBlock: undefined, toBlock: undefined, blockHash })
-      t.same(await nextLogs(all, 4), await wanted({}))
-      t.ok((await tooManyTopics.call('eth_chainId')).result, 'as geth: a log has at least as many topics as the filter')
-      for (const [i, client] of clients.entries()) {
-        const logs = await wanted(filters[i] ?? {})
-        t.same(await nextLogs(client, logs.length), logs, JSON.stringify(filters[i]))
-        t.ok((await client.call('eth_chainId')).result, 'and nothing else')
-      }
-    })
-
-    t.test('a reorg takes logs back, and brings those of the new branch', async t => {
-      const emitter = await deployEmitter(chain)
-      const client = await connect()
-      await subscribe(client, 'logs', { address: emitter.address })
-      for (const count of [2, 1, 3]) await emitter.emitLogs(count)
-      const before = await nextLogs(client, 6)
-      await chain.request('anvil_reorg', 2, [])
-      await chain.request('anvil_mine', '0x1')
-      const removed = await nextLogs(client, 4)
-      t.same(
-        removed,
-        before
-          .slice(2)
-          .reverse()
-          .map(log => ({ ...log, removed: true })),
-        'the last first',
-      )
-      await emitter.emitLogs(1)
-      const after = await nextLogs(client, 1)
-      const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
-      t.same(replay([...before, ...removed, ...after]), wanted)
-    })
-
-    t.test('filters bring over HTTP what has changed since they were polled, whichever worker is asked', async t => {
-      const url = running.http(alice.key)
-      const emitter = await deployEmitter(chain)
-      const create = async (method: string, ...params: readonly unknown[]) => (await call(url, method, params)).result as string
-      const changesOf = async <T>(id: string): Promise<readonly T[]> => (await call(url, 'eth_getFilterChanges', [id])).result as T[]
-      const collect = async <T>(id: string, count: number): Promise<readonly T[]> => {
-        const changes: T[] = []
-        while (changes.length < count) changes.push(...(await changesOf<T>(id)))
-        return changes
-      }
-      const filters = await Promise.all(Array.from({ length: 4 }, () => create('eth_newFilter', { address: emitter.address })))
-      const blocks = await create('eth_newBlockFilter')
-      for (const id of [...filters, blocks]) t.match(id, /^0x[0-9a-f]{32}$/)
-      t.same(await changesOf(blocks), [])
-      for (const count of [2, 1]) await emitter.emitLogs(count)
-      const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
-      for (const id of filters) t.same(await collect<Log>(id, 3), wanted)
-      t.same(await collect<string>(blocks, 2), [wanted[0]?.blockHash, wanted[2]?.blockHash])
-      for (const id of [...filters, blocks]) t.same(await changesOf(id), [])
-      for (const id of filters) t.same((await call(url, 'eth_getFilterLogs', [id])).result, wanted.slice(2), 'those of the newest block')
-      await chain.request('anvil_reorg', 2, [])
-      await chain.request('anvil_mine', '0x1')
-      const removed = wanted.toReversed().map(log => ({ ...log, removed: true }))
-      for (const id of filters) t.same(await collect<Log>(id, 3), removed)
-      t.equal((await collect<string>(blocks, 3)).length, 3)
-      for (const id of [...filters, blocks]) t.equal((await call(url, 'eth_uninstallFilter', [id])).result, true)
-      for (const id of [...filters, blocks]) t.equal((await call(url, 'eth_uninstallFilter', [id])).result, false)
-      t.match((await call(url, 'eth_getFilterChanges', [blocks])).error, { code: -32000, message: 'filter not found' })
-    })
-
-    t.test('a filter is found by its account alone', async t => {
-      const id = (await call(running.http(alice.key), 'eth_newBlockFilter')).result as string
-      const errorOf = async (key: string, method: string, filter: unknown) => (await call(running.http(key), method, [filter])).error
-      for (const method of ['eth_getFilterChanges', 'eth_getFilterLogs'])
-        for (const unknown of [`0x${'0'.repeat(32)}`, '0x1', 'x', `${id.slice(0, 18)}${'0'.repeat(16)}`])
-          t.match(await errorOf(alice.key, method, unknown), { code: -32000, message: 'filter not found' })
-      t.match(await errorOf(alice.key, 'eth_getFilterLogs', id), { code: -32000 }, 'a block filter has no logs')
-      t.match(await errorOf(alice.key, 'eth_getFilterChanges', 7), { code: -32602 })
-      t.match(await errorOf(alice.key, 'eth_newFilter', { blockHash: `0x${'1'.repeat(64)}` }), { code: -32602 })
-      t.match(await errorOf(bob.key, 'eth_getFilterChanges', id), { code: -32000 })
-      t.match((await call(running.http(alice.key), 'eth_getFilterChanges', [id])).error, undefined)
-    })
-
-    t.test('eth_unsubscribe ends it, once', async t => {
-      const client = await connect()
-      const id = await subscribe(client, 'newHeads')
-      t.equal((await client.call('eth_unsubscribe', [id])).result, true)
-      await chain.request('anvil_mine', '0x1')
-      t.match(await client.call('eth_unsubscribe', [id]), { error: { code: -32000, message: 'subscription not found' } })
-      t.ok((await client.call('eth_blockNumber')).result, 'no event came between')
-    })
-
-    t.test('what cannot be subscribed to has an error, and the socket lives', async t => {
-      const client = await connect()
-      const stranger = await subscribe(await connect(), 'newHeads')
-      const errorOf = async (method: string, params: readonly unknown[]) => (await client.call(method, params)).error
-      t.match(await errorOf('eth_subscribe', ['news']), { code: -32601, message: 'no "news" subscription in eth namespace' })
-      t.match(await errorOf('eth_subscribe', []), { code: -32602 })
-      t.match(await errorOf('eth_subscribe', ['newHeads', {}]), { code: -32602 })
-      t.match(await errorOf('eth_subscribe', ['logs', 'x']), {
-        code: -32602,
-        message: 'params[1] must be a filter object or true or false, not "x"',
-      })
-      t.match(await errorOf('eth_subscribe', ['logs', { address: 'x' }]), { code: -32602, message: /address/ })
-      t.match(await errorOf('eth_subscribe', ['logs', { topics: [[], [], [], [], []] }]), { code: -32602 })
-      t.match(await errorOf('eth_subscribe', ['logs', { fromBlock: 'pending' }]), { code: -32602, message: /"fromBlock"/ })
-      t.match(await errorOf('eth_subscribe', ['logs', { blockHash: `0x${'1'.repeat(64)}` }]), { code: -32602, message: /"blockHash"/ })
-      t.match(await errorOf('eth_unsubscribe', [stranger]), { code: -32000 })
-      t.match(await errorOf('eth_unsubscribe', [7]), { code: -32602 })
-      client.send(JSON.stringify([{ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }]))
-      t.match(await client.nextMessage(), { 0: { id: 1, error: { code: -32601, message: /in a batch/ } } })
-      t.match((await call(running.http(alice.key), 'eth_subscribe', ['newHeads'])).error, {
-        code: -32601,
-        message: 'notifications not supported',
-      })
-      for (const criteria of [{ topics: ['0x1'] }, { fromBlock: 'safe' }, { fromBlock: '0x2', toBlock: '0x1' }, 7])
-        t.match(await errorOf('eth_newFilter', [criteria]), { code: -32602 }, JSON.stringify(criteria))
-      t.ok((await client.call('eth_chainId')).result)
-    })
-
-    t.test('a closed socket leaves nothing behind', async t => {
-      const gauge = () => openCount(running.admin, 'newHeads')
-      const client = await connect()
-      const before = await gauge()
-      await subscribe(client, 'newHeads')
-      t.equal(await gauge(), before + 1)
-      await client.close()
-      await waitUntil(async () => (await gauge()) === before)
-    })
+      t.notOk('transactions' in header)
+      t.equal(Number((await client.call('eth_blockNumber')).result) >= Number(headers[2]?.number), true, 'no answer is from before it')
+    }
   })
-}
+
+  t.test('a reorg brings the headers of the new branch', async t => {
+    const client = await connect()
+    await subscribe(client, 'newHeads')
+    await chain.request('anvil_mine', '0x4')
+    const before = await nextHeaders(client, 4)
+    await chain.request('anvil_reorg', 2, [])
+    await chain.request('anvil_mine', '0x1')
+    const after = await nextHeaders(client, 3)
+    t.equal(after[0]?.parentHash, before[1]?.hash)
+    t.same(
+      after.map(({ hash }) => hash),
+      await canonicalHashes(after[0]?.number ?? '', 3),
+    )
+  })
+
+  t.test('logs brings the logs that eth_getLogs has, to those whose filter they match', async t => {
+    const emitter = await deployEmitter(chain)
+    const topicOf = (i: number) => `0x${i.toString(16).padStart(64, '0')}`
+    const filters = [
+      { address: emitter.address },
+      { address: [emitter.address.toUpperCase().replace('X', 'x'), topicOf(0).slice(0, 42)], topics: [[emittedTopic, null]] },
+      { topics: [null, [topicOf(1), topicOf(2)]] },
+      { topics: [emittedTopic, topicOf(2)], fromBlock: '0x0', toBlock: 'latest' },
+      { address: topicOf(7).slice(0, 42) },
+    ]
+    const clients = await Promise.all(filters.map(() => connect()))
+    for (const [i, client] of clients.entries()) t.match(await subscribe(client, 'logs', filters[i]), /^0x[0-9a-f]{32}$/)
+    const all = await connect()
+    await subscribe(all, 'logs')
+    const tooManyTopics = await connect()
+    await subscribe(tooManyTopics, 'logs', { topics: [emittedTopic, null, null] })
+    const { blockHash } = await emitter.emitLogs(4)
+    const wanted = (filter: object) =>
+      chain.request<Log[]>('eth_getLogs', { ...filter, fromBlock: undefined, toBlock: undefined, blockHash })
+    t.same(await nextLogs(all, 4), await wanted({}))
+    t.ok((await tooManyTopics.call('eth_chainId')).result, 'as geth: a log has at least as many topics as the filter')
+    for (const [i, client] of clients.entries()) {
+      const logs = await wanted(filters[i] ?? {})
+      t.same(await nextLogs(client, logs.length), logs, JSON.stringify(filters[i]))
+      t.ok((await client.call('eth_chainId')).result, 'and nothing else')
+    }
+  })
+
+  t.test('a reorg takes logs back, and brings those of the new branch', async t => {
+    const emitter = await deployEmitter(chain)
+    const client = await connect()
+    await subscribe(client, 'logs', { address: emitter.address })
+    for (const count of [2, 1, 3]) await emitter.emitLogs(count)
+    const before = await nextLogs(client, 6)
+    await chain.request('anvil_reorg', 2, [])
+    await chain.request('anvil_mine', '0x1')
+    const removed = await nextLogs(client, 4)
+    t.same(
+      removed,
+      before
+        .slice(2)
+        .reverse()
+        .map(log => ({ ...log, removed: true })),
+      'the last first',
+    )
+    await emitter.emitLogs(1)
+    const after = await nextLogs(client, 1)
+    const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+    t.same(replay([...before, ...removed, ...after]), wanted)
+  })
+
+  t.test('filters bring over HTTP what has changed since they were polled, whichever worker is asked', async t => {
+    const url = running.http(alice.key)
+    const emitter = await deployEmitter(chain)
+    const create = async (method: string, ...params: readonly unknown[]) => (await call(url, method, params)).result as string
+    const changesOf = async <T>(id: string): Promise<readonly T[]> => (await call(url, 'eth_getFilterChanges', [id])).result as T[]
+    const collect = async <T>(id: string, count: number): Promise<readonly T[]> => {
+      const changes: T[] = []
+      while (changes.length < count) changes.push(...(await changesOf<T>(id)))
+      return changes
+    }
+    const filters = await Promise.all(Array.from({ length: 4 }, () => create('eth_newFilter', { address: emitter.address })))
+    const blocks = await create('eth_newBlockFilter')
+    for (const id of [...filters, blocks]) t.match(id, /^0x[0-9a-f]{32}$/)
+    t.same(await changesOf(blocks), [])
+    for (const count of [2, 1]) await emitter.emitLogs(count)
+    const wanted = await chain.request<Log[]>('eth_getLogs', { address: emitter.address, fromBlock: 'earliest' })
+    for (const id of filters) t.same(await collect<Log>(id, 3), wanted)
+    t.same(await collect<string>(blocks, 2), [wanted[0]?.blockHash, wanted[2]?.blockHash])
+    for (const id of [...filters, blocks]) t.same(await changesOf(id), [])
+    for (const id of filters) t.same((await call(url, 'eth_getFilterLogs', [id])).result, wanted.slice(2), 'those of the newest block')
+    await chain.request('anvil_reorg', 2, [])
+    await chain.request('anvil_mine', '0x1')
+    const removed = wanted.toReversed().map(log => ({ ...log, removed: true }))
+    for (const id of filters) t.same(await collect<Log>(id, 3), removed)
+    t.equal((await collect<string>(blocks, 3)).length, 3)
+    for (const id of [...filters, blocks]) t.equal((await call(url, 'eth_uninstallFilter', [id])).result, true)
+    for (const id of [...filters, blocks]) t.equal((await call(url, 'eth_uninstallFilter', [id])).result, false)
+    t.match((await call(url, 'eth_getFilterChanges', [blocks])).error, { code: -32000, message: 'filter not found' })
+  })
+
+  t.test('a filter is found by its account alone', async t => {
+    const id = (await call(running.http(alice.key), 'eth_newBlockFilter')).result as string
+    const errorOf = async (key: string, method: string, filter: unknown) => (await call(running.http(key), method, [filter])).error
+    for (const method of ['eth_getFilterChanges', 'eth_getFilterLogs'])
+      for (const unknown of [`0x${'0'.repeat(32)}`, '0x1', 'x', `${id.slice(0, 18)}${'0'.repeat(16)}`])
+        t.match(await errorOf(alice.key, method, unknown), { code: -32000, message: 'filter not found' })
+    t.match(await errorOf(alice.key, 'eth_getFilterLogs', id), { code: -32000 }, 'a block filter has no logs')
+    t.match(await errorOf(alice.key, 'eth_getFilterChanges', 7), { code: -32602 })
+    t.match(await errorOf(alice.key, 'eth_newFilter', { blockHash: `0x${'1'.repeat(64)}` }), { code: -32602 })
+    t.match(await errorOf(bob.key, 'eth_getFilterChanges', id), { code: -32000 })
+    t.match((await call(running.http(alice.key), 'eth_getFilterChanges', [id])).error, undefined)
+  })
+
+  t.test('eth_unsubscribe ends it, once', async t => {
+    const client = await connect()
+    const id = await subscribe(client, 'newHeads')
+    t.equal((await client.call('eth_unsubscribe', [id])).result, true)
+    await chain.request('anvil_mine', '0x1')
+    t.match(await client.call('eth_unsubscribe', [id]), { error: { code: -32000, message: 'subscription not found' } })
+    t.ok((await client.call('eth_blockNumber')).result, 'no event came between')
+  })
+
+  t.test('what cannot be subscribed to has an error, and the socket lives', async t => {
+    const client = await connect()
+    const stranger = await subscribe(await connect(), 'newHeads')
+    const errorOf = async (method: string, params: readonly unknown[]) => (await client.call(method, params)).error
+    t.match(await errorOf('eth_subscribe', ['news']), { code: -32601, message: 'no "news" subscription in eth namespace' })
+    t.match(await errorOf('eth_subscribe', []), { code: -32602 })
+    t.match(await errorOf('eth_subscribe', ['newHeads', {}]), { code: -32602 })
+    t.match(await errorOf('eth_subscribe', ['logs', 'x']), {
+      code: -32602,
+      message: 'params[1] must be a filter object or true or false, not "x"',
+    })
+    t.match(await errorOf('eth_subscribe', ['logs', { address: 'x' }]), { code: -32602, message: /address/ })
+    t.match(await errorOf('eth_subscribe', ['logs', { topics: [[], [], [], [], []] }]), { code: -32602 })
+    t.match(await errorOf('eth_subscribe', ['logs', { fromBlock: 'pending' }]), { code: -32602, message: /"fromBlock"/ })
+    t.match(await errorOf('eth_subscribe', ['logs', { blockHash: `0x${'1'.repeat(64)}` }]), { code: -32602, message: /"blockHash"/ })
+    t.match(await errorOf('eth_unsubscribe', [stranger]), { code: -32000 })
+    t.match(await errorOf('eth_unsubscribe', [7]), { code: -32602 })
+    client.send(JSON.stringify([{ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params: ['newHeads'] }]))
+    t.match(await client.nextMessage(), { 0: { id: 1, error: { code: -32601, message: /in a batch/ } } })
+    t.match((await call(running.http(alice.key), 'eth_subscribe', ['newHeads'])).error, {
+      code: -32601,
+      message: 'notifications not supported',
+    })
+    for (const criteria of [{ topics: ['0x1'] }, { fromBlock: 'safe' }, { fromBlock: '0x2', toBlock: '0x1' }, 7])
+      t.match(await errorOf('eth_newFilter', [criteria]), { code: -32602 }, JSON.stringify(criteria))
+    t.ok((await client.call('eth_chainId')).result)
+  })
+
+  t.test('a closed socket leaves nothing behind', async t => {
+    const gauge = () => openCount(running.admin, 'newHeads')
+    const client = await connect()
+    const before = await gauge()
+    await subscribe(client, 'newHeads')
+    t.equal(await gauge(), before + 1)
+    await client.close()
+    await waitUntil(async () => (await gauge()) === before)
+  })
+})
 
 t.test('when a worker dies, its sockets close, and the others see no gap', async t => {
   const { connect, running } = await startGateway(t, { workers: 2 })

@@ -181,7 +181,7 @@ t.test('a short response of any members and any id is read as it would be in chu
       deepStrictEqual(withStringResult(parseChunks(response, [], ownId)), withStringResult(inChunks))
     },
   )
-  fc.assert(property, { numRuns: 1_000 })
+  fc.assert(property, { numRuns: 400 })
 })
 
 t.test('a response that is longer than announced is no response', async t => {
@@ -200,7 +200,7 @@ t.test('whatever the result is and however it is cut, its bytes come back', asyn
     const parsed = parseChunks(responseText(`"result":${text}`), at)
     deepStrictEqual(withStringResult(parsed), result(text, Array.isArray(value) ? value.length : undefined))
   })
-  fc.assert(property, { numRuns: 500 })
+  fc.assert(property, { numRuns: 250 })
 })
 
 t.test('no response does harm', async t => {

@@ -221,14 +221,14 @@ t.test('a webhook that fails is tried again with back-off for a day, always as t
   await scenario.spend(800)
   const attemptTimes: number[] = []
   const start = scenario.clock.now()
-  for (let i = 0; i < 60; i += 1) {
+  for (let i = 0; i < 44; i += 1) {
     await scenario.round(...gateways)
     if (receiver.received.length > attemptTimes.length) attemptTimes.push(scenario.clock.now() - start)
   }
   t.same(attemptTimes, [5_000, 35_000, 95_000, 215_000], 'after 30, 60 and 120 s')
   t.match(await scenario.deliveries(), [{ state: 'pending', attempts: 4, lastStatus: 'HTTP 500' }])
-  for (let hour = 0; hour < 26; hour += 1) {
-    scenario.clock.advance(hourMs)
+  for (let hour = 0; hour < 26; hour += 2) {
+    scenario.clock.advance(2 * hourMs)
     await scenario.round(...gateways)
   }
   t.match(await scenario.deliveries(), [{ state: 'failed', lastStatus: 'HTTP 500' }])

@@ -55,6 +55,8 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.keyboard.press('Enter')
     await page.waitForSelector('[name=token][aria-invalid=true]')
     t.match(await page.textContent('.error'), 'this is not the token of the admin listener')
+    // The error is shown a moment before the form takes the next token.
+    await page.waitForSelector('button[type=submit]:enabled')
     await page.fill('[name=token]', adminToken)
     await page.keyboard.press('Enter')
     await page.waitForSelector('h1:has-text("Accounts")')

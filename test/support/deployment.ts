@@ -79,10 +79,19 @@ export interface DeploymentOptions {
   readonly maxOpenFiles?: number
   /** Options of Node.js for `start`. */
   readonly nodeOptions?: readonly string[]
+  /** The program, in place of `mainPath`. */
+  readonly program?: string
 }
 
 /** Writes a configuration with free ports into a new directory. Starts nothing. */
-export const createDeployment = ({ gateway, networks, env = {}, maxOpenFiles, nodeOptions = [] }: DeploymentOptions): Deployment => {
+export const createDeployment = ({
+  gateway,
+  networks,
+  env = {},
+  maxOpenFiles,
+  nodeOptions = [],
+  program = mainPath,
+}: DeploymentOptions): Deployment => {
   const home = mkdtempSync(join(tmpdir(), 'tollgate-'))
   const dir = join(home, 'configs')
   const running = new Set<ChildProcess>()
@@ -97,7 +106,7 @@ export const createDeployment = ({ gateway, networks, env = {}, maxOpenFiles, no
 
   const spawnCommand = (args: readonly string[], options: readonly string[] = [], maxOpenFiles?: number): CommandProcess => {
     // `env -u`: tap would load itself into the process (150 ms, and handlers for signals).
-    const command = ['env', '-u', 'NODE_OPTIONS', process.execPath, ...options, mainPath, ...args, '--config', dir]
+    const command = ['env', '-u', 'NODE_OPTIONS', process.execPath, ...options, program, ...args, '--config', dir]
     const limit = maxOpenFiles === undefined ? '' : `ulimit -n ${maxOpenFiles} && `
     const child = spawn('sh', ['-c', `${limit}exec "$@"`, 'sh', ...command], {
       stdio: ['ignore', 'pipe', 'pipe'],

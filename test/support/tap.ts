@@ -10,14 +10,15 @@ let fileTest: Test = tap
 // A live binding: each file that imports it finds its own.
 export { fileTest as default }
 
+/** Of a file. On a busy machine, tap's own 30 s are too few. */
+const timeoutMs = Number(/^timeout: (.+)$/m.exec(readFileSync(join(rootDir, '.taprc'), 'utf8'))?.[1]) * 1_000
+
 /** Runs a compiled test file, given relative to the root, within this process. Resolves once its tests have ended. */
 export const runTestFile = (file: string): Promise<unknown> =>
-  tap.test(file, async t => {
+  tap.test(file, { timeout: timeoutMs }, async t => {
     fileTest = t
     await import(pathToFileURL(join(rootDir, file)).href)
   })
 
-/** For a file that `node` runs by itself: on a busy machine, tap's own 30 s are too few. */
-const readTimeoutMs = (): number => Number(/^timeout: (.+)$/m.exec(readFileSync(join(rootDir, '.taprc'), 'utf8'))?.[1]) * 1_000
-
-if (process.env.TAP_TIMEOUT === undefined) tap.setTimeout(readTimeoutMs())
+// For a file that `node` runs by itself.
+if (process.env.TAP_TIMEOUT === undefined) tap.setTimeout(timeoutMs)

@@ -33,10 +33,10 @@ const ownProcessPattern =
 const sharesProcess = (file: string): boolean => folderOf(file) !== '' && !ownProcessPattern.test(readFileSync(join(rootDir, file), 'utf8'))
 
 /** tap adds its recorder to NODE_OPTIONS; `env` puts back what was there. */
-const startTest = (name: string, args: readonly string[] = [name]): void => {
+const startTest = (name: string, args: readonly string[], timeoutSeconds: number): void => {
   const command = [`NODE_OPTIONS=${process.env.NODE_OPTIONS ?? ''}`, process.execPath, '--enable-source-maps', ...args]
-  const env = { ...process.env, TAP_TIMEOUT: String(timeout) }
-  void t.spawn('env', command, { name, env, cwd: rootDir, buffered: true, timeout: timeout * 1000, at: null, stack: '' })
+  const env = { ...process.env, TAP_TIMEOUT: String(timeoutSeconds) }
+  void t.spawn('env', command, { name, env, cwd: rootDir, buffered: true, timeout: timeoutSeconds * 1000, at: null, stack: '' })
 }
 
 const runFilesScript = 'dist/test/tools/run-files.js'
@@ -58,7 +58,9 @@ t.jobs = jobs
 // The exit of this process ends the tests that still run.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
 const sharing = tests.filter(sharesProcess)
-for (const folder of new Set(sharing.map(folderOf)))
-  startTest(folder, [runFilesScript, ...sharing.filter(file => folderOf(file) === folder)])
-for (const test of tests.filter(file => !sharing.includes(file))) startTest(test)
+for (const folder of new Set(sharing.map(folderOf))) {
+  const group = sharing.filter(file => folderOf(file) === folder)
+  startTest(folder, [runFilesScript, ...group], timeout * group.length)
+}
+for (const test of tests.filter(file => !sharing.includes(file))) startTest(test, [test], timeout)
 t.end()

@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { Client } from 'undici'
 import { createDeployment, networkFile } from '../support/deployment.ts'
@@ -102,6 +103,8 @@ const runTrace = async () => {
     // A long block time: nothing is polled during a call, and what is cached stays cached.
     networks: { devnet: { ...networkFile('devnet', [node.url]), blockTime: '60m' } },
     nodeOptions: ['--inspect=127.0.0.1:0'],
+    // Its modules are the files of the trace; those of the bundle are not.
+    program: fileURLToPath(new URL('../../src/main.js', import.meta.url)),
   })
   try {
     await deployment.addAccount('trace')

@@ -56,6 +56,6 @@ t.test('changes merged into one have the effect of all of them, and no more hash
       if (merged !== undefined) updatedOnce.apply(merged)
       return hasSameBlocks(blocks, updatedOnce) && (merged?.hashes.length ?? 0) <= maxBlocks
     }),
-    { numRuns: 2000 },
+    { numRuns: 700 },
   )
 })

@@ -163,5 +163,5 @@ t.test('served <= leased <= limit, and every credit is accounted for, whatever h
     checkInvariants(run)
     checkSettled(run)
   })
-  await t.resolves(fc.assert(property, { numRuns: Number(process.env['RUNS'] ?? 150) }))
+  await t.resolves(fc.assert(property, { numRuns: Number(process.env['RUNS'] ?? 80) }))
 })

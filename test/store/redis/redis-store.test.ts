@@ -96,7 +96,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
         const totals = await store.dayTotals(account)
         if (totals.leased !== leased) throw new Error(`leased ${totals.leased}, not ${leased}`)
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     )
     t.pass(`${runs} sequences`)
   })
