@@ -47,9 +47,6 @@ export default definePlugin({
       ...secondLevelCacheOptions,
     },
   },
-  check({ redisTtl }, report) {
-    if (redisTtl === 0) report(['redisTtl'], 'redisTtl must be greater than 0')
-  },
   reads: ['request'],
   shares: true,
   withoutHeads: 'results outlive new blocks by up to one poll interval, and none is cached for longer, however old its block',

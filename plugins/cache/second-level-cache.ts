@@ -100,6 +100,7 @@ export const secondLevelCacheOptions = {
   redisTtl: {
     type: 'string',
     format: 'duration',
+    minimum: '1ms',
     usual: { min: '1s', max: '3650d' },
     default: '1d',
     description: 'How long a result is stored in `redis`.',

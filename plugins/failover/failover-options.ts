@@ -147,6 +147,7 @@ export const failoverOptions = {
         openFor: {
           type: 'string',
           format: 'duration',
+          minimum: '1ms',
           usual: { min: '10ms', max: '1d' },
           default: '1s',
           description: 'How long the breaker stays open before the node is probed with eth_blockNumber.',

@@ -22,7 +22,7 @@ export default definePlugin({
     if (context.account.singleAttempt === true) return singleAttempt
     return partner !== undefined && mayForward(partner, context, origin) ? forwarding : ''
   },
-  check({ upstreams, partner, breaker }, report) {
+  check({ upstreams, partner }, report) {
     const names = upstreams.map(upstream => upstream.name)
     names.forEach((name, i) => {
       if (names.indexOf(name) < i) report(['upstreams', i, 'name'], `duplicate upstream name "${name}"`)
@@ -35,7 +35,6 @@ export default definePlugin({
     upstreams.forEach(({ archive, history }, i) => {
       if (archive && history !== undefined) report(['upstreams', i, 'history'], '`history` applies only without `archive: true`')
     })
-    if (breaker.openFor === 0) report(['breaker', 'openFor'], 'breaker.openFor must be greater than 0')
   },
   create(options, services) {
     const { upstreams, partner, hedge, maxLag } = options

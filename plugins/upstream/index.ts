@@ -29,6 +29,7 @@ export default definePlugin({
       timeout: {
         type: 'string',
         format: 'duration',
+        minimum: '1ms',
         usual: { min: '100ms', max: '30m' },
         default: '10s',
         description: 'Maximum time to wait for a response.',
@@ -36,6 +37,7 @@ export default definePlugin({
       maxBytes: {
         type: 'string',
         format: 'size',
+        minimum: '1B',
         usual: { min: '64KiB', max: '1GiB' },
         default: '32MiB',
         description: 'Maximum size of a response.',
@@ -43,6 +45,7 @@ export default definePlugin({
       probeAfter: {
         type: 'string',
         format: 'auto-duration',
+        minimum: '1ms',
         usual: { min: '10ms', max: '30m' },
         default: 'auto',
         description:
@@ -56,11 +59,6 @@ export default definePlugin({
           'Maximum number of chunks of one eth_getLogs, for an upstream with maxRange or maxParams; 4 are requested in parallel.',
       },
     },
-  },
-  check(options, report) {
-    for (const name of ['timeout', 'maxBytes', 'probeAfter'] as const) {
-      if (options[name] === 0) report([name], `${name} must be greater than 0`)
-    }
   },
   reads: ['request', 'target'],
   terminal: true,

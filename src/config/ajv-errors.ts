@@ -7,7 +7,7 @@ import { describeSchema } from './describe-options.ts'
 import { formats } from './formats.ts'
 import { closestMatch, didYouMean, formatSuggestion } from '../util/did-you-mean.ts'
 import type { Problem } from './problem.ts'
-import { childSchema, schemaAt } from './schema.ts'
+import { childSchema, isSecretText, schemaAt } from './schema.ts'
 import { formatCodePoint } from './yaml-errors.ts'
 import type { ExpandedText, YamlFile } from './yaml-file.ts'
 
@@ -123,7 +123,7 @@ const wrongValueProblem = ({ source, namePath, owner, schema }: OptionsLocation,
 const holdsSecret = (wanted: Schema): boolean =>
   wanted.type === 'object'
     ? typeof wanted.additionalProperties === 'object' && holdsSecret(wanted.additionalProperties)
-    : wanted.type === 'string' && ['url', 'redis', 'secret'].includes(wanted.format ?? '')
+    : isSecretText(wanted) || (wanted.type === 'string' && ['url', 'redis'].includes(wanted.format ?? ''))
 
 /** What was probably meant by a value that is not accepted. */
 const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | undefined => {

@@ -110,12 +110,20 @@ const formatNames = {
   secret: 'secret',
   path: 'path',
   address: 'host:port',
+  subnet: 'IP address or subnet',
+  'web-url': 'URL',
+  'http-url': 'URL',
+  'smtp-url': 'URL',
 } as const
 
-const stringTypeOf = ({ enum: values, format, usual }: StringSchema): string => {
+const stringTypeOf = ({ enum: values, format, minimum, usual }: StringSchema): string => {
   if (values !== undefined) return values.map(value => `\`${value}\``).join(', ')
   const name = format === undefined ? 'string' : formatNames[format]
-  return usual === undefined ? name : `${name} (usually ${usual.min} to ${usual.max})`
+  const bounds = [
+    ...(minimum === undefined ? [] : [`>= ${minimum}`]),
+    ...(usual === undefined ? [] : [`usually ${usual.min} to ${usual.max}`]),
+  ]
+  return bounds.length === 0 ? name : `${name} (${bounds.join(', ')})`
 }
 
 const boundsOf = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): string => {

@@ -1,7 +1,7 @@
 import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
-import { gatewaySchema } from './gateway-schema.ts'
+import { gatewaySchema } from './gateway-options.ts'
 import { networkSchema } from './network-schema.ts'
 import type { JsonSchema } from './schema.ts'
 import { useStepSchema } from './steps.ts'
@@ -149,6 +149,9 @@ const formatPatterns: Readonly<Partial<Record<NonNullable<StringSchema['format']
   size: '^\\d+(B|KiB|MiB|GiB|TiB)$',
   url: '^([hH][tT][tT][pP][sS]?|[wW][sS][sS]?)://',
   redis: '^rediss?://',
+  'web-url': '^https?://[^/?#@]+/?$',
+  'http-url': '^https?:',
+  'smtp-url': '^smtps?://',
   address: ':\\d{1,5}$',
 }
 

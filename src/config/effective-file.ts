@@ -3,8 +3,7 @@ import type { Node } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
-import { mapItems } from '../util/json-path.ts'
-import { childSchema } from './schema.ts'
+import { isSecretText, mapOptions } from './schema.ts'
 import { maskUrls } from './variables.ts'
 import type { YamlFile } from './yaml-file.ts'
 
@@ -15,11 +14,11 @@ export interface EffectiveFile {
 }
 
 /** The value with secrets masked: of URLs all but scheme, host and port, and texts of the format `secret`. */
-export const maskSecrets = (value: unknown, schema: Schema | undefined): unknown => {
-  if (typeof value !== 'string') return mapItems(value, (item, part) => maskSecrets(item, childSchema(schema, part)))
-  const isSecret = schema?.type === 'string' && schema.format === 'secret'
-  return isSecret ? '***' : maskUrls(value).replace(/\*+/g, '***')
-}
+export const maskSecrets = (effective: unknown, options: Schema | undefined): unknown =>
+  mapOptions(effective, options, ({ value, schema }) => {
+    if (typeof value !== 'string') return value
+    return isSecretText(schema) ? '***' : maskUrls(value).replace(/\*+/g, '***')
+  })
 
 /** As YAML; a value that the file does not contain has the comment `default`. */
 export const formatEffectiveFile = ({ source, value }: EffectiveFile): string => {

@@ -1,7 +1,8 @@
 import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
-import { isHostPort, parseRedisUrl } from './addresses.ts'
+import { isSubnet } from '../util/address-set.ts'
+import { isHostPort, parseAddress, parseRedisUrl } from './addresses.ts'
 
 /** A format of strings. */
 interface Format {
@@ -19,12 +20,12 @@ interface Format {
 }
 
 /** Milliseconds; undefined when the text is no duration. */
-export const parseDuration = (text: string): number | undefined => parseQuantity(text, durationUnits)
+export const parseDuration = (text: string): number | undefined => parseUnits(text, durationUnits)
 
 const durationUnits = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** Bytes; undefined when the text is no size. */
-export const parseSize = (text: string): number | undefined => parseQuantity(text, sizeUnits)
+export const parseSize = (text: string): number | undefined => parseUnits(text, sizeUnits)
 
 const sizeUnits = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }
 
@@ -97,7 +98,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     description: 'host:port',
     example: '127.0.0.1:8080, or [::1]:8080',
     accepts: isHostPort,
-    convert: text => text,
+    convert: parseAddress,
     suggest: text => ifAccepted('address', suggestAddress(text)),
   },
   redis: {
@@ -116,6 +117,29 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     convert: parseRate,
     suggest: text => ifAccepted('rate', /^\d+$/.test(text) ? `${text}/s` : text.replace(/ *(?:\/|per) *([smh])\w*$/i, '/$1').toLowerCase()),
   },
+  subnet: {
+    description: 'an IP address or a subnet',
+    example: '10.0.0.7, 10.0.0.0/8 or 2001:db8::/32',
+    accepts: isSubnet,
+    convert: text => text,
+  },
+  'web-url': {
+    description: 'a URL such as https://tollgate.example.org',
+    accepts: text => webUrlPattern.test(text) && URL.canParse(text),
+    convert: text => text,
+    explain: text => (webUrlPattern.test(text) ? 'the URL has no valid host or port' : undefined),
+  },
+  'http-url': {
+    description: 'an http:// or https:// URL',
+    accepts: text => /^https?:/.test(text) && URL.canParse(text),
+    convert: text => new Secret(text),
+  },
+  'smtp-url': {
+    description: 'an smtp:// or smtps:// URL',
+    accepts: text => /^smtps?:\/\//.test(text) && URL.canParse(text) && new URL(text).hostname !== '',
+    convert: text => new Secret(text),
+    explain: () => 'user and password stand before the host, special characters as %XX',
+  },
   path: {
     description: 'a path',
     accepts: text => text !== '',
@@ -123,7 +147,13 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   },
 }
 
-const parseQuantity = (text: string, units: Readonly<Record<string, number>>): number | undefined => {
+/** A duration in ms, or a size in bytes: their units differ. */
+export const parseQuantity = (text: string): number | undefined => parseDuration(text) ?? parseSize(text)
+
+/** What has the form of a URL may still be none, such as http://1.2.3.999. */
+const webUrlPattern = /^https?:\/\/[^/?#@]+\/?$/
+
+const parseUnits = (text: string, units: Readonly<Record<string, number>>): number | undefined => {
   const [, digits, unit = ''] = /^(\d+)([a-zA-Z]+)$/.exec(text) ?? []
   const value = Number(digits) * (units[unit] ?? NaN)
   return Number.isSafeInteger(value) ? value : undefined

@@ -13,7 +13,7 @@ import type { NetworkReadResult } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
 import { rateWarnings, shortSecrets } from './warnings.ts'
-import { hostsWithoutCertificate } from './tls-options.ts'
+import { hostsWithoutCertificate } from './tls-check.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
 

@@ -3,7 +3,7 @@ import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
 import { effectiveStep } from './effective-file.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { isKebabCase, parseDuration } from './formats.ts'
+import { isKebabCase } from './formats.ts'
 import { readHosts } from './hosts.ts'
 import type { ListedHost } from './hosts.ts'
 import { networkSchema } from './network-schema.ts'
@@ -52,7 +52,6 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     ...hostProblems,
     ...tableProblems,
     ...checkName(source),
-    ...checkBlockTime(source),
     ...checkPipeline(source, steps, plugins),
     ...unsetVariableProblems(
       source,
@@ -118,10 +117,4 @@ const checkName = (source: YamlFile): readonly Problem[] => {
   return file === name
     ? []
     : [source.problemAt(path, `network is ${found}, but the file is named ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
-}
-
-const checkBlockTime = (source: YamlFile): readonly Problem[] => {
-  const path = ['blockTime']
-  const isZero = parseDuration(source.textAt(path) ?? '') === 0
-  return isZero ? [source.problemAt(path, `blockTime must be greater than 0, not ${source.describeValueAt(path)}`)] : []
 }

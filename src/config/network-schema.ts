@@ -14,6 +14,7 @@ export const networkSchema = {
     blockTime: {
       type: 'string',
       format: 'duration',
+      minimum: '1ms',
       usual: { min: '10ms', max: '1h' },
       description: 'The usual time between two blocks.',
       examples: ['12s', '250ms'],

@@ -1,18 +1,20 @@
 import type { Schema } from '../plugin/options-schema.ts'
 import type { Path } from '../plugin/plugin.ts'
+import { isJsonObject } from '../util/json.ts'
+import { mapItems } from '../util/json-path.ts'
 
 /** Plain JSON Schema, as validators and editors know it. */
 export type JsonSchema = { readonly [keyword: string]: unknown }
 
 /** The schema without the keywords that only the loader knows, and with every object closed. */
-export const toJsonSchema = ({ whenOthersHaveIt, ...schema }: Schema): JsonSchema => {
+export const toJsonSchema = ({ whenOthersHaveIt, requires, ...schema }: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
   if (schema.type === 'string') {
-    const { omitWhenUnset, label, usual, ...rest } = schema
+    const { omitWhenUnset, label, usual, minimum, ...rest } = schema
     return rest
   }
   if (schema.type !== 'object') return { ...schema }
-  const { omitWhenUnset, properties = {}, additionalProperties, ...rest } = schema
+  const { omitWhenUnset, exactlyOneOf, entries, properties = {}, additionalProperties, ...rest } = schema
   const described = Object.entries(properties).map(([name, property]) => [name, toJsonSchema(property)])
   return {
     ...rest,
@@ -28,6 +30,30 @@ export const childSchema = (schema: Schema | undefined, part: string | number): 
   const { properties = {}, additionalProperties } = schema
   return Object.hasOwn(properties, part) ? properties[part] : additionalProperties
 }
+
+/** A value with its schema, and its path below the value that was walked. */
+export interface OptionNode {
+  readonly value: unknown
+  readonly schema: Schema | undefined
+  readonly path: Path
+}
+
+/** The value, and all that its maps and lists contain. */
+export const walkOptions = function* (value: unknown, schema: Schema | undefined, path: Path = []): Generator<OptionNode> {
+  yield { value, schema, path }
+  const entries = Array.isArray(value) ? value.entries() : isJsonObject(value) ? Object.entries(value) : []
+  for (const [part, item] of entries) yield* walkOptions(item, childSchema(schema, part), [...path, part])
+}
+
+/** A copy with what `change` makes of each value that is neither map nor list. */
+export const mapOptions = (value: unknown, schema: Schema | undefined, change: (node: OptionNode) => unknown, path: Path = []): unknown =>
+  Array.isArray(value) || isJsonObject(value)
+    ? mapItems(value, (item, part) => mapOptions(item, childSchema(schema, part), change, [...path, part]))
+    : change({ value, schema, path })
+
+/** Whether a text of this schema is a secret as a whole; of the other formats with secrets, scheme and host may be shown. */
+export const isSecretText = (schema: Schema | undefined): boolean =>
+  schema?.type === 'string' && ['secret', 'http-url', 'smtp-url'].includes(schema.format ?? '')
 
 export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childSchema, schema)
 

@@ -1,10 +1,6 @@
 import { isAlias, isCollection, isNode, isScalar, visit } from 'yaml'
 import type { Document, Scalar } from 'yaml'
-import type { Schema } from '../plugin/options-schema.ts'
-import type { Path } from '../plugin/plugin.ts'
 import { closestMatch } from '../util/did-you-mean.ts'
-import { isJsonObject } from '../util/json.ts'
-import { childSchema } from './schema.ts'
 
 /** Where the text of a file holds a secret: offsets of its beginning and of its end. */
 export type SecretRange = readonly [start: number, end: number]
@@ -78,13 +74,6 @@ const isSecretName = (name: string): boolean => secretNamePattern.test(name) || 
 const skipDeep = (_: unknown, __: unknown, { length }: { readonly length: number }) => (length > maxDepth ? visit.SKIP : undefined)
 
 const maxDepth = 200
-
-/** The paths of all values that their schema calls secrets, under `path`. */
-export const secretPaths = (value: unknown, schema: Schema | undefined, path: Path): readonly Path[] => {
-  if (schema?.type === 'string' && schema.format === 'secret') return [path]
-  const entries = Array.isArray(value) ? [...value.entries()] : isJsonObject(value) ? Object.entries(value) : []
-  return entries.flatMap(([part, item]) => secretPaths(item, childSchema(schema, part), [...path, part]))
-}
 
 /** The part of the text from `start` to `end`, with secrets masked; of the same length. Names of variables are no secrets. */
 export const maskRanges = (text: string, start: number, end: number, ranges: readonly SecretRange[]): string =>

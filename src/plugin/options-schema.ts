@@ -18,6 +18,17 @@ interface DescribedSchema {
    * then warns of the item.
    */
   readonly whenOthersHaveIt?: string
+  /** Of a property: another option that it requires. An empty list and `false` require nothing. */
+  readonly requires?: RequiredOption
+}
+
+interface RequiredOption {
+  /** One of these suffices: a name is that of an option of the same map, a path with dots begins at the top. */
+  readonly options: readonly string[]
+  /** The fix. */
+  readonly hint: string
+  /** Without the option the property does nothing, in place of being incomplete. */
+  readonly isIdle?: true
 }
 
 export interface StringSchema extends DescribedSchema {
@@ -33,14 +44,26 @@ export interface StringSchema extends DescribedSchema {
    * The text's format; the plugin gets the value converted.
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `auto-duration`: the same, or `auto` -> `'auto'`. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
-   * shows host and port. `address`: host:port. `secret`: a password or token -> Secret. `path`: relative to the YAML file -> absolute path.
-   * `rate`: `100/s`, `6000/m`, `100000/h` -> so many per second.
+   * shows host and port. `address`: host:port -> { host, port }. `secret`: a password or token -> Secret. `path`: relative to the YAML file ->
+   * absolute path. `rate`: `100/s`, `6000/m`, `100000/h` -> so many per second. `subnet`: an IP address or a subnet. `web-url`: http(s) and a host,
+   * no path. `http-url`, `smtp-url`: URLs that may hold a password -> Secret.
    */
-  readonly format?: 'duration' | 'auto-duration' | 'size' | 'url' | 'redis' | 'address' | 'secret' | 'path' | 'rate'
+  readonly format?: 'duration' | 'auto-duration' | 'size' | 'rate' | 'address' | 'path' | 'subnet' | 'web-url' | SecretFormat
+  /** The least duration or size, such as `1d`. */
+  readonly minimum?: string
   /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
   readonly usual?: UsualRange
   /** In an `optional` network, the text is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
+}
+
+/** What a text of these formats holds is shown nowhere, or only its host. */
+type SecretFormat = 'url' | 'redis' | 'secret' | 'http-url' | 'smtp-url'
+
+/** A listener's. */
+export interface Address {
+  readonly host: string
+  readonly port: number
 }
 
 /** Both bounds are included, and written as in YAML. 0 is always usual: it is written on purpose. */
@@ -79,6 +102,10 @@ export interface ObjectSchema extends DescribedSchema {
   /** In an `optional` network, the object is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
   readonly default?: Readonly<Record<string, unknown>>
+  /** Exactly one of these properties must be given. */
+  readonly exactlyOneOf?: { readonly options: readonly string[]; readonly hint: string }
+  /** Of a map with `additionalProperties`: what an entry is called. It has at least one entry, and names in kebab-case. */
+  readonly entries?: { readonly noun: string; readonly example: string }
 }
 
 /** Any YAML value; the plugin checks it itself. */
@@ -90,11 +117,13 @@ type InferString<S> = S extends { format: 'duration' | 'size' | 'rate' }
   ? number
   : S extends { format: 'auto-duration' }
     ? number | 'auto'
-    : S extends { format: 'url' | 'redis' | 'secret' }
+    : S extends { format: SecretFormat }
       ? Secret
-      : S extends { enum: readonly (infer E)[] }
-        ? E
-        : string
+      : S extends { format: 'address' }
+        ? Address
+        : S extends { enum: readonly (infer E)[] }
+          ? E
+          : string
 
 type PropertiesOf<S> = S extends { properties: infer P } ? P : Record<never, never>
 type RequiredKeys<S> = S extends { required: readonly (infer R)[] } ? R : never

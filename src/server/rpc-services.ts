@@ -1,4 +1,4 @@
-import type { GatewayLimits } from '../config/types.ts'
+import type { GatewayConfig } from '../config/types.ts'
 import type { RefusalKind } from '../plugin/error-table.ts'
 import type { Reply } from '../plugin/reply.ts'
 import type { SendSingleWrite } from '../runtime/http-internals.ts'
@@ -17,7 +17,7 @@ import type { ResponseCompressor } from './response-compressor.ts'
 export interface RpcServices {
   readonly endpointByHost: EndpointByHost
   readonly readClientAddress: ReadClientAddress
-  readonly limits: GatewayLimits
+  readonly limits: GatewayConfig['limits']
   readonly log: Log
   readonly activeRequests: ActiveRequests
   /** Whose calls are handled first when there are many. */

@@ -2,7 +2,7 @@ import type { RequestListener, Server, ServerOptions } from 'node:http'
 import type { Server as HttpsServer } from 'node:https'
 import { dirname } from 'node:path'
 import type { TLSSocket } from 'node:tls'
-import type { GatewayConfig, TlsOptions } from '../config/types.ts'
+import type { GatewayConfig } from '../config/types.ts'
 import type { Clock } from '../services/clock.ts'
 import { ContentWatch } from '../services/content-watch.ts'
 import type { Log } from '../services/log.ts'
@@ -16,7 +16,7 @@ import type { TlsServers } from './http-server.ts'
 /** The certificate, where one of these listeners has TLS. Throws ListenError when its files cannot be used. */
 export const openTlsCertificate = (
   { tls }: GatewayConfig['listen'],
-  listeners: TlsOptions['listeners'],
+  listeners: readonly ('rpc' | 'portal')[],
   options: Omit<TlsCertificateOptions, 'files' | 'owner'>,
 ): TlsCertificate | undefined =>
   tls?.listeners.some(listener => listeners.includes(listener)) === true

@@ -8,6 +8,7 @@ export const rateLimitProperties = {
   },
   burst: {
     type: 'integer',
+    requires: { options: ['rate'], hint: 'for example 100/s' },
     minimum: 1,
     description: 'Calls that may come at once; as many as `rate` allows in a second if absent.',
     examples: [200],
@@ -20,6 +21,7 @@ export const rateLimitProperties = {
   },
   creditBurst: {
     type: 'integer',
+    requires: { options: ['creditRate'], hint: 'for example 8000/s' },
     minimum: 1,
     description: 'Credits that may be used at once; as many as `creditRate` allows in a second if absent.',
     examples: [16_000],

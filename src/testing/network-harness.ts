@@ -1,7 +1,7 @@
 import { formatProblems } from '../config/problem.ts'
-import { gatewaySchema } from '../config/gateway-schema.ts'
+import { gatewaySchema } from '../config/gateway-options.ts'
 import { parseSize } from '../config/formats.ts'
-import type { GatewayLimits, NetworkConfig } from '../config/types.ts'
+import type { GatewayConfig, NetworkConfig } from '../config/types.ts'
 import { buildNetwork } from '../core/network.ts'
 import type { Network } from '../core/network.ts'
 import { failureResponse, handleMessage } from '../json-rpc/handle-message.ts'
@@ -139,7 +139,7 @@ const closeAll = async (closers: Closer[], driver: ClockDriver): Promise<void> =
 }
 
 /** Limits on messages, as in gateway.yaml. */
-export type MessageLimits = Pick<GatewayLimits, 'batch' | 'batchReply'>
+export type MessageLimits = Pick<GatewayConfig['limits'], 'batch' | 'batchReply'>
 
 const limitSchemas = gatewaySchema.properties.limits.properties
 

@@ -120,7 +120,7 @@ export const fileMistakes: readonly Mistake[] = [
     mistake: 'binary rubbish',
     files: { 'networks/arb.yaml': '\u0000\u0001\u0002' },
     answers: [
-      'networks/arb.yaml:1:1: the file must be a map, not "\\u0000\\u0001\\u0002" -> known keys: network, chainId, blockTime, methods, optional, hosts, pipeline',
+      'networks/arb.yaml:1:1: the file must be a map, not "\\u0000\\u0001\\u0002" -> known keys: network, chainId, blockTime, devNode, methods, optional, hosts, pipeline',
     ],
   },
   {
@@ -132,7 +132,7 @@ export const fileMistakes: readonly Mistake[] = [
     mistake: 'a list instead of a map',
     files: { 'networks/arb.yaml': '["network", "arb"]\n' },
     answers: [
-      'networks/arb.yaml:1:1: the file must be a map, not a list of 2 -> known keys: network, chainId, blockTime, methods, optional, hosts, pipeline',
+      'networks/arb.yaml:1:1: the file must be a map, not a list of 2 -> known keys: network, chainId, blockTime, devNode, methods, optional, hosts, pipeline',
     ],
   },
   {

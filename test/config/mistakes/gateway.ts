@@ -163,6 +163,19 @@ export const gatewayMistakes: readonly Mistake[] = [
     answers: ['gateway.yaml:3:18: listen.proxyProtocol requires listen.trustedProxies -> name the proxies, for example [10.0.0.0/8]'],
   },
   {
+    mistake: 'a burst without a rate',
+    gateway: [['dailyCredits: 3000000', 'dailyCredits: 3000000, burst: 5']],
+    answers: ['gateway.yaml:8:34: plans.core.burst requires plans.core.rate -> for example 100/s'],
+  },
+  {
+    mistake: 'an address in the URL of the dashboard that is none',
+    gateway: [['plans:', 'portal: { url: "http://1.2.3.999" }\nplans:']],
+    answers: [
+      'gateway.yaml:7:11: portal.url has no effect without listen.portal -> add listen.portal, for example 127.0.0.1:8081',
+      'gateway.yaml:7:16: portal.url must be a URL such as https://dashboard.example.org, not "http://1.2.3.999" -> the URL has no valid host or port',
+    ],
+  },
+  {
     mistake: 'a rate in a plan that no network applies',
     gateway: [['dailyCredits: 3000000', 'dailyCredits: 3000000, rate: 100/s']],
     answers: [

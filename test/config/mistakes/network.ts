@@ -113,7 +113,7 @@ export const networkMistakes: readonly Mistake[] = [
   {
     mistake: 'a timeout of 0',
     network: [['timeout: 10s', 'timeout: 0s']],
-    answers: ['networks/arb.yaml:18:26: upstream: timeout must be greater than 0'],
+    answers: ['networks/arb.yaml:18:26: upstream.timeout must be greater than 0, not "0s"'],
   },
   {
     mistake: 'a method table that does not exist',

@@ -339,13 +339,6 @@ t.test('repeats the error of a query with too many results for some seconds, fre
   t.equal(requests(), 2)
 })
 
-t.test('redisTtl must not be 0', async t => {
-  const problems: string[] = []
-  cache.check?.({ redisTtl: 0 } as never, (_path, message) => problems.push(message))
-  cache.check?.({ redisTtl: 1 } as never, (_path, message) => problems.push(message))
-  t.same(problems, ['redisTtl must be greater than 0'])
-})
-
 t.test('repeats no error with cacheTooManyFor: 0s', async t => {
   const { request, requests } = openCache({}, { cacheTooManyFor: 0 })
   for (let i = 0; i < 3; i++) await request(fakeCall('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))

@@ -6,51 +6,6 @@ import { readTlsFiles, validityProblem } from '../services/tls-files.ts'
 import type { ListedHost } from './hosts.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
-import type { ObjectSchema } from '../plugin/options-schema.ts'
-
-const certificateProperties = {
-  cert: {
-    type: 'string',
-    format: 'path',
-    description: 'The PEM file of the certificate, followed by its chain; relative to this file.',
-    examples: ['/etc/letsencrypt/live/rpc.example.com/fullchain.pem'],
-  },
-  key: {
-    type: 'string',
-    format: 'path',
-    description: 'The PEM file of the private key, without a passphrase; relative to this file.',
-    examples: ['/etc/letsencrypt/live/rpc.example.com/privkey.pem'],
-  },
-} as const satisfies ObjectSchema['properties']
-
-/** `listen.tls`. */
-export const tlsSchema = {
-  type: 'object',
-  description:
-    'TLS on the RPC listener and the portal, version 1.2 or 1.3. The files are read again when they change; open connections stay. Without it, ' +
-    'the listeners speak plain HTTP, for a proxy that ends TLS.',
-  properties: {
-    ...certificateProperties,
-    listeners: {
-      type: 'array',
-      items: { type: 'string', enum: ['rpc', 'portal'] },
-      minItems: 1,
-      default: ['rpc', 'portal'],
-      description: 'The listeners with TLS. The admin listener has a certificate of its own: admin.tls.',
-    },
-  },
-  required: ['cert', 'key'],
-} as const satisfies ObjectSchema
-
-/** `admin.tls`. */
-export const adminTlsSchema = {
-  type: 'object',
-  description:
-    'TLS on the admin listener, version 1.2 or 1.3: probes, scrapers and browsers then use https. The files are read again when they change. ' +
-    'Commands such as `tollgate health` accept this certificate alone, whatever hosts it names.',
-  properties: certificateProperties,
-  required: ['cert', 'key'],
-} as const satisfies ObjectSchema
 
 export interface TlsCheck {
   readonly problems: readonly Problem[]
@@ -59,27 +14,13 @@ export interface TlsCheck {
   readonly certificate?: X509Certificate
 }
 
-/** TLS for a listener alone that does not exist. */
-const listenerProblems = (source: YamlFile): readonly Problem[] => {
-  const path = ['listen', 'tls', 'listeners']
-  const listeners = source.valueAt(path)
-  if (!Array.isArray(listeners) || listeners.join() !== 'portal' || source.valueAt(['listen', 'portal']) !== undefined) return []
-  return [
-    source.problemAt(
-      path,
-      'listen.tls has no effect: it is for the portal alone, and there is no listen.portal',
-      'add rpc, or listen.portal',
-    ),
-  ]
-}
-
 /** Reads the files of `listen.tls` and of `admin.tls`. Where an option is missing or has the wrong type, the schema has reported it. */
 export const checkTls = (source: YamlFile): TlsCheck => {
   const { chain, ...listen } = checkFiles(source, 'listen')
   const admin = checkFiles(source, 'admin')
   const certificate = isForRpc(source) ? chain?.[0] : undefined
   return {
-    problems: [...listenerProblems(source), ...listen.problems, ...admin.problems],
+    problems: [...listen.problems, ...admin.problems],
     warnings: [...listen.warnings, ...admin.warnings],
     ...(certificate && { certificate }),
   }

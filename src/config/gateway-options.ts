@@ -1,0 +1,617 @@
+import type { ObjectSchema, StringSchema } from '../plugin/options-schema.ts'
+import { accessLogRules, logLevels } from '../services/log-settings.ts'
+import { rateLimitProperties } from '../services/rate-limit-options.ts'
+
+// All options of gateway.yaml, section by section; at the end the file as a whole.
+
+const portalListener = { options: ['listen.portal'], hint: 'add listen.portal, for example 127.0.0.1:8081', isIdle: true } as const
+const adminListener = { options: ['listen.admin'], hint: 'add listen.admin, for example 127.0.0.1:8082', isIdle: true } as const
+
+export const defaultRpcAddress = '127.0.0.1:8080'
+
+const certificateProperties = {
+  cert: {
+    type: 'string',
+    format: 'path',
+    description: 'The PEM file of the certificate, followed by its chain; relative to this file.',
+    examples: ['/etc/letsencrypt/live/rpc.example.com/fullchain.pem'],
+  },
+  key: {
+    type: 'string',
+    format: 'path',
+    description: 'The PEM file of the private key, without a passphrase; relative to this file.',
+    examples: ['/etc/letsencrypt/live/rpc.example.com/privkey.pem'],
+  },
+} as const satisfies ObjectSchema['properties']
+
+/** `listen.tls`. */
+const tlsSchema = {
+  type: 'object',
+  description:
+    'TLS on the RPC listener and the portal, version 1.2 or 1.3. The files are read again when they change; open connections stay. Without it, ' +
+    'the listeners speak plain HTTP, for a proxy that ends TLS.',
+  properties: {
+    ...certificateProperties,
+    listeners: {
+      type: 'array',
+      items: { type: 'string', enum: ['rpc', 'portal'] },
+      minItems: 1,
+      default: ['rpc', 'portal'],
+      description: 'The listeners with TLS. The admin listener has a certificate of its own: admin.tls.',
+    },
+  },
+  required: ['cert', 'key'],
+} as const satisfies ObjectSchema
+
+/** `listen` of gateway.yaml. */
+const listenSchema = {
+  type: 'object',
+  description: 'Addresses of the listeners: host:port, with brackets around an IPv6 host; port 0 is any free port.',
+  properties: {
+    rpc: {
+      type: 'string',
+      format: 'address',
+      default: defaultRpcAddress,
+      description: 'JSON-RPC over HTTP and WebSocket; the Host header names the network.',
+    },
+    portal: {
+      type: 'string',
+      format: 'address',
+      description: 'The dashboard for developers. None by default.',
+      examples: ['127.0.0.1:8081'],
+    },
+    admin: {
+      type: 'string',
+      format: 'address',
+      description:
+        'Health, metrics, logs, reload and the page of the operator: /livez, /readyz, /metrics, /log-level, /access-log, /reload, /operator. None by default.',
+      examples: ['127.0.0.1:8082'],
+    },
+    tls: tlsSchema,
+    reusePort: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
+        'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
+    },
+    proxyProtocol: {
+      type: 'boolean',
+      default: false,
+      requires: { options: ['trustedProxies'], hint: 'name the proxies, for example [10.0.0.0/8]' },
+      description:
+        'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2. ' +
+        'Requires trustedProxies.',
+    },
+    trustedProxies: {
+      type: 'array',
+      items: { type: 'string', format: 'subnet' },
+      default: [],
+      description:
+        'IP addresses and subnets of the proxies in front of the gateway. Their X-Forwarded-For or Forwarded names the address of the caller.',
+      examples: [['10.0.0.0/8', '2001:db8::/32']],
+    },
+  },
+  default: {},
+} as const satisfies ObjectSchema
+
+/** `admin.tls`. */
+const adminTlsSchema = {
+  type: 'object',
+  requires: adminListener,
+  description:
+    'TLS on the admin listener, version 1.2 or 1.3: probes, scrapers and browsers then use https. The files are read again when they change. ' +
+    'Commands such as `tollgate health` accept this certificate alone, whatever hosts it names.',
+  properties: certificateProperties,
+  required: ['cert', 'key'],
+} as const satisfies ObjectSchema
+
+/** As addresses are compared with it. */
+const emailDomain = {
+  type: 'string',
+  pattern: '^[a-z0-9-]+(\\.[a-z0-9-]+)+$',
+  label: 'a domain such as example.org, in lower case',
+} as const satisfies StringSchema
+
+/** `portal.smtp`. */
+const smtpSchema = {
+  type: 'object',
+  requires: portalListener,
+  description: 'The mail server that sends sign-in links. Without it, operators and owners pass links on.',
+  properties: {
+    url: {
+      type: 'string',
+      format: 'smtp-url',
+      description: 'smtp://USER:PASSWORD@HOST:PORT, or smtps:// for TLS from the first byte.',
+      examples: ['smtps://tollgate:${SMTP_PASSWORD}@mail.example.org:465'],
+    },
+    from: {
+      type: 'string',
+      pattern: '^[^@\\r\\n]+@[^@\\r\\n]+$',
+      label: 'a sender such as Tollgate <no-reply@example.org>',
+      description: 'The sender of the mail.',
+      examples: ['Tollgate <no-reply@example.org>'],
+    },
+  },
+  required: ['url', 'from'],
+} as const satisfies ObjectSchema
+
+/** `portal.oidc`. */
+const oidcSchema = {
+  type: 'object',
+  requires: portalListener,
+  description: 'The OpenID Connect provider at which people may sign in, besides sign-in links. Its redirect URI is `url` with /sign-in.',
+  properties: {
+    issuer: {
+      type: 'string',
+      pattern: '^https?://[^?#@]+$',
+      label: 'a URL such as https://login.example.org',
+      description: 'The URL of the provider, as its metadata names it.',
+      examples: ['https://login.example.org'],
+    },
+    clientId: { type: 'string', description: 'The name of the dashboard at the provider.', examples: ['tollgate'] },
+    clientSecret: {
+      type: 'string',
+      format: 'secret',
+      description: 'The password of the dashboard at the provider.',
+      examples: ['${OIDC_CLIENT_SECRET}'],
+    },
+    domains: {
+      requires: { options: ['portal.signUp'], hint: 'it names the plan of new accounts, for example signUp: { plan: core }' },
+      type: 'array',
+      items: emailDomain,
+      default: [],
+      description:
+        'The domains of verified e-mail addresses that get an account as `signUp` makes it, at the first sign-in. ' +
+        'None by default: people must have been invited, or have their address from the operator.',
+      examples: [['example.org']],
+    },
+    name: {
+      type: 'string',
+      default: 'OpenID Connect',
+      description: 'What the button to sign in calls the provider.',
+      examples: ['Example'],
+    },
+  },
+  required: ['issuer', 'clientId', 'clientSecret'],
+} as const satisfies ObjectSchema
+
+/** `portal.signUp`. */
+const signUpSchema = {
+  type: 'object',
+  requires: {
+    options: ['smtp', 'oidc'],
+    hint: 'new accounts are confirmed by e-mail: add the mail server, or the provider that has confirmed the address',
+  },
+  description: 'Lets people with an e-mail address make accounts of their own. Off by default; requires `smtp` or `oidc`.',
+  properties: {
+    plan: { type: 'string', description: 'The plan of new accounts: one of `plans`.', examples: ['core'] },
+    perDay: {
+      type: 'integer',
+      minimum: 1,
+      maximum: 100_000,
+      default: 100,
+      description: 'Most new accounts in a UTC day, of all gateways on the store together.',
+    },
+    domains: {
+      type: 'array',
+      items: emailDomain,
+      default: [],
+      description: 'The domains of e-mail addresses that may sign up by a link. All by default.',
+      examples: [['example.org']],
+    },
+  },
+  required: ['plan'],
+} as const satisfies ObjectSchema
+
+/** `portal` of gateway.yaml. */
+const portalSchema = {
+  type: 'object',
+  description: 'The dashboard for developers.',
+  properties: {
+    url: {
+      requires: portalListener,
+      type: 'string',
+      format: 'web-url',
+      label: 'a URL such as https://dashboard.example.org',
+      description:
+        'The URL by which browsers reach the dashboard; that of `listen.portal` if absent. With https the session cookie is secure.',
+      examples: ['https://dashboard.example.org'],
+    },
+    networkUrl: {
+      requires: portalListener,
+      type: 'string',
+      pattern: '^https?://[^?#@]*\\{host\\}[^?#@]*$',
+      label: 'a URL with {host} in it, such as https://{host}',
+      description:
+        'The base URL of a network as the dashboard shows it, with {host} for the first of its `hosts`; the RPC listener if absent.',
+      examples: ['https://{host}'],
+    },
+    secret: {
+      requires: portalListener,
+      type: 'string',
+      format: 'secret',
+      description: 'Signs session cookies, and webhooks of alerts. Without it, the first gateway writes random keys into the store.',
+      examples: ['${PORTAL_SECRET}'],
+    },
+    previousSecret: {
+      requires: { options: ['secret'], hint: 'name it secret', isIdle: true },
+      type: 'string',
+      format: 'secret',
+      description:
+        'The `secret` of before: cookies that it has signed stay valid, and webhooks are signed with both. Remove it 12 hours after the change, and when owners have set their webhooks again.',
+      examples: ['${PREVIOUS_PORTAL_SECRET}'],
+    },
+    smtp: smtpSchema,
+    oidc: oidcSchema,
+    webhooks: {
+      requires: portalListener,
+      type: 'object',
+      description: 'Webhooks that owners of accounts set for alerts.',
+      properties: {
+        allow: {
+          type: 'array',
+          items: { type: 'string', format: 'subnet' },
+          default: [],
+          description:
+            'IP addresses and subnets that webhooks may have although they are private, loopback, link-local or reserved. Only public addresses by default.',
+          examples: [['10.1.2.0/24']],
+        },
+      },
+      default: {},
+    },
+    usageWebhook: {
+      requires: portalListener,
+      type: 'object',
+      description: 'The webhook of a billing system, which gets the usage of all accounts for each UTC day that is over.',
+      properties: {
+        url: {
+          type: 'string',
+          format: 'http-url',
+          description: 'Where messages are sent: http or https.',
+          examples: ['https://billing.example.org/usage'],
+        },
+        secret: {
+          type: 'string',
+          format: 'secret',
+          description:
+            'Signs messages as Standard Webhooks describes: whsec_ and Base64, or any other text. Without it, a secret derived from ' +
+            '`portal.secret` signs them, which `tollgate usage webhook-secret` prints.',
+          examples: ['${USAGE_WEBHOOK_SECRET}'],
+        },
+      },
+      required: ['url'],
+    },
+    signUp: signUpSchema,
+  },
+  default: {},
+} as const satisfies ObjectSchema
+
+/** Of keys of which only the issuer has the private part. */
+export const asymmetricAlgorithms = [
+  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
+  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
+] as const
+
+/** Of a secret that both sides share. */
+export const secretAlgorithms = ['HS256', 'HS384', 'HS512'] as const
+
+/** `jwt` of gateway.yaml. */
+const jwtSchema = {
+  type: 'object',
+  description:
+    'Tokens (JWT) in place of API keys: a claim of the token names the key. Exactly one of `jwks`, `keyFile` and `secret` verifies them. ' +
+    'Without it, tokens are not accepted.',
+  properties: {
+    issuer: {
+      type: 'string',
+      minLength: 1,
+      description: 'The claim `iss` that tokens must have.',
+      examples: ['https://login.example.org'],
+    },
+    audience: {
+      type: 'array',
+      items: { type: 'string', minLength: 1 },
+      minItems: 1,
+      description: 'The claim `aud` of a token must name one of these: tokens that the issuer has made for other services are refused.',
+      examples: [['tollgate']],
+    },
+    jwks: {
+      type: 'string',
+      pattern: '^https?://[^#]+$',
+      label: 'a URL such as https://login.example.org/.well-known/jwks.json',
+      description: 'The URL of the JSON Web Key Set of the issuer, without user and password.',
+      examples: ['https://login.example.org/.well-known/jwks.json'],
+    },
+    keyFile: {
+      type: 'string',
+      format: 'path',
+      description: 'A file of public keys, relative to this file: a JSON Web Key Set. It is read again when it changes.',
+      examples: ['jwt-keys.json'],
+    },
+    secret: {
+      type: 'string',
+      format: 'secret',
+      description:
+        'A secret of at least 32 bytes that the issuer signs with (HS256). Whoever knows it can make tokens: prefer the other two.',
+      examples: ['${JWT_SECRET}'],
+    },
+    algorithms: {
+      type: 'array',
+      items: { type: 'string', enum: [...asymmetricAlgorithms, ...secretAlgorithms] },
+      minItems: 1,
+      description:
+        'The algorithms that signatures may have; all that fit public keys, or `secret`, if absent. A token without a signature is never accepted.',
+      examples: [['ES256']],
+    },
+    claim: {
+      type: 'string',
+      minLength: 1,
+      default: 'sub',
+      description:
+        'The claim that has the id of the API key, such as key_3fKx81bQ2mZa. The limits, lists and revocation of that key apply.',
+      examples: ['https://example.org/tollgate-key'],
+    },
+    clockTolerance: {
+      type: 'string',
+      format: 'duration',
+      usual: { min: '1s', max: '5m' },
+      default: '30s',
+      description:
+        'How far the clock of the issuer may be off: a token is accepted for so long after it has expired, and before it is valid.',
+    },
+    maxAge: {
+      type: 'string',
+      format: 'duration',
+      usual: { min: '10s', max: '90d' },
+      description:
+        'The greatest age of a token by its claim `iat`, which it then must have. Without it, `exp` alone ends a token; every token must have that.',
+      examples: ['1h'],
+    },
+  },
+  required: ['issuer', 'audience'],
+  exactlyOneOf: { options: ['jwks', 'keyFile', 'secret'], hint: 'for example jwks: https://login.example.org/.well-known/jwks.json' },
+} as const satisfies ObjectSchema
+
+/** `limits` of gateway.yaml. */
+const limitsSchema = {
+  type: 'object',
+  description: 'Limits on requests of callers, and on the memory of requests and responses.',
+  properties: {
+    connections: {
+      type: 'integer',
+      minimum: 1,
+      default: 10_000,
+      description:
+        'Maximum number of open connections of callers, divided among the workers. A process whose ' +
+        '`ulimit -n` does not allow as many accepts fewer, and logs so at its start.',
+    },
+    body: {
+      type: 'string',
+      format: 'size',
+      minimum: '1B',
+      usual: { min: '1KiB', max: '256MiB' },
+      default: '1MiB',
+      description: 'Maximum size of the body of an HTTP request.',
+    },
+    frame: {
+      type: 'string',
+      format: 'size',
+      minimum: '1B',
+      usual: { min: '1KiB', max: '256MiB' },
+      default: '1MiB',
+      description: 'Maximum size of a WebSocket message.',
+    },
+    batch: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of calls in one batch.' },
+    batchReply: {
+      type: 'string',
+      format: 'size',
+      minimum: '1B',
+      usual: { min: '64KiB', max: '4GiB' },
+      default: '64MiB',
+      description: 'Maximum size of the response to a batch.',
+    },
+    inFlight: {
+      type: 'string',
+      format: 'size',
+      minimum: '1B',
+      usual: { min: '1MiB', max: '256GiB' },
+      default: '512MiB',
+      description:
+        'Maximum size of everything together that is held for callers, divided among the workers: requests while they arrive, calls in ' +
+        'flight, and responses until callers have read them.',
+    },
+  },
+  default: {},
+} as const satisfies ObjectSchema
+
+/** The keys of gateway.yaml. */
+export const gatewaySchema = {
+  type: 'object',
+  description: 'Settings that all networks of one gateway share.',
+  properties: {
+    listen: listenSchema,
+    portal: portalSchema,
+    admin: {
+      type: 'object',
+      description: 'The admin listener.',
+      properties: {
+        token: {
+          requires: adminListener,
+          type: 'string',
+          format: 'secret',
+          description:
+            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`, and signs in at ' +
+            '/operator. Without a token these paths do not exist.',
+          examples: ['${ADMIN_TOKEN}'],
+        },
+        tls: adminTlsSchema,
+        url: {
+          requires: adminListener,
+          type: 'string',
+          format: 'web-url',
+          label: 'a URL such as https://tollgate-admin.example.org',
+          description:
+            'The URL by which browsers reach the admin listener, behind a proxy. Requests may name its host, and with https the session cookie ' +
+            'is secure.',
+          examples: ['https://tollgate-admin.example.org'],
+        },
+        hosts: {
+          requires: adminListener,
+          type: 'array',
+          items: { type: 'string' },
+          default: [],
+          description:
+            'Hosts, without port, that requests to the admin listener may name besides loopback names and the address that they come in on. ' +
+            '/livez, /readyz and /metrics take any host.',
+          examples: [['tollgate-admin.internal']],
+        },
+      },
+      default: {},
+    },
+    store: {
+      type: 'string',
+      description:
+        'Where accounts, keys and credits are stored: lmdb:PATH, a directory, relative to this file, for one machine; ' +
+        'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
+      examples: ['lmdb:../data', 'redis://127.0.0.1:6379'],
+    },
+    workers: {
+      description: 'Worker processes that share the port: an integer, or auto for one per core; 1 by default.',
+      examples: [4, 'auto'],
+    },
+    watch: {
+      type: 'boolean',
+      default: true,
+      description: 'Whether a change of the files of the configuration reloads it, as SIGHUP does.',
+    },
+    memory: {
+      type: 'string',
+      format: 'size',
+      minimum: '1B',
+      usual: { min: '1MiB', max: '256GiB' },
+      default: '512MiB',
+      description: 'Memory of all caches together, divided among networks and workers.',
+    },
+    plans: {
+      type: 'object',
+      description: 'The plans that accounts may have, by name.',
+      entries: { noun: 'plan', example: 'core: { dailyCredits: 3000000 }' },
+      additionalProperties: {
+        type: 'object',
+        description:
+          'One plan. `rate`, `burst`, `creditRate` and `creditBurst` limit each account in networks with the plugin `rate-limit`.',
+        properties: {
+          dailyCredits: {
+            type: 'integer',
+            minimum: 1,
+            maximum: Number.MAX_SAFE_INTEGER,
+            description: 'Credits that an account may use in one day, UTC.',
+            examples: [3_000_000],
+          },
+          forwarding: {
+            type: 'boolean',
+            default: false,
+            description: 'Whether eth_getLogs may go to a partner provider during an outage of the own upstreams.',
+          },
+          ...rateLimitProperties,
+        },
+        required: ['dailyCredits'],
+      },
+    },
+    jwt: jwtSchema,
+    limits: limitsSchema,
+    usage: {
+      type: 'object',
+      description: 'Counts of calls by account, key, network, method, outcome and hour, for `tollgate usage`.',
+      properties: {
+        retention: {
+          type: 'string',
+          format: 'duration',
+          minimum: '1d',
+          usual: { min: '1d', max: '3650d' },
+          default: '90d',
+          description: 'How long counts are stored.',
+        },
+      },
+      default: {},
+    },
+    log: {
+      type: 'string',
+      enum: logLevels,
+      default: 'info',
+      description: 'The lowest level that is logged.',
+    },
+    accessLog: {
+      type: 'object',
+      description: 'One line for each call.',
+      properties: {
+        file: {
+          type: 'string',
+          description:
+            'Where lines are written: stdout, or a path relative to this file, which is opened anew on SIGUSR2. None by default.',
+          examples: ['stdout', '/var/log/tollgate/access.log'],
+        },
+        sample: {
+          type: 'number',
+          minimum: 0,
+          maximum: 1,
+          default: 1,
+          description: 'The share of calls that is logged, from 0 to 1.',
+        },
+        always: {
+          type: 'array',
+          items: { type: 'string', enum: accessLogRules },
+          default: ['errors', 'slow'],
+          description:
+            'Calls that are logged whatever `sample` is: errors are calls with a JSON-RPC error, and HTTP statuses of 400 and above; slow ' +
+            'are calls that took `slow` or longer.',
+        },
+        slow: {
+          type: 'string',
+          format: 'duration',
+          usual: { min: '1ms', max: '10m' },
+          default: '1s',
+          description: 'From this duration on a call is slow.',
+        },
+      },
+      default: {},
+    },
+    metrics: {
+      type: 'object',
+      description: 'Metrics that are measured only where they are asked for.',
+      properties: {
+        plugins: {
+          type: 'boolean',
+          default: false,
+          description: 'Measures what each plugin takes of a call: 0.4 us of CPU per plugin and call.',
+        },
+      },
+      default: {},
+    },
+    drain: {
+      type: 'object',
+      description: 'What happens between SIGTERM and the end of the process.',
+      properties: {
+        grace: {
+          type: 'string',
+          format: 'duration',
+          usual: { min: '100ms', max: '1h' },
+          default: '5s',
+          description:
+            'How long calls are still served after SIGTERM while /readyz already answers 503, so that load balancers take notice. ' +
+            'SIGINT skips it.',
+        },
+        timeout: {
+          type: 'string',
+          format: 'duration',
+          usual: { min: '100ms', max: '1h' },
+          default: '10s',
+          description: 'How long calls in flight may then take to finish.',
+        },
+      },
+      default: {},
+    },
+  },
+  required: ['store', 'plans'],
+} as const satisfies ObjectSchema

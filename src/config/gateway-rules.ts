@@ -1,0 +1,203 @@
+import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname, resolve } from 'node:path'
+import { readKeyFile } from '../services/jwt/key-file.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
+import { isDirectory } from '../util/files.ts'
+import { isJsonObject } from '../util/json.ts'
+import { isHostPort, isReusePortSupported, isSecureUrl, parseAddress, parseStoreAddress } from './addresses.ts'
+import { parseDuration } from './formats.ts'
+import { asymmetricAlgorithms, defaultRpcAddress, secretAlgorithms } from './gateway-options.ts'
+import { readHosts } from './hosts.ts'
+import type { Problem } from './problem.ts'
+import type { YamlFile } from './yaml-file.ts'
+
+/**
+ * A rule of gateway.yaml that its schema cannot express. It reads the file itself, not the checked options, so that all
+ * problems show in one run; where a value has the wrong type, the schema has reported it already.
+ */
+type GatewayRule = (source: YamlFile) => readonly Problem[]
+
+const distinctAddresses: GatewayRule = source => {
+  const listen = source.valueAt(['listen'])
+  const listenerByAddress = new Map<unknown, string>()
+  return Object.entries({ rpc: defaultRpcAddress, ...(isJsonObject(listen) && listen) }).flatMap(([listener, text]) => {
+    const other = listenerByAddress.get(text)
+    listenerByAddress.set(text, listener)
+    if (other === undefined || typeof text !== 'string' || !isHostPort(text) || parseAddress(text).port === 0) return []
+    return [source.problemAt(['listen', listener], `listen.${listener} has the same address as listen.${other}`)]
+  })
+}
+
+const supportedReusePort: GatewayRule = source => {
+  const path = ['listen', 'reusePort']
+  if (String(source.valueAt(path)) !== 'true' || isReusePortSupported()) return []
+  return [
+    source.problemAt(
+      path,
+      'listen.reusePort requires Linux and Node.js 22.12 or 23.1',
+      'remove it: the primary then hands connections to workers',
+    ),
+  ]
+}
+
+const validAdminHosts: GatewayRule = source => readHosts(source, ['admin', 'hosts']).problems
+
+const supportedStore: GatewayRule = source => {
+  const text = source.textAt(['store'])
+  if (text === undefined || parseStoreAddress(text, '') !== undefined) return []
+  // What follows the scheme may hold a password; a value of the environment is not printed at all.
+  const scheme = source.expandedTexts.has('/store') ? '' : (/^[a-z]+(?=:)/i.exec(text)?.[0] ?? '')
+  const hint = scheme.startsWith('redis')
+    ? 'the whole URL is redis://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX'
+    : 'for example lmdb:../data, or redis://127.0.0.1:6379'
+  const found = ['', 'lmdb', 'redis', 'rediss'].includes(scheme) ? '' : `: ${scheme} is not supported`
+  return [source.problemAt(['store'], `store must be lmdb:PATH or redis://HOST:PORT${found}`, hint)]
+}
+
+/** The path of an embedded store is a directory, which is created if it does not exist. */
+const storePathIsDirectory: GatewayRule = source => {
+  const address = parseStoreAddress(source.textAt(['store']) ?? '', dirname(source.path))
+  if (address?.kind !== 'lmdb' || isDirectory(nearestExisting(address.path))) return []
+  return [source.problemAt(['store'], 'the path of the store is a file, not a directory', 'lmdb:PATH names a directory')]
+}
+
+/** The folder of a log is never created: a missing one is more often a typo, or a disk that is not mounted. */
+const accessLogFileInFolder: GatewayRule = source => {
+  const path = ['accessLog', 'file']
+  const text = source.textAt(path)
+  if (text === undefined || text === '' || text === 'stdout') return []
+  const file = resolve(dirname(source.path), text)
+  if (isDirectory(file)) return [source.problemAt(path, 'accessLog.file is a directory, not a file', 'add the name of a file')]
+  if (isDirectory(dirname(file))) return []
+  return [source.problemAt(path, 'the directory of accessLog.file does not exist', 'create the directory, or correct the path')]
+}
+
+const nearestExisting = (path: string): string => (existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path)))
+
+const validWorkerCount: GatewayRule = source => {
+  const value = source.valueAt(['workers'])
+  if (value === undefined || value === '' || parseWorkerCount(value) !== undefined) return []
+  return [source.problemAt(['workers'], `workers must be auto or an integer greater than 0, not ${source.describeValueAt(['workers'])}`)]
+}
+
+/** A day is sent up to 6 hours after its end, with all of its hours. */
+const minSentRetentionMs = 2 * 86_400_000
+
+const usageWebhookRetention: GatewayRule = source => {
+  const path = ['usage', 'retention']
+  const retentionMs = parseDuration(source.textAt(path) ?? '')
+  if (retentionMs === undefined || retentionMs >= minSentRetentionMs || source.valueAt(['portal', 'usageWebhook']) === undefined) return []
+  const message = `portal.usageWebhook requires usage.retention of at least 2d, not ${source.describeValueAt(path)}`
+  return [source.problemAt(path, message, 'a day is sent when it is over, and must still be stored then')]
+}
+
+const secureIssuer: GatewayRule = source => {
+  const path = ['portal', 'oidc', 'issuer']
+  const issuer = source.textAt(path)
+  if (issuer === undefined || !/^https?:/.test(issuer) || (!issuer.includes('/.well-known/') && isSecureUrl(issuer))) return []
+  const message = 'portal.oidc.issuer must be the https:// URL of the provider'
+  return [source.problemAt(path, message, 'without /.well-known/…; http:// is for a provider on this machine')]
+}
+
+const knownSignUpPlan: GatewayRule = source => {
+  const path = ['portal', 'signUp', 'plan']
+  const plan = source.textAt(path)
+  const plans = source.valueAt(['plans'])
+  const names = isJsonObject(plans) ? Object.keys(plans) : []
+  if (plan === undefined || names.length === 0 || names.includes(plan)) return []
+  return [source.problemAt(path, `portal.signUp.plan must be one of plans: ${names.join(', ')}`, didYouMean(plan, names))]
+}
+
+const secureKeySet: GatewayRule = source => {
+  const path = ['jwt', 'jwks']
+  const text = source.textAt(path)
+  if (text === undefined || !/^https?:/.test(text)) return []
+  if (hasCredentials(text)) return [source.problemAt(path, 'jwt.jwks must have no user and password', 'the keys of an issuer are public')]
+  if (isSecureUrl(text)) return []
+  return [
+    source.problemAt(
+      path,
+      'jwt.jwks must be an https:// URL',
+      'http:// is for an issuer on this machine: elsewhere the keys could be replaced on their way',
+    ),
+  ]
+}
+
+const readableKeyFile: GatewayRule = source => {
+  const path = ['jwt', 'keyFile']
+  const text = source.textAt(path)
+  const read = text ? readKeyFile(resolve(dirname(source.path), text)) : undefined
+  return read === undefined || 'keys' in read ? [] : [source.problemAt(path, `jwt.keyFile: ${read.message}`, read.hint)]
+}
+
+/** fetch() refuses such a URL, with a message that quotes it. */
+const hasCredentials = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
+  const { username, password } = new URL(text)
+  return username !== '' || password !== ''
+}
+
+/** RFC 7518, 3.2: as long as the hash. */
+const minSecretBytes = 32
+
+const longJwtSecret: GatewayRule = source => {
+  const path = ['jwt', 'secret']
+  const text = source.textAt(path)
+  if (text === undefined || Buffer.byteLength(text) >= minSecretBytes) return []
+  return [
+    source.problemAt(path, `jwt.secret must have at least ${minSecretBytes} bytes`, 'for example the output of openssl rand -base64 32'),
+  ]
+}
+
+const fittingAlgorithms: GatewayRule = source => {
+  const list = source.valueAt(['jwt', 'algorithms'])
+  const isSecret = source.valueAt(['jwt', 'secret']) !== undefined
+  const [unfit, fitting] = isSecret ? [asymmetricAlgorithms, secretAlgorithms] : [secretAlgorithms, asymmetricAlgorithms]
+  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
+    const path = ['jwt', 'algorithms', index]
+    const text = source.textAt(path)
+    if (!unfit.some(algorithm => algorithm === text)) return []
+    const message = isSecret ? `the algorithm ${text} needs a public key, not jwt.secret` : `the algorithm ${text} needs jwt.secret`
+    return [source.problemAt(path, message, `use ${fitting.join(', ')}`)]
+  })
+}
+
+/** TLS for a listener alone that does not exist. */
+const tlsOfExistingListener: GatewayRule = source => {
+  const path = ['listen', 'tls', 'listeners']
+  const listeners = source.valueAt(path)
+  if (!Array.isArray(listeners) || listeners.join() !== 'portal' || source.valueAt(['listen', 'portal']) !== undefined) return []
+  return [
+    source.problemAt(
+      path,
+      'listen.tls has no effect: it is for the portal alone, and there is no listen.portal',
+      'add rpc, or listen.portal',
+    ),
+  ]
+}
+
+/** `auto`, or a number, which is a string when a variable holds it. */
+export const parseWorkerCount = (value: unknown): number | undefined => {
+  if (value === 'auto') return availableParallelism()
+  const number = typeof value === 'string' ? Number(value) : value
+  return typeof number === 'number' && Number.isSafeInteger(number) && number > 0 ? number : undefined
+}
+
+export const gatewayRules: readonly GatewayRule[] = [
+  distinctAddresses,
+  supportedReusePort,
+  validAdminHosts,
+  supportedStore,
+  storePathIsDirectory,
+  accessLogFileInFolder,
+  validWorkerCount,
+  usageWebhookRetention,
+  secureIssuer,
+  knownSignUpPlan,
+  secureKeySet,
+  readableKeyFile,
+  longJwtSecret,
+  fittingAlgorithms,
+  tlsOfExistingListener,
+]
