@@ -103,7 +103,7 @@ export class Filters {
       return refuse('tooManySubscriptions', { message: `too many filters: at most ${maxPerAccount} of one account` })
     if (!this.#options.filterValues.fits(account, topic.filter))
       return refuse('tooManySubscriptions', {
-        message: `too many filters: at most ${maxValuesPerAccount} addresses and topics of one account`,
+        message: `too many filters: at most ${maxValuesPerAccount} addresses, topics and hashes of one account`,
       })
     const id = `0x${randomBytes(16).toString('hex')}`
     this.#used.record(id, account, topic.filter)

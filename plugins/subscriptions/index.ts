@@ -2,6 +2,7 @@ import { directStage } from '../../src/plugin/internal.ts'
 import type { DirectHandler } from '../../src/plugin/internal.ts'
 import { definePlugin, isJsonObject, refuse, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
 import type { Call, ExplainedCall, Explanation, Failure, Json, Origin, Reply } from '../../src/plugin/plugin.ts'
+import { parseReceiptFilter } from './block-receipts.ts'
 import { filterMethods } from './filter-methods.ts'
 import type { SubscriberContext, FilterMethod } from './filter-methods.ts'
 import { parseLogFilter } from './log-filter.ts'
@@ -27,11 +28,11 @@ export default definePlugin({
       },
       offer: {
         type: 'array',
-        items: { type: 'string', enum: ['newPendingTransactions', 'syncing'] },
+        items: { type: 'string', enum: ['newPendingTransactions', 'syncing', 'transactionReceipts'] },
         default: [],
         description:
           'Further kinds of subscriptions that this network offers. With `newPendingTransactions` also eth_newPendingTransactionFilter: ' +
-          'callers see transactions that come to the pool of one upstream.',
+          'callers see transactions that come to the pool of one upstream. `transactionReceipts` requests eth_getBlockReceipts of each block.',
         examples: [['newPendingTransactions']],
       },
       maxFilters: {
@@ -128,6 +129,7 @@ const topicOf = ([name, param]: readonly Json[], kinds: readonly string[]): Omit
   const kind = subscriptionKinds.find(each => each === name)
   if (kind === undefined || !kinds.includes(kind)) return refuseUnknownKind(String(name))
   if (kind === 'logs') return logsTopicOf(param)
+  if (kind === 'transactionReceipts') return receiptsTopicOf(param)
   const isFull = kind === 'newPendingTransactions' && param === true
   if (isFull) return { kind: 'fullPendingTransactions' }
   if (param === undefined || (kind === 'newPendingTransactions' && param === false)) return { kind }
@@ -140,6 +142,11 @@ const logsTopicOf = (param: Json | undefined): Omit<Topic, 'cost'> | Failure => 
   if (typeof param === 'boolean') return refuse('params', { message: 'eth_subscribe logs takes a filter object' })
   const filter = parseLogFilter(param, 'eth_subscribe')
   return 'error' in filter ? filter : { kind: 'logs', filter }
+}
+
+const receiptsTopicOf = (param: Json | undefined): Omit<Topic, 'cost'> | Failure => {
+  const receiptFilter = parseReceiptFilter(param)
+  return 'error' in receiptFilter ? receiptFilter : { kind: 'transactionReceipts', receiptFilter }
 }
 
 /** The message of geth. The name comes from the caller: it is shortened, and made printable. */

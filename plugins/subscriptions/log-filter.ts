@@ -14,6 +14,8 @@ export interface LogFilter {
   readonly criteria: readonly Criterion[]
   /** A log with fewer topics does not match, even where the filter accepts any. */
   readonly minTopics: number
+  /** How many addresses and topics it has. */
+  readonly valueCount: number
   readonly fromBlock: number
   readonly toBlock: number
 }
@@ -23,6 +25,8 @@ export const parseLogFilter = (value: Json | undefined, method: string): LogFilt
   const filter: JsonObject = isJsonObject(value) ? value : {}
   if ((filter['blockHash'] ?? null) !== null)
     return refuse('params', { message: `${method} takes no "blockHash": its logs are in a block that exists` })
+  if ((filter['transactionHashes'] ?? null) !== null)
+    return refuse('params', { message: `${method} logs takes no "transactionHashes", which is for transactionReceipts` })
   const [fromBlock, toBlock] = [boundOf(filter['fromBlock'], 0), boundOf(filter['toBlock'], Infinity)]
   if (fromBlock === undefined || toBlock === undefined) {
     const name = fromBlock === undefined ? 'fromBlock' : 'toBlock'
@@ -34,7 +38,8 @@ export const parseLogFilter = (value: Json | undefined, method: string): LogFilt
     const isAny = values.length === 0 || values.includes(null)
     return isAny ? [] : [{ position, values: new Set(values.map(String)) }]
   })
-  return { key: JSON.stringify(filter), criteria, minTopics: topics.length, fromBlock, toBlock }
+  const valueCount = criteria.reduce((sum, { values }) => sum + values.size, 0)
+  return { key: JSON.stringify(filter), criteria, minTopics: topics.length, valueCount, fromBlock, toBlock }
 }
 
 const listOf = (value: Json): readonly Json[] => (Array.isArray(value) ? value : [value])

@@ -3,6 +3,7 @@ import { getOrCreate } from '../../src/plugin/internal.ts'
 import type { ChainUpdate, EventsUpdate, FeedBlock, LinkedBlock } from '../../src/plugin/internal.ts'
 import type { Services } from '../../src/plugin/plugin.ts'
 import { BlockLogs } from './block-logs.ts'
+import { BlockReceipts } from './block-receipts.ts'
 import { bytesOfTexts } from './event-delivery.ts'
 import type { EventDelivery } from './event-delivery.ts'
 import type { LogFilter } from './log-filter.ts'
@@ -47,12 +48,12 @@ export class HeadPublisher {
   }
 }
 
-interface LogPublisherOptions extends PublisherOptions, Pick<Services, 'results'> {}
+interface BlockDataPublisherOptions extends PublisherOptions, Pick<Services, 'results'> {}
 
 /** Publishes the logs of each block to the subscriptions that they match, and takes them back when the block is removed. */
 export class LogPublisher {
   readonly published = new PublishedBlocks<FeedBlock>({ maxBlocks: maxBlocksWithLogs, maxBytes: maxLogBytes, bytesOf })
-  readonly #options: LogPublisherOptions
+  readonly #options: BlockDataPublisherOptions
   /** By hash. */
   readonly #indexed = new LRUCache<string, BlockLogs>({
     max: maxIndexedBlocks,
@@ -62,7 +63,7 @@ export class LogPublisher {
   /** Who has been sent logs of a block. */
   readonly #receivers = new WeakMap<FeedBlock, WeakSet<Subscription>>()
 
-  constructor(options: LogPublisherOptions) {
+  constructor(options: BlockDataPublisherOptions) {
     this.#options = options
   }
 
@@ -119,6 +120,28 @@ const matcherOf = (match: (filter: LogFilter) => readonly string[]) => {
   const matches = new Map<string, readonly string[]>()
   return ({ topic: { filter } }: { readonly topic: { readonly filter?: LogFilter } }): readonly string[] =>
     filter === undefined ? [] : getOrCreate(matches, filter.key, () => match(filter))
+}
+
+/** Publishes the receipts of each block as one event. Those of removed blocks are not taken back: as with geth, those of the new branch follow. */
+export class ReceiptPublisher {
+  readonly #options: BlockDataPublisherOptions
+
+  constructor(options: BlockDataPublisherOptions) {
+    this.#options = options
+  }
+
+  publish({ added }: ChainUpdate): void {
+    const { subscriptions, delivery, results } = this.#options
+    for (const block of added) {
+      const receipts = new BlockReceipts(block, results)
+      const newMatcher = () => {
+        const matches = new Map<string, readonly string[]>()
+        return ({ topic: { receiptFilter } }: Subscription): readonly string[] =>
+          receiptFilter === undefined ? [] : getOrCreate(matches, receiptFilter.key, () => receipts.match(receiptFilter))
+      }
+      delivery.deliver(subscriptions, { bytes: receipts.bytes, newMatcher })
+    }
+  }
 }
 
 /** Publishes events that are the same for all subscriptions of their kind, and belong to no block. */

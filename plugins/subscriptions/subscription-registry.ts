@@ -38,10 +38,12 @@ export class SubscriptionRegistry {
   }
 
   /** Why this subscriber may have no further subscription. */
-  limitOf({ filter }: Topic, { origin, account }: Subscriber, { maxPerSocket, maxPerAccount }: SubscriptionLimits): string | undefined {
+  limitOf(topic: Topic, { origin, account }: Subscriber, { maxPerSocket, maxPerAccount }: SubscriptionLimits): string | undefined {
     if ((origin.state.subscriptions?.size ?? 0) >= maxPerSocket) return `at most ${maxPerSocket} on one WebSocket`
     if ((this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount) return `at most ${maxPerAccount} of one account`
-    return this.#filterValues.fits(account.id, filter) ? undefined : `at most ${maxValuesPerAccount} addresses and topics of one account`
+    return this.#filterValues.fits(account.id, filterOf(topic))
+      ? undefined
+      : `at most ${maxValuesPerAccount} addresses, topics and hashes of one account`
   }
 
   /** Removed at once when the WebSocket has closed. */
@@ -52,7 +54,7 @@ export class SubscriptionRegistry {
     const ofSocket = (state.subscriptions ??= new Map<string, Subscription>())
     ofSocket.set(subscription.id, subscription)
     this.#countByAccount.set(account.id, (this.#countByAccount.get(account.id) ?? 0) + 1)
-    this.#filterValues.add(account.id, subscription.topic.filter)
+    this.#filterValues.add(account.id, filterOf(subscription.topic))
     if (signal.aborted) this.remove(subscription)
   }
 
@@ -77,7 +79,7 @@ export class SubscriptionRegistry {
     if (subscriber.origin.state.subscriptions?.delete(subscription.id) !== true) return false
     this.#byKind[kind].delete(subscription)
     const count = getOrCreate(this.#countByAccount, subscriber.account.id, () => 1) - 1
-    this.#filterValues.remove(subscriber.account.id, subscription.topic.filter)
+    this.#filterValues.remove(subscriber.account.id, filterOf(subscription.topic))
     if (count > 0) this.#countByAccount.set(subscriber.account.id, count)
     else this.#countByAccount.delete(subscriber.account.id)
     subscription.end()
@@ -95,3 +97,5 @@ export class SubscriptionRegistry {
     this.#gauges[kind].set(this.#begunCounts[kind])
   }
 }
+
+const filterOf = ({ filter, receiptFilter }: Topic) => filter ?? receiptFilter

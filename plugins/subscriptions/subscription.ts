@@ -1,9 +1,17 @@
 import { randomBytes } from 'node:crypto'
+import type { ReceiptFilter } from './block-receipts.ts'
 import type { LogFilter } from './log-filter.ts'
 import type { Account, Key, Origin, Push } from '../../src/plugin/plugin.ts'
 
 /** `fullPendingTransactions`: `newPendingTransactions` with whole transactions in place of hashes. */
-export const subscriptionKinds = ['newHeads', 'logs', 'newPendingTransactions', 'fullPendingTransactions', 'syncing'] as const
+export const subscriptionKinds = [
+  'newHeads',
+  'logs',
+  'transactionReceipts',
+  'newPendingTransactions',
+  'fullPendingTransactions',
+  'syncing',
+] as const
 
 export type SubscriptionKind = (typeof subscriptionKinds)[number]
 
@@ -24,6 +32,8 @@ export interface Topic {
   readonly kind: SubscriptionKind
   /** Only of the kind `logs`. */
   readonly filter?: LogFilter
+  /** Only of the kind `transactionReceipts`. */
+  readonly receiptFilter?: ReceiptFilter
   /** Credits for each KiB of messages. */
   readonly cost: number
 }

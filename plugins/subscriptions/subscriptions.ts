@@ -5,8 +5,7 @@ import type { Failure, Origin, Services } from '../../src/plugin/plugin.ts'
 import { EventDelivery } from './event-delivery.ts'
 import { FeedConsumer } from './feed-consumer.ts'
 import { Filters } from './filters.ts'
-import type { FilterKind } from './filters.ts'
-import { EventPublisher, HeadPublisher, LogPublisher } from './publishers.ts'
+import { EventPublisher, HeadPublisher, LogPublisher, ReceiptPublisher } from './publishers.ts'
 import { RetainedFeed } from './retained-feed.ts'
 import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
@@ -20,7 +19,7 @@ export class Subscriptions {
   readonly #log: Services['log']
   readonly #isServed: () => boolean
   readonly #registry: SubscriptionRegistry
-  readonly #filterFeeds: Readonly<Record<FilterKind, RetainedFeed>>
+  readonly #filterFeeds: Readonly<Record<SubscriptionKind, RetainedFeed>>
   readonly #consumers: Readonly<Record<SubscriptionKind, Pick<FeedConsumer, 'retain' | 'release'>>>
 
   constructor(services: Services) {
@@ -34,6 +33,7 @@ export class Subscriptions {
     const optionsOf = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), delivery })
     const headPublisher = new HeadPublisher(optionsOf('newHeads'))
     const logPublisher = new LogPublisher({ ...optionsOf('logs'), results })
+    const receiptPublisher = new ReceiptPublisher({ ...optionsOf('transactionReceipts'), results })
     const eventPublishers = mapKinds(kind => new EventPublisher(optionsOf(kind)))
     const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) =>
       new FeedConsumer({ feed, handle: update => eventPublishers[kind].publish(update), onEnd: bug => this.#closeAll(kind, bug) })
@@ -54,6 +54,11 @@ export class Subscriptions {
           if (!logPublisher.publish(update)) this.#closeAll('logs')
         },
         onEnd: bug => this.#closeAll('logs', bug),
+      }),
+      transactionReceipts: new FeedConsumer({
+        feed: heads.feeds.receipts,
+        handle: update => receiptPublisher.publish(update),
+        onEnd: bug => this.#closeAll('transactionReceipts', bug),
       }),
     }
     this.#filterFeeds = mapKinds(kind => new RetainedFeed(services.clock, this.#consumers[kind]))
@@ -115,7 +120,7 @@ export class Subscriptions {
     if (bug !== undefined)
       this.#log.error({ event: 'subscriptions-ended', kind, err: bug }, 'an update of the feed was not handled because of a bug')
     const subscriptions = this.#registry.of(kind)
-    if (kind !== 'syncing') this.#filterFeeds[kind].end()
+    this.#filterFeeds[kind].end()
     if (subscriptions.size === 0) return
     this.#log.warn({ event: 'subscriptions-ended', kind, subscriptions: subscriptions.size }, 'events were missed; closing WebSockets')
     for (const subscription of subscriptions) subscription.close(1013, 'events were missed; subscribe again')

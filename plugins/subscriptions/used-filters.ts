@@ -1,6 +1,5 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
 import type { Gauge, Services, Timer } from '../../src/plugin/plugin.ts'
-import type { LogFilter } from './log-filter.ts'
 
 /** A filter that is not used for so long ends. */
 export const maxUnusedMs = 300_000
@@ -9,20 +8,25 @@ const sweepIntervalMs = 10_000
 /** Each takes 0.2 KB: without a bound the subscriptions that an account may have would take 20 GB. */
 export const maxValuesPerAccount = 100_000
 
-/** How many addresses and topics the log filters of each account have: those of its subscriptions and of its filters, in this process. */
+/** What a filter counts. */
+interface CountedFilter {
+  readonly valueCount: number
+}
+
+/** How many addresses, topics and hashes the filters of each account have: those of its subscriptions and of its filters, in this process. */
 export class FilterValues {
   readonly #countByAccount = new Map<string, number>()
 
-  fits(account: string, filter: LogFilter | undefined): boolean {
-    return this.#countOf(account) + valueCountOf(filter) <= maxValuesPerAccount
+  fits(account: string, filter: CountedFilter | undefined): boolean {
+    return this.#countOf(account) + (filter?.valueCount ?? 0) <= maxValuesPerAccount
   }
 
-  add(account: string, filter: LogFilter | undefined): void {
-    this.#set(account, this.#countOf(account) + valueCountOf(filter))
+  add(account: string, filter: CountedFilter | undefined): void {
+    this.#set(account, this.#countOf(account) + (filter?.valueCount ?? 0))
   }
 
-  remove(account: string, filter: LogFilter | undefined): void {
-    this.#set(account, this.#countOf(account) - valueCountOf(filter))
+  remove(account: string, filter: CountedFilter | undefined): void {
+    this.#set(account, this.#countOf(account) - (filter?.valueCount ?? 0))
   }
 
   #countOf(account: string): number {
@@ -35,11 +39,9 @@ export class FilterValues {
   }
 }
 
-const valueCountOf = (filter: LogFilter | undefined): number => filter?.criteria.reduce((sum, { values }) => sum + values.size, 0) ?? 0
-
 interface UsedFilter {
   readonly account: string
-  readonly filter: LogFilter | undefined
+  readonly filter: CountedFilter | undefined
   /** In monotonic ms. */
   readonly usedAt: number
 }
@@ -67,7 +69,7 @@ export class UsedFilters {
     return this.#countByAccount.get(account) ?? 0
   }
 
-  record(id: string, account: string, filter: LogFilter | undefined): void {
+  record(id: string, account: string, filter: CountedFilter | undefined): void {
     this.delete(id)
     this.#used.set(id, { account, filter, usedAt: this.#options.clock.monotonic() })
     this.#countByAccount.set(account, this.countOf(account) + 1)

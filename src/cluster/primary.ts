@@ -53,7 +53,9 @@ export const openPrimary = async (
     const metrics = createMetricsRegistry()
     collectProcessMetrics(metrics, version, systemClock)
     const isServed = (network: string) => current.networks.some(({ name }) => name === network)
-    const heads = await openSharedHeads(config.gateway, { log, metrics, isServed })
+    const errorCategoryOf: SharedHeadsOptions['errorCategoryOf'] = network => (error, method) =>
+      current.networks.find(({ name }) => name === network)?.methods.errorCategory(error, method)
+    const heads = await openSharedHeads(config.gateway, { log, metrics, isServed, errorCategoryOf })
     closers.push(() => heads.close())
     const { sharedHeads } = heads
     const env = { [rpcPortVariable]: String(rpc.port) }
@@ -144,7 +146,7 @@ const maxHeadResponseBytes = 67_108_864
 
 const openSharedHeads = async (
   { store }: GatewayConfig,
-  options: Pick<SharedHeadsOptions, 'log' | 'metrics' | 'isServed'>,
+  options: Pick<SharedHeadsOptions, 'log' | 'metrics' | 'isServed' | 'errorCategoryOf'>,
 ): Promise<{ sharedHeads: SharedHeads; close(): Promise<void> }> => {
   const clock = systemClock
   const broadcasts = await openHeightBroadcasts(store, clock)

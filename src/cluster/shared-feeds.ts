@@ -11,6 +11,7 @@ const startTimeoutMs = 3_000
 export class WorkerFeeds implements Feeds {
   readonly headers: SharedFeed
   readonly logs: SharedFeed
+  readonly receipts: SharedFeed
   readonly pendingHashes: SharedFeed<EventsUpdate>
   readonly pendingTransactions: SharedFeed<EventsUpdate>
   readonly syncing: SharedFeed<EventsUpdate>
@@ -21,6 +22,7 @@ export class WorkerFeeds implements Feeds {
     this.#channel = channel
     this.headers = new SharedFeed(this.#sourceOf('headers'))
     this.logs = new SharedFeed(this.#sourceOf('logs'))
+    this.receipts = new SharedFeed(this.#sourceOf('receipts'))
     this.pendingHashes = new SharedFeed(this.#sourceOf('pendingHashes'))
     this.pendingTransactions = new SharedFeed(this.#sourceOf('pendingTransactions'))
     this.syncing = new SharedFeed(this.#sourceOf('syncing'))
@@ -116,6 +118,7 @@ export class FeedBroadcast {
   readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, WorkerRun>>> = {
     headers: new Map(),
     logs: new Map(),
+    receipts: new Map(),
     pendingHashes: new Map(),
     pendingTransactions: new Map(),
     syncing: new Map(),

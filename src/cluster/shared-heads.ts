@@ -1,5 +1,5 @@
 import { HeadTracker, RecentBlocks, maxRecentBlocks, tagBroadcastsOf } from '../services/chain-heads/index.ts'
-import type { ChainState, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
+import type { ChainState, HeadsOptions, HeadsStatus, HeightBroadcastsOf } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
@@ -18,6 +18,8 @@ export interface SharedHeadsOptions {
   readonly heightBroadcastsOf: HeightBroadcastsOf
   /** Is the network in the configuration that serves? */
   isServed(network: string): boolean
+  /** As the method table of the network says that serves. */
+  errorCategoryOf(network: string): HeadsOptions['errorCategory']
 }
 
 /**
@@ -114,7 +116,12 @@ class SharedNetworkHeads {
   #lastPublished = ''
 
   /** `reports`: those that its workers know. */
-  constructor(network: string, upstreams: UpstreamsToTrack, { heightBroadcastsOf, ...options }: SharedHeadsOptions, reports?: Reports) {
+  constructor(
+    network: string,
+    upstreams: UpstreamsToTrack,
+    { heightBroadcastsOf, errorCategoryOf, ...options }: SharedHeadsOptions,
+    reports?: Reports,
+  ) {
     const { chainId, blockTime, devNode = false } = upstreams
     this.chainId = chainId
     this.#network = network
@@ -124,6 +131,7 @@ class SharedNetworkHeads {
     this.heads = new HeadTracker({
       ...options,
       ...{ chainId, blockTime, devNode },
+      errorCategory: errorCategoryOf(network),
       log: options.log.child({ network }),
       metrics: withLabels(options.metrics, { network }),
       heightBroadcasts: [this.#reportBroadcast, ...heightBroadcastsOf(network, chainId)],

@@ -203,7 +203,7 @@ const holdSeries = ({ name: network }: NetworkConfig, { metrics }: HostServices,
 
 /** Shared by all pipelines of the network. */
 const openNetworkHeads = (
-  { name, chainId, blockTime, devNode }: NetworkConfig,
+  { name, chainId, blockTime, devNode, methods }: NetworkConfig,
   host: HostServices,
   singletons: SingletonReferences,
 ): Heads => {
@@ -212,6 +212,7 @@ const openNetworkHeads = (
     headsSource.open(name, {
       ...{ chainId, blockTime, devNode },
       upstreamClient: host.upstreamClientOf(name),
+      errorCategory: methods.errorCategory,
       clock,
       log: log.child({ network: name }),
       metrics: withLabels(metrics, { network: name }),

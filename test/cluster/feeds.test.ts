@@ -48,6 +48,7 @@ const openCluster = (workerCount: number) => {
   const feeds = {
     headers: new SharedFeed(sourceOf('headers')),
     logs: new SharedFeed(sourceOf('logs')),
+    receipts: new SharedFeed(otherSource),
     pendingHashes: new SharedFeed<EventsUpdate>(otherSource),
     pendingTransactions: new SharedFeed<EventsUpdate>(otherSource),
     syncing: new SharedFeed<EventsUpdate>(otherSource),

@@ -8,6 +8,7 @@ import { WorkerHeads } from '../../src/cluster/worker-heads.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { UpstreamClient } from '../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
+import { shippedMethods } from '../services/method-table/shipped-table.ts'
 import { ModelChain, ModelNode, seededRandom } from '../support/model-chain.ts'
 
 export const targetsOf = (...names: readonly string[]): readonly Target[] =>
@@ -94,6 +95,7 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b'], dev
     metrics,
     heightBroadcastsOf: () => [],
     isServed: network => served.has(network),
+    errorCategoryOf: () => shippedMethods.errorCategory,
   })
   const workers: TestWorker[] = []
   const addWorker = (targets = targetsOf(...names)): TestWorker => {

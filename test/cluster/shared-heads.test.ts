@@ -250,7 +250,7 @@ t.test('a reload that opens the heads of a network anew, with another block time
     const channel: WorkerChannel = { send: message => void ('network' in message && networks.handleMessage(message)) }
     const networks = new WorkerNetworks(clock, message => sharedHeads.handleMessage(channel, message))
     const openHeads = (blockTime: number, targets = targetsOf('a')) => {
-      const heads = networks.open('model', { chainId: 1, blockTime, upstreamClient, clock, log, metrics })
+      const heads = networks.open('model', { chainId: 1, blockTime, upstreamClient, errorCategory: () => undefined, clock, log, metrics })
       const untrack = heads.track(targets)
       return { heads, stop: () => (untrack(), heads.close()) }
     }

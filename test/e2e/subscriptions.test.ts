@@ -12,7 +12,8 @@ import { fastestMs } from '../support/fastest-ms.ts'
 const chain = await startAnvilChain()
 t.teardown(() => chain.stop())
 
-const startGateway = (t: Test, gateway: object) => startSubscriptionGateway(t, chain, gateway)
+const devnet = networkFile('devnet', [chain.url], { subscriptions: { offer: ['transactionReceipts'] } })
+const startGateway = (t: Test, gateway: object) => startSubscriptionGateway(t, chain, gateway, devnet)
 
 const nextHeader = async (client: WsClient): Promise<Header> => {
   const { params } = await client.nextMessage()
@@ -96,6 +97,33 @@ t.test('with 2 workers', async t => {
       t.same(await nextLogs(client, logs.length), logs, JSON.stringify(filters[i]))
       t.ok((await client.call('eth_chainId')).result, 'and nothing else')
     }
+  })
+
+  t.test('transactionReceipts brings the receipts of each block, to those who want them', async t => {
+    const [all, one, none] = await Promise.all([connect(), connect(), connect()])
+    const clients = [all, one, none]
+    const nextReceipts = async (client: WsClient) => ((await client.nextMessage())['params'] as { result: unknown }).result
+    const [from] = await chain.request<string[]>('eth_accounts')
+    await chain.request('evm_setAutomine', false)
+    t.teardown(() => chain.request('evm_setAutomine', true))
+    const send = () => chain.request<string>('eth_sendTransaction', { from, to: from, gas: '0x5208' })
+    const hashes = [await send(), await send()] as const
+    t.match(await subscribe(all, 'transactionReceipts'), /^0x[0-9a-f]{32}$/)
+    await subscribe(one, 'transactionReceipts', { transactionHashes: [hashes[1].toUpperCase().replace('X', 'x')] })
+    await subscribe(none, 'transactionReceipts', { transactionHashes: [`0x${'f'.repeat(64)}`] })
+    await chain.request('anvil_mine', '0x2')
+    const receipts = await Promise.all(hashes.map(hash => chain.request('eth_getTransactionReceipt', hash)))
+    t.same(await nextReceipts(all), receipts, 'as eth_getTransactionReceipt has them')
+    t.same(await nextReceipts(one), [receipts[1]])
+    await chain.request('anvil_reorg', 2, [])
+    const later = await send()
+    await chain.request('anvil_mine', '0x1')
+    const sent = (await nextReceipts(all)) as { readonly transactionHash: string }[]
+    t.ok(sent.some(({ transactionHash }) => transactionHash === later))
+    for (const client of clients)
+      t.ok((await client.call('eth_chainId')).result, 'nothing else, of an empty block or of one that was removed')
+    const refused = await all.call('eth_subscribe', ['transactionReceipts', { address: from }])
+    t.match(refused.error, { code: -32602, message: /"transactionHashes" alone/ })
   })
 
   t.test('a reorg takes logs back, and brings those of the new branch', async t => {

@@ -608,6 +608,20 @@ export const mutants: readonly Mutant[] = [
     tests: upstream,
   },
   {
+    rule: 'a block that each upstream refuses ends the feed of its logs after a minute',
+    file: 'src/services/chain-heads/feeds/block-data-source.ts',
+    text: 'refusedSince >= maxRefusedMs',
+    broken: 'refusedSince >= Infinity',
+    tests: ['test/services/chain-heads/feeds/chain-feeds.test.ts'],
+  },
+  {
+    rule: 'too many logs in one block are no limit of the rate',
+    file: 'src/services/chain-heads/upstream-requests.ts',
+    text: 'return isTooMany ?',
+    broken: 'return false ?',
+    tests: ['test/services/chain-heads/feeds/chain-feeds.test.ts'],
+  },
+  {
     rule: 'a storage value of more than 32 bytes is no answer',
     file: 'plugins/upstream/check-result.ts',
     text: '{0,64}"$/.test',

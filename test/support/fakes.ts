@@ -100,7 +100,8 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     ...services,
   } as Services
   // The tracker has no heads until a plugin lets it track nodes.
-  const heads = base.heads ?? new VerifiedHeads({ ...base, ...base.network })
+  const heads =
+    base.heads ?? new VerifiedHeads({ ...base, ...base.network, errorCategory: (...error) => base.methods.errorCategory(...error) })
   const created = plugin.create(options as never, { ...base, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.
   const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>

@@ -148,6 +148,10 @@ export const responseAt = (head: ModelBlock, final: ModelBlock, method: string, 
       return at(params[2])?.slots[Number(params[1])]
     case 'eth_getTransactionReceipt':
       return toReceiptJson(ancestorAt(head, Number(params[0]) - 0xf00000))
+    case 'eth_getBlockReceipts': {
+      const block = at(params[0])
+      return block === undefined ? null : [toReceiptJson(block)]
+    }
     case 'eth_getLogs':
       return toLogsJson(params[0], head, at)
   }

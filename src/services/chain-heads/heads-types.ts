@@ -2,6 +2,7 @@ import type { Signal, Target } from '../../plugin/call.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
+import type { MethodTable } from '../method-table/index.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { Feeds } from './feeds/block-feed.ts'
@@ -162,6 +163,8 @@ export interface HeadsOptions {
   /** Callers take the chain back as they like: what its nodes say is the answer, and nothing is held against it that was reported before. */
   readonly devNode?: boolean
   readonly upstreamClient: UpstreamClient
+  /** Of an error of a node to one of the requests that are sent here. */
+  readonly errorCategory: MethodTable['errorCategory']
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics<'network'>

@@ -1,10 +1,12 @@
 import { toBuffer } from '../../json/chunked-bytes.ts'
 import type { Json, Target, Signal } from '../../plugin/call.ts'
+import type { ErrorCategory } from '../../plugin/error-table.ts'
 import { isFailure, refuse } from '../../plugin/reply.ts'
 import type { Failure, Reply } from '../../plugin/reply.ts'
 import { parseHexQuantity, isJsonObject } from '../../util/json.ts'
 import type { Clock } from '../clock.ts'
 import { memberIsOneOf } from '../member-search.ts'
+import type { MethodTable } from '../method-table/index.ts'
 import { results } from '../results.ts'
 import type { RequestOptions, UpstreamClient } from '../upstream-client/index.ts'
 import { RateLimitBackoff } from '../upstream-client/upstream-rate-limits.ts'
@@ -18,7 +20,14 @@ export const openUpstreamRequester =
     upstreamClient.request(target, { method, params }, { ...limits, signal, idempotent: true, bypassConcurrencyLimit: true })
 
 /** Sends no requests while the upstream is rate limiting them: callers get a rate-limit error at once. */
-export const withRateLimitBackoff = (request: UpstreamRequester, clock: Clock): UpstreamRequester => {
+export const withRateLimitBackoff = (
+  request: UpstreamRequester,
+  clock: Clock,
+  errorCategory: MethodTable['errorCategory'],
+): UpstreamRequester => {
+  const isRateLimited = (reply: Reply, method: string): reply is Failure =>
+    isFailure(reply) &&
+    (reply.category === 'rateLimited' || (reply.kind === 'node' && errorCategory(reply.error, method) === 'rateLimited'))
   const backoff = new RateLimitBackoff(clock)
   return async (method, ...params) => {
     if (!backoff.mayRequest) return rateLimitedReply
@@ -26,21 +35,14 @@ export const withRateLimitBackoff = (request: UpstreamRequester, clock: Clock): 
     let isAnswered = false
     try {
       const reply = await request(method, ...params)
-      isAnswered = !isRateLimited(reply)
-      if (isRateLimited(reply)) backoff.onRateLimited(reply.retryAfter)
+      isAnswered = !isRateLimited(reply, method)
+      if (isRateLimited(reply, method)) backoff.onRateLimited(reply.retryAfter)
       return reply
     } finally {
       backoff.end(isProbe, isAnswered)
     }
   }
 }
-
-/** Over HTTP, or as a JSON-RPC error: the requests that are sent here are too small to exceed any other limit. */
-const isRateLimited = (reply: Reply): reply is Failure =>
-  isFailure(reply) && (reply.category === 'rateLimited' || (reply.kind === 'node' && rateLimitCodes.has(reply.error.code)))
-
-/** Limit exceeded (EIP-1474), and the HTTP status 429 as a JSON-RPC code. */
-const rateLimitCodes: ReadonlySet<number> = new Set([-32005, 429])
 
 const rateLimitedReply = refuse('unavailable', { category: 'rateLimited', cause: 'the upstream is rate limiting' })
 
@@ -55,33 +57,62 @@ type HeadRequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'livene
 
 const headRequestLimits: HeadRequestLimits = { timeoutMs: 2000, maxBytes: 8_388_608 }
 
-/** For the logs of one block. */
-const logRequestLimits = { timeoutMs: 10_000, maxBytes: 33_554_432 }
-/** An upstream that does not answer eth_blockNumber either hangs: it is not the block whose logs take long. */
-const logProbeAfterMs = 5_000
+/** What is requested of each block. */
+export type BlockDataKind = 'logs' | 'receipts'
 
-/** JSON text of the logs of a block, or the limit that they exceed. */
-export type FetchedLogs = { readonly json: string } | { readonly exceededLimit: string }
+/** By the hash of the block. */
+const blockDataRequests: Readonly<Record<BlockDataKind, { readonly method: string; paramOf(hash: string): Json }>> = {
+  logs: { method: 'eth_getLogs', paramOf: blockHash => ({ blockHash }) },
+  receipts: { method: 'eth_getBlockReceipts', paramOf: blockHash => blockHash },
+}
 
-/** Resolves with the logs of the block with this hash; with undefined for a failure, and for anything but its logs. */
-export const openLogFetcher = (upstreamClient: UpstreamClient, target: Target, signal: Signal, clock: Clock) => {
+const blockDataLimits = { timeoutMs: 10_000, maxBytes: 33_554_432 }
+/** An upstream that does not answer eth_blockNumber either hangs: it is not the block that takes long. */
+const probeAfterMs = 5_000
+
+/** JSON text of the logs, or the receipts, of a block; or the limit that they exceed; or how the node refuses them, in words. */
+export type FetchedBlockData = { readonly json: string } | { readonly exceededLimit: string } | { readonly refusal: string }
+
+interface BlockDataFetcherOptions {
+  readonly upstreamClient: UpstreamClient
+  readonly clock: Clock
+  readonly errorCategory: MethodTable['errorCategory']
+}
+
+/** Resolves with what the block with this hash has; with undefined when the node does not answer, or has limited the rate. */
+export const openBlockDataFetcher = (
+  target: Target,
+  signal: Signal,
+  { upstreamClient, clock, errorCategory }: BlockDataFetcherOptions,
+): ((kind: BlockDataKind, blockHash: string) => Promise<FetchedBlockData | undefined>) => {
   const probe = openUpstreamRequester(upstreamClient, target, signal)
-  const livenessProbe = { afterMs: logProbeAfterMs, isAlive: async () => !isFailure(await probe('eth_blockNumber')) }
-  const limits = { ...logRequestLimits, livenessProbe }
-  const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal, limits), clock)
-  return async (blockHash: string): Promise<FetchedLogs | undefined> => {
-    const reply = await request('eth_getLogs', { blockHash })
-    if (isFailure(reply)) return exceededLimitOf(reply)
-    if (reply.count === undefined) return undefined
+  const livenessProbe = { afterMs: probeAfterMs, isAlive: async () => !isFailure(await probe('eth_blockNumber')) }
+  const limits = { ...blockDataLimits, livenessProbe }
+  const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal, limits), clock, errorCategory)
+  return async (kind, blockHash) => {
+    const { method, paramOf } = blockDataRequests[kind]
+    const reply = await request(method, paramOf(blockHash))
+    if (isFailure(reply)) return failedBlockData(reply, method, errorCategory)
+    if (reply.count === undefined) return { refusal: `the result of ${method} is no list` }
     const areOfBlock = await results.everyObjectHas(reply.result, reply.count, [memberIsOneOf('blockHash', [blockHash])])
-    return areOfBlock ? { json: toBuffer(reply.result).toString() } : undefined
+    return areOfBlock ? { json: toBuffer(reply.result).toString() } : { refusal: `the result of ${method} is of another block` }
   }
 }
 
-const exceededLimitOf = ({ kind }: Failure): FetchedLogs | undefined => {
-  if (kind === 'tooLarge') return { exceededLimit: `${logRequestLimits.maxBytes / 1_048_576} MiB` }
-  return kind === 'timeout' ? { exceededLimit: `${logRequestLimits.timeoutMs / 1_000} s` } : undefined
+const failedBlockData = (failure: Failure, method: string, errorCategory: MethodTable['errorCategory']): FetchedBlockData | undefined => {
+  const { kind, nodeError } = failure
+  if (kind === 'tooLarge') return { exceededLimit: `${blockDataLimits.maxBytes / 1_048_576} MiB` }
+  if (kind === 'timeout') return { exceededLimit: `${blockDataLimits.timeoutMs / 1_000} s` }
+  const error = kind === 'node' ? failure.error : nodeError
+  const category = error && errorCategory(error, method)
+  if (error === undefined || (category !== undefined && healthCategories.has(category))) return undefined
+  // The code alone may also mean a limit of the rate.
+  const isTooMany = errorCategory({ code: 0, message: error.message }, method) === 'tooMany'
+  return isTooMany ? { exceededLimit: error.message } : { refusal: error.message }
 }
+
+/** These say that the node, or the provider, cannot answer now. */
+const healthCategories: ReadonlySet<ErrorCategory> = new Set(['rateLimited', 'unauthorized', 'noBackend'])
 
 /** After such a failure another node may answer next. A rate limit comes from the same node. */
 export const mayBeReplaced = (reply: Reply): boolean => isFailure(reply) && reply.fault !== 'caller' && reply.category !== 'rateLimited'

@@ -3,6 +3,7 @@ import type { Target } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { nextFlight } from '../../util/async.ts'
 import type { Log } from '../log.ts'
+import type { MethodTable } from '../method-table/index.ts'
 import type { Metrics } from '../metrics.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import { UpstreamChain } from './chain-id-check.ts'
@@ -16,7 +17,7 @@ import type { Clock } from '../clock.ts'
 import {
   fetchBlock,
   mayBeReplaced,
-  openLogFetcher,
+  openBlockDataFetcher,
   openUpstreamRequester,
   parseBlockReply,
   withRateLimitBackoff,
@@ -28,6 +29,7 @@ export interface UpstreamTrackerOptions {
   readonly target: Target
   readonly chainId: number
   readonly upstreamClient: UpstreamClient
+  readonly errorCategory: MethodTable['errorCategory']
   readonly log: Log
   readonly metrics: Metrics<'network'>
   /** ms between polls of the finalized block, and between checks of the chain ID. */
@@ -49,8 +51,7 @@ export class UpstreamTracker {
   readonly headers: Target['headers']
   readonly health: UpstreamHealth
   readonly request: UpstreamRequester
-  /** The logs of the block with this hash; undefined when the upstream does not return them. */
-  readonly fetchLogs: ReturnType<typeof openLogFetcher>
+  readonly fetchBlockData: ReturnType<typeof openBlockDataFetcher>
   readonly chain: UpstreamChain
   readonly #options: UpstreamTrackerOptions
   readonly #ancestorCheck: AncestorCheck
@@ -70,12 +71,22 @@ export class UpstreamTracker {
     this.ws = target.ws
     this.headers = target.headers
     this.health = new UpstreamHealth(target.name, log, metrics)
-    this.request = this.health.watch(withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock))
-    this.fetchLogs = openLogFetcher(upstreamClient, target, signal, clock)
-    const request = () => this.request('eth_chainId')
+    const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock, options.errorCategory)
+    this.request = this.health.watch(request)
+    this.fetchBlockData = openBlockDataFetcher(target, signal, options)
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
-    this.chain = new UpstreamChain({ target, upstreamClient, chainId, clock, signal, onChange, onUncheckable, intervalMs, request })
+    this.chain = new UpstreamChain({
+      target,
+      upstreamClient,
+      chainId,
+      clock,
+      signal,
+      onChange,
+      onUncheckable,
+      intervalMs,
+      request: () => this.request('eth_chainId'),
+    })
     this.#finalized = new FinalizedBlock({ clock, intervalMs, request: this.request, headNumber: () => this.#head.head?.number ?? -1 })
     this.#ancestorCheck = new AncestorCheck({ clock, intervalMs, request: this.request, isAgePlausible })
     this.#subscription = target.ws && this.#createSubscription(target.ws)

@@ -92,6 +92,7 @@ class CacheModel {
     const heads = new HeadTracker({
       ...network,
       upstreamClient: { request: this.#poll, disconnects: () => 0 },
+      errorCategory: methods.errorCategory,
       clock,
       log: new TestLog(),
       metrics: createMetricsRegistry(),

@@ -211,7 +211,7 @@ t.test('a filter', async t => {
       return first.filters.create({ kind: 'logs', filter, request: {} }, account, 10, fetchFrom(1))
     }
     const [id] = [await createLarge('alice'), await createLarge('alice')]
-    t.match(await createLarge('alice'), { error: { code: -32005, message: /at most 100000 addresses and topics/ } })
+    t.match(await createLarge('alice'), { error: { code: -32005, message: /at most 100000 addresses, topics and hashes/ } })
     t.type(await createLarge('bob'), 'string')
     await first.filters.uninstall({ id: String(id), account: 'alice' })
     t.type(await createLarge('alice'), 'string')

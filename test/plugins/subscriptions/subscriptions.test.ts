@@ -63,7 +63,7 @@ t.test('a subscription', async t => {
     const large = new Subscription({ kind: 'logs', filter, cost: 0 }, subscriber)
     t.equal(limitOf(large.topic), undefined)
     registry.add(large)
-    t.equal(limitOf({ kind: 'logs', filter: small, cost: 0 }), 'at most 100000 addresses and topics of one account')
+    t.equal(limitOf({ kind: 'logs', filter: small, cost: 0 }), 'at most 100000 addresses, topics and hashes of one account')
     t.equal(limitOf({ kind: 'newHeads', cost: 0 }), undefined)
     registry.remove(large)
     t.equal(limitOf(large.topic), undefined)

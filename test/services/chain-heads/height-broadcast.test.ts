@@ -135,6 +135,7 @@ t.test('gateways on several machines', { skip: skipWithoutRedis }, async t => {
       chainId,
       blockTime: 1000,
       upstreamClient,
+      errorCategory: () => undefined,
       clock,
       log,
       metrics: createMetricsRegistry(),

@@ -7,6 +7,7 @@ import type { Heads, HeadsOptions } from '../../../src/services/chain-heads/inde
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
+import { shippedMethods } from '../method-table/shipped-table.ts'
 import { ModelChain, ModelNode, ancestorAt, seededRandom } from '../../support/model-chain.ts'
 
 /** A node's result, or a failure; undefined is one too. */
@@ -59,7 +60,16 @@ export const openModelHeads = (
       return fakeResult(value, Array.isArray(value) ? { count: value.length } : {})
     },
   }
-  const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics, ...others })
+  const heads = new HeadTracker({
+    chainId: 1,
+    blockTime: 1000,
+    upstreamClient,
+    errorCategory: shippedMethods.errorCategory,
+    clock,
+    log,
+    metrics,
+    ...others,
+  })
   const targets = names.map(name => {
     const url = webSocketUrls[name]
     return { ...targetOf(name), ...(url !== undefined && { ws: new Secret(url) }) }

@@ -40,7 +40,15 @@ t.test('heads by subscription', async t => {
         return fakeResult(result)
       },
     }
-    const heads = new HeadTracker({ chainId: 1, blockTime: 1000, upstreamClient, clock, log, metrics: createMetricsRegistry() })
+    const heads = new HeadTracker({
+      chainId: 1,
+      blockTime: 1000,
+      upstreamClient,
+      errorCategory: () => undefined,
+      clock,
+      log,
+      metrics: createMetricsRegistry(),
+    })
     const headers = { 'X-Api-Key': new Secret('key 1') }
     const target: Target = { name: 'a', url: new Secret('http://a.test'), ws: new Secret(node.url), headers, source: 'node' }
     const stop = heads.track([target])
@@ -211,6 +219,7 @@ t.test('a subscription to anvil', async t => {
     chainId: 31337,
     blockTime: 12_000,
     upstreamClient: countingClient,
+    errorCategory: () => undefined,
     clock: systemClock,
     log,
     metrics: createMetricsRegistry(),

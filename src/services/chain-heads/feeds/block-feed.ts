@@ -4,7 +4,7 @@ import type { LinkedBlock } from '../recent-blocks.ts'
 export interface FeedBlock extends LinkedBlock {
   /** The block's own timestamp, in ms since 1970. */
   readonly timestampMs?: number
-  /** JSON text: in the feed `headers` the header as eth_subscribe has it, in the feed `logs` the array of the block's logs. */
+  /** JSON text: in the feed `headers` the header as eth_subscribe has it, in `logs` and `receipts` the array of the block's logs or receipts. */
   readonly json: string
 }
 
@@ -49,6 +49,8 @@ interface FeedUpdates {
   readonly headers: ChainUpdate
   /** The same blocks, each as soon as its logs are there. */
   readonly logs: ChainUpdate
+  /** The same blocks, each as soon as its receipts are there. */
+  readonly receipts: ChainUpdate
   /** The hashes of transactions that come to the pool of one upstream. */
   readonly pendingHashes: EventsUpdate
   /** The same transactions as objects. */
@@ -59,7 +61,7 @@ interface FeedUpdates {
 
 export type FeedKind = keyof FeedUpdates
 
-export const feedKinds: readonly FeedKind[] = ['headers', 'logs', 'pendingHashes', 'pendingTransactions', 'syncing']
+export const feedKinds: readonly FeedKind[] = ['headers', 'logs', 'receipts', 'pendingHashes', 'pendingTransactions', 'syncing']
 
 export type Feeds = { readonly [Kind in FeedKind]: Feed<FeedUpdates[Kind]> }
 

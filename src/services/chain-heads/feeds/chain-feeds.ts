@@ -2,12 +2,12 @@ import { isJsonObject } from '../../../util/json.ts'
 import type { Clock, Timer } from '../../clock.ts'
 import type { Log } from '../../log.ts'
 import { parseResult } from '../upstream-requests.ts'
-import type { UpstreamRequester } from '../upstream-requests.ts'
+import type { BlockDataKind, UpstreamRequester } from '../upstream-requests.ts'
+import { BlockDataSource } from './block-data-source.ts'
 import { SharedFeed } from './block-feed.ts'
 import type { EventsUpdate, Feeds, FeedSource } from './block-feed.ts'
 import { HeaderSource, activityIntervalMs } from './header-source.ts'
 import type { FeedSourceOptions } from './header-source.ts'
-import { LogSource } from './log-source.ts'
 import { PendingSource } from './pending-source.ts'
 
 interface ChainFeedsOptions extends FeedSourceOptions {
@@ -20,6 +20,7 @@ interface ChainFeedsOptions extends FeedSourceOptions {
 export class ChainFeeds implements Feeds {
   readonly headers: SharedFeed
   readonly logs: SharedFeed
+  readonly receipts: SharedFeed
   readonly pendingHashes: SharedFeed<EventsUpdate>
   readonly pendingTransactions: SharedFeed<EventsUpdate>
   readonly syncing: SharedFeed<EventsUpdate>
@@ -32,13 +33,16 @@ export class ChainFeeds implements Feeds {
       end: () => this.headers.end(),
     })
     this.headers = new SharedFeed(this.#headerSource)
-    const logSource = new LogSource({
-      ...options,
-      headers: this.headers,
-      publish: update => this.logs.publish(update),
-      end: () => this.logs.end(),
-    })
-    this.logs = new SharedFeed(logSource)
+    const dataSource = (kind: BlockDataKind) =>
+      new BlockDataSource({
+        ...options,
+        kind,
+        headers: this.headers,
+        publish: update => this[kind].publish(update),
+        end: () => this[kind].end(),
+      })
+    this.logs = new SharedFeed(dataSource('logs'))
+    this.receipts = new SharedFeed(dataSource('receipts'))
     const upstreams = () => options.chain.upstreams
     const pendingSource = (isFull: boolean, publish: (update: EventsUpdate) => void) =>
       polling(new PendingSource({ ...options, random: Math.random, isFull, upstreams, publish }), options)

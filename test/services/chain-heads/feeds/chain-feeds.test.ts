@@ -8,7 +8,9 @@ import { startFakeSubscriptionNode } from '../../../support/fake-subscription-no
 import type { FakeSubscriptionNode } from '../../../support/fake-subscription-node.ts'
 import { waitUntil } from '../../../support/wait-until.ts'
 import { isJsonObject, toHexQuantity } from '../../../../src/util/json.ts'
+import type { Json } from '../../../../src/plugin/call.ts'
 import { openModelHeads } from '../model-heads.ts'
+import type { ResponseOverride } from '../model-heads.ts'
 
 /** What a subscriber makes of the updates; fails the test when one of them does not follow from those before. */
 class Replay implements FeedListener {
@@ -48,7 +50,7 @@ class Replay implements FeedListener {
 
 const openFeeds = async (t: Test, names: readonly string[], webSocketUrls = {}) => {
   const model = openModelHeads(names, undefined, {}, webSocketUrls)
-  const listen = (kind: 'headers' | 'logs') => {
+  const listen = (kind: 'headers' | 'logs' | 'receipts') => {
     const replay = new Replay(t)
     return { replay, ...model.heads.feeds[kind].subscribe(replay) }
   }
@@ -252,6 +254,118 @@ t.test('a feed', async t => {
       t.match([replay.hasEnded, replay.blocks], [false, [{ number: next }]])
     })
   }
+})
+
+/** An error of a node. */
+const nodeError = (code: number, message: string) =>
+  ({ kind: 'node', source: 'node', fault: 'caller', status: 200, error: { code, message } }) as const
+
+for (const [kind, method] of [
+  ['logs', 'eth_getLogs'],
+  ['receipts', 'eth_getBlockReceipts'],
+] as const) {
+  t.test(`a feed of ${kind}`, async t => {
+    const open = async (t: Test) => {
+      const model = await openFeeds(t, ['a', 'b'])
+      const { replay, isStarted, close } = model.listen(kind)
+      t.equal(await isStarted, true)
+      t.teardown(close)
+      const { chain, nodes, nodeOf, responseOverrides, advance } = model
+      /** What the node answers about a block whose logs or receipts are requested. */
+      const respond = (name: string, answer: (params: readonly Json[]) => ReturnType<ResponseOverride>): void => {
+        responseOverrides.set(name, (called, params) => (called === method ? answer(params) : nodeOf(name).answer(called, params)))
+      }
+      const mine = async () => {
+        chain.mine()
+        nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+        await advance(1_000)
+      }
+      return { ...model, replay, respond, mine }
+    }
+
+    t.test('has those of each block, from an upstream that knows the block', async t => {
+      const { chain, respond, nodeOf, replay, mine } = await open(t)
+      respond('a', () => (kind === 'logs' ? nodeError(-32000, 'unknown block') : null))
+      await mine()
+      t.match(replay.blocks, [{ hash: chain.tip.hash }])
+      t.same(
+        JSON.parse(replay.blocks[0]?.json ?? ''),
+        nodeOf('b').answer(method, [kind === 'logs' ? { blockHash: chain.tip.hash } : chain.tip.hash]),
+      )
+    })
+
+    t.test('waits for an upstream that limits the rate, or does not answer, however long', async t => {
+      const { respond, replay, mine, advance, responseOverrides, log } = await open(t)
+      respond('a', () => nodeError(-32005, 'request rate limited'))
+      respond('b', () => undefined)
+      await mine()
+      await advance(100_000)
+      t.same([replay.hasEnded, replay.addedCount, log.lines.filter(({ level }) => level === 'error')], [false, 0, []])
+      responseOverrides.clear()
+      await advance(2_000)
+      t.equal(replay.addedCount, 1)
+    })
+
+    t.test('ends at a block that each upstream has refused for a minute, and the log says why', async t => {
+      const { chain, respond, replay, mine, advance, log } = await open(t)
+      for (const name of ['a', 'b']) respond(name, () => nodeError(-32000, `leveldb: not found on ${name}`))
+      await mine()
+      await advance(50_000)
+      t.equal(replay.hasEnded, false)
+      await advance(15_000)
+      t.same([replay.hasEnded, replay.addedCount], [true, 0])
+      const { number, hash } = chain.tip
+      t.match(log.lines.at(-1), {
+        level: 'error',
+        fields: { block: number, hash, cause: 'leveldb: not found on a' },
+        message: `the ${kind} of a block are refused by each upstream: subscriptions to ${kind} end`,
+      })
+    })
+
+    t.test('goes on when an upstream that was behind has the block within a minute', async t => {
+      const { respond, replay, mine, advance, responseOverrides } = await open(t)
+      for (const name of ['a', 'b']) respond(name, () => nodeError(-32000, 'unknown block'))
+      await mine()
+      await advance(50_000)
+      responseOverrides.clear()
+      await advance(2_000)
+      t.same([replay.hasEnded, replay.addedCount], [false, 1])
+    })
+  })
+}
+
+t.test(
+  'a feed of logs ends at a block that has too many for its node, though that says so with the code of a limit of the rate',
+  async t => {
+    const { chain, nodes, nodeOf, responseOverrides, advance, logs, log } = await openFeeds(t, ['a'])
+    const message = 'query returned more than 10000 results'
+    responseOverrides.set('a', (method, params) =>
+      method === 'eth_getLogs' ? nodeError(-32005, message) : nodeOf('a').answer(method, params),
+    )
+    chain.mine()
+    nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+    await advance(1_000)
+    t.equal(logs.hasEnded, true)
+    t.match(log.lines, [
+      { level: 'error', fields: { block: chain.tip.number, limit: message }, message: /^the logs of a block exceed a limit/ },
+    ])
+  },
+)
+
+t.test('a feed of receipts asks again for those that a node leaves out, as the header tells that there are some', async t => {
+  const { chain, nodes, nodeOf, responseOverrides, advance, listen } = await openFeeds(t, ['a', 'b'])
+  const { replay, isStarted, close } = listen('receipts')
+  t.teardown(close)
+  await isStarted
+  responseOverrides.set('a', (method, params) => {
+    if (method === 'eth_getBlockReceipts') return []
+    const answer = nodeOf('a').answer(method, params)
+    return method.startsWith('eth_getBlock') ? { ...(answer as object), receiptsRoot: `0x${'1'.repeat(64)}` } : answer
+  })
+  chain.mine()
+  nodes.forEach(node => Object.assign(node, { head: chain.tip }))
+  await advance(1_000)
+  t.equal((JSON.parse(replay.blocks[0]?.json ?? '[]') as unknown[]).length, 1)
 })
 
 /** What the WebSocket of a node does with a new block, whose parent it has published before. */
