@@ -97,7 +97,11 @@ export class SubscribedPendingReader implements PendingReader {
 /** Failures in a row after which another upstream is asked. */
 const maxFailedPolls = 3
 
-/** Polls a filter of the upstream, or its whole pool where the upstream has no such filter. */
+/** Until an upstream that has made no filter is asked for one again; doubled each time. */
+const minFilterRetryMs = 10_000
+const maxFilterRetryMs = 300_000
+
+/** Polls a filter of the upstream, or its whole pool while the upstream makes no such filter. */
 export class PolledPendingReader implements PendingReader {
   readonly upstream: PoolUpstream
   readonly #options: PendingReaderOptions
@@ -108,6 +112,9 @@ export class PolledPendingReader implements PendingReader {
   #timer: Timer | undefined
   #isPolling = false
   #failedPolls = 0
+  #filterRetryMs = minFilterRetryMs
+  /** On the monotonic clock. */
+  #filterRetryAt = 0
 
   constructor(upstream: PoolUpstream, options: PendingReaderOptions) {
     this.upstream = upstream
@@ -124,7 +131,7 @@ export class PolledPendingReader implements PendingReader {
     const timer = this.#timer
     if (timer === undefined || this.#isPolling) return
     this.#isPolling = true
-    const transactions = await (this.#filter === undefined ? this.#fetchPool() : this.#fetchChanges(this.#filter))
+    const transactions = await (this.#filter === undefined ? this.#pollPool() : this.#fetchChanges(this.#filter))
     this.#isPolling = false
     if (timer !== this.#timer) return
     this.#failedPolls = transactions === undefined ? this.#failedPolls + 1 : 0
@@ -145,10 +152,24 @@ export class PolledPendingReader implements PendingReader {
       parseResult(await this.upstream.request('eth_newPendingTransactionFilter', ...params))
     const filter = (this.#options.isFull ? await create(true) : undefined) ?? (await create())
     this.#filter = typeof filter === 'string' ? filter : undefined
-    return this.#filter !== undefined
+    if (this.#filter !== undefined) {
+      this.#filterRetryMs = minFilterRetryMs
+      return true
+    }
+    this.#filterRetryAt = this.#options.clock.monotonic() + this.#filterRetryMs
+    this.#filterRetryMs = Math.min(maxFilterRetryMs, 2 * this.#filterRetryMs)
+    return false
   }
 
-  /** A node that has been started again does not know the filter. Where it makes no new one, its pool is polled from now on. */
+  /** With a new filter the pool is read a last time: the filter does not have what came before it. */
+  async #pollPool(): Promise<readonly unknown[] | undefined> {
+    const hasFilter = this.#options.clock.monotonic() >= this.#filterRetryAt && (await this.#createFilter())
+    const transactions = await this.#fetchPool()
+    if (hasFilter) this.#pool = undefined
+    return transactions
+  }
+
+  /** A node that has been started again does not know the filter. Where it makes no new one, its pool is polled until it does. */
   async #fetchChanges(filter: string): Promise<readonly unknown[] | undefined> {
     const reply = await this.upstream.request('eth_getFilterChanges', filter)
     if (isFailure(reply) && reply.kind === 'node') return (await this.#createFilter()) ? [] : this.#fetchPool()

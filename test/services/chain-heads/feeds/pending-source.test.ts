@@ -113,6 +113,41 @@ t.test('pending transactions', async t => {
     t.same(events, [transactionOf(5_000)])
   })
 
+  t.test('come from a filter again when the node makes one, for which it is asked more and more seldom', async t => {
+    const node = openFilterNode('a')
+    const pool = [transactionOf(1)]
+    const { eth_newPendingTransactionFilter: create } = node.answers
+    node.answers['eth_newPendingTransactionFilter'] = () => new Error('too many filters')
+    node.answers['txpool_content'] = () => ({ pending: { '0xa': Object.fromEntries(pool.entries()) } })
+    const { source, clock, events } = openSource(t, [node.upstream])
+    const askedAt: number[] = []
+    const startedAt = clock.monotonic()
+    const pass = async (ms: number) => {
+      for (let left = ms; left > 0; left -= 500) {
+        node.requests.length = 0
+        clock.advance(500)
+        for (let i = 0; i < 3; i++) await settle()
+        if (node.requests.includes('eth_newPendingTransactionFilter')) askedAt.push((clock.monotonic() - startedAt) / 1_000)
+      }
+    }
+    t.equal(await source.start(ignore), true)
+    await pass(1_300_000)
+    t.same(askedAt, [10, 30, 70, 150, 310, 610, 910, 1_210])
+    node.answers['eth_newPendingTransactionFilter'] = create
+    pool.push(transactionOf(2))
+    await pass(299_500)
+    t.notOk(node.requests.includes('txpool_content'), 'only the filter is polled')
+    node.changes.push(hashOf(2), hashOf(3))
+    await source.sync(ignore)
+    t.same(events, [hashOf(2), hashOf(3)])
+    node.answers['eth_getFilterChanges'] = () => new Error('filter not found')
+    node.answers['eth_newPendingTransactionFilter'] = () => new Error('too many filters')
+    await source.sync(ignore)
+    askedAt.length = 0
+    await pass(30_000)
+    t.equal(askedAt.length, 2, 'after 10 s and 20 s again')
+  })
+
   for (const isFull of [false, true]) {
     t.test(`with a hash that is not in lower case are as good as others, ${isFull ? 'as transactions' : 'as hashes'}`, async t => {
       const node = openFilterNode('a')
