@@ -1,5 +1,5 @@
 import { waitMsOf } from '../../src/plugin/internal.ts'
-import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
 import { findSentTransaction, resolveDuplicateTransaction, resolveWaitTimeout } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
@@ -154,11 +154,19 @@ export class CallFailover implements Alternatives {
     return reply
   }
 
-  /** The transaction or block that callers ask for by its hash may be in the reported block, which the node lacks. */
+  /** What callers ask for by its hash may be in the reported block, which the node lacks; or in a block that is not on the node's branch. */
   #isMissedBy(pickedNode: UpstreamNode, reply: Reply): boolean {
     const { method, requiredBlock, heads } = this.#selection
-    if (isFailure(reply) || !isJsonNull(reply.result) || method?.reports === undefined || requiredBlock !== undefined) return false
-    return !heads.hasBlock(reply.upstream ?? pickedNode.name) && this.#findNode() !== undefined
+    if (isFailure(reply) || !isJsonNull(reply.result) || requiredBlock !== undefined) return false
+    const isBehind = method?.reports !== undefined && !heads.hasBlock(reply.upstream ?? pickedNode.name)
+    return (isBehind || this.#isAboutKnownBlock) && this.#findNode() !== undefined
+  }
+
+  /** Such a block has no uncle mostly, for which `null` is right. */
+  get #isAboutKnownBlock(): boolean {
+    const { method, heads } = this.#selection
+    const blocks = blockSelectorOf(method, this.#call.context.request.params)
+    return blocks !== undefined && 'hash' in blocks && method?.result !== 'objectOrNull' && heads.isKnownBlock(blocks.hash)
   }
 
   /** The reply may come from the hedge of the request rather than from the node that was picked. */

@@ -157,7 +157,7 @@ const reportResult = (
 ): MaybePromise<Reply> => {
   if (isFailure(reply)) return reply
   const block = reportedBlockOf(reply, request, method, results)
-  return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block), () => reply)
+  return block === undefined ? reply : thenMaybe(heads.reportHeight(target.name, block.number, block.hash), () => reply)
 }
 
 /** The height that the node returned, or the greater height that callers have been given already. */

@@ -24,7 +24,7 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
   /** The block of a reply to a request by the tag, which is reported. */
   const report = async (reply: Reply, request: Request, tag: FinalityTag, { name }: Target): Promise<number | undefined> => {
     const method = methods.get(request.method)
-    const block = isFailure(reply) || method === undefined ? undefined : reportedBlockOf(reply, request, method, results)
+    const block = isFailure(reply) || method === undefined ? undefined : reportedBlockOf(reply, request, method, results)?.number
     if (block !== undefined) await heads.tags.report(name, tag, block)
     return block
   }

@@ -1,9 +1,9 @@
-import type { BlockReport, Results } from '../../src/plugin/internal.ts'
+import type { BlockId, BlockReport, Results } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, parseJsonHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
 import type { Method, RawJson, Request, Result } from '../../src/plugin/plugin.ts'
 
 /**
- * The number of the mined block that the result of a node is about, by `reports` in the method table; undefined where it says
+ * The mined block that the result of a node is about, by `reports` in the method table; undefined where it says
  * none. Nothing that the caller wrote counts, and nothing about the pending block, which some nodes give a number and a hash.
  */
 export const reportedBlockOf = (
@@ -11,12 +11,13 @@ export const reportedBlockOf = (
   { params }: Request,
   method: Pick<Method, 'reports' | 'blockParam'>,
   results: Results,
-): number | undefined => {
+): BlockId | undefined => {
   const { reports } = method
   if (reports === undefined || namesPendingBlock(method, params)) return undefined
   const object = reports === 'logs' ? lastObjectOf(result) : result
-  const [number, hash] = object === undefined ? [] : results.findMembers(object, memberNames[reports])
-  return hash?.startsWith('"') === true ? parseJsonHexQuantity(number) : undefined
+  const [numberText, hash] = object === undefined ? [] : results.findMembers(object, memberNames[reports])
+  const number = hash?.startsWith('"') === true ? parseJsonHexQuantity(numberText) : undefined
+  return hash === undefined || number === undefined ? undefined : { number, hash: hash.slice(1, -1).toLowerCase() }
 }
 
 /** Only a mined block has both. */

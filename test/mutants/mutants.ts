@@ -608,6 +608,13 @@ export const mutants: readonly Mutant[] = [
     tests: upstream,
   },
   {
+    rule: 'a block of the chain that a node lacks is requested from another',
+    file: 'plugins/failover/call-failover.ts',
+    text: 'heads.isKnownBlock(blocks.hash)',
+    broken: 'false',
+    tests: [failover('required-block')],
+  },
+  {
     rule: 'a block that each upstream refuses ends the feed of its logs after a minute',
     file: 'src/services/chain-heads/feeds/block-data-source.ts',
     text: 'refusedSince >= maxRefusedMs',

@@ -22,6 +22,9 @@ import { RecentBlocks, maxRecentBlocks } from './recent-blocks.ts'
 import type { BlockId } from './recent-blocks.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 
+/** Enough for the blocks of several upstreams between two polls. */
+const maxReportedHashes = 64
+
 export const isSameHead = (one: Head | undefined, other: Head | undefined): boolean =>
   one?.number === other?.number && one?.hash === other?.hash
 
@@ -36,6 +39,7 @@ export abstract class CurrentChainState {
   #headVersion = 0
   #exclusionReasons: ReadonlyMap<string, ExclusionReason> = new Map()
   #upstreamHeights: ReadonlyMap<string, number> = new Map()
+  readonly #reportedHashes = new Set<string>()
   readonly #listeners = new Set<() => void>()
   /** By fingerprint, for as long as the network is served: an upstream that is tracked no longer may be tracked again. */
   readonly #chainChecks = new Map<string, { result: ChainCheckResult }>()
@@ -114,6 +118,18 @@ export abstract class CurrentChainState {
     const height = this.#upstreamHeights.get(upstream)
     if (height === undefined) return head === undefined || block <= reportedHeight
     return height >= Math.min(block, reportedHeight)
+  }
+
+  /** See Heads.isKnownBlock(). */
+  isKnownBlock(hash: string): boolean {
+    return this.recentBlocks.hasHash(hash) || this.#reportedHashes.has(hash)
+  }
+
+  /** A caller of this process is told of this block. Only of the newest ones: an upstream has told of them before a poll may have. */
+  protected recordReportedBlock(height: number, hash: string | undefined): void {
+    if (hash === undefined || height < this.#state.reportedHeight || this.#reportedHashes.has(hash)) return
+    this.#reportedHashes.add(hash)
+    for (const oldest of this.#reportedHashes) if (this.#reportedHashes.size > maxReportedHashes) this.#reportedHashes.delete(oldest)
   }
 
   /** Polls the upstreams that are below the reported height, for calls that wait for them. */

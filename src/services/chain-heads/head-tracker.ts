@@ -126,10 +126,11 @@ export class HeadTracker extends CurrentChainState implements Heads {
     return this.#schedule.refresh(isCatchUp)
   }
 
-  reportHeight(upstream: string, height: number): MaybePromise<number> {
+  reportHeight(upstream: string, height: number, hash?: string): MaybePromise<number> {
     const reporter = this.#upstreams.find(({ name }) => name === upstream)
     if (this.#upstreams.length === 0 || this.#options.devNode === true || reporter?.chain.isWrongChain === true) return height
     if (this.#reportedHeight.isImplausible(height, reporter)) return this.#reportedHeight.sharedHeight
+    this.recordReportedBlock(height, hash)
     const isHigher = height > this.#reportedHeight.height
     reporter?.observeHeight(height)
     this.#reportedHeight.raise(height)

@@ -123,8 +123,9 @@ export interface Heads {
   /**
    * Records a height that the upstream answered to a caller. Returns the height that callers may be given, which does not go
    * back. It is known at once, unless another process must acknowledge it first. On a development node it is what the upstream answered.
+   * `hash`: of the block that the caller is told of.
    */
-  reportHeight(upstream: string, height: number): MaybePromise<number>
+  reportHeight(upstream: string, height: number, hash?: string): MaybePromise<number>
   /**
    * Increases with every transaction that a node may have accepted from a caller: an answer that was requested before may
    * miss what the caller has just sent.
@@ -137,6 +138,8 @@ export interface Heads {
    * block is left out that callers know? True for every upstream as long as nothing is known of any.
    */
   hasBlock(upstream: string, block?: number): boolean
+  /** Does a block with this hash exist: one of the newest few hundred blocks of the chain, or one of the newest that callers were told of? */
+  isKnownBlock(hash: string): boolean
   /** Resolves when one of the upstreams has the block, for which they are polled meanwhile; at the limit; or at once if none soon has. */
   waitForBlock(upstreams: readonly string[], block: number | undefined, limits: WaitLimits): Promise<void>
   /** What was reported of the blocks `safe` and `finalized`. */

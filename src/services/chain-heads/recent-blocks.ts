@@ -64,6 +64,10 @@ export class RecentBlocks {
     return this.#hashByNumber.get(number) === hash
   }
 
+  hasHash(hash: string): boolean {
+    return this.#numberByHash.has(hash)
+  }
+
   hasParentOf({ number, parentHash }: LinkedBlock): boolean {
     return this.#hashByNumber.get(number - 1) === parentHash
   }

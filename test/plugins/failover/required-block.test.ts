@@ -141,6 +141,37 @@ t.test('a receipt that a node lacks comes from a node that has the reported bloc
   t.same(await getReceiptOnce(), [null, 'a'])
 })
 
+t.test('a block of the chain, by its hash, comes from another node where the first is as high, on another branch', async t => {
+  const model = openModelHeads(['a', 'b'], 10)
+  await model.recordCall()
+  t.teardown(model.stop)
+  const { chain, nodeOf, heads, advance } = model
+  chain.mine()
+  const newest = chain.tip
+  nodeOf('b').head = newest
+  await advance(500)
+  chain.fork(1, 1)
+  const replaced = chain.tip
+  nodeOf('a').head = replaced
+  await advance(500)
+  t.equal(heads.isKnownBlock(newest.hash), true)
+  const { request, requested } = openFailover(t, { a: () => fakeResult(null), b: () => fakeResult('b') }, {}, { heads })
+  const call = async (method: string, hash: string) => {
+    requested.length = 0
+    return [valueOrErrorCode(await request(fakeCall(method, [hash]))), requested.join()]
+  }
+  t.same(await call('eth_getBlockByHash', newest.hash), ['b', 'a,b'])
+  t.same(await call('eth_getBlockTransactionCountByHash', newest.parent?.hash ?? ''), ['b', 'a,b'])
+  t.same(await call('eth_getBlockByHash', `0x${'12'.repeat(32)}`), [null, 'a'], 'nobody has told of such a block')
+  t.same(await call('eth_getUncleByBlockHashAndIndex', newest.hash), [null, 'a'], 'a block has no uncle mostly')
+  t.same(await call('eth_getBlockByHash', replaced.hash), [null, 'a'])
+  await heads.reportHeight('a', replaced.number, replaced.hash)
+  t.same(await call('eth_getBlockByHash', replaced.hash), ['b', 'a,b'], 'a caller was told of it')
+  const known = Array.from({ length: 100 }, (_, i) => `0x${String(i).padStart(64, '0')}`)
+  for (const hash of known) await heads.reportHeight('a', replaced.number, hash)
+  t.equal(known.filter(hash => heads.isKnownBlock(hash)).length, 64, 'the number of remembered blocks is bounded')
+})
+
 t.test('what is not about the newest block goes to any node', async t => {
   const { call, failCalls } = await openLagging(t)
   failCalls()
