@@ -608,6 +608,13 @@ export const mutants: readonly Mutant[] = [
     tests: upstream,
   },
   {
+    rule: 'logs of a partner are those of one branch, each once and in order',
+    file: 'plugins/upstream/check-result.ts',
+    text: "result.source === 'partner' ? checkOrder(result, results)",
+    broken: 'false ? checkOrder(result, results)',
+    tests: upstream,
+  },
+  {
     rule: 'a block of the chain that a node lacks is requested from another',
     file: 'plugins/failover/call-failover.ts',
     text: 'heads.isKnownBlock(blocks.hash)',

@@ -151,6 +151,35 @@ t.test('the response of a node', async t => {
     t.ok(await isAccepted('eth_getLogs', [{}], []))
   })
 
+  t.test('of a partner has the logs of one branch, in order, each once', async t => {
+    const log = (block: Json, index: Json, over = {}) => ({
+      address: hash(1),
+      blockNumber: block,
+      blockHash: hash(Number(block)),
+      logIndex: index,
+      ...over,
+    })
+    const right = [log('0x1', '0x0'), log('0x1', '0x2', { removed: false }), log('0x3', '0x1'), log('0x10', '0x0')]
+    const pending = log(null, null, { blockHash: null })
+    for (const [logs, isRight] of [
+      [right, true],
+      [[], true],
+      [[pending, pending], true],
+      [[...right, log('0x11', '0x0', { removed: true })], false],
+      [[...right, log('0x10', '0x0')], false],
+      [[log('0x1', '0x1'), log('0x1', '0x0')], false],
+      [[log('0x2', '0x0'), log('0x1', '0x1')], false],
+      [[log('0x1', '0x0'), log('0x1', '0x1', { blockHash: hash(9) })], false],
+    ] as const) {
+      const reply = async (source: 'node' | 'partner') =>
+        handle(fakeCall('eth_getLogs', [{}]), fakeResult(logs, { source, upstream: 'own', ...{ count: logs.length } }))
+      const partnerReply = await reply('partner')
+      if (isRight) t.same(valueOrErrorCode(partnerReply), logs)
+      else t.match(partnerReply, { ...wrong, source: 'partner' })
+      t.same(valueOrErrorCode(await reply('node')), logs, 'an own node is followed')
+    }
+  })
+
   t.test('has no log outside the requested blocks or addresses, wherever it stands and however it is written', async t => {
     const [own, other, third] = ['a1', 'b2', 'c3'].map(byte => `0x${byte.repeat(20)}`) as [string, string, string]
     const log = (block: Json, address = own, over = {}) => ({
