@@ -1,6 +1,6 @@
 import { ChainIdCheck, metricDefinitions, singleFlight } from '../../src/plugin/internal.ts'
-import type { RequestOptions } from '../../src/plugin/internal.ts'
-import { isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
+import type { FinalityTag, RequestOptions } from '../../src/plugin/internal.ts'
+import { blockSelectorOf, isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
 import type { NextBelow, FailoverCall } from './upstream-node.ts'
@@ -72,14 +72,27 @@ export class PartnerNode extends UpstreamNode {
 
   /** As own nodes. Of a range that ends above the reported height, the partner must have what callers know. */
   async #hasRequiredBlock(request: Request): Promise<boolean> {
-    const { methods, heads, clock } = this.#services
-    const required = requiredBlockOf(request, methods.get(request.method))
-    if (required === undefined) return true
-    const { reportedHeight } = heads.snapshot
-    const requiredHeight = Math.min(required.number ?? reportedHeight, reportedHeight)
+    const { heads, clock } = this.#services
+    const requiredHeight = this.#requiredHeightOf(request)
+    if (requiredHeight === undefined) return true
     const isRequestDue = () => clock.monotonic() - this.#heightRequestedAt >= heads.pollIntervalMs
     if (this.#height < requiredHeight && isRequestDue()) await this.#requestHeight(requiredHeight)
     return this.#height >= requiredHeight
+  }
+
+  /** `safe` and `finalized` are blocks that the own nodes have named. */
+  #requiredHeightOf(request: Request): number | undefined {
+    const { methods, heads } = this.#services
+    const method = methods.get(request.method)
+    const blocks = blockSelectorOf(method, request.params)
+    const { reportedHeight } = heads.snapshot
+    const required = requiredBlockOf(request, method)
+    const tagged = blocks === undefined || 'hash' in blocks ? [] : [blocks.from, blocks.to].filter(isFinalityTag)
+    const heights = [
+      ...(required === undefined ? [] : [Math.min(required.number ?? reportedHeight, reportedHeight)]),
+      ...tagged.flatMap(tag => heads.tags.known(tag) ?? []),
+    ]
+    return heights.length === 0 ? undefined : Math.max(...heights)
   }
 
   /** Calls that come meanwhile wait for the same response. */
@@ -127,6 +140,8 @@ export class PartnerNode extends UpstreamNode {
     else log.error({ upstream, reason, chainId, expectedChainId: network.chainId }, 'partner excluded: wrong chain')
   }
 }
+
+const isFinalityTag = (block: number | string): block is FinalityTag => block === 'safe' || block === 'finalized'
 
 const notOnChain = 'not known to be on the chain of the network'
 

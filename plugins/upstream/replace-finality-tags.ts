@@ -15,7 +15,7 @@ interface TaggedRequest {
 
 /**
  * Answers about `safe` and `finalized` are never from below the reported block of the tag: from a node that is below it, that block is
- * requested by its number.
+ * requested by its number. So is it from a partner, which is not followed: it gets the number of the newest block that the tag is known to name.
  */
 export const createTagSender = ({ heads, methods, results, clock }: Services) => {
   /** By upstream and tag, on the monotonic clock. */
@@ -28,6 +28,9 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
     if (block !== undefined) await heads.tags.report(name, tag, block)
     return block
   }
+
+  const numberFor = ({ name, source }: Target, tag: FinalityTag): number | undefined =>
+    source === 'partner' ? heads.tags.known(tag) : heads.tags.blockFor(name, tag)
 
   /** Requests the block of the tag: the node may have reached the reported block since the last request. */
   const update = async (tag: FinalityTag, { target, requestBlock }: TaggedRequest): Promise<void> => {
@@ -47,8 +50,8 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
       const block = await report(reply, request, tag, target)
       return block !== undefined && block < (reported ?? 0) ? send(withNumbers(request, method, () => reported)) : reply
     }
-    for (const each of tags) if (heads.tags.blockFor(target.name, each) !== undefined) await update(each, tagged)
-    return send(withNumbers(request, method, each => heads.tags.blockFor(target.name, each)))
+    if (target.source === 'node') for (const each of tags) if (numberFor(target, each) !== undefined) await update(each, tagged)
+    return send(withNumbers(request, method, each => numberFor(target, each)))
   }
 
   return (tagged: TaggedRequest): Promise<Reply> => {

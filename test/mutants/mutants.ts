@@ -622,6 +622,13 @@ export const mutants: readonly Mutant[] = [
     tests: [failover('required-block')],
   },
   {
+    rule: 'a partner answers about a finality tag only with the block that it is known to name',
+    file: 'plugins/failover/partner-node.ts',
+    text: 'heads.tags.known(tag) ?? []',
+    broken: '[]',
+    tests: [failover('partner')],
+  },
+  {
     rule: 'a block that each upstream refuses ends the feed of its logs after a minute',
     file: 'src/services/chain-heads/feeds/block-data-source.ts',
     text: 'refusedSince >= maxRefusedMs',

@@ -25,20 +25,27 @@ export interface ReportedTags {
   blockFor(upstream: string, tag: FinalityTag): number | undefined
   /** The block that was reported for the tag. */
   reported(tag: FinalityTag): number | undefined
+  /** The greatest block that the tag is known to name: that which was reported, or the newest finalized one of the upstreams. */
+  known(tag: FinalityTag): number | undefined
 }
 
 /** The tags of a network as far as this process knows. */
 export class KnownTags {
-  readonly #finalizedOf: (upstream: string) => number | undefined
+  readonly #finalizedOf: (upstream?: string) => number | undefined
   state: TagState = { reported: {}, upstreams: {} }
 
-  /** `finalizedOf`: the finalized block that polls of the upstream returned. */
-  constructor(finalizedOf: (upstream: string) => number | undefined) {
+  /** `finalizedOf`: the finalized block that polls of the upstream returned; without an upstream, the newest of all. */
+  constructor(finalizedOf: (upstream?: string) => number | undefined) {
     this.#finalizedOf = finalizedOf
   }
 
   reported(tag: FinalityTag): number | undefined {
     return this.state.reported[tag]
+  }
+
+  known(tag: FinalityTag): number | undefined {
+    const [reported, finalized] = [this.reported(tag), this.#finalizedOf()]
+    return reported === undefined || finalized === undefined ? (reported ?? finalized) : Math.max(reported, finalized)
   }
 
   blockFor(upstream: string, tag: FinalityTag): number | undefined {
@@ -58,7 +65,7 @@ export class KnownTags {
 export class WorkerTags extends KnownTags implements ReportedTags {
   readonly report: ReportedTags['report']
 
-  constructor(finalizedOf: (upstream: string) => number | undefined, report: ReportedTags['report']) {
+  constructor(finalizedOf: (upstream?: string) => number | undefined, report: ReportedTags['report']) {
     super(finalizedOf)
     this.report = report
   }
@@ -73,7 +80,7 @@ export interface TagTrackerOptions {
   /** The upstreams whose heads are plausible. */
   upstreams(): readonly { readonly name: string }[]
   reportedHeight(): number
-  finalizedOf(upstream: string): number | undefined
+  finalizedOf(upstream?: string): number | undefined
   onChange(state: TagState): void
 }
 

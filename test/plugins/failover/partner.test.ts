@@ -239,6 +239,22 @@ t.test('the partner answers nothing about blocks that callers know and it lacks'
   t.equal(heightRequests(), 2, 'a height that is known to be enough is not requested again')
 })
 
+t.test('the partner answers nothing about `safe` and `finalized` while it lacks the block that own nodes have named so', async t => {
+  let height = 0x31
+  const { getLogsOf, countOf, clock, pollIntervalMs } = await openOutage(t, () => fakeResult(toHexQuantity(height)))
+  const filters = [
+    { fromBlock: '0x1', toBlock: 'finalized' },
+    { fromBlock: '0x1', toBlock: 'safe' },
+    { fromBlock: 'finalized', toBlock: '0x20' },
+    { fromBlock: 'finalized', toBlock: 'finalized' },
+  ]
+  for (const filter of filters) t.equal(await getLogsOf(filter), -32002, JSON.stringify(filter))
+  t.equal(countOf('p'), 0)
+  height = 0x32
+  clock.advance(pollIntervalMs + 10_000) // the retry budget
+  for (const filter of filters) t.equal(await getLogsOf(filter), 'p', JSON.stringify(filter))
+})
+
 t.test('a partner that does not return its height answers nothing but queries by the hash of a block', async t => {
   const { getLogsOf, heightRequests } = await openOutage(t, () => refuse('timeout'))
   t.equal(await getLogsOf({ fromBlock: '0x1', toBlock: 'latest' }), -32002)

@@ -1,9 +1,9 @@
 import t from '../../support/tap.ts'
 import upstream from '../../../plugins/upstream/index.ts'
-import type { Json, Request } from '../../../src/plugin/call.ts'
+import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { KnownTags } from '../../../src/services/chain-heads/index.ts'
 import type { FinalityTag, Heads } from '../../../src/services/index.ts'
-import { TestClock, createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
+import { TestClock, createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 
 const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
@@ -11,14 +11,14 @@ const address = `0x${'11'.repeat(20)}`
 const hash = `0x${'ab'.repeat(32)}`
 
 /** The node `own` is at the finalized block `finalized.number`; callers were told of 0x20 as finalized. */
-const openNode = (finalized: { number: number }, reported: number | null = 0x20) => {
+const openNode = (finalized: { number: number }, reported: number | null = 0x20, polled?: number, source: Target['source'] = 'node') => {
   const clock = new TestClock()
-  const known = new KnownTags(() => undefined)
+  const known = new KnownTags(name => (name === undefined ? polled : undefined))
   if (reported !== null) known.state = { reported: { finalized: reported }, upstreams: {} }
   const report = (name: string, tag: FinalityTag, block: number): void => {
     known.state = { reported: { [tag]: Math.max(block, known.reported(tag) ?? 0) }, upstreams: { [name]: { [tag]: block } } }
   }
-  const tags = { report, blockFor: known.blockFor.bind(known), reported: known.reported.bind(known) }
+  const tags = { report, blockFor: known.blockFor.bind(known), reported: known.reported.bind(known), known: known.known.bind(known) }
   const requests: Request[] = []
   const respond = ({ method, params: [block] }: Request): Json => {
     if (method !== 'eth_getBlockByNumber') return '0x1'
@@ -37,9 +37,23 @@ const openNode = (finalized: { number: number }, reported: number | null = 0x20)
     },
   })
   const call = async (method: string, ...params: readonly Json[]) =>
-    valueOrErrorCode(await stage.handle(fakeCall(method, params), unreachableNext))
+    valueOrErrorCode(await stage.handle(fakeCall(method, params, { target: { ...fakeTarget, source } }), unreachableNext))
   return { call, requests, clock, known, sent: () => requests.splice(0).map(({ method, params }) => [method, ...params]) }
 }
+
+t.test('a partner gets the number of the newest block that a tag is known to name', async t => {
+  for (const [reported, polled, number] of [
+    [0x20, 0x30, '0x30'],
+    [0x20, 0x10, '0x20'],
+    [null, 0x30, '0x30'],
+    [0x20, undefined, '0x20'],
+    [null, undefined, 'finalized'],
+  ] as const) {
+    const { call, sent } = openNode({ number: 0x10 }, reported, polled, 'partner')
+    await call('eth_getLogs', { fromBlock: '0x1', toBlock: 'finalized' })
+    t.same(sent(), [['eth_getLogs', { fromBlock: '0x1', toBlock: number }]])
+  }
+})
 
 t.test('a node that is below what callers were told of a tag', async t => {
   t.test('is asked for that block by its number', async t => {

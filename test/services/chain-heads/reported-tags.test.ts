@@ -22,7 +22,7 @@ const openTags = (names: readonly string[] = ['a', 'b'], polled: Readonly<Record
     broadcasts: { finalized: [broadcast] },
     upstreams: () => names.map(name => ({ name })),
     reportedHeight: () => 1000,
-    finalizedOf: name => polled[name],
+    finalizedOf: name => polled[name ?? ''],
     onChange: state => changes.push(state),
   })
   const unsubscribe = tags.subscribe()
