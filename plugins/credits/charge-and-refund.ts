@@ -114,11 +114,11 @@ const refund = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): R
 }
 
 /**
- * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a call that
- * joined another in flight caused no request.
+ * A node failed at the call in a way that callers can cause. An outage, which breakers count, comes from `gateway`; a partner gets calls in
+ * an outage only, and what it fails at is no work of the nodes; a call that joined another in flight caused no request.
  */
 const isFreeFailure = (reply: Reply): reply is Failure =>
-  isFailure(reply) && reply.fault === 'upstream' && reply.source !== 'gateway' && reply.cache !== 'hit'
+  isFailure(reply) && reply.fault === 'upstream' && reply.source === 'node' && reply.cache !== 'hit'
 
 /** Libraries ask for some methods again and again, although they do without them: where nodes lack a method of the table, that is no failure. */
 const recordFreeFailure = ({ method, recentCalls }: ChargedCall, { category }: Failure): void => {

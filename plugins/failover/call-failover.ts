@@ -114,7 +114,7 @@ export class CallFailover implements Alternatives {
       }
       retries.retry.add()
       const reply = await this.#requestWithinMaxTime(node)
-      if (reply === undefined) return this.#rejected.best ?? retryTimeout(node.name)
+      if (reply === undefined) return this.#rejected.best ?? retryTimeout(node)
       const final = this.#finalOf(await this.#resolveDuplicate(reply, node), node)
       hasRetryFailed = final === undefined
       return final
@@ -142,7 +142,7 @@ export class CallFailover implements Alternatives {
     nodes.retries.partner.add()
     if (!hasFailed) return this.#finalOf(await this.#request(partner), partner)
     const reply = await this.#requestWithinMaxTime(partner)
-    if (reply === undefined) return this.#rejected.best ?? retryTimeout(partner.name)
+    if (reply === undefined) return this.#rejected.best ?? retryTimeout(partner)
     return this.#finalOf(await this.#resolveDuplicate(reply, partner), partner)
   }
 

@@ -64,7 +64,8 @@ export class RejectedReplies {
 }
 
 /** Nodes failed first, so that the time was over: not the fault of the caller, so the call costs nothing. */
-export const retryTimeout = (upstream: string): Failure => refuse('timeout', { upstream, fault: 'upstream' })
+export const retryTimeout = ({ name: upstream, target: { source } }: UpstreamNode): Failure =>
+  refuse('timeout', { source, upstream, fault: 'upstream' })
 
 export const noUpstream = (candidates: readonly { retryInMs(): number }[]): Failure => {
   const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))

@@ -324,7 +324,7 @@ t.test('free failures of an account', async t => {
     for (const [what, reply, isLimited] of [
       ['a timeout', failed, true],
       ['an error of a node', { ...refuse('unavailable', { source: 'node' }), kind: 'node' }, true],
-      ['an error of the partner', refuse('unavailable', { source: 'partner' }), true],
+      ['an error of the partner, which works in an outage alone', refuse('unavailable', { source: 'partner' }), false],
       ['an outage', refuse('unavailable'), false],
       ['a revert', { ...refuse('unavailable', { source: 'node', fault: 'caller' }), kind: 'node' }, false],
       ['invalid parameters', refuse('params'), false],
