@@ -1,7 +1,7 @@
 import { waitMsOf } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
-import { findSentTransaction, resolveDuplicateTransaction, resolveWaitTimeout } from './duplicate-transaction.ts'
+import { findSentTransaction, resolveDuplicateTransaction } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import { lateAfterMs } from './late-calls.ts'
@@ -42,8 +42,7 @@ export class CallFailover implements Alternatives {
       reply = this.#rejected.hasFailed ? await this.#retry(node) : this.#finalOf(await this.#request(node), node)
     }
     reply ??= (await this.#forward()) ?? this.#lastReply
-    if (isFailure(reply)) reply = resolveWaitTimeout(reply, this.#call.context.request)
-    if (isFailure(reply) && reply.kind !== 'notMined') reply = await this.#findSent(reply)
+    if (isFailure(reply)) reply = await this.#findSent(reply)
     const durationMs = this.#selection.clock.monotonic() - this.#startedAt
     return copyReply(reply, { upstreamRequest: { id: this.#call.origin.requestId, attempts: this.#attemptCount, durationMs } })
   }

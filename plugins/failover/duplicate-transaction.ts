@@ -43,14 +43,6 @@ export const findSentTransaction = async (
 /** Of geth, Erigon, reth and Besu; of Nethermind. The nonce may have been used by this transaction or by another. */
 const usedNonce = /nonce too low|^oldnonce/i
 
-/** A node that waits for a block has had the transaction: its sender learns the hash, as from a node that ends the wait itself (EIP-7966). */
-export const resolveWaitTimeout = (failure: Failure, request: Request): Failure => {
-  if (failure.category !== 'timeout' || failure.fault !== 'upstream' || !isAnsweredWithReceipt(request)) return failure
-  const hash = transactionHashOf(request)
-  const { source, upstream, category, fault } = failure
-  return hash === undefined ? failure : refuse('notMined', { source, upstream, category, fault, data: hash })
-}
-
 const isAnsweredWithReceipt = ({ method }: Request): boolean => method === 'eth_sendRawTransactionSync'
 
 const isObject = (reply: Reply): boolean => !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { keccak_256 } from '@noble/hashes/sha3.js'
 import { WebSocket } from 'ws'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
@@ -30,10 +31,14 @@ const node = await startFakeNode({
 const oversizedNode = await startFakeNode({
   eth_getLogs: ({ id }) => ({ raw: `{"jsonrpc":"2.0","id":${String(id)},"result":["${'0'.repeat(33 << 20)}"]}` }),
 })
+/** Of the transaction 0x12. */
+const acceptedHash = `0x${Buffer.from(keccak_256(Buffer.from([0x12]))).toString('hex')}`
 const silentNode = await startFakeNode({
   eth_getLogs: ({ params }) => ((params[0] as { toBlock: string }).toBlock === '0x0' ? { result: [] } : 'hang'),
   eth_call: 'hang',
   eth_sendRawTransactionSync: 'hang',
+  eth_getTransactionReceipt: { result: null },
+  eth_getTransactionByHash: ({ params: [hash] }) => ({ result: hash === acceptedHash ? { hash } : null }),
   eth_blockNumber: { result: '0x1' },
 })
 const withHost = (host: string, network: object) => ({ ...network, hosts: [host] })
@@ -197,11 +202,15 @@ t.test("another method that takes too long is the node's fault: 503, not charged
   assertError(t, await postCall(request('eth_call', [{}]), { host: 'slow.test' }), 503, -32002, /no upstream/, 0)
 })
 
-t.test('a transaction whose receipt a node does not return in time gets the error of EIP-7966 with its hash', async t => {
-  const answer = await postCall(request('eth_sendRawTransactionSync', ['0x12', 1]), { host: 'slow.test' })
-  assertError(t, answer, 200, 4, 'the transaction was sent, and no block has it yet', 0)
-  t.match(answer.json().error?.data, /^0x[0-9a-f]{64}$/)
-})
+t.test(
+  'a transaction that a node has accepted, and whose receipt it does not return in time, gets the error of EIP-7966 with its hash',
+  async t => {
+    const answer = await postCall(request('eth_sendRawTransactionSync', ['0x12', 1]), { host: 'slow.test' })
+    assertError(t, answer, 200, 4, 'the transaction was sent, and no block has it yet', 160)
+    t.equal(answer.json().error?.data, acceptedHash)
+    assertError(t, await postCall(request('eth_sendRawTransactionSync', ['0x13', 1]), { host: 'slow.test' }), 503, -32002, /no upstream/, 0)
+  },
+)
 
 t.test("a node's own error comes as the node said it, and is charged", async t => {
   const answer = await postCall(request('eth_call', [{}]))
