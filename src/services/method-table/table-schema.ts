@@ -74,7 +74,7 @@ const method = {
     ),
     retryable: described(
       '`false`: sent to one node, once; neither retried on another node nor hedged. For methods that use the keys of a node, or change the ' +
-        'node itself. With `idempotent: false`, a call also drops the answers from before it that may change.',
+        'node itself.',
       booleanSchema,
     ),
     readsState: described(
