@@ -206,7 +206,7 @@ export class CallFailover implements Alternatives {
     if (isFirstTime) lateNode.recordLate(methodClass, startedAt)
     // A transaction or a receipt is null where the node is behind.
     const isCurrent = ({ name }: UpstreamNode) => requiredBlock !== undefined || heads.hasBlock(name)
-    const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.traffic.isSuspended(methodClass)
+    const mayHedge = (each: UpstreamNode) => hedgeNodes.has(each) && isCurrent(each) && !each.isSuspended(methodClass)
     const node = hedgeNodes.size === 0 ? undefined : this.#findNode(mayHedge)
     if (node !== undefined && hedgeBudget.reserve(lateNode.isFailing(methodClass))) {
       this.#triedNodes.push(node)

@@ -1,11 +1,10 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
-import type { ChainCheck } from '../../src/plugin/internal.ts'
+import type { ChainCheck, ChainProblem } from '../../src/plugin/internal.ts'
 import { revealSecrets } from '../../src/plugin/plugin.ts'
 import type { Clock, Heads, Method, Services, Target } from '../../src/plugin/plugin.ts'
 import { capableOf } from './upstream-capabilities.ts'
 import type { UpstreamCapabilities } from './upstream-capabilities.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { allClasses } from './node-breakers.ts'
 import { PartnerNode } from './partner-node.ts'
 import { requiredBlockOf } from './required-block.ts'
 import type { RequiredBlock } from './required-block.ts'
@@ -128,14 +127,15 @@ class Turns {
    * last, before those with a weight of 0.
    */
   next(nodes: readonly UpstreamNode[], methodClass: string): (node: UpstreamNode) => readonly [share: number, place: number] {
-    const active = nodes.filter(node => this.#placeOf(node).weight > 0 && node.isUsable(methodClass))
+    const judgements = new Map(nodes.map(node => [node, node.state.judge(methodClass)]))
+    const active = nodes.filter(node => this.#placeOf(node).weight > 0 && judgements.get(node)?.usable === true)
     const heaviest = this.#isWeighted ? this.#nextByWeight(active) : undefined
     const placeOf = (node: UpstreamNode): number => (node === heaviest ? 0 : 1 + this.#placeOf(node).place)
-    const isReduced = active.some(({ traffic }) => traffic.wasReduced && !traffic.isFull(methodClass))
-    const first = isReduced ? sortByRank(active, placeOf).find(({ traffic }) => traffic.takesTurn(methodClass)) : undefined
+    const takesTurn = (node: UpstreamNode): boolean => judgements.get(node)?.weight === 1 || node.state.takesTurn(methodClass)
+    const first = sortByRank(active, placeOf).find(takesTurn)
     return node => {
       if (node === first) return [0, 0]
-      const share = this.#placeOf(node).weight === 0 ? 3 : node.traffic.isSuspended(methodClass) ? 2 : 1
+      const share = this.#placeOf(node).weight === 0 ? 3 : judgements.get(node)?.weight === 0 ? 2 : 1
       return [share, placeOf(node)]
     }
   }
@@ -169,8 +169,8 @@ class OwnNode extends UpstreamNode {
     this.#chainCheck = services.heads.chainCheckOf(target)
   }
 
-  override isUsable(methodClass: string = allClasses): boolean {
-    return this.#chainCheck.result === 'passed' && super.isUsable(methodClass)
+  protected override get chainProblem(): ChainProblem | undefined {
+    return this.#chainCheck.result === 'passed' ? undefined : 'unverified'
   }
 }
 
@@ -179,16 +179,8 @@ const holdSeries = (upstream: string, { metrics, singleton }: Pick<Services, 'me
   singleton(`series of ${upstream}`, null, () => ({ close: metrics.holdSeries({ upstream }, seriesOfNodes) }))
 }
 
-const { upstreamFailures, upstreamRequestDuration, upstreamRateLimited, upstreamRequestsInFlight } = metricDefinitions
-const { upstreamBreakerOpen, upstreamReduced } = metricDefinitions
-const seriesOfNodes = [
-  upstreamFailures,
-  upstreamRequestDuration,
-  upstreamRateLimited,
-  upstreamRequestsInFlight,
-  upstreamBreakerOpen,
-  upstreamReduced,
-]
+const { upstreamFailures, upstreamRequestDuration, upstreamRequestsInFlight, upstreamReduced } = metricDefinitions
+const seriesOfNodes = [upstreamFailures, upstreamRequestDuration, upstreamRequestsInFlight, upstreamReduced]
 
 const targetOf = ({ weight: _, methods: __, archive: ___, history: ____, ...upstream }: FailoverOptions['upstreams'][number]): Target => ({
   ...(/^ws/i.test(upstream.url.reveal()) && { ws: upstream.url }),

@@ -1,5 +1,5 @@
 import { ChainIdCheck, metricDefinitions, singleFlight } from '../../src/plugin/internal.ts'
-import type { FinalityTag, RequestOptions } from '../../src/plugin/internal.ts'
+import type { ChainProblem, FinalityTag, RequestOptions } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
@@ -54,8 +54,9 @@ export class PartnerNode extends UpstreamNode {
   }
 
   /** The next call after a failed check waits for another one, when that is due. */
-  override isUsable(methodClass: string): boolean {
-    return (this.#isVerified || this.#chainIdCheck.dueInMs === 0) && super.isUsable(methodClass)
+  protected override get chainProblem(): ChainProblem | undefined {
+    if (this.#isVerified || this.#chainIdCheck.dueInMs === 0) return undefined
+    return this.#chainIdCheck.isWrongChain ? 'chain' : 'unverified'
   }
 
   override async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {

@@ -67,8 +67,8 @@ export class RejectedReplies {
 export const retryTimeout = ({ name: upstream, target: { source } }: UpstreamNode): Failure =>
   refuse('timeout', { source, upstream, fault: 'upstream' })
 
-export const noUpstream = (candidates: readonly { retryInMs(): number }[]): Failure => {
-  const retryInMs = Math.min(...candidates.map(node => node.retryInMs()))
+export const noUpstream = (candidates: readonly { readonly state: { readonly retryInMs: number } }[]): Failure => {
+  const retryInMs = Math.min(...candidates.map(({ state }) => state.retryInMs))
   return refuse('unavailable', { retryAfter: Math.min(5, Math.max(1, Math.ceil(retryInMs / 1000))) })
 }
 

@@ -41,7 +41,7 @@ export class SlowNodes {
 
   start(): void {
     this.#timer = this.#clock.every(comparisonIntervalMs, () => {
-      const classes = new Set(this.#nodes.flatMap(({ latencyClasses }) => latencyClasses))
+      const classes = new Set(this.#nodes.flatMap(({ state }) => state.activity.latencyClasses))
       for (const methodClass of classes) if (this.#isCompared(methodClass)) this.#compare(methodClass)
     })
   }
@@ -69,7 +69,7 @@ export class SlowNodes {
       comparison.isSlow = !comparison.isSlow
       comparison.contradictions = 0
     }
-    node.traffic.setSlowShare(methodClass, comparison.isSlow ? Math.max(minSlowShare, fastestMs / p95Ms) : 1)
+    node.state.recordSlowShare(methodClass, comparison.isSlow ? Math.max(minSlowShare, fastestMs / p95Ms) : 1)
   }
 }
 

@@ -115,23 +115,11 @@ const printExplanation = ({ stages, upstreams }: CallExplanation, gateway: Gatew
   out(`  not known: ${reason}`)
 }
 
-const describeUpstream = ({
-  name,
-  usable,
-  because,
-  head,
-  openBreakers = [],
-  rateLimited,
-  rateSpent,
-  fewerCalls = [],
-}: NetworkStatus['upstreams'][number]): string => {
+const describeUpstream = ({ name, usable, because, head, reasons = [] }: NetworkStatus['upstreams'][number]): string => {
   const state = [
     usable ? 'gets calls' : `gets no calls${because === undefined ? '' : `: ${because}`}`,
     ...(head === undefined ? [] : [`head ${head}`]),
-    ...(openBreakers.length === 0 ? [] : [`circuit breaker open for ${openBreakers.join(', ')}`]),
-    ...(rateLimited ? ['rate limited'] : []),
-    ...(rateSpent ? ['its rate is spent'] : []),
-    ...fewerCalls.map(({ class: methodClass, reason }) => `fewer calls of ${methodClass}: ${reason}`),
+    ...reasons.map(({ class: methodClass, text }) => (methodClass === 'all' ? text : `${methodClass}: ${text}`)),
   ]
   return `${name}: ${state.join('; ')}`
 }

@@ -7,6 +7,7 @@ import type { Closers } from '../core/open-services.ts'
 import type { PortalListener, PortalOptions } from '../portal/index.ts'
 import type { AdminOptions } from '../server/index.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
+import { networkStatuses } from '../server/network-status.ts'
 import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
@@ -28,7 +29,7 @@ interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessL
   /** The address on which workers accept calls. */
   readonly rpc: Address
   readonly sharedHeads: SharedHeads
-  readonly pool: Pick<WorkerPool, 'metrics'>
+  readonly pool: Pick<WorkerPool, 'metrics' | 'nodes'>
   readonly metrics: MetricsRegistry
   readonly log: RootLog
 }
@@ -61,7 +62,7 @@ export const openPrimaryListeners = async (
       ...context,
       async networks() {
         await sharedHeads.refresh()
-        return headsStatus()
+        return networkStatuses(headsStatus(), await pool.nodes())
       },
       metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
       ownMetrics: metrics,

@@ -6,6 +6,7 @@ import type { AccessLogSettings } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
 import type { LogLevel } from '../services/log-settings.ts'
 import type { MetricFamily } from '../services/metrics.ts'
+import type { NodeStatus } from '../services/node-status.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
 import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
 
@@ -26,6 +27,8 @@ export type WorkerMessage =
   | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly PartialProblem[] }
   /** Answers `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
+  /** Answers `nodes`. */
+  | { readonly kind: 'nodes'; readonly id: number; readonly nodes: readonly NodeStatus[] }
   /** Answers `accessLog` and `reopenAccessLog`; with a problem nothing has changed. */
   | { readonly kind: 'accessLogSet'; readonly id: number; readonly problem?: string }
   /** It sends calls to these upstreams, and needs their heads. */
@@ -62,6 +65,8 @@ export type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; rea
 export type PrimaryMessage =
   /** To be answered with `metrics`. */
   | { readonly kind: 'metrics'; readonly id: number }
+  /** To be answered with `nodes`. */
+  | { readonly kind: 'nodes'; readonly id: number }
   /** Read the files, whose configuration must have this id, and start what has changed beside what runs. */
   | { readonly kind: 'prepareReload'; readonly id: number; readonly configId: string }
   /** Serve what was prepared, or abandon it. */

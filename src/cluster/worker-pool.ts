@@ -6,6 +6,7 @@ import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
+import type { NodeStatus } from '../services/node-status.ts'
 import { Backoff } from '../util/async.ts'
 import { ListeningEnd } from './listening-end.ts'
 import { SharedReload } from './shared-reload.ts'
@@ -44,7 +45,7 @@ const maxHoldMs = 5000
 /** When all workers are gone, new connections wait for the next one for so long: on a busy machine it takes 6 to 10 s to start. */
 const maxUnusedMs = 15_000
 
-/** A worker whose metrics take longer is left out. */
+/** A worker whose metrics, or states of nodes, take longer is left out. */
 const metricsTimeoutMs = 1000
 
 /**
@@ -109,6 +110,12 @@ export class WorkerPool {
   async metrics(): Promise<readonly (readonly MetricFamily[])[]> {
     const replies = await this.requestAll({ kind: 'metrics', id: this.newId() }, metricsTimeoutMs)
     return replies.flatMap(reply => (typeof reply === 'object' ? [reply.metrics] : []))
+  }
+
+  /** What calls meet at the nodes, as each of these workers has it. */
+  async nodes(): Promise<readonly NodeStatus[]> {
+    const replies = await this.requestAll({ kind: 'nodes', id: this.newId() }, metricsTimeoutMs)
+    return replies.flatMap(reply => (typeof reply === 'object' ? reply.nodes : []))
   }
 
   /** See SharedReload. */

@@ -22,6 +22,7 @@ export interface WorkerExit {
 /** The kinds of messages that a worker answers, and the kinds of the answers. */
 const replyKinds = {
   metrics: 'metrics',
+  nodes: 'nodes',
   prepareReload: 'reloadPrepared',
   accessLog: 'accessLogSet',
   reopenAccessLog: 'accessLogSet',

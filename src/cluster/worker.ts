@@ -35,7 +35,7 @@ export interface PrimaryConnection {
 }
 
 /** The gateway of this worker. */
-export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'accessLog' | 'prepareReload'> {
+export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload'> {
   /** Of the configuration that it has been opened with. */
   readonly configId: string
   readonly readConfig: ReadConfig
@@ -85,6 +85,8 @@ const handlerOf = (gateway: WorkerGateway, { log, send, stop }: HandlerOptions):
         return stop(message.graceMs)
       case 'metrics':
         return send({ kind: 'metrics', id: message.id, metrics: gateway.metrics.families() })
+      case 'nodes':
+        return send({ kind: 'nodes', id: message.id, nodes: gateway.nodeStatuses.read() })
       case 'accessLog':
       case 'reopenAccessLog':
         return void handleAccessLogRequest(message, gateway.accessLog, log).then(send)

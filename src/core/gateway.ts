@@ -8,6 +8,7 @@ import { LogFileError } from '../services/line-writer.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
+import type { NodeStatuses } from '../services/node-status.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { reloadGatewayConfig } from './config-changes.ts'
 import { openListeners } from './listeners.ts'
@@ -27,6 +28,7 @@ export type { ValidConfig } from './reloader.ts'
 /** A running gateway. */
 export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
   readonly metrics: MetricsRegistry
+  readonly nodeStatuses: NodeStatuses
   readonly accessLog: AccessLogControl
   /** Present when the gateway knows how to read its configuration anew. */
   readonly reloader?: Reloader
@@ -66,6 +68,7 @@ export const openGateway = async (
     const base = await openBase(config.gateway, clock, log, closers)
     const { accounts, ...opened } = await openServices(config.gateway, base, closers)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
+    const { nodeStatuses } = opened
     const services = { ...opened, tracing, headsSource, rateLimits, accounts: { find: accounts.find } }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
@@ -84,7 +87,8 @@ export const openGateway = async (
       await reloader?.whenIdle()
       await close()
     }
-    return { urls: listeners.urls, metrics: base.metrics, accessLog: base.accessLog, prepareReload, ...(reloader && { reloader }), stop }
+    const { metrics, accessLog } = base
+    return { urls: listeners.urls, metrics, nodeStatuses, accessLog, prepareReload, ...(reloader && { reloader }), stop }
   } catch (error) {
     await close()
     throw error

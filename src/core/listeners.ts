@@ -4,9 +4,11 @@ import type { PortalListener, PortalOptions, PortalReload } from '../portal/inde
 import type { OperatorAppOptions } from '../portal/operator/operator-app.ts'
 import { openAdminListener, openRpcListener } from '../server/index.ts'
 import type { AdminOptions, Listener, RpcListener, RpcListenerOptions } from '../server/index.ts'
+import { networkStatuses } from '../server/network-status.ts'
 import { openAdminCertificate, openTlsCertificate } from '../server/tls-certificate.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
+import type { NodeStatuses } from '../services/node-status.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
 import { closeAll } from './open-services.ts'
 import type { Closers } from './open-services.ts'
@@ -17,6 +19,7 @@ interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'
   readonly running: RunningNetworks
   readonly headsSource: HeadsSource
   readonly metrics: MetricsRegistry
+  readonly nodeStatuses: NodeStatuses
   readonly log: RootLog
   readonly isReady: AdminOptions['isReady']
   readonly reloader: AdminOptions['reloader']
@@ -35,7 +38,7 @@ export const openListeners = async (
   context: ListenerContext,
   closers: Closers,
 ): Promise<Listeners> => {
-  const { running, headsSource, store, accessLog, isReady, reloader, clock, log, metrics } = context
+  const { running, headsSource, nodeStatuses, store, accessLog, isReady, reloader, clock, log, metrics } = context
   const tls = openTlsCertificate(config.listen, config.listen.portal === undefined ? ['rpc'] : ['rpc', 'portal'], context)
   if (tls !== undefined) closers.push(async () => tls.stop())
   const tlsOf = (listener: 'rpc' | 'portal') => (config.listen.tls?.listeners.includes(listener) === true ? tls : undefined)
@@ -52,7 +55,7 @@ export const openListeners = async (
     ...{ describeMethods, isReady, reloader, accessLog, clock, log },
     async networks() {
       await headsSource.refresh()
-      return headsStatus()
+      return networkStatuses(headsStatus(), nodeStatuses.read())
     },
     metrics: metrics.families,
     ownMetrics: metrics,

@@ -16,6 +16,7 @@ import { MemoryBudget } from '../services/memory-budget.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { NodeStatuses } from '../services/node-status.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
 import { results } from '../services/results.ts'
@@ -105,12 +106,17 @@ const measureStoreOutages = (metrics: BaseServices['metrics']): ((reason: StoreO
   }
 }
 
+interface OpenedServices {
+  readonly accounts: ReloadableAccounts
+  readonly nodeStatuses: NodeStatuses
+}
+
 /** What plugins use, opened in the order in which one needs the other. */
 export const openServices = async (
   config: GatewayConfig,
   { store, jwt, memoryBudget, metrics, sockets, clock, log }: BaseServices,
   closers: Closers,
-): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'rateLimits'> & { readonly accounts: ReloadableAccounts }> => {
+): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'nodeStatuses' | 'rateLimits'> & OpenedServices> => {
   const process = randomBytes(8).toString('hex')
   // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process })
@@ -135,6 +141,7 @@ export const openServices = async (
     ledger,
     usage,
     metrics,
+    nodeStatuses: new NodeStatuses(metrics),
     results,
     version,
     accounts: openAccounts(store, config.plans, clock, jwt),

@@ -6,6 +6,7 @@ import type { Services, UpstreamClient } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { EventRules } from '../services/event-rules.ts'
+import type { NodeStatuses } from '../services/node-status.ts'
 import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
 import type { Tracing } from './tracing.ts'
@@ -18,6 +19,7 @@ export interface HostServices
     | 'methods'
     | 'heads'
     | 'metrics'
+    | 'nodes'
     | 'upstreamClient'
     | 'singleton'
     | 'vary'
@@ -29,6 +31,7 @@ export interface HostServices
     | 'isServed'
   > {
   readonly metrics: Metrics
+  readonly nodeStatuses: Pick<NodeStatuses, 'of'>
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
   /** The rules about events of the pipeline that serves a network; undefined before the first. */
@@ -54,7 +57,7 @@ export const stageServices = (
   { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
-  const { upstreamClientOf, servingEvents, tracing, ...hostServices } = given
+  const { upstreamClientOf, servingEvents, nodeStatuses, tracing, ...hostServices } = given
   const { name, chainId, blockTime, devNode, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {
@@ -68,6 +71,7 @@ export const stageServices = (
     events,
     isServed: () => servingEvents?.(name) !== undefined,
     metrics: withLabels(host.metrics, { network: name }),
+    nodes: nodeStatuses.of(name),
     ...(tracing === undefined ? withoutSpans : withSpans(tracing)),
   }
   return (step, i) => ({

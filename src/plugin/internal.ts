@@ -19,6 +19,9 @@ export { UpstreamActivity, activityOf } from '../services/upstream-client/upstre
 export { RateLimitBackoff, UpstreamRate, rateOf } from '../services/upstream-client/upstream-rate-limits.ts'
 export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-search.ts'
 export { rateLimitProperties } from '../services/rate-limit-options.ts'
+export { nodeReasons } from '../services/node-reasons.ts'
+export type { ChainProblem, NodeReason } from '../services/node-reasons.ts'
+export type { NodeStatus } from '../services/node-status.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'
 export type {

@@ -11,8 +11,8 @@ import { createClientAddressReader } from './client-address.ts'
 import { namesKnownHost } from './known-host.ts'
 import { reopenAccessLog, respondAccessLog, respondLevel, setAccessLog, setLevel } from './log-routes.ts'
 import type { LogControls } from './log-routes.ts'
-import { networkStatusOf, storeStatusOf } from './network-status.ts'
-import type { NetworkHeads } from './network-status.ts'
+import { storeStatusOf } from './network-status.ts'
+import type { NetworkStatus } from './network-status.ts'
 import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
 
 /** Resolves when the response has been written. */
@@ -22,7 +22,7 @@ export interface AdminOptions extends LogControls {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
   /** For `/readyz?verbose`: as of now. */
-  networks(): Promise<readonly NetworkHeads[]>
+  networks(): Promise<readonly NetworkStatus[]>
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
   readonly reloader: Pick<Reloader, 'reload' | 'preview'> | undefined
@@ -124,18 +124,12 @@ const explainMissingToken: Responder = ctx => {
 type ReadinessOptions = Pick<AdminOptions, 'isReady' | 'networks' | 'metrics'>
 
 const respondReadiness = async (ctx: Koa.Context, { isReady, networks, metrics }: ReadinessOptions): Promise<void> => {
-  const heads = 'verbose' in ctx.query ? await networks() : undefined
-  const families = heads && (await metrics())
+  const statuses = 'verbose' in ctx.query ? await networks() : undefined
+  const store = statuses && storeStatusOf(await metrics())
   const ready = isReady()
-  ctx.body = heads && families ? verboseReadiness(ready, heads, families) : ready ? 'ready\n' : 'not ready\n'
+  ctx.body = statuses ? { ready, store, networks: statuses } : ready ? 'ready\n' : 'not ready\n'
   ctx.status = ready ? 200 : 503
 }
-
-const verboseReadiness = (ready: boolean, heads: readonly NetworkHeads[], families: readonly MetricFamily[]) => ({
-  ready,
-  store: storeStatusOf(families),
-  networks: heads.map(each => networkStatusOf(each, families)),
-})
 
 /** The first is for those who accept anything. */
 const mediaTypes = [

@@ -1,6 +1,9 @@
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../services/metrics.ts'
+import { nodeReasons } from '../services/node-reasons.ts'
+import type { NodeReason } from '../services/node-reasons.ts'
+import type { NodeStatus } from '../services/node-status.ts'
 
 /** A network, with what is known of its chain; nothing before its upstreams are tracked. */
 export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
@@ -11,45 +14,51 @@ export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
 }
 
 export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
-  /** The classes of methods for which calls are kept away; `all` for every class. */
-  readonly openBreakers?: readonly string[]
-  readonly rateLimited?: true
-  /** Its `rate` was spent in the last second. */
-  readonly rateSpent?: true
-  /** The classes of methods of which the upstream gets fewer calls than usual. */
-  readonly fewerCalls?: readonly { readonly class: string; readonly reason: string; readonly rule: string }[]
+  /** Of which classes of methods it gets no calls, or fewer than usual, and why; `all` stands for every class. */
+  readonly reasons?: readonly { readonly class: string; readonly reason: string; readonly text: string }[]
 }
 
-/**
- * The heads of a network and the breakers and rate limits of all its workers in one view. The latter are read from the metrics:
- * so they agree with them, whatever process has them.
- */
-export const networkStatusOf = (network: NetworkHeads, families: readonly MetricFamily[]): NetworkStatus => {
-  const active = (metric: { readonly name: string }) => activeSeries(families, metric).filter(labels => labels['network'] === network.name)
-  const open = active(metricDefinitions.upstreamBreakerOpen)
-  const reduced = active(metricDefinitions.upstreamReduced)
-  const limited = active(metricDefinitions.upstreamRateLimited)
-  const tracked = network.upstreams ?? []
-  const spent = active(metricDefinitions.upstreamRateSpent)
-  const excluded = active(metricDefinitions.upstreamExcluded)
-  // A partner has breakers, and a chain that is checked, but its head is not tracked.
-  const others = [...open, ...limited, ...spent, ...excluded].flatMap(({ upstream = '' }) =>
-    tracked.some(({ name }) => name === upstream) ? [] : [upstream],
+/** The heads of networks, and what calls meet at their nodes in all workers. */
+export const networkStatuses = (networks: readonly NetworkHeads[], nodes: readonly NodeStatus[]): readonly NetworkStatus[] => {
+  return networks.map(each =>
+    networkStatusOf(
+      each,
+      nodes.filter(({ network }) => network === each.name),
+    ),
   )
-  const upstreams = [...tracked, ...Array.from(new Set(others), name => partnerStatusOf(name, excluded))].map(upstream => {
-    const openBreakers = open.flatMap(labels => (labels['upstream'] === upstream.name ? (labels['class'] ?? []) : []))
-    const fewerCalls = reduced.flatMap(labels => (labels['upstream'] === upstream.name ? [describeReduced(labels)] : []))
-    const isLimited = limited.some(labels => labels['upstream'] === upstream.name)
-    return {
-      ...upstream,
-      usable: upstream.usable && !isLimited && !openBreakers.includes('all'),
-      ...(openBreakers.length > 0 && { openBreakers: openBreakers.sort() }),
-      ...(isLimited && { rateLimited: true as const }),
-      ...(spent.some(labels => labels['upstream'] === upstream.name) && { rateSpent: true as const }),
-      ...(fewerCalls.length > 0 && { fewerCalls }),
-    }
-  })
-  return { ...network, upstreams }
+}
+
+const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): NetworkStatus => {
+  const describe = (upstream: HeadsStatus['upstreams'][number]) =>
+    upstreamStatusOf(
+      upstream,
+      nodes.filter(each => each.upstream === upstream.name),
+    )
+  const tracked = network.upstreams ?? []
+  // The head of a partner is not tracked: it is shown when there is something to say of it.
+  const untracked = new Set(nodes.flatMap(({ upstream }) => (tracked.some(({ name }) => name === upstream) ? [] : [upstream])))
+  const others = Array.from(untracked, name => describe({ name, usable: true })).filter(
+    ({ usable, reasons }) => !usable || reasons !== undefined,
+  )
+  return { ...network, upstreams: [...tracked.map(describe), ...others] }
+}
+
+const chainProblems: readonly NodeReason[] = ['chain', 'unverified']
+
+/** Each process has states of its own. What keeps calls away in one process counts. */
+const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: readonly NodeStatus[]): UpstreamStatus => {
+  const restrictions = new Map(reports.flatMap(report => report.restrictions.map(each => [`${each.class} ${each.reason}`, each] as const)))
+  const chainProblem = chainProblems.find(reason => restrictions.has(`all ${reason}`))
+  const because = upstream.because ?? (chainProblem && nodeReasons[chainProblem].text)
+  const reasons = Array.from(restrictions.values(), each => ({ ...each, text: nodeReasons[each.reason].text })).filter(
+    ({ reason }) => !chainProblems.includes(reason),
+  )
+  return {
+    ...upstream,
+    usable: upstream.usable && reports.every(({ usable }) => usable),
+    ...(because !== undefined && { because }),
+    ...(reasons.length > 0 && { reasons }),
+  }
 }
 
 /** The labels of the series of a gauge that are 1. */
@@ -75,28 +84,3 @@ const storeOutageTexts: Readonly<Record<string, string>> = {
   removed: 'the files of the store were removed or replaced while it was in use: put them back where they were, or restart the gateway',
   unreachable: 'the store does not answer or fails: the log has its error; calls are charged to credits that are already leased',
 }
-
-const partnerStatusOf = (name: string, excluded: readonly Labels[]): HeadsStatus['upstreams'][number] => {
-  const reason = excluded.find(({ upstream }) => upstream === name)?.['reason']
-  return { name, usable: reason === undefined, ...(reason !== undefined && { because: exclusionTexts.get(reason) ?? reason }) }
-}
-
-const exclusionTexts: ReadonlyMap<string, string> = new Map([
-  ['chain', 'it is on another chain'],
-  ['unverified', 'it has not returned its chain ID'],
-])
-
-const describeReduced = ({ class: methodClass = '', reason = '' }: Labels) => ({
-  class: methodClass,
-  reason,
-  rule: rulesByReason.get(reason) ?? reason,
-})
-
-const rulesByReason: ReadonlyMap<string, string> = new Map([
-  ['suspect', 'calls take far longer than usual: other upstreams are requested first, for 1 s or more'],
-  ['recovering', 'after a suspicion or an open breaker the share of calls grows from 5 % to all'],
-  [
-    'slow',
-    'for 30 s its 95th percentile was 4 times that of the fastest upstream, and 100 ms more: its share is their ratio, at least 10 %',
-  ],
-])

@@ -10,6 +10,7 @@ import type { Ledger } from './ledger/index.ts'
 import type { Log } from './log.ts'
 import type { MethodDescription, MethodTable } from './method-table/index.ts'
 import type { Metrics } from './metrics.ts'
+import type { NodeStatusReports } from './node-status.ts'
 import type { RateLimits } from './rate-limits.ts'
 import type { Results } from './results.ts'
 import type { Usage } from './usage/index.ts'
@@ -76,6 +77,8 @@ export interface Services {
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
+  /** What calls meet at the nodes of this network, for operators and metrics. */
+  readonly nodes: NodeStatusReports
   /** Token buckets that all networks and workers share. */
   readonly rateLimits: RateLimits
   readonly results: Results

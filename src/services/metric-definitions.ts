@@ -1,5 +1,8 @@
 import type { MetricDefinition } from './metrics.ts'
+import { nodeReasons } from './node-reasons.ts'
 import { systemMetricDefinitions } from './system-metric-definitions.ts'
+
+const reasonNames = new Intl.ListFormat('en', { type: 'disjunction' }).format(Object.keys(nodeReasons).map(reason => `"${reason}"`))
 
 /** All metrics of the gateway and of the plugins that come with it, in the order of the reference page. */
 export const metricDefinitions = {
@@ -83,29 +86,11 @@ export const metricDefinitions = {
     labels: ['network', 'upstream'],
     help: 'Blocks between the head of the network and the newest block of an upstream.',
   },
-  upstreamRateLimited: {
-    name: 'tollgate_upstream_rate_limited',
-    type: 'gauge',
-    labels: ['network', 'upstream'],
-    help: '1 while an upstream gets no calls from a worker because it has limited their rate.',
-  },
-  upstreamRateSpent: {
-    name: 'tollgate_upstream_rate_spent',
-    type: 'gauge',
-    labels: ['network', 'upstream'],
-    help: '1 while the `rate` of an upstream was spent in the last second in any worker, so that calls went to other upstreams.',
-  },
-  upstreamBreakerOpen: {
-    name: 'tollgate_upstream_breaker_open',
-    type: 'gauge',
-    labels: ['network', 'upstream', 'class'],
-    help: '1 while the circuit breaker of an upstream and a class of methods is open in any worker.',
-  },
   upstreamReduced: {
     name: 'tollgate_upstream_reduced',
     type: 'gauge',
     labels: ['network', 'upstream', 'class', 'reason'],
-    help: '1 while an upstream gets fewer calls of a class than usual in any worker. The reason is "suspect" (calls take longer than usual), "recovering" (the share grows after a suspicion or an open breaker) or "slow" (far slower than another upstream for long).',
+    help: `1 while an upstream gets no calls of a class, or fewer than usual, in any worker; the class "all" stands for every class. The reason is ${reasonNames}.`,
   },
   upstreamExcluded: {
     name: 'tollgate_upstream_excluded',

@@ -16,6 +16,7 @@ import { openUpstreamClient } from '../services/upstream-client/index.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
 import { parseEndpoint } from '../services/upstream-client/endpoint.ts'
 import type { Endpoint } from '../services/upstream-client/endpoint.ts'
+import { NodeStatuses } from '../services/node-status.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
 import { openUsage } from '../services/usage/index.ts'
 import { FakeChain } from './fake-chain.ts'
@@ -71,6 +72,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     clock,
     log,
     metrics,
+    nodeStatuses: new NodeStatuses(metrics),
     ledger,
     usage,
     results,

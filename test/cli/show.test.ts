@@ -12,11 +12,9 @@ import { createExplainCommand } from '../../src/cli/explain.ts'
 import { createShowCommand } from '../../src/cli/show.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { describeNetworks, explainCall } from '../../src/core/dry-run.ts'
-import { networkStatusOf } from '../../src/server/network-status.ts'
+import { networkStatuses } from '../../src/server/network-status.ts'
 import { createKey } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
-import { metricDefinitions } from '../../src/services/metric-definitions.ts'
-import { createMetricsRegistry, withLabels } from '../../src/services/metrics.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { networkYaml, stubPlugins, writeConfig } from '../config/config-fixture.ts'
@@ -133,14 +131,11 @@ t.test('show --diff prints what the gateway answers: changes, nothing, or the pr
 })
 
 t.test('explain prints what becomes of a call at each plugin, with the key of a caller and the state of the running gateway', async t => {
-  const registry = createMetricsRegistry()
-  const metrics = withLabels(registry, { network: 'main-chain' })
-  metrics.gauge(metricDefinitions.upstreamRateSpent, { upstream: 'second' }).set(1)
-  metrics.gauge(metricDefinitions.upstreamExcluded, { upstream: 'partner', reason: 'unverified' }).set(1)
+  const status = { network: 'main-chain', usable: true, restrictions: [] } as const
   const admin = await serveJson(t, {
     ready: true,
-    networks: [
-      networkStatusOf(
+    networks: networkStatuses(
+      [
         {
           name: 'main-chain',
           head: 7,
@@ -149,9 +144,12 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
             { name: 'second', usable: true },
           ],
         },
-        registry.families(),
-      ),
-    ],
+      ],
+      [
+        { ...status, upstream: 'second', restrictions: [{ class: 'all', reason: 'rateSpent' }] },
+        { ...status, upstream: 'partner', usable: false, restrictions: [{ class: 'all', reason: 'unverified' }] },
+      ],
+    ),
   })
   const step = (name: string, options = '{}') => `  - ${name}: ${options}\n`
   const network = [
@@ -181,7 +179,7 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   t.match(plain, /^credits\n {2}charges 40 credits/m)
   t.match(plain, /^params\n {2}params\[0\], the \S/m)
   t.match(plain, /^failover\n {2}order: own, then second$/m)
-  t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id\n {2}second: gets calls; its rate is spent$/m)
+  t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id\n {2}second: gets calls; its `rate` is spent$/m)
   t.match(plain, /^ {2}partner: gets no calls: it has not returned its chain ID$/m)
   t.match(
     await explain('eth_sendRawTransaction'),

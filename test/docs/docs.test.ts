@@ -9,6 +9,7 @@ import { describeOptions } from '../../src/config/describe-options.ts'
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { isJsonObject } from '../../src/util/json.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { nodeReasons } from '../../src/services/node-reasons.ts'
 import { checkConfig } from './check-config.ts'
 import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf, withoutBlocks } from './markdown.ts'
 
@@ -222,6 +223,11 @@ t.test(
     t.ok(defaultCount >= 3, `${defaultCount} defaults`)
   },
 )
+
+t.test('docs/failover.md has each reason why a node gets no calls, or fewer', async t => {
+  const { text } = readPage('docs/failover.md')
+  for (const reason of Object.keys(nodeReasons)) t.match(text, new RegExp(`^\\| [^|]*\`${reason}\`[^|]* \\|`, 'm'), reason)
+})
 
 t.test('the tables of docs/plugins.md have each name that plugins can import, and no other', async t => {
   const page = readPage('docs/plugins.md')

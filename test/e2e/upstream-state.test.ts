@@ -35,6 +35,10 @@ t.test('what operators are told about nodes is what calls meet', async t => {
         (await get('/metrics')).text,
       )?.[1],
     )
+  const isLimited = async (upstream: string) =>
+    new RegExp(`^tollgate_upstream_reduced\\{network="testnet",upstream="${upstream}",class="all",reason="rateLimited"\\} 1$`, 'm').test(
+      (await get('/metrics')).text,
+    )
   const upstreams = async () =>
     ((await get('/readyz?verbose')).json() as unknown as { networks: [{ upstreams: object[] }] }).networks[0].upstreams
   let address = 0
@@ -69,10 +73,10 @@ t.test('what operators are told about nodes is what calls meet', async t => {
   t.test('a node that limits the rate is not usable until its rest is over', async t => {
     first.setResponse('eth_getBalance', { raw: '', status: 429, headers: { 'retry-after': '2' } })
     t.equal((await callNode()).result, '0x1')
-    t.match(await upstreams(), [{ name: 'node-1', usable: false, rateLimited: true }, { usable: true }])
-    t.equal(await metric('rate_limited', 'node-1'), 1)
+    t.match(await upstreams(), [{ name: 'node-1', usable: false, reasons: [{ class: 'all', reason: 'rateLimited' }] }, { usable: true }])
+    t.ok(await isLimited('node-1'))
     first.setResponse('eth_getBalance', { result: '0x1' })
-    await waitUntil(async () => (await metric('rate_limited', 'node-1')) === 0)
+    await waitUntil(async () => !(await isLimited('node-1')))
     t.match(await upstreams(), [{ name: 'node-1', usable: true }])
   })
 
@@ -82,7 +86,7 @@ t.test('what operators are told about nodes is what calls meet', async t => {
     for (let i = 0; i < 12; i++) t.match(await callNode(), { error: { code: -32002 } })
     await waitUntil(() => gateway.log.filter(({ msg }) => String(msg).startsWith('upstream does not answer')).length >= 3)
     t.match(await upstreams(), [
-      { name: 'node-1', usable: false, because: /^it does not answer/, openBreakers: [/./] },
+      { name: 'node-1', usable: false, because: /^it does not answer/, reasons: [{ reason: 'breaker' }] },
       { name: 'node-2', usable: false, because: /^it does not answer/ },
       { name: 'node-3', usable: false },
     ])

@@ -381,6 +381,20 @@ export const mutants: readonly Mutant[] = [
   },
   // Failover.
   {
+    rule: 'a node with an open breaker gets no calls',
+    file: 'plugins/failover/node-state.ts',
+    text: "if (isBreakerOpen) reasons.push('breaker')",
+    broken: "if (false) reasons.push('breaker')",
+    tests: [failover('node-state'), failover('breakers')],
+  },
+  {
+    rule: 'the share of a node that has come back grows evenly',
+    file: 'plugins/failover/node-state.ts',
+    text: 'return recoveredRatio < 1 ? Math.max(minShare, recoveredRatio) : 1',
+    broken: 'return 1',
+    tests: [failover('node-state'), failover('traffic-share')],
+  },
+  {
     rule: 'no node is suspect before 100 of its calls have been answered',
     file: 'plugins/failover/late-calls.ts',
     text: 'quantiles === undefined || !isKnown(this.latency)',

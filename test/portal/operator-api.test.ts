@@ -344,7 +344,7 @@ t.test("the operator's API", async t => {
     t.match(json.networks, [{ name: 'devnet', head: 16, inFlight: 0 }])
     const [{ calls, upstreams }] = json.networks
     t.ok(calls >= 4 && json.seconds > 0, `${calls} calls in ${json.seconds} s`)
-    t.match(upstreams, [{ usable: true, because: null, head: 16, lagBlocks: 0, share: 1, openBreakers: [], failures: 0 }])
+    t.match(upstreams, [{ usable: true, because: null, head: 16, lagBlocks: 0, share: 1, reasons: [], failures: 0 }])
     t.ok(upstreams[0].requests > 0 && upstreams[0].p50Ms > 0 && upstreams[0].p99Ms >= upstreams[0].p50Ms)
   })
 

@@ -11,6 +11,8 @@ import type { AccessLogSettings } from '../../src/services/access-log.ts'
 import { HeadTracker } from '../../src/services/chain-heads/index.ts'
 import type { ChainCheck, Method, MethodTable, Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import type { MetricsRegistry } from '../../src/services/metrics.ts'
+import { NodeStatuses } from '../../src/services/node-status.ts'
 import { results } from '../../src/services/results.ts'
 import { TestClock } from '../../src/testing/test-clock.ts'
 import { TestLog } from '../../src/testing/test-log.ts'
@@ -99,10 +101,11 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     isServed: () => true,
     ...services,
   } as Services
+  const nodes = new NodeStatuses(base.metrics as MetricsRegistry).of(base.network.name)
   // The tracker has no heads until a plugin lets it track nodes.
   const heads =
     base.heads ?? new VerifiedHeads({ ...base, ...base.network, errorCategory: (...error) => base.methods.errorCategory(...error) })
-  const created = plugin.create(options as never, { ...base, heads }) // options as the loader would pass them
+  const created = plugin.create(options as never, { ...base, nodes, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.
   const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
   return { ...stage, handle: async (call, next) => stage.handle(call, next) }

@@ -1,4 +1,5 @@
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
+import type { Labels } from '../../services/metrics.ts'
 import { labelValues, valueIn } from './samples.ts'
 import type { Interval } from './samples.ts'
 
@@ -141,13 +142,17 @@ const nodeOf = (interval: Interval, node: { readonly network: string; readonly u
   }
 }
 
+const reduced = metrics.upstreamReduced.name
+
 const problemsOf = ({ now }: Interval, node: { readonly network: string; readonly upstream: string }): readonly string[] => {
-  const active = (name: string, label: string): readonly string[] =>
-    labelValues(now, name, label, node).filter(value => valueIn(now, name, { ...node, [label]: value }) === 1)
+  /** The values of the label of the series that are 1. */
+  const active = (name: string, labels: Labels, label: string): readonly string[] =>
+    labelValues(now, name, label, labels).filter(value => (valueIn(now, name, { ...labels, [label]: value }) ?? 0) > 0)
   return [
     ...(valueIn(now, metrics.upstreamUp.name, node) === 0 ? ['down'] : []),
-    ...active(metrics.upstreamExcluded.name, 'reason').map(reason => `excluded: ${reason}`),
-    ...active(metrics.upstreamBreakerOpen.name, 'class').map(methodClass => `breaker open: ${methodClass}`),
-    ...(valueIn(now, metrics.upstreamRateLimited.name, node) === 1 ? ['rate limited'] : []),
+    ...active(metrics.upstreamExcluded.name, node, 'reason').map(reason => `excluded: ${reason}`),
+    ...active(reduced, node, 'reason').flatMap(reason =>
+      active(reduced, { ...node, reason }, 'class').map(methodClass => `${reason}: ${methodClass}`),
+    ),
   ]
 }

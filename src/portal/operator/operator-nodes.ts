@@ -1,7 +1,5 @@
-import { networkStatusOf } from '../../server/network-status.ts'
-import type { NetworkHeads, UpstreamStatus } from '../../server/network-status.ts'
+import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
-import type { MetricFamily } from '../../services/metrics.ts'
 import { schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'
 import type { SeriesOwner, TrafficInterval } from './recent-traffic.ts'
@@ -20,16 +18,15 @@ export const operatorNodeRoutes = [
     summary: 'What calls meet: each network with its head, and its upstreams with state, lag, share and latency.',
     response: schemaRef('Nodes'),
     async handle(_request, { networks, metrics: readMetrics, recentTraffic }): Promise<NodesReport> {
-      const heads = await networks()
-      const families = await readMetrics()
-      const traffic = recentTraffic.read(families)
-      return { seconds: traffic.seconds, networks: heads.map(network => describeNetwork(network, families, traffic)) }
+      const statuses = await networks()
+      const traffic = recentTraffic.read(await readMetrics())
+      return { seconds: traffic.seconds, networks: statuses.map(network => describeNetwork(network, traffic)) }
     },
   }),
 ]
 
-const describeNetwork = (heads: NetworkHeads, families: readonly MetricFamily[], traffic: TrafficInterval) => {
-  const { name, head = null, finalized = null, upstreams } = networkStatusOf(heads, families)
+const describeNetwork = (network: NetworkStatus, traffic: TrafficInterval) => {
+  const { name, head = null, finalized = null, upstreams } = network
   const owner = { network: name }
   const { count: calls, ...durations } = traffic.durationsOf(metrics.callDuration, owner)
   const described = upstreams.map(upstream => ({
@@ -45,13 +42,11 @@ const describeNetwork = (heads: NetworkHeads, families: readonly MetricFamily[],
   }
 }
 
-const describeState = ({ openBreakers = [], rateLimited, rateSpent, fewerCalls = [], ...upstream }: UpstreamStatus) => ({
-  ...{ name: upstream.name, usable: upstream.usable, openBreakers, fewerCalls },
+const describeState = ({ reasons = [], ...upstream }: UpstreamStatus) => ({
+  ...{ name: upstream.name, usable: upstream.usable, reasons },
   because: upstream.because ?? null,
   head: upstream.head ?? null,
   subscribed: upstream.subscribed ?? false,
-  rateLimited: rateLimited ?? false,
-  rateSpent: rateSpent ?? false,
 })
 
 const describeTraffic = (owner: SeriesOwner, traffic: TrafficInterval) => {

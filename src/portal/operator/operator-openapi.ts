@@ -49,12 +49,9 @@ const upstream = object({
   head: countOrNull,
   lagBlocks: countOrNull,
   subscribed: { type: 'boolean', description: 'Whether its heads come over a subscription.' },
-  openBreakers: { ...listOf(text), description: 'Classes of methods for which calls are kept away; `all` for every class.' },
-  rateLimited: flag,
-  rateSpent: { type: 'boolean', description: 'Whether its `rate` was spent in the last second.' },
-  fewerCalls: {
-    ...listOf(object({ class: text, reason: text, rule: text })),
-    description: 'Classes of methods of which it gets fewer calls than usual.',
+  reasons: {
+    ...listOf(object({ class: text, reason: text, text })),
+    description: 'Classes of methods of which it gets no calls, or fewer than usual, and why; `all` for every class.',
   },
   requests: { ...number, description: 'Attempts in the interval.' },
   share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },

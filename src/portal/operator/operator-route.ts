@@ -3,7 +3,7 @@ import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { Log } from '../../services/log.ts'
 import type { OperationServices } from '../operations/operation.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
-import type { NetworkHeads } from '../../server/network-status.ts'
+import type { NetworkStatus } from '../../server/network-status.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { RouteBase } from '../route.ts'
@@ -13,7 +13,7 @@ import type { RecentTraffic } from './recent-traffic.ts'
 export interface OperatorServices extends OperationServices {
   readonly queries: UsageQueries
   /** The networks with their heads, as of now. */
-  networks(): Promise<readonly NetworkHeads[]>
+  networks(): Promise<readonly NetworkStatus[]>
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
   readonly recentTraffic: RecentTraffic

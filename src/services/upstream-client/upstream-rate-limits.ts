@@ -2,10 +2,8 @@ import type { Target } from '../../plugin/call.ts'
 import { Backoff, thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
-import type { Clock, Timer } from '../clock.ts'
+import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
-import { metricDefinitions } from '../metric-definitions.ts'
-import type { Gauge, Metrics } from '../metrics.ts'
 import type { RateLimits, TokenRequest } from '../rate-limits.ts'
 
 /** Without Retry-After the delay is `minBackoffMs`, doubled each time. No delay is shorter or longer than these two. */
@@ -62,13 +60,12 @@ export class RateLimitBackoff {
   }
 }
 
-/** For so long after a refused request the metric is 1: the next request may be allowed within milliseconds. */
+/** For so long after a refused request the rate counts as spent for operators: the next request may be allowed within milliseconds. */
 const shownMs = 1000
 
 interface RateServices {
   readonly rateLimits: RateLimits
   readonly clock: Clock
-  readonly metrics: Metrics<'network'>
   readonly log: Log
   readonly network: { readonly name: string }
 }
@@ -78,21 +75,24 @@ export class UpstreamRate {
   readonly #services: RateServices
   readonly #upstream: string
   readonly #request: readonly [TokenRequest]
-  readonly #spent: Gauge
   #spentUntil = -Infinity
-  #shownTimer: Timer | undefined
+  #shownUntil = -Infinity
 
   constructor(upstream: string, perSecond: number, services: RateServices) {
     this.#services = services
     this.#upstream = upstream
     const bucket = `upstream ${services.network.name} ${upstream}`
     this.#request = [{ bucket, rate: { perSecond, burst: Math.ceil(perSecond) }, tokens: 1 }]
-    this.#spent = services.metrics.gauge(metricDefinitions.upstreamRateSpent, { upstream })
   }
 
   /** Milliseconds until a request may be allowed; 0 unless one was refused. */
   get remainingMs(): number {
     return Math.max(0, this.#spentUntil - this.#services.clock.monotonic())
+  }
+
+  /** A request was refused in the last second. */
+  get isShownAsSpent(): boolean {
+    return this.#services.clock.monotonic() < this.#shownUntil
   }
 
   /** Takes one request. 0 when it may be sent, else the milliseconds until one may. */
@@ -105,14 +105,10 @@ export class UpstreamRate {
 
   #recordSpent(waitMs: number): void {
     const { clock, log } = this.#services
-    this.#spentUntil = clock.monotonic() + waitMs
-    if (this.#shownTimer === undefined) log.warn({ upstream: this.#upstream }, 'upstream rate spent: calls go to other upstreams')
-    this.#shownTimer?.cancel()
-    this.#spent.set(1)
-    this.#shownTimer = clock.after(Math.max(shownMs, waitMs), () => {
-      this.#shownTimer = undefined
-      this.#spent.set(0)
-    })
+    if (!this.isShownAsSpent) log.warn({ upstream: this.#upstream }, 'upstream rate spent: calls go to other upstreams')
+    const now = clock.monotonic()
+    this.#spentUntil = now + waitMs
+    this.#shownUntil = now + Math.max(shownMs, waitMs)
   }
 }
 

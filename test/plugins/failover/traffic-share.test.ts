@@ -1,84 +1,10 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
-import { TrafficShare } from '../../../plugins/failover/traffic-share.ts'
-import type { ReducedReason } from '../../../plugins/failover/traffic-share.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
-import { TestClock, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, getReceipt, node, openFailover } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
-
-const openShare = () => {
-  const clock = new TestClock()
-  const reasons = new Set<ReducedReason>()
-  const share = new TrafficShare(clock, (reason, isReduced) => void (isReduced ? reasons.add(reason) : reasons.delete(reason)))
-  /** How many of 100 calls, spread evenly over this time, go to the node first. */
-  const turnsWithin = (ms: number) => {
-    let turns = 0
-    for (let i = 0; i < 100; i++) {
-      if (share.takesTurn()) turns += 1
-      clock.advance(ms / 100)
-    }
-    return turns
-  }
-  return { clock, reasons, share, turnsWithin }
-}
-
-t.test('the share of a node', async t => {
-  t.test('is nothing while it is suspect, then grows evenly, from the first call on', async t => {
-    const { share, reasons, turnsWithin } = openShare()
-    t.equal(turnsWithin(1000), 100)
-    share.suspend()
-    t.same([...reasons], ['suspect'])
-    t.equal(turnsWithin(1000), 0)
-    t.same([...reasons], ['recovering'])
-    t.ok(share.takesTurn(), 'the first call goes there at once')
-    const halves = [turnsWithin(1000), turnsWithin(1000)] as const
-    t.ok(halves[0] > 20 && halves[0] < 30, `${halves}`)
-    t.ok(halves[1] > 70 && halves[1] < 80, `${halves}`)
-    t.equal(turnsWithin(1000), 100)
-    t.same([...reasons], [])
-    t.ok(share.isFull)
-  })
-
-  t.test('grows once the breaker has closed, however long that takes', async t => {
-    const { clock, share, reasons, turnsWithin } = openShare()
-    share.suspendUntilRecovery()
-    clock.advance(100_000)
-    t.equal(turnsWithin(1000), 0)
-    t.same([...reasons], [], 'the breaker says why')
-    share.recover()
-    t.same([...reasons], ['recovering'])
-    const turns = turnsWithin(2000)
-    t.ok(turns > 45 && turns < 60, `${turns}`)
-  })
-
-  t.test('grows more slowly each time that the node fails again soon, and as at first after a calm minute', async t => {
-    const { clock, share } = openShare()
-    const recoveryMs = () => {
-      share.suspendUntilRecovery()
-      share.recover()
-      let ms = 0
-      for (; !share.isFull; ms += 1000) clock.advance(1000)
-      return ms
-    }
-    t.same(Array.from({ length: 7 }, recoveryMs), [2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000])
-    clock.advance(61_000)
-    t.equal(recoveryMs(), 2000)
-  })
-
-  t.test('is small for a node that comes and goes', async t => {
-    const { clock, share, turnsWithin } = openShare()
-    const shares: number[] = []
-    for (let i = 0; i < 6; i++) {
-      share.suspendUntilRecovery()
-      clock.advance(1000)
-      share.recover()
-      shares.push(turnsWithin(3000))
-    }
-    t.ok(shares[0]! > 60 && shares.at(-1)! < 10, `${shares}`)
-  })
-})
 
 t.test('a node that does not answer in time', async t => {
   /** Node `a` answers 100 calls, and from then on what `respond` says. */

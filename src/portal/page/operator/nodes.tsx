@@ -69,20 +69,13 @@ interface StateProps {
 }
 
 /** Whether calls reach the node, and all that keeps calls away. */
-const State = ({ upstream: { usable, because, openBreakers, rateLimited, rateSpent, fewerCalls } }: StateProps) => (
+const State = ({ upstream: { usable, because, reasons } }: StateProps) => (
   <>
     {usable ? text.usable : text.notUsable}
     {because !== null && <p class="error">{because}</p>}
-    {openBreakers.length > 0 && (
-      <p class="error">
-        {text.breaker}: {openBreakers.map(each => (each === 'all' ? text.allClasses : each)).join(', ')}
-      </p>
-    )}
-    {rateLimited && <p class="error">{text.rateLimited}</p>}
-    {rateSpent && <p class="help">{text.rateSpent}</p>}
-    {fewerCalls.map(({ class: methodClass, reason, rule }) => (
+    {reasons.map(({ class: methodClass, reason, text: rule }) => (
       <p key={`${methodClass} ${reason}`} class="help">
-        {text.fewerCalls} ({methodClass}, {reason}): {rule}
+        {methodClass === 'all' ? text.allClasses : methodClass}: {rule}
       </p>
     ))}
   </>

@@ -1,0 +1,258 @@
+import { Backoff, CircuitBreaker, RateLimitBackoff, activityOf, getOrCreate, nodeReasons, rateOf } from '../../src/plugin/internal.ts'
+import type { CallOutcome, ChainProblem, NodeReason, NodeStatus, UpstreamActivity, UpstreamRate } from '../../src/plugin/internal.ts'
+import type { Services, Target } from '../../src/plugin/plugin.ts'
+import { LateCalls } from './late-calls.ts'
+
+/** Stands for the calls of every class of methods. */
+export const allClasses = 'all'
+
+/** What is known of a node for the calls of one class of methods. */
+export interface Observations {
+  readonly chainProblem: ChainProblem | undefined
+  readonly isBreakerOpen: boolean
+  /** After a 429. */
+  readonly isBackingOff: boolean
+  readonly isRateSpent: boolean
+  readonly suspensions: readonly Suspension[]
+  /** The share of its calls that a slow node gets; 1 for a node that is not slow. */
+  readonly slowShare: number
+}
+
+/** Whether a node may get calls of a class, and for which share of its usual calls it is requested first. */
+export interface Judgement {
+  readonly usable: boolean
+  /** From 0, which stands for "after the others", to 1. */
+  readonly weight: number
+  readonly reasons: readonly NodeReason[]
+}
+
+export const judge = (observed: Observations, now: number): Judgement => {
+  const { chainProblem, isBreakerOpen, isBackingOff, isRateSpent, suspensions, slowShare } = observed
+  const share = suspensions.reduce((least, suspension) => Math.min(least, suspension.shareAt(now)), 1)
+  if (chainProblem === undefined && !isBreakerOpen && !isBackingOff && !isRateSpent && share === 1 && slowShare === 1) return healthy
+  const reasons: NodeReason[] = []
+  if (chainProblem !== undefined) reasons.push(chainProblem)
+  if (isBreakerOpen) reasons.push('breaker')
+  else if (share === 0) reasons.push('suspect')
+  if (isBackingOff) reasons.push('rateLimited')
+  if (isRateSpent) reasons.push('rateSpent')
+  if (share > 0 && share < 1) reasons.push('recovering')
+  if (slowShare < 1) reasons.push('slow')
+  return { usable: !reasons.some(reason => nodeReasons[reason].keepsAway), weight: share * slowShare, reasons }
+}
+
+const healthy: Judgement = { usable: true, weight: 1, reasons: [] }
+
+/** How long a node is suspended: doubled each time that this happens again soon. */
+const suspensionBackoff = { minMs: 1000, maxMs: 30_000 }
+/** A recovery takes so many times the suspension before it. */
+const recoveryFactor = 2
+/** After so long with all of its calls a node begins anew with the shortest suspension. */
+const calmMs = 60_000
+/** The share with which a recovery begins. */
+const minShare = 0.05
+
+/**
+ * A time in which other nodes are requested first, and the recovery after it, in which the share of the node grows evenly: a node that has come
+ * back gets no burst of calls, and one that comes and goes gets fewer calls each time. What it is follows from the time alone.
+ */
+export class Suspension {
+  readonly #backoff = new Backoff(suspensionBackoff)
+  #ms = 0
+  #until = -Infinity
+
+  /** From 0 to 1. */
+  shareAt(now: number): number {
+    if (now < this.#until) return 0
+    const recoveredRatio = (now - this.#until) / (recoveryFactor * this.#ms)
+    return recoveredRatio < 1 ? Math.max(minShare, recoveredRatio) : 1
+  }
+
+  /** Without effect while the node is suspended. */
+  begin(now: number): void {
+    if (now < this.#until) return
+    if (now - (this.#until + recoveryFactor * this.#ms) > calmMs) this.#backoff.reset()
+    this.#ms = this.#backoff.next()
+    this.#until = now + this.#ms
+  }
+
+  /** A circuit breaker has opened: the suspension lasts until recover(). */
+  beginUntilRecovery(now: number): void {
+    this.begin(now)
+    this.#until = Infinity
+  }
+
+  recover(now: number): void {
+    if (now < this.#until) this.#until = now
+  }
+}
+
+/** The first call after a suspension goes to the node at once. */
+const firstCredit = 1 - minShare
+
+/** What is known of a node for the calls of one class. */
+interface ClassState {
+  readonly breaker: CircuitBreaker
+  readonly suspension: Suspension
+  slowShare: number
+  /** The node is requested first when this reaches 1. */
+  credit: number
+}
+
+interface NodeStateOptions {
+  readonly target: Target
+  /** How long a circuit breaker stays open before the node is probed. */
+  readonly openFor: number
+  readonly services: Services
+  chainProblem(): ChainProblem | undefined
+}
+
+/** More than half of at least 20 calls. */
+const breakerLimits = { errorPercent: 50, minCalls: 20 }
+
+const probeTimeoutMs = 1000
+
+/** All that is known of the health of one node, by class of method: what calls and probes have shown goes in, judge() says what follows. */
+export class NodeState {
+  readonly activity: UpstreamActivity
+  readonly #options: NodeStateOptions
+  readonly #rate: UpstreamRate | undefined
+  /** Undefined while the node has limited nothing. */
+  #rateLimit: RateLimitBackoff | undefined
+  readonly #classes = new Map<string, ClassState>()
+  readonly #lateCalls = new Map<string, LateCalls>()
+  readonly #endReports: () => void
+
+  constructor(options: NodeStateOptions) {
+    const { target, services } = options
+    this.#options = options
+    this.activity = activityOf(target)
+    this.#rate = rateOf(target, services)
+    this.#endReports = services.nodes.add(target.name, () => this.status)
+  }
+
+  judge(methodClass: string): Judgement {
+    return judge(this.#observe(methodClass), this.#now)
+  }
+
+  /** Whether the node is requested first for this call of the class. */
+  takesTurn(methodClass: string): boolean {
+    const { weight } = this.judge(methodClass)
+    if (weight === 1) return true
+    const state = this.#of(methodClass)
+    state.credit += weight
+    if (state.credit < 1) return false
+    state.credit -= 1
+    return true
+  }
+
+  /** Undefined while the node has limited nothing. */
+  get rateLimit(): RateLimitBackoff | undefined {
+    return this.#rateLimit
+  }
+
+  /** Milliseconds until the node may be usable again. */
+  get retryInMs(): number {
+    return this.#rateLimit?.remainingMs || this.#rate?.remainingMs || this.#options.openFor
+  }
+
+  /** For operators. A rate that is spent now and then is shown for a second. */
+  get status(): Pick<NodeStatus, 'usable' | 'restrictions'> {
+    const reasonsFor = (methodClass: string) =>
+      judge({ ...this.#observe(methodClass), isRateSpent: this.#rate?.isShownAsSpent === true }, this.#now).reasons
+    const ofAll = reasonsFor(allClasses)
+    const restrictions = [...new Set([allClasses, ...this.#classes.keys()])].flatMap(methodClass =>
+      reasonsFor(methodClass)
+        .filter(reason => methodClass === allClasses || !ofAll.includes(reason))
+        .map(reason => ({ class: methodClass, reason })),
+    )
+    return { usable: this.judge(allClasses).usable, restrictions }
+  }
+
+  lateCallsOf(methodClass: string): LateCalls {
+    return getOrCreate(this.#lateCalls, methodClass, () => new LateCalls(this.activity.latencyOf(methodClass)))
+  }
+
+  recordOutcome(methodClass: string, outcome: CallOutcome): void {
+    this.#of(methodClass).breaker.record(outcome)
+  }
+
+  /** Returns the milliseconds for which the node gets no calls. */
+  recordRateLimited(retryAfterSeconds: number | undefined): number {
+    this.#rateLimit ??= new RateLimitBackoff(this.#options.services.clock)
+    this.#rateLimit.onRateLimited(retryAfterSeconds)
+    return this.#rateLimit.remainingMs
+  }
+
+  /** The node answers nothing: it gets no calls of any class. */
+  recordHung(): void {
+    this.#of(allClasses).breaker.open()
+  }
+
+  /** Calls of the class take far longer than usual. */
+  recordSuspect(methodClass: string): void {
+    this.#suspend(methodClass, suspension => suspension.begin(this.#now))
+    this.lateCallsOf(methodClass).reset()
+  }
+
+  /** `share`: of the calls that a node gets that is so much slower than others; 1 for one that is not. */
+  recordSlowShare(methodClass: string, share: number): void {
+    this.#of(methodClass).slowShare = share
+  }
+
+  stop(): void {
+    this.#endReports()
+    this.activity.stop()
+    for (const { breaker } of this.#classes.values()) breaker.stop()
+  }
+
+  get #now(): number {
+    return this.#options.services.clock.monotonic()
+  }
+
+  #of(methodClass: string): ClassState {
+    return getOrCreate(this.#classes, methodClass, this.#createClass)
+  }
+
+  readonly #createClass = (methodClass: string): ClassState => ({
+    breaker: this.#createBreaker(methodClass),
+    suspension: new Suspension(),
+    slowShare: 1,
+    credit: firstCredit,
+  })
+
+  #observe(methodClass: string): Observations {
+    const [all, own] = [this.#of(allClasses), this.#of(methodClass)]
+    return {
+      chainProblem: this.#options.chainProblem(),
+      isBreakerOpen: all.breaker.isOpen || own.breaker.isOpen,
+      isBackingOff: this.#rateLimit?.mayRequest === false,
+      isRateSpent: this.#rate !== undefined && this.#rate.remainingMs > 0,
+      suspensions: [all.suspension, own.suspension],
+      slowShare: own.slowShare,
+    }
+  }
+
+  #suspend(methodClass: string, suspend: (suspension: Suspension) => void): void {
+    const state = this.#of(methodClass)
+    suspend(state.suspension)
+    for (const each of methodClass === allClasses ? this.#classes.values() : [state]) each.credit = firstCredit
+  }
+
+  #createBreaker(methodClass: string): CircuitBreaker {
+    const { target, openFor, services } = this.#options
+    const { log, clock } = services
+    return new CircuitBreaker({
+      clock,
+      ...breakerLimits,
+      probeBackoff: { minMs: openFor, maxMs: openFor },
+      probe: async () => (await this.activity.probe(services, probeTimeoutMs)) === 'healthy',
+      onStateChange: state => {
+        log.warn({ upstream: target.name, class: methodClass, breaker: state }, `circuit breaker ${state}`)
+        this.#suspend(methodClass, suspension =>
+          state === 'open' ? suspension.beginUntilRecovery(this.#now) : suspension.recover(this.#now),
+        )
+      },
+    })
+  }
+}

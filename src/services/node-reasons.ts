@@ -1,0 +1,19 @@
+/** Why a node gets no calls, or fewer than usual. */
+export const nodeReasons = {
+  chain: { keepsAway: true, text: 'it is on another chain' },
+  unverified: { keepsAway: true, text: 'it has not returned its chain ID' },
+  breaker: { keepsAway: true, text: 'a circuit breaker is open: too many calls failed, or the node hangs' },
+  rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After' },
+  rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
+  suspect: { keepsAway: false, text: 'calls take far longer than usual: other upstreams are requested first, for 1 s or more' },
+  recovering: { keepsAway: false, text: 'after a suspicion or an open breaker the share of calls grows from 5 % to all' },
+  slow: {
+    keepsAway: false,
+    text: 'for 30 s its 95th percentile was 4 times that of the fastest upstream, and 100 ms more: its share is their ratio, at least 10 %',
+  },
+} as const satisfies Readonly<Record<string, { readonly keepsAway: boolean; readonly text: string }>>
+
+export type NodeReason = keyof typeof nodeReasons
+
+/** That a node is on another chain, or that its chain is not known. */
+export type ChainProblem = Extract<NodeReason, 'chain' | 'unverified'>

@@ -1,0 +1,81 @@
+import { metricDefinitions } from './metric-definitions.ts'
+import type { Metrics } from './metrics.ts'
+import type { NodeReason } from './node-reasons.ts'
+
+/** A class of methods, of which a node gets no calls or fewer than usual; `all` stands for every class. */
+export interface NodeRestriction {
+  readonly class: string
+  readonly reason: NodeReason
+}
+
+/** What calls meet at a node, as one process has it; plain data, so that workers can send it to the primary. */
+export interface NodeStatus {
+  readonly network: string
+  readonly upstream: string
+  /** Whether it gets calls of classes that are not restricted. */
+  readonly usable: boolean
+  readonly restrictions: readonly NodeRestriction[]
+}
+
+type OwnStatus = Pick<NodeStatus, 'usable' | 'restrictions'>
+
+/** For a plugin that sends calls to nodes. */
+export interface NodeStatusReports {
+  /** `read` says what calls meet at the upstream now. Returns how to end it. */
+  add(upstream: string, read: () => OwnStatus): () => void
+}
+
+interface ReportedNode {
+  readonly network: string
+  readonly upstream: string
+  read(): OwnStatus
+  /** The restrictions that have been in the metrics. */
+  readonly shown: Map<string, NodeRestriction>
+}
+
+const keyOf = ({ class: methodClass, reason }: NodeRestriction): string => `${methodClass} ${reason}`
+
+const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent'] as const).map((reason): NodeRestriction => ({ class: 'all', reason }))
+
+/** The states of all nodes of this process. The metrics are taken from them. */
+export class NodeStatuses {
+  readonly #metrics: Metrics
+  readonly #nodes = new Set<ReportedNode>()
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics
+    metrics.collect(() => this.#measure())
+  }
+
+  /** The reports of one network. */
+  of(network: string): NodeStatusReports {
+    return {
+      add: (upstream, read) => {
+        // Alerts take averages, for which a gauge must be 0 before.
+        const shown = new Map(usualRestrictions.map(restriction => [keyOf(restriction), restriction]))
+        const node = { network, upstream, read, shown }
+        this.#nodes.add(node)
+        return () => void this.#nodes.delete(node)
+      },
+    }
+  }
+
+  read(): readonly NodeStatus[] {
+    return Array.from(this.#nodes, ({ network, upstream, read }) => ({ network, upstream, ...read() }))
+  }
+
+  /** While a pipeline takes over from another, both may have a node of the same name: one that is restricted counts. */
+  #measure(): void {
+    for (const node of this.#nodes) for (const restriction of node.shown.values()) this.#set(node, restriction, 0)
+    for (const node of this.#nodes) {
+      for (const restriction of node.read().restrictions) {
+        node.shown.set(keyOf(restriction), restriction)
+        this.#set(node, restriction, 1)
+      }
+    }
+  }
+
+  #set({ network, upstream }: ReportedNode, restriction: NodeRestriction, value: 0 | 1): void {
+    this.#metrics.gauge(metricDefinitions.upstreamReduced, { network, upstream, ...restriction }).set(value)
+  }
+}
