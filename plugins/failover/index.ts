@@ -6,7 +6,8 @@ import { CallFailover } from './call-failover.ts'
 import { createUpstreamCapabilities } from './upstream-capabilities.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { createNodeSelector, forwarding, openNodes, singleAttempt } from './node-selection.ts'
+import { createNodeSelector, forwarding, singleAttempt } from './node-selection.ts'
+import { openNodes } from './open-nodes.ts'
 import { mayForward } from './partner-node.ts'
 
 /** Requests one node after another until one answers; then, for plans that qualify, the partner (contract 4.3.4). */

@@ -5,8 +5,9 @@ import type { Call, Counter, Failure, Gauge, Histogram, Reply, Request, Services
 import { isRateLimited, outcomeOf } from './call-outcome.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { NodeAttempt, hungSince, isKnown, late, lateAfterMs } from './late-calls.ts'
-import type { MovableCall } from './late-calls.ts'
+import { hungSince, isKnown, lateAfterMs } from './late-calls.ts'
+import { NodeAttempt, late } from './node-attempt.ts'
+import type { MovableCall } from './node-attempt.ts'
 import { NodeState, allClasses } from './node-state.ts'
 
 /** A call as failover gets it, and the plugins below failover. */

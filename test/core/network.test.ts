@@ -304,6 +304,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'methods',
     'metrics',
     'network',
+    'nodes',
     'offers',
     'rateLimits',
     'results',

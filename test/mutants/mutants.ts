@@ -383,8 +383,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a node with an open breaker gets no calls',
     file: 'plugins/failover/node-state.ts',
-    text: "if (isBreakerOpen) reasons.push('breaker')",
-    broken: "if (false) reasons.push('breaker')",
+    text: "reasons.push('breaker')",
+    broken: "reasons.push('slow')",
     tests: [failover('node-state'), failover('breakers')],
   },
   {
