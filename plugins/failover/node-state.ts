@@ -1,5 +1,5 @@
 import { Backoff, CircuitBreaker, RateLimitBackoff, activityOf, getOrCreate, nodeReasons, rateOf } from '../../src/plugin/internal.ts'
-import type { CallOutcome, ChainProblem, NodeReason, NodeStatus, UpstreamActivity, UpstreamRate } from '../../src/plugin/internal.ts'
+import type { CallOutcome, ExclusionReason, NodeReason, NodeStatus, UpstreamActivity, UpstreamRate } from '../../src/plugin/internal.ts'
 import type { Services, Target } from '../../src/plugin/plugin.ts'
 import { LateCalls } from './late-calls.ts'
 
@@ -8,7 +8,7 @@ export const allClasses = 'all'
 
 /** What is known of a node for the calls of one class of methods. */
 export interface Observations {
-  readonly chainProblem: ChainProblem | undefined
+  readonly exclusion: ExclusionReason | undefined
   readonly isBreakerOpen: boolean
   /** After a 429. */
   readonly isBackingOff: boolean
@@ -27,11 +27,11 @@ export interface Judgement {
 }
 
 export const judge = (observed: Observations, now: number): Judgement => {
-  const { chainProblem, isBreakerOpen, isBackingOff, isRateSpent, suspensions, slowShare } = observed
+  const { exclusion, isBreakerOpen, isBackingOff, isRateSpent, suspensions, slowShare } = observed
   const share = suspensions.reduce((least, suspension) => Math.min(least, suspension.shareAt(now)), 1)
-  if (chainProblem === undefined && !isBreakerOpen && !isBackingOff && !isRateSpent && share === 1 && slowShare === 1) return healthy
+  if (exclusion === undefined && !isBreakerOpen && !isBackingOff && !isRateSpent && share === 1 && slowShare === 1) return healthy
   const reasons: NodeReason[] = []
-  if (chainProblem !== undefined) reasons.push(chainProblem)
+  if (exclusion !== undefined) reasons.push(exclusion)
   if (isBreakerOpen) reasons.push('breaker')
   else if (share === 0) reasons.push('suspect')
   if (isBackingOff) reasons.push('rateLimited')
@@ -104,7 +104,8 @@ interface NodeStateOptions {
   /** How long a circuit breaker stays open before the node is probed. */
   readonly openFor: number
   readonly services: Services
-  chainProblem(): ChainProblem | undefined
+  /** Why it is excluded by its chain or its head. */
+  exclusion(): ExclusionReason | undefined
 }
 
 /** More than half of at least 20 calls. */
@@ -224,7 +225,7 @@ export class NodeState {
   #observe(methodClass: string): Observations {
     const [all, own] = [this.#of(allClasses), this.#of(methodClass)]
     return {
-      chainProblem: this.#options.chainProblem(),
+      exclusion: this.#options.exclusion(),
       isBreakerOpen: all.breaker.isOpen || own.breaker.isOpen,
       isBackingOff: this.#rateLimit?.mayRequest === false,
       isRateSpent: this.#rate !== undefined && this.#rate.remainingMs > 0,

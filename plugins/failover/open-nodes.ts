@@ -1,7 +1,7 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
-import type { ChainCheck, ChainProblem } from '../../src/plugin/internal.ts'
+import type { ChainCheck, ExclusionReason } from '../../src/plugin/internal.ts'
 import { revealSecrets } from '../../src/plugin/plugin.ts'
-import type { Services, Target } from '../../src/plugin/plugin.ts'
+import type { Heads, Services, Target } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { PartnerNode } from './partner-node.ts'
 import { Turns } from './rank.ts'
@@ -43,15 +43,21 @@ export type FailoverNodes = ReturnType<typeof openNodes>
 
 /** A node that is tracked: it gets calls once it is known to be on the network's chain. */
 class OwnNode extends UpstreamNode {
+  readonly #heads: Heads
   readonly #chainCheck: ChainCheck
 
   constructor(target: Target, breaker: FailoverOptions['breaker'], services: Services) {
     super(target, breaker, services)
+    this.#heads = services.heads
     this.#chainCheck = services.heads.chainCheckOf(target)
   }
 
-  protected override get chainProblem(): ChainProblem | undefined {
-    return this.#chainCheck.result === 'passed' ? undefined : 'unverified'
+  /** A pipeline that is being replaced goes on with the chain that its nodes had passed. */
+  protected override get exclusion(): ExclusionReason | undefined {
+    const reason = this.#heads.exclusionOf(this.name)
+    const isOfChain = reason === 'chain' || reason === 'unverified'
+    if (this.#chainCheck.result === 'passed') return isOfChain ? undefined : reason
+    return isOfChain ? reason : 'unverified'
   }
 }
 

@@ -1,5 +1,5 @@
-import { ChainIdCheck, metricDefinitions, singleFlight } from '../../src/plugin/internal.ts'
-import type { ChainProblem, FinalityTag, RequestOptions } from '../../src/plugin/internal.ts'
+import { ChainIdCheck, singleFlight } from '../../src/plugin/internal.ts'
+import type { ExclusionReason, FinalityTag, RequestOptions } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
@@ -54,7 +54,7 @@ export class PartnerNode extends UpstreamNode {
   }
 
   /** The next call after a failed check waits for another one, when that is due. */
-  protected override get chainProblem(): ChainProblem | undefined {
+  protected override get exclusion(): ExclusionReason | undefined {
     if (this.#isVerified || this.#chainIdCheck.dueInMs === 0) return undefined
     return this.#chainIdCheck.isWrongChain ? 'chain' : 'unverified'
   }
@@ -123,13 +123,7 @@ export class PartnerNode extends UpstreamNode {
     if (reason !== undefined) this.#height = 0 // of another chain, perhaps
     if (reason === previous) return
     this.#exclusionReason = reason
-    if (previous !== undefined) this.#setExcluded(previous, 0)
-    if (reason !== undefined) this.#setExcluded(reason, 1)
     this.#logExclusion()
-  }
-
-  #setExcluded(reason: 'chain' | 'unverified', value: 0 | 1): void {
-    this.#services.metrics.gauge(metricDefinitions.upstreamExcluded, { upstream: this.name, reason }).set(value)
   }
 
   #logExclusion(): void {

@@ -1,5 +1,5 @@
 import { metricDefinitions } from '../../src/plugin/internal.ts'
-import type { CallOutcome, ChainProblem, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
+import type { CallOutcome, ExclusionReason, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
 import type { Call, Counter, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { isRateLimited, outcomeOf } from './call-outcome.ts'
@@ -43,12 +43,12 @@ export abstract class UpstreamNode {
     this.#failures = metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
     this.#duration = metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream: name })
     this.#requestsInFlight = metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
-    this.state = new NodeState({ target, openFor: options.openFor, services, chainProblem: () => this.chainProblem })
+    this.state = new NodeState({ target, openFor: options.openFor, services, exclusion: () => this.exclusion })
     this.state.activity.onUnresponsive = failure => this.#handleUnresponsive(failure)
   }
 
-  /** Why the node gets no calls by what is known of its chain. */
-  protected abstract get chainProblem(): ChainProblem | undefined
+  /** Why the node is excluded by its chain or its head. */
+  protected abstract get exclusion(): ExclusionReason | undefined
 
   isUsable(methodClass: string = allClasses): boolean {
     return this.state.judge(methodClass).usable

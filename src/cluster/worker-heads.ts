@@ -102,7 +102,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** A caller is given a height that every worker has: its next call may come to any of them. */
   reportHeight(upstream: string, height: number, hash?: string): MaybePromise<number> {
     const { reportedHeight } = this.state
-    if (this.targets.length === 0 || this.#options.devNode === true || this.exclusionReasonOf(upstream) === 'chain') return height
+    if (this.targets.length === 0 || this.#options.devNode === true || this.exclusionOf(upstream) === 'chain') return height
     this.recordReportedBlock(height, hash)
     if (height > reportedHeight) return this.#reports.reportBlock('latest', upstream, height, () => this.state.reportedHeight || height)
     return thenMaybe(this.#reports.whenShared('height'), () => reportedHeight)

@@ -20,7 +20,7 @@ export { RateLimitBackoff, UpstreamRate, rateOf } from '../services/upstream-cli
 export { MemberSearch, memberIsOneOf, memberIsWithin } from '../services/member-search.ts'
 export { rateLimitProperties } from '../services/rate-limit-options.ts'
 export { nodeReasons } from '../services/node-reasons.ts'
-export type { ChainProblem, NodeReason } from '../services/node-reasons.ts'
+export type { ExclusionReason, NodeReason } from '../services/node-reasons.ts'
 export type { NodeStatus } from '../services/node-status.ts'
 export { metricDefinitions } from '../services/metric-definitions.ts'
 export { ChainIdCheck } from '../services/chain-heads/chain-id-check.ts'

@@ -43,15 +43,16 @@ const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): N
   return { ...network, upstreams: [...tracked.map(describe), ...others] }
 }
 
-const chainProblems: readonly NodeReason[] = ['chain', 'unverified']
+/** Of these `because` tells, for own nodes with the figures. */
+const exclusions: readonly NodeReason[] = ['chain', 'unverified', 'lag', 'ahead']
 
 /** Each process has states of its own. What keeps calls away in one process counts. */
 const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: readonly NodeStatus[]): UpstreamStatus => {
   const restrictions = new Map(reports.flatMap(report => report.restrictions.map(each => [`${each.class} ${each.reason}`, each] as const)))
-  const chainProblem = chainProblems.find(reason => restrictions.has(`all ${reason}`))
-  const because = upstream.because ?? (chainProblem && nodeReasons[chainProblem].text)
+  const exclusion = exclusions.find(reason => restrictions.has(`all ${reason}`))
+  const because = upstream.because ?? (exclusion && nodeReasons[exclusion].text)
   const reasons = Array.from(restrictions.values(), each => ({ ...each, text: nodeReasons[each.reason].text })).filter(
-    ({ reason }) => !chainProblems.includes(reason),
+    ({ reason }) => !exclusions.includes(reason),
   )
   return {
     ...upstream,

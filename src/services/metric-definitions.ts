@@ -92,12 +92,6 @@ export const metricDefinitions = {
     labels: ['network', 'upstream', 'class', 'reason'],
     help: `1 while an upstream gets no calls of a class, or fewer than usual, in any worker; the class "all" stands for every class. The reason is ${reasonNames}.`,
   },
-  upstreamExcluded: {
-    name: 'tollgate_upstream_excluded',
-    type: 'gauge',
-    labels: ['network', 'upstream', 'reason'],
-    help: '1 while an upstream is excluded. The reason is "chain" (another chain ID), "unverified" (no chain ID returned yet), "lag" (too far behind) or "ahead" (implausibly high head).',
-  },
   head: {
     name: 'tollgate_head_block',
     type: 'gauge',

@@ -2,6 +2,8 @@
 export const nodeReasons = {
   chain: { keepsAway: true, text: 'it is on another chain' },
   unverified: { keepsAway: true, text: 'it has not returned its chain ID' },
+  lag: { keepsAway: false, text: 'its head lags too far behind: it is requested last' },
+  ahead: { keepsAway: false, text: 'its head is implausibly high: it is requested last' },
   breaker: { keepsAway: true, text: 'a circuit breaker is open: too many calls failed, or the node hangs' },
   rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After' },
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
@@ -15,5 +17,5 @@ export const nodeReasons = {
 
 export type NodeReason = keyof typeof nodeReasons
 
-/** That a node is on another chain, or that its chain is not known. */
-export type ChainProblem = Extract<NodeReason, 'chain' | 'unverified'>
+/** Why a node is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */
+export type ExclusionReason = Extract<NodeReason, 'chain' | 'unverified' | 'lag' | 'ahead'>

@@ -93,7 +93,7 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
     8,
     { 'tollgate_upstream_up{network="n",upstream="u"}': '0x10', 'tollgate_upstream_up{network="n",upstream="v"}': '1x10' },
   ],
-  TollgateUpstreamExcluded: [8, { 'tollgate_upstream_excluded{network="n",upstream="u",reason="lag"}': '1x10' }],
+  TollgateUpstreamExcluded: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="lag"}': '1x10' }],
   TollgateBreakerOpen: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="logs",reason="breaker"}': '1x10' }],
   TollgateUpstreamRateLimited: [15, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="rateLimited"}': '1x20' }],
   TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
@@ -195,7 +195,7 @@ t.test('a gateway that has served calls', async t => {
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
     // What other tests show: it needs Redis, subscriptions, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|tollgate_tls|tollgate_tokens|proxy_headers|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_excluded|upstream_reduced/
+      /shared_cache|subscription|tollgate_tls|tollgate_tokens|proxy_headers|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

@@ -150,9 +150,8 @@ const problemsOf = ({ now }: Interval, node: { readonly network: string; readonl
     labelValues(now, name, label, labels).filter(value => (valueIn(now, name, { ...labels, [label]: value }) ?? 0) > 0)
   return [
     ...(valueIn(now, metrics.upstreamUp.name, node) === 0 ? ['down'] : []),
-    ...active(metrics.upstreamExcluded.name, node, 'reason').map(reason => `excluded: ${reason}`),
     ...active(reduced, node, 'reason').flatMap(reason =>
-      active(reduced, { ...node, reason }, 'class').map(methodClass => `${reason}: ${methodClass}`),
+      active(reduced, { ...node, reason }, 'class').map(methodClass => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
     ),
   ]
 }

@@ -3,13 +3,13 @@ import type { Target } from '../../plugin/call.ts'
 import { toHexQuantity } from '../../util/json.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Clock } from '../clock.ts'
+import type { ExclusionReason } from '../node-reasons.ts'
 import { fingerprintOf } from './chain-id-check.ts'
 import type {
   ChainCheck,
   ChainCheckResult,
   ChainSnapshot,
   ChainState,
-  ExclusionReason,
   Head,
   HeadsOptions,
   HeadsStatus,
@@ -168,7 +168,8 @@ export abstract class CurrentChainState {
     if (reportedHeight !== this.#state.reportedHeight) this.update({ ...this.#state, reportedHeight })
   }
 
-  protected exclusionReasonOf(upstream: string): ExclusionReason | undefined {
+  /** See Heads.exclusionOf(). */
+  exclusionOf(upstream: string): ExclusionReason | undefined {
     return this.#exclusionReasons.get(upstream)
   }
 

@@ -66,7 +66,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     this.#heightGauges = new HeightGauges(metrics)
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
-    this.#exclusions = new UpstreamExclusions(log, metrics)
+    this.#exclusions = new UpstreamExclusions(log)
     const chainLog = new ChainLog({ recentBlocks: this.recentBlocks, reportedHeight: () => this.#reportedHeight.height })
     this.#chain = new CanonicalChain({
       log,

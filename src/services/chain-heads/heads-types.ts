@@ -4,6 +4,7 @@ import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import type { MethodTable } from '../method-table/index.ts'
 import type { Metrics } from '../metrics.ts'
+import type { ExclusionReason } from '../node-reasons.ts'
 import type { UpstreamClient } from '../upstream-client/index.ts'
 import type { Feeds } from './feeds/block-feed.ts'
 import type { BlockId, RecentBlocks } from './recent-blocks.ts'
@@ -23,9 +24,6 @@ interface HeightHead {
   readonly hash?: never
   readonly timestampMs?: never
 }
-
-/** Why an upstream is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */
-export type ExclusionReason = 'chain' | 'unverified' | 'lag' | 'ahead'
 
 /** `pending`: the chain ID has been requested. `failed`: the upstream is on another chain, or has not returned a chain ID. */
 export type ChainCheckResult = 'pending' | 'passed' | 'failed'
@@ -115,6 +113,8 @@ export interface Heads {
    * it is implausibly high.
    */
   rankOf(upstream: string, block?: number): number
+  /** Why the upstream is excluded, if it is. */
+  exclusionOf(upstream: string): ExclusionReason | undefined
   /**
    * The check of the node at this target. Only a node that has passed it gets calls. A pipeline that is being replaced goes on
    * with what its nodes had passed.

@@ -1,8 +1,7 @@
 import { getOrCreate } from '../../util/memoize.ts'
 import type { Log } from '../log.ts'
-import { metricDefinitions } from '../metric-definitions.ts'
-import type { Gauge, Metrics } from '../metrics.ts'
-import type { Exclusion, ExclusionReason, Head, UpstreamState } from './heads-types.ts'
+import type { ExclusionReason } from '../node-reasons.ts'
+import type { Exclusion, Head, UpstreamState } from './heads-types.ts'
 import type { HeadSelection } from './network-head.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
@@ -16,17 +15,15 @@ interface ExclusionCriteria {
   readonly implausible: ReadonlySet<string>
 }
 
-/** Which upstreams are excluded from calls, and why. A change is logged; a metric has the state. */
+/** Which upstreams are excluded from calls, and why. A change is logged. */
 export class UpstreamExclusions {
   readonly #log: Log
-  readonly #metrics: Metrics<'network'>
   readonly #exclusions = new Map<string, Exclusion>()
   /** Of each upstream with an implausible head: the heads that it had returned before. */
   readonly #headsBeforeImplausible = new Map<string, number>()
 
-  constructor(log: Log, metrics: Metrics<'network'>) {
+  constructor(log: Log) {
     this.#log = log
-    this.#metrics = metrics
   }
 
   get(upstream: string): Exclusion | undefined {
@@ -66,18 +63,12 @@ export class UpstreamExclusions {
     const previous = this.#exclusions.get(upstream)
     if (exclusion !== undefined) this.#exclusions.set(upstream, exclusion)
     if (exclusion?.reason === previous?.reason && exclusion?.cause === previous?.cause) return
-    if (previous !== undefined) this.#gauge(upstream, previous.reason).set(0)
     if (exclusion === undefined) {
       this.#exclusions.delete(upstream)
       return this.#log.info({ upstream }, 'upstream no longer excluded')
     }
     const { reason, description, cause } = exclusion
-    this.#gauge(upstream, reason).set(1)
     this.#log[logLevels[reason]]({ upstream, reason, description, cause }, logMessages[reason])
-  }
-
-  #gauge(upstream: string, reason: ExclusionReason): Gauge {
-    return this.#metrics.gauge(metricDefinitions.upstreamExcluded, { upstream, reason })
   }
 }
 

@@ -7,7 +7,7 @@ import type { Head } from './heads-types.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamRequester } from './upstream-requests.ts'
 
-const { upstreamUp, upstreamHead, upstreamLag, upstreamExcluded } = metricDefinitions
+const { upstreamUp, upstreamHead, upstreamLag } = metricDefinitions
 
 /**
  * Does an upstream answer the requests about its chain? A change is logged, and metrics have the state. The very first answer
@@ -28,7 +28,7 @@ export class UpstreamHealth {
   constructor(upstream: string, log: Log, metrics: Metrics<'network'>) {
     this.#upstream = upstream
     this.#log = log
-    this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead, upstreamLag, upstreamExcluded])
+    this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead, upstreamLag])
     this.#up = metrics.gauge(upstreamUp, { upstream })
     this.#head = metrics.gauge(upstreamHead, { upstream })
     this.#lag = metrics.gauge(upstreamLag, { upstream })

@@ -139,6 +139,7 @@ t.test('a node that lacks old state', async t => {
   const heads = {
     snapshot: { head: 0x1000, finalizedBlockOf: () => ({ number: 0x400, hash: '0x' }) },
     rankOf: () => 0,
+    exclusionOf: () => undefined,
     chainCheckOf: () => ({ result: 'passed' }),
     hasBlock: () => true,
     recordActivity: () => {},

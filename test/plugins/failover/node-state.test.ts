@@ -7,7 +7,7 @@ import type { Services } from '../../../src/services/index.ts'
 import { TestClock, TestLog, fakeTarget } from '../../support/fakes.ts'
 
 const healthy: Observations = {
-  chainProblem: undefined,
+  exclusion: undefined,
   isBreakerOpen: false,
   isBackingOff: false,
   isRateSpent: false,
@@ -25,7 +25,8 @@ const suspended = () => {
 t.test('what is observed of a node says whether it gets calls, which share of them, and why', async t => {
   for (const [observed, now, expected] of [
     [{}, 0, { usable: true, weight: 1, reasons: [] }],
-    [{ chainProblem: 'chain' }, 0, { usable: false, weight: 1, reasons: ['chain'] }],
+    [{ exclusion: 'chain' }, 0, { usable: false, weight: 1, reasons: ['chain'] }],
+    [{ exclusion: 'lag' }, 0, { usable: true, weight: 1, reasons: ['lag'] }],
     [{ isBreakerOpen: true }, 0, { usable: false, weight: 1, reasons: ['breaker'] }],
     [{ isBackingOff: true }, 0, { usable: false, weight: 1, reasons: ['rateLimited'] }],
     [{ isRateSpent: true }, 0, { usable: false, weight: 1, reasons: ['rateSpent'] }],
@@ -82,7 +83,7 @@ t.test('the state of a node', async t => {
       target: { ...fakeTarget },
       openFor: 1000,
       services: services as unknown as Services, // what a state without probes uses
-      chainProblem: () => undefined,
+      exclusion: () => undefined,
     })
     t.teardown(() => state.stop())
     return { clock, state, statuses, metrics: () => formatMetrics(registry.families()) }

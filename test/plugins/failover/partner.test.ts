@@ -102,11 +102,17 @@ t.test('the partner', async t => {
     t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002)
     t.equal(countOf('p'), 0, 'nor does it get their calls')
     t.equal(probes.length, 1, 'it is asked again after 10 s')
-    t.match(formatMetrics(services.metrics.families()), /tollgate_upstream_excluded\{upstream="p",reason="chain"\} 1/)
+    t.match(
+      formatMetrics(services.metrics.families()),
+      /tollgate_upstream_reduced\{network="devnet",upstream="p",class="all",reason="chain"\} 1/,
+    )
     chainId = '0x7A69'
     clock.advance(10_000)
     t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
-    t.match(formatMetrics(services.metrics.families()), /tollgate_upstream_excluded\{upstream="p",reason="chain"\} 0/)
+    t.match(
+      formatMetrics(services.metrics.families()),
+      /tollgate_upstream_reduced\{network="devnet",upstream="p",class="all",reason="chain"\} 0/,
+    )
     const before = probes.length
     clock.advance(599_999)
     t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
@@ -155,7 +161,11 @@ t.test('the partner', async t => {
       t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002, JSON.stringify(valueOrErrorCode(reply)))
       t.notOk(requested.includes('p'))
       t.ok(log.lines.some(({ message }) => message === 'partner excluded: it has not returned its chain ID'))
-      t.match(formatMetrics(services.metrics.families()), /tollgate_upstream_excluded\{upstream="p",reason="unverified"\} 1/)
+      t.equal(valueOrErrorCode(await request(getLogs(growth))), -32002, 'asked again at once')
+      t.match(
+        formatMetrics(services.metrics.families()),
+        /tollgate_upstream_reduced\{network="devnet",upstream="p",class="all",reason="unverified"\} 1/,
+      )
       chainIdReply = fakeResult('0x7a69')
       clock.advance(10_000) // the retry budget
       t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p', 'the next call has it asked again')

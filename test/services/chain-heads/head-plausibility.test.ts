@@ -1,6 +1,5 @@
 import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
-import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads, orderOf, targetOf } from './model-heads.ts'
 
@@ -28,7 +27,7 @@ t.test('an implausible head', async t => {
   }
 
   t.test('counts neither for the height nor for the cache, and no other upstream lags behind it', async t => {
-    const { heads, reportHead, recordCall, advance, logLines, metrics } = openTimed()
+    const { heads, reportHead, recordCall, advance, logLines } = openTimed()
     reportHead('a', absurdHeight)
     await recordCall()
     t.match(heads.status, { head: 100, finalized: 50 })
@@ -44,7 +43,7 @@ t.test('an implausible head', async t => {
       { name: 'a', usable: false, because: `its head is implausibly high: ${absurdHeight - 100} blocks ahead` },
       { name: 'b', usable: true },
     ])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="ahead"\} 1/)
+    t.equal(heads.exclusionOf('a'), 'ahead')
     reportHead('a', 101)
     await advance(500)
     t.same(orderOf(heads, [targetOf('a'), targetOf('b')]), ['a', 'b'])

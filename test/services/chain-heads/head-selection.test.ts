@@ -1,7 +1,6 @@
 import t from '../../support/tap.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { Heads } from '../../../src/services/index.ts'
-import { formatMetrics } from '../../../src/services/metrics.ts'
 import { ancestorAt } from '../../support/model-chain.ts'
 import { openModelHeads, orderOf, targetOf } from './model-heads.ts'
 
@@ -10,7 +9,7 @@ const chainChecksOf = (heads: Heads, names = heads.status.upstreams.map(({ name 
 
 t.test('an upstream', async t => {
   t.test('that lags more than maxLag comes last until it has caught up', async t => {
-    const { heads, chain, nodeOf, recordCall, advance, logLines, metrics } = openModelHeads(['a', 'b'], 3)
+    const { heads, chain, nodeOf, recordCall, advance, logLines } = openModelHeads(['a', 'b'], 3)
     nodeOf('a').head = ancestorAt(chain.tip, 96) ?? chain.tip
     await recordCall()
     t.same(orderOf(heads, [targetOf('a'), targetOf('b')]), ['b', 'a'])
@@ -18,11 +17,11 @@ t.test('an upstream', async t => {
       { name: 'a', head: 96, usable: false, because: 'its head lags 4 blocks behind' },
       { name: 'b', head: 100, usable: true },
     ])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 1/)
+    t.equal(heads.exclusionOf('a'), 'lag')
     nodeOf('a').head = ancestorAt(chain.tip, 97) ?? chain.tip
     await advance(500)
     t.same(orderOf(heads, [targetOf('a'), targetOf('b')]), ['a', 'b'])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="lag"\} 0/)
+    t.equal(heads.exclusionOf('a'), undefined)
     t.same(logLines(), ['warn upstream excluded: its head lags too far behind', 'info upstream no longer excluded'])
   })
 
@@ -115,7 +114,7 @@ t.test('an upstream', async t => {
   })
 
   t.test('that does not return its chain ID gets no calls, and is asked again with a growing delay until it does', async t => {
-    const { heads, responseOverrides, settle, advance, requestCount, logLines, metrics } = openModelHeads(['a'], undefined, {
+    const { heads, responseOverrides, settle, advance, requestCount, logLines } = openModelHeads(['a'], undefined, {
       a: undefined,
     })
     t.same(chainChecksOf(heads), ['pending'])
@@ -124,13 +123,13 @@ t.test('an upstream', async t => {
     await settle()
     t.same([chainChecksOf(heads), requestCount('eth_chainId'), isChecked], [['failed'], 2, true], 'twice at once')
     t.match(heads.status.upstreams, [{ usable: false, because: 'it has not returned its chain ID: ECONNREFUSED' }])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="unverified"\} 1/)
+    t.equal(heads.exclusionOf('a'), 'unverified')
     await advance(60_000)
     t.equal(requestCount('eth_chainId'), 12, 'after 0.25, 0.5, 1, 2, 4 and 8 s, then every 10 s, although no call comes in')
     responseOverrides.set('a', () => '0x1')
     await advance(10_000)
     t.same(chainChecksOf(heads), ['passed'])
-    t.match(formatMetrics(metrics.families()), /tollgate_upstream_excluded\{upstream="a",reason="unverified"\} 0/)
+    t.equal(heads.exclusionOf('a'), undefined)
     t.same(logLines(), [
       'warn upstream does not answer: check its URL',
       'warn upstream excluded: it has not returned its chain ID',
