@@ -120,7 +120,7 @@ export const metricDefinitions = {
     name: 'tollgate_reported_height_reverts_total',
     type: 'counter',
     labels: ['network'],
-    help: 'How often the reported height went back, because no chain of the upstreams can have the block: callers may be answered from older blocks than before.',
+    help: 'How often the reported height went back, because no upstream has the block: callers may be answered from older blocks than before.',
   },
   subscriptions: {
     name: 'tollgate_subscriptions',

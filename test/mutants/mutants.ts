@@ -565,9 +565,16 @@ export const mutants: readonly Mutant[] = [
     tests: heads,
   },
   {
-    rule: 'the reported height goes back only when it is implausible',
+    rule: 'the reported height goes back only when no upstream has the block',
     file: 'src/services/chain-heads/reported-height.ts',
-    text: '!plausibility.isImplausible({ number: previousHeight }, reporters)',
+    text: 'highest === 0 || highest >= this.#height || !wasPolled',
+    broken: 'highest === 0',
+    tests: ['test/services/chain-heads/reported-height.test.ts', ...heads],
+  },
+  {
+    rule: 'the reported height goes back at once when it is implausible',
+    file: 'src/services/chain-heads/reported-height.ts',
+    text: 'plausibility.isImplausible({ number: this.#height }, reporters)',
     broken: 'false',
     tests: ['test/services/chain-heads/reported-height.test.ts', ...heads],
   },

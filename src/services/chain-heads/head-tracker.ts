@@ -78,6 +78,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     })
     this.#reportedHeight = new ReportedHeight({
       ...options,
+      ...this.timing,
       plausibility: this.#plausibility,
       heightBroadcasts,
       reporters: () => this.#selection.plausible,
@@ -203,7 +204,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
     const { head, implausible } = this.#selection
     for (const upstream of this.#upstreams) upstream.health.recordHead(upstream.head, head)
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
-    this.#reportedHeight.lowerIfImplausible()
+    this.#reportedHeight.evaluate()
     this.tags.cap(this.#reportedHeight.height)
     if (head !== undefined) this.#reportedHeight.raise(head.number)
     this.#publish()

@@ -10,10 +10,12 @@ const minSlowPollIntervalMs = 30_000
 const slowPollBlocks = 16
 const minStaleAfterMs = 2_000
 const staleAfterBlocks = 4
+const minPeerLowAfterMs = 10_000
+const peerLowAfterBlocks = 4
 const minDefaultLagBlocks = 5
 const defaultMaxLagMs = 10_000
 
-/** Polls in a row that must agree before an upstream is excluded. */
+/** Polls in a row that must agree before an upstream is excluded, or the reported height goes back. */
 export const minAgreeingPolls = 3
 
 /** An operator waits no longer for the polls of all upstreams. */
@@ -31,6 +33,9 @@ export interface HeadTiming {
   readonly pollIntervalMs: number
   /** ms between polls of the finalized block, and between checks of the chain ID. */
   readonly slowPollIntervalMs: number
+  /** ms without an upstream at the reported height after which it goes back; the second from when another gateway has reported it. */
+  readonly lowAfterMs: number
+  readonly peerLowAfterMs: number
   /** ms without a head after which a subscription is stale. */
   readonly staleAfterMs: number
   /** Blocks that replicas behind one URL are apart at most, at the usual speed of the chain. */
@@ -44,6 +49,8 @@ export const headTimingFor = (blockTimeMs: number): HeadTiming => {
   return {
     pollIntervalMs,
     slowPollIntervalMs: Math.max(minSlowPollIntervalMs, slowPollBlocks * blockTimeMs),
+    lowAfterMs: Math.max(maxReplicaSkewMs, minAgreeingPolls * pollIntervalMs),
+    peerLowAfterMs: Math.max(minPeerLowAfterMs, peerLowAfterBlocks * blockTimeMs),
     staleAfterMs: Math.max(minStaleAfterMs, staleAfterBlocks * blockTimeMs),
     replicaSkewBlocks: Math.ceil(maxReplicaSkewMs / blockTimeMs),
     defaultMaxLagBlocks: Math.max(minDefaultLagBlocks, Math.ceil(defaultMaxLagMs / blockTimeMs)),

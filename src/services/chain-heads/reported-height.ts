@@ -1,5 +1,6 @@
 import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import type { Counter, Metrics } from '../metrics.ts'
@@ -29,6 +30,11 @@ export const subscribeToAll = (broadcasts: readonly HeightBroadcast[], listener:
 
 interface ReportedHeightOptions {
   readonly devNode?: boolean
+  readonly clock: Clock
+  /** The height goes back when no upstream has had it for so long. */
+  readonly lowAfterMs: number
+  /** The same, from when another gateway has reported it. */
+  readonly peerLowAfterMs: number
   readonly log: Log
   readonly metrics: Metrics<'network'>
   readonly plausibility: HeadPlausibility
@@ -40,7 +46,8 @@ interface ReportedHeightOptions {
 /**
  * The reported height: the number of the block that callers are given as the newest. It is 0 before the first head, and always on a development node.
  *
- * - It never goes back because upstreams have an earlier block: one lags behind another, or takes over from another, or a reorg has left its chain shorter.
+ * - It never goes back because one upstream lags behind another, or takes over from another.
+ * - It goes back when upstreams answer, and none of them has had the block for `lowAfterMs`: the chain is shorter. Time without polls does not count.
  * - A caller is given it only when all workers of this gateway have it: `sharedHeight` waits for their acknowledgments.
  *   Gateways on other machines are informed, and not waited for.
  * - It goes back when it has become implausible beside the newest blocks of the upstreams: a node had invented it, or the chain began anew.
@@ -50,6 +57,9 @@ export class ReportedHeight {
   readonly #reverts: Counter
   #height = 0
   #pendingBroadcast: Promise<void> | undefined
+  /** When an upstream was last known to have the block, on the monotonic clock. */
+  #seenAt = -Infinity
+  #evaluatedAt = -Infinity
 
   constructor(options: ReportedHeightOptions) {
     this.#options = options
@@ -89,22 +99,43 @@ export class ReportedHeight {
     this.#pendingBroadcast = pending
   }
 
-  /** To the height of the highest upstream. */
-  lowerIfImplausible(): void {
-    const { plausibility, log, heightBroadcasts } = this.#options
+  /** The heads of the upstreams may have changed: goes back to the highest of them when no chain of theirs can have the block, or none has it. */
+  evaluate(): void {
+    const { plausibility } = this.#options
     const reporters = this.#options.reporters()
+    if (this.#height === 0) return
+    const highest = reporters.reduce((max, { head }) => Math.max(max, head?.number ?? 0), 0)
+    const isSeen = this.#isSeen(highest)
+    if (plausibility.isImplausible({ number: this.#height }, reporters))
+      return this.#lowerTo(highest, 'reported height went back: no chain of the nodes can have it')
+    if (!isSeen) this.#lowerTo(highest, 'reported height went back: the chain is shorter')
+  }
+
+  /** Also while no upstream answers. */
+  #isSeen(highest: number): boolean {
+    const { clock, lowAfterMs } = this.#options
+    const now = clock.monotonic()
+    const wasPolled = now - this.#evaluatedAt < lowAfterMs
+    this.#evaluatedAt = now
+    if (highest === 0 || highest >= this.#height || !wasPolled) this.#seenAt = Math.max(this.#seenAt, now)
+    return now - this.#seenAt < lowAfterMs
+  }
+
+  #lowerTo(height: number, message: string): void {
     const previousHeight = this.#height
-    if (previousHeight === 0 || !plausibility.isImplausible({ number: previousHeight }, reporters)) return
-    const height = reporters.reduce((highest, { head }) => Math.max(highest, head?.number ?? 0), 0)
     if (height >= previousHeight) return
     this.#height = height
     this.#reverts.add()
-    log.warn({ height, previousHeight }, 'reported height went back: no chain of the nodes can have it')
+    const { log, heightBroadcasts } = this.#options
+    log.warn({ height, previousHeight }, message)
     for (const broadcast of heightBroadcasts) broadcast.lower(height)
   }
 
   /** Another gateway has reported this height, from upstreams of its own. */
   recordPeerHeight(height: number): void {
-    if (!this.#options.plausibility.isImplausible({ number: height }, this.#options.reporters())) this.raise(height)
+    const { plausibility, clock, lowAfterMs, peerLowAfterMs } = this.#options
+    if (plausibility.isImplausible({ number: height }, this.#options.reporters())) return
+    if (height >= this.#height) this.#seenAt = clock.monotonic() + peerLowAfterMs - lowAfterMs
+    this.raise(height)
   }
 }
