@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { sleep } from '../../src/plugin/internal.ts'
 import type { BlockId, FeedBlock, LinkedBlock } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Services } from '../../src/plugin/plugin.ts'
@@ -28,10 +29,20 @@ interface Filter {
   readonly topic: FilterTopic
   /** Blocks up to this one were before the filter: their logs are not taken back. */
   readonly firstBlock: number
-  /** Changes up to this block have been delivered; of pending transactions, so many events. */
+  /** Changes up to this block have been sent; of pending transactions, so many events. */
   readonly position: BlockId
+  /** Where the filter was before an answer that is being delivered: there again when that fails. */
+  readonly undelivered?: UndeliveredCursor
   /** Absent for a filter of pending transactions, which ends with its process. */
   readonly record?: FilterRecord
+}
+
+/** Where a filter is. */
+type Cursor = Pick<Filter, 'position' | 'firstBlock'>
+
+interface UndeliveredCursor extends Cursor {
+  /** The process that delivers the answer. */
+  readonly process: string
 }
 
 type FilterRecord = NonNullable<Awaited<ReturnType<Services['filterRecords']['find']>>>
@@ -42,6 +53,8 @@ interface Poll {
   readonly next: Promise<Filter | undefined>
   /** Whether that has become the filter. */
   readonly isStored: Promise<boolean>
+  /** It is known whether the answer was delivered; it may not be stored yet. */
+  isSettled: boolean
 }
 
 /** Of an account. */
@@ -76,6 +89,10 @@ const feedUnavailable = refuse('unavailable', { retryAfter: 1, source: 'gateway'
 /** The expiry of a record is written anew when so much of it has passed: most polls without news write nothing. */
 const refreshIntervalMs = 30_000
 
+/** How long a poll waits until another process says whether its answer was delivered: until then, or when that process has ended, it was not. */
+const maxDeliveryWaitMs = 1_000
+const deliveryPollIntervalMs = 10
+
 /** Of one answer: as many results as a query may have. The next poll goes on from there. */
 const maxChanges = 10_000
 const maxChars = 8 << 20
@@ -89,6 +106,7 @@ export class Filters {
   /** By account and id: the last poll, until it is settled. */
   readonly #polls = new Map<string, Poll>()
   readonly #writes = new Set<Promise<unknown>>()
+  readonly #process = randomBytes(8).toString('hex')
   #isClosed = false
 
   constructor(options: FiltersOptions) {
@@ -116,12 +134,15 @@ export class Filters {
   /** What has come since the last answer that was delivered. Undefined when the account has no such filter. */
   async changes(request: FilterRequest, fetch: Fetch): Promise<FilterAnswer | Failure | undefined> {
     const key = `${request.account} ${request.id}`
-    const previous = this.#polls.get(key)
-    const prepared = this.#prepare(previous, request, fetch).catch(() => feedUnavailable) // the store reports its failures itself
+    const last = this.#polls.get(key)
+    const previous = last?.isSettled === true ? undefined : last
+    const whenStored = previous === last ? undefined : last?.isStored
+    const prepared = this.#prepare(previous, whenStored, request, fetch).catch(() => feedUnavailable) // the store reports its failures itself
     let resolve = (_isStored: boolean): void => undefined
     const poll: Poll = {
       next: prepared.then(answer => (answer !== undefined && 'moved' in answer ? answer.moved : undefined)),
       isStored: new Promise(settled => (resolve = settled)),
+      isSettled: false,
     }
     this.#polls.set(key, poll)
     const settle = (isStored: boolean): void => {
@@ -134,14 +155,16 @@ export class Filters {
       settle(false)
       return answer
     }
-    const { filter, moved, changes } = answer
+    const { filter, sent, moved, changes } = answer
     const store = async (): Promise<boolean> => {
       const isFollowing = (await previous?.isStored) ?? true
-      return isFollowing && (moved === filter || (await this.#replace(filter, moved)))
+      return isFollowing && (moved === filter || (await this.#replace(sent, moved)))
     }
     const onSettled = (isDelivered: boolean): void => {
-      if (!isDelivered) return settle(false)
-      this.#track(store().then(settle, () => settle(false)))
+      poll.isSettled = true
+      const stored = isDelivered ? store() : sent === filter ? undefined : this.#replace(sent, filter).then(() => false)
+      if (stored === undefined) return settle(false)
+      this.#track(stored.then(settle, () => settle(false)))
     }
     return { text: `[${changes.join(',')}]`, count: changes.length, onSettled }
   }
@@ -195,15 +218,43 @@ export class Filters {
     return head
   }
 
-  async #prepare(previous: Poll | undefined, request: FilterRequest, fetch: Fetch) {
+  async #prepare(previous: Poll | undefined, whenStored: Promise<boolean> | undefined, request: FilterRequest, fetch: Fetch) {
     // What is delivered now would not be stored.
     if (this.#isClosed) return feedUnavailable
-    const filter = (await previous?.next) ?? (await this.#find(request))
+    await whenStored
+    const filter = (await previous?.next) ?? (await this.#findSettled(request))
     if (filter === undefined) return undefined
     const missed = await this.#changesOf(filter, fetch)
     if (missed === 'unavailable') return feedUnavailable
     if (missed === 'unknown') return undefined
-    return { filter, moved: movedTo(filter, missed, this.#options.clock.now()), changes: missed.changes }
+    const moved = movedTo(filter, missed, this.#options.clock.now())
+    const sent = previous === undefined && !isSameBlock(moved.position, filter.position) ? await this.#markSent(filter, moved) : filter
+    return { filter, sent, moved, changes: missed.changes }
+  }
+
+  /**
+   * Before an answer is sent, the store says so: its caller may poll another process next. The same filter for those of this process alone, and when
+   * another process has been faster: then changes may come twice.
+   */
+  async #markSent(filter: Filter, { record, position, firstBlock }: Filter): Promise<Filter> {
+    if (filter.record === undefined || record === undefined) return filter
+    const undelivered = { process: this.#process, position: { ...filter.position }, firstBlock: filter.firstBlock }
+    const value = { ...(isJsonObject(record.value) ? record.value : {}), undelivered }
+    const sent = { ...filter, position, firstBlock, undelivered, record: { ...record, value } }
+    return (await this.#replace(filter, sent)) ? sent : filter
+  }
+
+  /** Waits for another process that delivers an answer. */
+  async #findSettled(request: FilterRequest): Promise<Filter | undefined> {
+    const { clock } = this.#options
+    for (let waitedMs = 0; ; waitedMs += deliveryPollIntervalMs) {
+      const filter = await this.#find(request)
+      if (filter?.undelivered === undefined) return filter
+      const { undelivered, ...sent } = filter
+      // This process has settled its answers, but could not store one of them.
+      if (undelivered.process === this.#process || waitedMs >= maxDeliveryWaitMs) return { ...sent, ...undelivered }
+      await sleep(clock, deliveryPollIntervalMs)
+    }
   }
 
   async #changesOf(filter: Filter, fetch: Fetch): Promise<FilterChanges | 'unknown' | 'unavailable'> {
@@ -247,12 +298,13 @@ export class Filters {
       request = null,
       firstBlock,
       position,
+      undelivered,
     } = (isJsonObject(record?.value) ? record.value : {}) as unknown as StoredValue // written by #put() and #replace()
     if (record === undefined || network !== this.#options.network.name) return undefined
     const filter = kind === 'logs' ? parseLogFilter(request, 'eth_newFilter') : undefined
     if (filter !== undefined && 'error' in filter) return undefined
     const topic: FilterTopic = filter === undefined ? { kind: 'newHeads' } : { kind: 'logs', filter, request }
-    return { id: record.id, account: record.account, topic, firstBlock, position, record }
+    return { id: record.id, account: record.account, topic, firstBlock, position, record, ...(undelivered && { undelivered }) }
   }
 
   async #put(filter: Filter): Promise<boolean> {
@@ -288,6 +340,7 @@ interface StoredValue {
   readonly request?: Json
   readonly firstBlock: number
   readonly position: BlockId
+  readonly undelivered?: UndeliveredCursor
 }
 
 const isAboutBlocks = (kind: FilterKind): kind is 'newHeads' | 'logs' => kind === 'newHeads' || kind === 'logs'
@@ -295,17 +348,16 @@ const isAboutBlocks = (kind: FilterKind): kind is 'newHeads' | 'logs' => kind ==
 /** A filter ends at the latest so long after it was used for the last time, and not before `maxUnusedMs`. */
 const expiryAt = (now: number): number => now + maxUnusedMs + refreshIntervalMs
 
+const isSameBlock = (one: BlockId, other: BlockId): boolean => one.number === other.number && one.hash === other.hash
+
 /** The same filter where nothing is to be written. */
-const movedTo = (filter: Filter, { position, firstBlock }: Pick<Filter, 'position' | 'firstBlock'>, now: number): Filter => {
-  const isMoved = position.number !== filter.position.number || position.hash !== filter.position.hash
+const movedTo = (filter: Filter, { position, firstBlock }: Cursor, now: number): Filter => {
+  const isMoved = !isSameBlock(position, filter.position)
   const { record } = filter
   if (record === undefined) return isMoved ? { ...filter, position } : filter
   if (!isMoved && record.expires >= now + maxUnusedMs) return filter
-  const value = {
-    ...(isJsonObject(record.value) ? record.value : {}),
-    firstBlock,
-    position: { number: position.number, hash: position.hash },
-  }
+  const { undelivered: _undelivered, ...others } = isJsonObject(record.value) ? record.value : {}
+  const value = { ...others, firstBlock, position: { number: position.number, hash: position.hash } }
   return { ...filter, position, firstBlock, record: { ...record, value, expires: expiryAt(now) } }
 }
 

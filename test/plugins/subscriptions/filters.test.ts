@@ -338,6 +338,41 @@ t.test('a filter', async t => {
     t.same(await poll(second, id), [hashAt(4)], 'the position of the first does not replace the later one')
   })
 
+  t.test('brings no changes twice to a caller who polls another process as soon as the answer is there', async t => {
+    const { processes, beforeReplace, clock } = openProcesses(2)
+    const [first, second] = processes as [Process, Process]
+    const id = await create(first, blocks)
+    for (const { publish } of processes) publish({ added: [idAt(2)] })
+    let release = (): void => undefined
+    const answer = await first.filters.changes({ id, account: 'alice' }, fetchNothing)
+    beforeReplace.run = () => new Promise(resolve => (release = resolve))
+    if (answer === undefined || 'error' in answer) throw new Error('no answer')
+    t.equal(answer.text, JSON.stringify([hashAt(2)]))
+    answer.onSettled(true)
+    const next = poll(second, id)
+    await new Promise(setImmediate)
+    release()
+    beforeReplace.run = async () => undefined
+    await new Promise(setImmediate)
+    await clock.advance(20)
+    t.same(await next, [], 'the second waits until the first has stored that its answer was delivered')
+  })
+
+  t.test('brings the changes again when the process that delivered them has ended before it knew', async t => {
+    const { processes, clock } = openProcesses(2)
+    const [first, second] = processes as [Process, Process]
+    const id = await create(first, blocks)
+    for (const { publish } of processes) publish({ added: [idAt(2)] })
+    await first.filters.changes({ id, account: 'alice' }, fetchNothing)
+    const again = poll(second, id)
+    for (let i = 0; i < 120; i++) {
+      await new Promise(setImmediate)
+      await clock.advance(10)
+    }
+    t.same(await again, [hashAt(2)])
+    t.same(await poll(second, id), [])
+  })
+
   t.test('without news is written each 30 s at most', async t => {
     const { processes, clock, counts } = openProcesses(1)
     const [first] = processes as [Process]
@@ -349,7 +384,7 @@ t.test('a filter', async t => {
     t.equal(counts.written, 1)
     first.publish({ added: [idAt(2)] })
     t.same(await poll(first, id), [hashAt(2)])
-    t.equal(counts.written, 2)
+    t.equal(counts.written, 3, 'that the answer is sent, and that it was delivered')
   })
 
   t.test('of logs takes back those that a reorg removes, the newest first, and none from before it', async t => {
@@ -431,7 +466,7 @@ t.test('a filter', async t => {
     const id = await create(first, blocks)
     for (const { publish } of processes) publish({ added: [idAt(2)] })
     let release = (): void => undefined
-    beforeReplace.run = () => new Promise(resolve => (release = resolve))
+    beforeReplace.run = async () => (counts.written === 0 ? undefined : new Promise(resolve => (release = resolve)))
     t.same(await poll(first, id), [hashAt(2)])
     let isClosed = false
     const closed = first.filters.close().then(() => (isClosed = true))
@@ -441,7 +476,7 @@ t.test('a filter', async t => {
     t.match(await first.filters.create(blocks, 'alice', 10, fetchFrom(1)), { error: { code: -32002 } })
     release()
     await closed
-    t.equal(counts.written, 1)
+    t.equal(counts.written, 2)
     t.same(await poll(second, id), [])
   })
 })
