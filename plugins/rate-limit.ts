@@ -1,7 +1,7 @@
 import { directStage, networkOf, rateLimitProperties, thenMaybe } from '../src/plugin/internal.ts'
 import type { DirectHandler, MaybePromise, RateLimitOptions, RateQuota, TokenRequest, TooFewTokens } from '../src/plugin/internal.ts'
 import { copyReply, definePlugin, refuse } from '../src/plugin/plugin.ts'
-import type { Failure, Reply, Services, Key } from '../src/plugin/plugin.ts'
+import type { Failure, Key, Plan, Reply, Services } from '../src/plugin/plugin.ts'
 
 const { rate, creditRate } = rateLimitProperties
 
@@ -14,7 +14,8 @@ export default definePlugin({
     properties: {
       account: {
         type: 'object',
-        description: 'Limits of each account, over all its keys and networks, unless its plan in gateway.yaml has limits.',
+        description:
+          'Limits of each account, over all its keys and networks; the `rate` of its plan in gateway.yaml takes the place of `rate`.',
         properties: { rate, creditRate },
       },
       key: {
@@ -40,7 +41,7 @@ export default definePlugin({
       const credits = creditsOf(request.method)
       const { plan } = account
       const requests = [
-        ...tokenRequests(`account ${account.id}`, (plan.rate ?? plan.creditRate) ? plan : accountLimit, credits),
+        ...tokenRequests(`account ${account.id}`, accountLimitOf(plan, accountLimit), credits),
         ...tokenRequests(`key ${key.id}`, strictestLimit(keyLimit, key), credits),
         ...tokenRequests(`ip ${networkOf(call.origin.ip)}`, ipLimit, credits),
       ]
@@ -96,6 +97,10 @@ const withQuota = (reply: Reply, requests: readonly TokenRequest[], rateLimits: 
   return copyReply(reply, { rateQuota: least })
 }
 
+/** The rate of the plan takes the place of that of the network. */
+const accountLimitOf = ({ rate, burst }: Plan, limit: RateLimitOptions | undefined): RateLimitOptions | undefined =>
+  rate === undefined ? limit : { ...limit, rate, ...(burst !== undefined && { burst }) }
+
 /** A key's own rate holds where the operator's limit of all keys is not stricter. */
 const strictestLimit = (
   limit: Pick<RateLimitOptions, 'rate'> | undefined,
@@ -110,7 +115,8 @@ const strictestLimit = (
 /** What a call takes of the buckets of one account, key or address: `owner` names which. */
 const tokenRequests = (owner: string, limit: RateLimitOptions | undefined, credits: number): readonly TokenRequest[] => {
   if (limit === undefined) return []
-  const { rate, burst = burstOf(rate), creditRate, creditBurst = burstOf(creditRate) } = limit
+  const { rate, burst = burstOf(rate), creditRate } = limit
+  const creditBurst = burstOf(creditRate)
   const requests: TokenRequest[] = []
   if (rate !== undefined && burst !== undefined) requests.push({ bucket: `calls ${owner}`, rate: { perSecond: rate, burst }, tokens: 1 })
   if (creditRate !== undefined && creditBurst !== undefined)

@@ -29,10 +29,12 @@ export interface Validity {
 
 type ValidityServices = Pick<Services, 'clock' | 'heads' | 'methods' | 'network'>
 
+/** How long the error of a query for too much is repeated: clients repeat such a query 4 to 10 times within seconds. */
+const tooManyTtlMs = 10_000
+
 /** Decides how long replies are valid. */
 export class ReplyValidity {
   readonly #services: ValidityServices
-  readonly #tooManyTtlMs: number
   /**
    * Of an answer that may change with the next block. Not extended while polls confirm the head: the answer does not say which block it is
    * from, and may be older than what the same URL answers a poll.
@@ -41,10 +43,9 @@ export class ReplyValidity {
   /** Blocks come faster than polls: a transaction may be mined before the sender's next call, before the gateway polls its block. */
   readonly #outpacesPolls: boolean
 
-  constructor(services: ValidityServices, tooManyTtlMs: number) {
+  constructor(services: ValidityServices) {
     const { network, heads } = services
     this.#services = services
-    this.#tooManyTtlMs = tooManyTtlMs
     this.#latestTtlMs = Math.min(network.blockTime, heads.pollIntervalMs)
     this.#outpacesPolls = network.blockTime < heads.pollIntervalMs
   }
@@ -57,8 +58,7 @@ export class ReplyValidity {
     const isFinalityKnown = finalityVersion === snapshot.finalityVersion
     // From Redis, which holds final answers only.
     if (reply.source === 'cache') return isFinalityKnown ? whileFinal(finalityVersion) : undefined
-    if (isFailure(reply))
-      return isTooLargeQuery(reply) && this.#tooManyTtlMs > 0 ? until(clock.monotonic() + this.#tooManyTtlMs) : undefined
+    if (isFailure(reply)) return isTooLargeQuery(reply) ? until(clock.monotonic() + tooManyTtlMs) : undefined
     if (isFinalityKnown && isFinal(miss, reply, snapshot, methods)) return whileFinal(finalityVersion)
     if (headVersion !== snapshot.headVersion || !snapshot.isCurrent(reply.upstream)) return undefined
     const expiresAtMs = requestedAt + this.#latestTtlMs

@@ -4,7 +4,7 @@ import { assertKnownMethods, definePlugin } from '../../src/plugin/plugin.ts'
 import type { ExplainedCall, Explanation } from '../../src/plugin/plugin.ts'
 import { createUncachedHandlers } from './calls-in-flight.ts'
 import { MemoryCache, createCachingHandler, createMethodCaches } from './memory-cache.ts'
-import { SecondLevelCache, secondLevelCacheOptions } from './second-level-cache.ts'
+import { SecondLevelCache } from './second-level-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
 
@@ -36,21 +36,18 @@ export default definePlugin({
         description: 'Cache policy by method, in place of `cache` in the method table.',
         examples: [{ eth_gasPrice: 'never' }],
       },
-      cacheTooManyFor: {
+      redis: {
         type: 'string',
-        format: 'duration',
-        usual: { min: '100ms', max: '1h' },
-        default: '10s',
-        description:
-          'How long the error of a query with too many results, or too wide for any node, is repeated from the cache; 0s: never.',
+        format: 'redis',
+        description: 'URL of a Redis in which gateways share finalized results; not the Redis of the store.',
+        examples: ['redis://127.0.0.1:6380'],
       },
-      ...secondLevelCacheOptions,
     },
   },
   reads: ['request'],
   shares: true,
   withoutHeads: 'results outlive new blocks by up to one poll interval, and none is cached for longer, however old its block',
-  create({ maxBytes, methods: overrides, cacheTooManyFor, redis, ...redisLimits }, services) {
+  create({ maxBytes, methods: overrides, redis }, services) {
     const { methods, network } = services
     assertKnownMethods(
       Object.keys(overrides).map(method => ({ path: ['methods', method], method })),
@@ -59,8 +56,8 @@ export default definePlugin({
     if (network.devNode) return directStage({ handle: (call, next) => next(call), explain: () => ({ text: [explanations.never] }) })
     const methodCaches = createMethodCaches(overrides, services)
     let stopMeasuring = () => {}
-    const secondLevelCache = redis && new SecondLevelCache({ redis, ...redisLimits }, services)
-    const memoryCache = new MemoryCache({ maxBytes, cacheTooManyFor }, services, secondLevelCache)
+    const secondLevelCache = redis && new SecondLevelCache(redis, services)
+    const memoryCache = new MemoryCache(maxBytes, services, secondLevelCache)
     const uncachedHandlers = createUncachedHandlers({ memoryCache, secondLevelCache }, services)
     const explain = ({ method }: ExplainedCall): Explanation => {
       const methodCache = methodCaches.get(method)

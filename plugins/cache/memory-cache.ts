@@ -95,12 +95,6 @@ const cacheKeyFor = (method: string, blockParam: number | undefined) =>
 const lacksBlock = (params: readonly Json[], blockParam: number | undefined): boolean =>
   blockParam !== undefined && (params[blockParam] ?? null) === null
 
-interface MemoryCacheOptions {
-  readonly maxBytes: number
-  /** In ms. */
-  readonly cacheTooManyFor: number
-}
-
 interface CachedReply extends Validity {
   readonly reply: Reply
   /** Of a long result, which the entry holds. */
@@ -115,10 +109,10 @@ export class MemoryCache {
   readonly #heads: Services['heads']
   readonly #clock: Services['clock']
 
-  constructor({ maxBytes, cacheTooManyFor }: MemoryCacheOptions, services: Services, secondLevelCache: SecondLevelCache | undefined) {
+  constructor(maxBytes: number, services: Services, secondLevelCache: SecondLevelCache | undefined) {
     this.#secondLevelCache = secondLevelCache
     this.#replies = openReplyCache(maxBytes, services)
-    this.#validity = new ReplyValidity(services, cacheTooManyFor)
+    this.#validity = new ReplyValidity(services)
     this.#heads = services.heads
     this.#clock = services.clock
   }

@@ -1,15 +1,14 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { SharedCache, SharedCacheEntry } from '../../src/plugin/internal.ts'
-import type { ChainSnapshot, Json, Reply, Result, Secret, Services } from '../../src/plugin/plugin.ts'
+import type { ChainSnapshot, Reply, Result, Secret, Services } from '../../src/plugin/plugin.ts'
 import { mayBeFinal } from './finality-and-ttl.ts'
 import type { CacheQuery } from './finality-and-ttl.ts'
 
-interface SecondLevelCacheOptions {
-  readonly redis: Secret
-  readonly redisTtl: number
-  readonly redisMaxBytes: number
-}
+const entryTtlMs = 86_400_000
+
+/** A greater result takes Redis, and the network, longer than a node needs for another answer. */
+const maxEntryBytes = 1_048_576
 
 /**
  * The second level: answers about finalized blocks, shared between machines through Redis. An entry holds the block that was
@@ -17,22 +16,22 @@ interface SecondLevelCacheOptions {
  * or from a fork, is never returned.
  */
 export class SecondLevelCache {
-  readonly #options: SecondLevelCacheOptions
+  readonly #redis: Secret
   readonly #services: Services
   /** By block of an entry, whether it is finalized here. A negative result expires: the nodes may only have been behind. */
   readonly #finalityChecks: LRUCache<string, Promise<boolean>>
   #finalityVersion = 0
   #cache: SharedCache | undefined
 
-  constructor(options: SecondLevelCacheOptions, services: Services) {
+  constructor(redis: Secret, services: Services) {
     const { clock } = services
-    this.#options = options
+    this.#redis = redis
     this.#services = services
     this.#finalityChecks = new LRUCache({ max: 1000, perf: { now: () => clock.monotonic() }, ttlResolution: 0 })
   }
 
   open(): void {
-    this.#cache = this.#services.sharedCaches.open(this.#options.redis)
+    this.#cache = this.#services.sharedCaches.open(this.#redis)
   }
 
   /** Undefined when there is no entry, its answer may not be final, or Redis does not return it in time. */
@@ -43,7 +42,7 @@ export class SecondLevelCache {
     const maxResults = methods.get(query.request.method)?.maxResults ?? Infinity
     const entry = await this.#cache.get(
       this.#redisKeyOf(query),
-      this.#options.redisMaxBytes,
+      maxEntryBytes,
       found => (found.count ?? 0) <= maxResults && this.#isFinalHere(found),
     )
     return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
@@ -51,13 +50,12 @@ export class SecondLevelCache {
 
   /** Stores an answer that is final by the snapshot from before its request, if it came from an own node. */
   store({ key }: CacheQuery, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
-    const { redisTtl, redisMaxBytes } = this.#options
     const finalizedBlock = snapshot.finalizedBlockOf(upstream)
-    if (source !== 'node' || upstream === undefined || finalizedBlock === undefined || result.byteLength > redisMaxBytes) return
+    if (source !== 'node' || upstream === undefined || finalizedBlock === undefined || result.byteLength > maxEntryBytes) return
     this.#cache?.set(
       this.#redisKeyOf({ key }),
       { result, finalizedBlock: { number: finalizedBlock.number, hash: finalizedBlock.hash } },
-      redisTtl,
+      entryTtlMs,
     )
   }
 
@@ -89,27 +87,3 @@ export class SecondLevelCache {
 
 /** How long a block counts as not finalized before it is verified again. */
 const finalityRecheckMs = 5_000
-
-export const secondLevelCacheOptions = {
-  redis: {
-    type: 'string',
-    format: 'redis',
-    description: 'URL of a Redis in which gateways share finalized results; not the Redis of the store.',
-    examples: ['redis://127.0.0.1:6380'],
-  },
-  redisTtl: {
-    type: 'string',
-    format: 'duration',
-    minimum: '1ms',
-    usual: { min: '1s', max: '3650d' },
-    default: '1d',
-    description: 'How long a result is stored in `redis`.',
-  },
-  redisMaxBytes: {
-    type: 'string',
-    format: 'size',
-    usual: { min: '64B', max: '512MiB' },
-    default: '1MiB',
-    description: 'Maximum size of a result that is stored in `redis`.',
-  },
-} as const satisfies Record<string, Json>

@@ -1,7 +1,7 @@
 import { getOrCreate } from '../../src/plugin/internal.ts'
 import type { CountedCall, KeyChargeResult } from '../../src/plugin/internal.ts'
 import type { CallContext, Services } from '../../src/plugin/plugin.ts'
-import type { Subscription, SubscriptionKind } from './subscription.ts'
+import type { Subscription } from './subscription.ts'
 
 /** Messages of one key between two turns: to send 64 of 2 KB takes 1.3 ms. */
 const messagesPerTurn = 64
@@ -29,10 +29,7 @@ interface Events {
   onSent?(subscription: Subscription): void
 }
 
-interface EventDeliveryOptions extends Pick<Services, 'accounts' | 'events' | 'usage' | 'network' | 'log'> {
-  /** Events were delivered. */
-  onDelivered(kind: SubscriptionKind, count: number): void
-}
+type EventDeliveryOptions = Pick<Services, 'accounts' | 'events' | 'usage' | 'network' | 'log'>
 
 type Payer = Pick<CallContext, 'account' | 'key'>
 
@@ -166,7 +163,6 @@ export class EventDelivery {
       await subscription.turn(part.length)
       if (!(subscription.isOpen && subscription.send(part))) return false
     }
-    this.#options.onDelivered(subscription.kind, texts.length)
     return true
   }
 

@@ -8,7 +8,6 @@ import type { SubscriberContext, FilterMethod } from './filter-methods.ts'
 import { parseLogFilter } from './log-filter.ts'
 import { subscriptionKinds } from './subscription.ts'
 import type { PushOrigin, Topic } from './subscription.ts'
-import type { SubscriptionLimits } from './subscription-registry.ts'
 import { Subscriptions } from './subscriptions.ts'
 
 /** eth_subscribe for callers over WebSocket, and filters. */
@@ -19,7 +18,6 @@ export default definePlugin({
   options: {
     type: 'object',
     properties: {
-      maxPerSocket: { type: 'integer', minimum: 1, default: 1000, description: 'Maximum number of subscriptions of one WebSocket.' },
       maxPerAccount: {
         type: 'integer',
         minimum: 1,
@@ -45,13 +43,12 @@ export default definePlugin({
   },
   reads: ['request', 'key', 'account'],
   writes: ['request'],
-  create({ maxPerSocket, maxPerAccount, maxFilters, offer }, services) {
+  create({ maxPerAccount, maxFilters, offer }, services) {
     const subscriptions = services.singleton('subscriptions', {}, () => new Subscriptions(services))
     const eventCosts = services.methods.get('eth_subscribe')?.eventCosts ?? {}
-    const limits = { maxPerSocket, maxPerAccount }
     const kinds = ['newHeads', 'logs', ...offer]
     const answers: Readonly<Record<string, FilterMethod>> = {
-      eth_subscribe: call => subscribe(call, { subscriptions, kinds, eventCosts, limits }),
+      eth_subscribe: call => subscribe(call, { subscriptions, kinds, eventCosts, maxPerAccount }),
       eth_unsubscribe: async call => unsubscribe(call, subscriptions),
       ...filterMethods(subscriptions.filters, maxFilters),
     }
@@ -89,10 +86,13 @@ interface SubscribeOptions {
   readonly kinds: readonly string[]
   /** Credits for each KiB of messages, by kind. */
   readonly eventCosts: Readonly<Record<string, number>>
-  readonly limits: SubscriptionLimits
+  readonly maxPerAccount: number
 }
 
-const subscribe = async (call: Call<SubscriberContext>, { subscriptions, kinds, eventCosts, limits }: SubscribeOptions): Promise<Reply> => {
+const subscribe = async (
+  call: Call<SubscriberContext>,
+  { subscriptions, kinds, eventCosts, maxPerAccount }: SubscribeOptions,
+): Promise<Reply> => {
   const { origin, message, context } = call
   if (origin.transport !== 'websocket') return notSupported
   if (!isPushOrigin(origin)) return notInBatch
@@ -103,7 +103,7 @@ const subscribe = async (call: Call<SubscriberContext>, { subscriptions, kinds, 
   const subscription = await subscriptions.subscribe(
     { ...topic, cost: eventCosts[String(context.request.params[0])] ?? 0 },
     subscriber,
-    limits,
+    maxPerAccount,
   )
   if ('error' in subscription) return subscription
   return {

@@ -13,11 +13,6 @@ declare module '../../src/plugin/call.ts' {
   }
 }
 
-export interface SubscriptionLimits {
-  readonly maxPerSocket: number
-  readonly maxPerAccount: number
-}
-
 /** All subscriptions of one network in this process, until they are removed or their WebSockets close. */
 export class SubscriptionRegistry {
   readonly #byKind: Readonly<Record<SubscriptionKind, Set<Subscription>>> = mapKinds(() => new Set())
@@ -38,8 +33,7 @@ export class SubscriptionRegistry {
   }
 
   /** Why this subscriber may have no further subscription. */
-  limitOf(topic: Topic, { origin, account }: Subscriber, { maxPerSocket, maxPerAccount }: SubscriptionLimits): string | undefined {
-    if ((origin.state.subscriptions?.size ?? 0) >= maxPerSocket) return `at most ${maxPerSocket} on one WebSocket`
+  limitOf(topic: Topic, { account }: Subscriber, maxPerAccount: number): string | undefined {
     if ((this.#countByAccount.get(account.id) ?? 0) >= maxPerAccount) return `at most ${maxPerAccount} of one account`
     return this.#filterValues.fits(account.id, filterOf(topic))
       ? undefined

@@ -1,4 +1,3 @@
-import { metricDefinitions } from '../../src/plugin/internal.ts'
 import type { EventsUpdate, Feed } from '../../src/plugin/internal.ts'
 import { refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Origin, Services } from '../../src/plugin/plugin.ts'
@@ -10,7 +9,6 @@ import { RetainedFeed } from './retained-feed.ts'
 import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
-import type { SubscriptionLimits } from './subscription-registry.ts'
 import { FilterValues } from './used-filters.ts'
 
 /** The subscriptions and filters of one network in this process, and what publishes to them. Outlives a reload. */
@@ -23,13 +21,12 @@ export class Subscriptions {
   readonly #consumers: Readonly<Record<SubscriptionKind, Pick<FeedConsumer, 'retain' | 'release'>>>
 
   constructor(services: Services) {
-    const { metrics, heads, results } = services
+    const { heads, results } = services
     this.#log = services.log
     this.#isServed = services.isServed
     const filterValues = new FilterValues()
     this.#registry = new SubscriptionRegistry(services, filterValues, ({ kind }) => this.#consumers[kind].release())
-    const counters = mapKinds(kind => metrics.counter(metricDefinitions.subscriptionEvents, { kind }))
-    const delivery = new EventDelivery({ ...services, onDelivered: (kind, count) => counters[kind].add(count) })
+    const delivery = new EventDelivery(services)
     const optionsOf = (kind: SubscriptionKind) => ({ subscriptions: this.#registry.of(kind), delivery })
     const headPublisher = new HeadPublisher(optionsOf('newHeads'))
     const logPublisher = new LogPublisher({ ...optionsOf('logs'), results })
@@ -78,8 +75,8 @@ export class Subscriptions {
   }
 
   /** The subscription gets each event after this; they are sent once it has begun. */
-  async subscribe(topic: Topic, subscriber: Subscriber, limits: SubscriptionLimits): Promise<Subscription | Failure> {
-    const limit = this.#registry.limitOf(topic, subscriber, limits)
+  async subscribe(topic: Topic, subscriber: Subscriber, maxPerAccount: number): Promise<Subscription | Failure> {
+    const limit = this.#registry.limitOf(topic, subscriber, maxPerAccount)
     if (limit !== undefined) return refuse('tooManySubscriptions', { message: `too many subscriptions: ${limit}` })
     const subscription = new Subscription(topic, subscriber)
     // Retained before it is added, as whoever removes it releases the feed. It counts from the start, for the limits.

@@ -62,7 +62,7 @@ export class UsedFilters {
 
   constructor(options: UsedFiltersOptions) {
     this.#options = options
-    this.#gauge = options.metrics.gauge(metricDefinitions.filters, {})
+    this.#gauge = options.metrics.gauge(metricDefinitions.subscriptions, { kind: 'filter' })
   }
 
   countOf(account: string): number {

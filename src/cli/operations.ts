@@ -176,7 +176,7 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
 /** As browsers reach it. A free port is known to the running gateway alone. */
 const dashboardUrlOf = ({ listen, portal }: GatewayConfig): string | undefined => {
   if (portal.url !== undefined || listen.portal === undefined || listen.portal.port === 0) return portal.url
-  return urlOf(listen.portal.host, listen.portal.port, schemeOf(listen, 'portal'))
+  return urlOf(listen.portal.host, listen.portal.port, schemeOf(listen))
 }
 
 const throwAsCommandError = (error: unknown): never => {

@@ -25,11 +25,6 @@ const options = {
   },
   interval: { type: 'string', placeholder: 'DURATION', default: '2s', description: 'The time between two readings.' },
   once: { type: 'boolean', default: false, description: 'Prints one interval and ends, as it also does off a terminal.' },
-  plugins: {
-    type: 'boolean',
-    default: false,
-    description: 'Also shows the time of each plugin, where gateway.yaml has `metrics: { plugins: true }`.',
-  },
   json: jsonOption,
   config: configOption,
 } as const satisfies Readonly<Record<string, CommandOption>>
@@ -46,7 +41,7 @@ export interface TopOptions {
 export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => ({
   name: 'top',
   summary: commandSummaries.top,
-  usage: ['top [--once] [--json] [--plugins] [--interval DURATION] [--url URL] [--config DIR]'],
+  usage: ['top [--once] [--json] [--interval DURATION] [--url URL] [--config DIR]'],
   positionals: {},
   options,
   async run(args, terminal) {
@@ -67,7 +62,6 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
             scrape,
             nextReading: signal => wait(intervalMs, signal),
             intervalMs,
-            showsPlugins: values.plugins,
             stopRequested,
             terminal,
             size,
@@ -75,7 +69,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
         )
       await wait(intervalMs)
       const overview = overviewOf(new Interval(first, await scrape()))
-      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview, values.plugins)) terminal.out(line)
+      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview)) terminal.out(line)
       return exitCodes.ok
     } catch (error) {
       terminal.err(`tollgate top: cannot read the metrics of ${url}: ${describeFetchError(error)}`)
@@ -117,7 +111,6 @@ interface WatchOptions extends Pick<TopOptions, 'size'> {
   /** Resolves when the next reading is due, or the signal is aborted. */
   readonly nextReading: (signal: AbortSignal) => Promise<unknown>
   readonly intervalMs: number
-  readonly showsPlugins: boolean
   readonly stopRequested: Promise<unknown>
   readonly terminal: Pick<Terminal, 'out'>
 }
@@ -130,7 +123,7 @@ const clearRestOfScreen = '\x1b[J'
 
 /** Redraws the screen until a signal ends it. A reading that fails is shown, and the next one may succeed. */
 const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
-  const { scrape, nextReading, intervalMs, showsPlugins, stopRequested, terminal, size } = options
+  const { scrape, nextReading, intervalMs, stopRequested, terminal, size } = options
   // Not a race with `stopRequested` at each reading: that promise would keep a reaction of every reading.
   const stopping = new AbortController()
   void stopRequested.then(() => stopping.abort())
@@ -147,7 +140,7 @@ const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
     if (stopping.signal.aborted) break
     try {
       const now = await scrape()
-      draw([...formatOverview(overviewOf(new Interval(before, now)), showsPlugins), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
+      draw([...formatOverview(overviewOf(new Interval(before, now))), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
       before = now
     } catch (error) {
       draw([`the gateway does not answer: ${describeFetchError(error)}`])

@@ -1,6 +1,6 @@
 import { usageOperations } from '../portal/operations/usage-operations.ts'
 import { deriveUsageKey, formatKey } from '../portal/alerts/webhook-signature.ts'
-import { readSigningKeys } from '../portal/signing-key.ts'
+import { readSigningKey } from '../portal/signing-key.ts'
 import { systemClock } from '../services/clock.ts'
 import { exportUsage, parseMonth } from '../services/usage-export.ts'
 import type { Month, UsageExportRow } from '../services/usage-export.ts'
@@ -18,17 +18,15 @@ const exportOptions = {
   config: configOption,
 } as const
 
-/** With what the receiver of `portal.usageWebhook` checks signatures, where the configuration has no secret of its own. */
+/** With what the receiver of `portal.usageWebhook` checks signatures. */
 const printWebhookSecret = (args: readonly string[], terminal: Terminal): Promise<number> => {
   const {
     values: { config: dir, json },
   } = readArguments(args, [], storeOptions)
   return withStoreContext(dir, terminal, async ({ store, config }) => {
-    const { usageWebhook, secrets } = config.portal
+    const { usageWebhook, secret: portalSecret } = config.portal
     if (usageWebhook === undefined) throw new CommandError('gateway.yaml has no `portal.usageWebhook`')
-    if (usageWebhook.secret !== undefined) throw new CommandError('`portal.usageWebhook` has a secret of its own: `secret` in gateway.yaml')
-    const [key] = await readSigningKeys(store, secrets, 'webhooks')
-    const secret = formatKey(deriveUsageKey(key)).reveal()
+    const secret = formatKey(deriveUsageKey(await readSigningKey(store, portalSecret, 'webhooks'))).reveal()
     terminal.out(json ? JSON.stringify({ secret }) : secret)
   })
 }

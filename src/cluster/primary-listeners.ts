@@ -49,7 +49,7 @@ export const openPrimaryListeners = async (
   current: PrimaryConfig,
   { rpc, sharedHeads, pool, metrics, log, ...context }: PrimaryListenerContext,
 ): Promise<PrimaryListeners> => {
-  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen, 'rpc'))
+  const rpcUrl = urlOf(rpc.host, rpc.port, schemeOf(gateway.listen))
   const headsStatus = () => current.networks.map(({ name }) => ({ name, ...sharedHeads.statusOf(name) }))
   const closers: Closers = []
   const stop = () => closeAll(closers, log)
@@ -94,7 +94,7 @@ const openPrimaryPortal = async (
   const { listen, store: storeAddress } = current.gateway
   if (listen.portal === undefined) return undefined
   const clock = systemClock
-  const tls = openTlsCertificate(listen, ['portal'], { ...options, clock })
+  const tls = openTlsCertificate(listen, { ...options, clock })
   closers.push(async () => tls?.stop())
   const store = await openStore(storeAddress, clock)
   closers.push(() => store.close())

@@ -51,7 +51,7 @@ export const openPrimary = async (
   try {
     const rpc = await resolvePort(config.gateway.listen.rpc)
     const metrics = createMetricsRegistry()
-    collectProcessMetrics(metrics, version, systemClock)
+    collectProcessMetrics(metrics, version)
     const isServed = (network: string) => current.networks.some(({ name }) => name === network)
     const errorCategoryOf: SharedHeadsOptions['errorCategoryOf'] = network => (error, method) =>
       current.networks.find(({ name }) => name === network)?.methods.errorCategory(error, method)
@@ -65,7 +65,7 @@ export const openPrimary = async (
     const accessLog = new SharedAccessLog(config.gateway.accessLog, pool)
     const logLevel = sharedLogLevel(log, pool)
     const prepareReload = reloadWorkers(current, { pool, accessLog, logLevel })
-    const reloader = new Reloader({ config, readConfig, prepareReload, clock: systemClock, log, metrics })
+    const reloader = new Reloader({ config, readConfig, prepareReload, log, metrics })
     let isDraining = false
     const isReady = () => !isDraining && pool.readyCount > 0
     const listeners = await openPrimaryListeners(config, current, {

@@ -92,9 +92,12 @@ export class WorkerPool {
     const { metrics, size, configId, connections } = options
     this.#options = options
     this.#exits = metrics.counter(metricDefinitions.workerExits, {})
-    metrics.gauge(metricDefinitions.workersConfigured, {}).set(size)
-    const readyGauge = metrics.gauge(metricDefinitions.workersReady, {})
-    metrics.collect(() => readyGauge.set(this.readyCount))
+    const ready = metrics.gauge(metricDefinitions.workers, { state: 'ready' })
+    const missing = metrics.gauge(metricDefinitions.workers, { state: 'missing' })
+    metrics.collect(() => {
+      ready.set(this.readyCount)
+      missing.set(size - this.readyCount)
+    })
     this.#clock = clock
     this.#log = log
     this.#reload = new SharedReload({ configId, workers: () => this.#ready, log })

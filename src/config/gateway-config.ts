@@ -1,16 +1,13 @@
 import { existsSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import type { Infer } from '../plugin/options-schema.ts'
-import type { JwtOptions } from '../services/jwt/index.ts'
 import { isDirectory } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
 import { parseStoreAddress } from './addresses.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { asymmetricAlgorithms, gatewaySchema, secretAlgorithms } from './gateway-options.ts'
+import { gatewaySchema } from './gateway-options.ts'
 import { gatewayRules, parseWorkerCount } from './gateway-rules.ts'
-import { readHosts } from './hosts.ts'
 import { networkSchema } from './network-schema.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
@@ -52,18 +49,12 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
   const {
     workers,
     plans,
-    admin,
     accessLog: { file, ...accessLog },
-    portal: { secret, previousSecret, ...portalOptions },
-    jwt,
     ...rest
   } = options
   const config: GatewayConfig = {
     ...rest,
-    admin: { ...admin, hosts: adminHosts(source, admin.url) },
     accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
-    portal: { ...portalOptions, secrets: [secret, previousSecret].filter(each => each !== undefined) },
-    ...(jwt && { jwt: withAlgorithms(jwt) }),
     store,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
@@ -82,15 +73,3 @@ const missingFileProblems = ({ path, problems, isEmpty }: YamlFile): readonly Pr
   const isMissing = isEmpty || problems.some(({ message }) => message === 'no such file')
   return isMissing ? problems.map(problem => ({ ...problem, hint })) : problems
 }
-
-/** Hosts that requests to the admin listener may name. */
-const adminHosts = (source: YamlFile, url: string | undefined): readonly string[] => [
-  ...readHosts(source, ['admin', 'hosts']).hosts.map(({ host }) => host),
-  ...(url === undefined ? [] : [new URL(url).hostname.replaceAll(/[[\]]/g, '')]),
-]
-
-/** The algorithms follow from the keys unless they are given. */
-const withAlgorithms = ({ algorithms, ...options }: NonNullable<Infer<typeof gatewaySchema>['jwt']>): JwtOptions => ({
-  ...options,
-  algorithms: algorithms ?? (options.secret === undefined ? asymmetricAlgorithms : secretAlgorithms),
-})

@@ -1,5 +1,5 @@
 import type { ObjectSchema, StringSchema } from '../plugin/options-schema.ts'
-import { accessLogRules, logLevels } from '../services/log-settings.ts'
+import { logLevels } from '../services/log-settings.ts'
 import { rateLimitProperties } from '../services/rate-limit-options.ts'
 
 // All options of gateway.yaml, section by section; at the end the file as a whole.
@@ -29,17 +29,8 @@ const tlsSchema = {
   type: 'object',
   description:
     'TLS on the RPC listener and the portal, version 1.2 or 1.3. The files are read again when they change; open connections stay. Without it, ' +
-    'the listeners speak plain HTTP, for a proxy that ends TLS.',
-  properties: {
-    ...certificateProperties,
-    listeners: {
-      type: 'array',
-      items: { type: 'string', enum: ['rpc', 'portal'] },
-      minItems: 1,
-      default: ['rpc', 'portal'],
-      description: 'The listeners with TLS. The admin listener has a certificate of its own: admin.tls.',
-    },
-  },
+    'the listeners speak plain HTTP, for a proxy that ends TLS. The admin listener has a certificate of its own: admin.tls.',
+  properties: certificateProperties,
   required: ['cert', 'key'],
 } as const satisfies ObjectSchema
 
@@ -68,13 +59,6 @@ const listenSchema = {
       examples: ['127.0.0.1:8082'],
     },
     tls: tlsSchema,
-    reusePort: {
-      type: 'boolean',
-      default: false,
-      description:
-        'Whether each worker listens on the RPC port itself, and the kernel distributes connections (SO_REUSEPORT; Linux and ' +
-        'Node.js 22.12 or 23.1), instead of the primary handing them to workers.',
-    },
     proxyProtocol: {
       type: 'boolean',
       default: false,
@@ -156,16 +140,6 @@ const oidcSchema = {
       description: 'The password of the dashboard at the provider.',
       examples: ['${OIDC_CLIENT_SECRET}'],
     },
-    domains: {
-      requires: { options: ['portal.signUp'], hint: 'it names the plan of new accounts, for example signUp: { plan: core }' },
-      type: 'array',
-      items: emailDomain,
-      default: [],
-      description:
-        'The domains of verified e-mail addresses that get an account as `signUp` makes it, at the first sign-in. ' +
-        'None by default: people must have been invited, or have their address from the operator.',
-      examples: [['example.org']],
-    },
     name: {
       type: 'string',
       default: 'OpenID Connect',
@@ -183,7 +157,8 @@ const signUpSchema = {
     options: ['smtp', 'oidc'],
     hint: 'new accounts are confirmed by e-mail: add the mail server, or the provider that has confirmed the address',
   },
-  description: 'Lets people with an e-mail address make accounts of their own. Off by default; requires `smtp` or `oidc`.',
+  description:
+    'Lets people whose e-mail address a link or the provider has confirmed make accounts of their own. Off by default; requires `smtp` or `oidc`.',
   properties: {
     plan: { type: 'string', description: 'The plan of new accounts: one of `plans`.', examples: ['core'] },
     perDay: {
@@ -197,7 +172,7 @@ const signUpSchema = {
       type: 'array',
       items: emailDomain,
       default: [],
-      description: 'The domains of e-mail addresses that may sign up by a link. All by default.',
+      description: 'The domains of e-mail addresses that may sign up. All by default.',
       examples: [['example.org']],
     },
   },
@@ -234,14 +209,6 @@ const portalSchema = {
       description: 'Signs session cookies, and webhooks of alerts. Without it, the first gateway writes random keys into the store.',
       examples: ['${PORTAL_SECRET}'],
     },
-    previousSecret: {
-      requires: { options: ['secret'], hint: 'name it secret', isIdle: true },
-      type: 'string',
-      format: 'secret',
-      description:
-        'The `secret` of before: cookies that it has signed stay valid, and webhooks are signed with both. Remove it 12 hours after the change, and when owners have set their webhooks again.',
-      examples: ['${PREVIOUS_PORTAL_SECRET}'],
-    },
     smtp: smtpSchema,
     oidc: oidcSchema,
     webhooks: {
@@ -263,21 +230,15 @@ const portalSchema = {
     usageWebhook: {
       requires: portalListener,
       type: 'object',
-      description: 'The webhook of a billing system, which gets the usage of all accounts for each UTC day that is over.',
+      description:
+        'The webhook of a billing system, which gets the usage of all accounts for each UTC day that is over. A secret that is derived from ' +
+        '`portal.secret`, and that `tollgate usage webhook-secret` prints, signs its messages.',
       properties: {
         url: {
           type: 'string',
           format: 'http-url',
           description: 'Where messages are sent: http or https.',
           examples: ['https://billing.example.org/usage'],
-        },
-        secret: {
-          type: 'string',
-          format: 'secret',
-          description:
-            'Signs messages as Standard Webhooks describes: whsec_ and Base64, or any other text. Without it, a secret derived from ' +
-            '`portal.secret` signs them, which `tollgate usage webhook-secret` prints.',
-          examples: ['${USAGE_WEBHOOK_SECRET}'],
         },
       },
       required: ['url'],
@@ -287,20 +248,11 @@ const portalSchema = {
   default: {},
 } as const satisfies ObjectSchema
 
-/** Of keys of which only the issuer has the private part. */
-export const asymmetricAlgorithms = [
-  ...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'],
-  ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519'],
-] as const
-
-/** Of a secret that both sides share. */
-export const secretAlgorithms = ['HS256', 'HS384', 'HS512'] as const
-
 /** `jwt` of gateway.yaml. */
 const jwtSchema = {
   type: 'object',
   description:
-    'Tokens (JWT) in place of API keys: a claim of the token names the key. Exactly one of `jwks`, `keyFile` and `secret` verifies them. ' +
+    'Tokens (JWT) in place of API keys: a claim of the token names the key. One of `jwks` and `keyFile` verifies them. ' +
     'Without it, tokens are not accepted.',
   properties: {
     issuer: {
@@ -329,21 +281,6 @@ const jwtSchema = {
       description: 'A file of public keys, relative to this file: a JSON Web Key Set. It is read again when it changes.',
       examples: ['jwt-keys.json'],
     },
-    secret: {
-      type: 'string',
-      format: 'secret',
-      description:
-        'A secret of at least 32 bytes that the issuer signs with (HS256). Whoever knows it can make tokens: prefer the other two.',
-      examples: ['${JWT_SECRET}'],
-    },
-    algorithms: {
-      type: 'array',
-      items: { type: 'string', enum: [...asymmetricAlgorithms, ...secretAlgorithms] },
-      minItems: 1,
-      description:
-        'The algorithms that signatures may have; all that fit public keys, or `secret`, if absent. A token without a signature is never accepted.',
-      examples: [['ES256']],
-    },
     claim: {
       type: 'string',
       minLength: 1,
@@ -352,25 +289,9 @@ const jwtSchema = {
         'The claim that has the id of the API key, such as key_3fKx81bQ2mZa. The limits, lists and revocation of that key apply.',
       examples: ['https://example.org/tollgate-key'],
     },
-    clockTolerance: {
-      type: 'string',
-      format: 'duration',
-      usual: { min: '1s', max: '5m' },
-      default: '30s',
-      description:
-        'How far the clock of the issuer may be off: a token is accepted for so long after it has expired, and before it is valid.',
-    },
-    maxAge: {
-      type: 'string',
-      format: 'duration',
-      usual: { min: '10s', max: '90d' },
-      description:
-        'The greatest age of a token by its claim `iat`, which it then must have. Without it, `exp` alone ends a token; every token must have that.',
-      examples: ['1h'],
-    },
   },
   required: ['issuer', 'audience'],
-  exactlyOneOf: { options: ['jwks', 'keyFile', 'secret'], hint: 'for example jwks: https://login.example.org/.well-known/jwks.json' },
+  exactlyOneOf: { options: ['jwks', 'keyFile'], hint: 'for example jwks: https://login.example.org/.well-known/jwks.json' },
 } as const satisfies ObjectSchema
 
 /** `limits` of gateway.yaml. */
@@ -452,19 +373,9 @@ export const gatewaySchema = {
           format: 'web-url',
           label: 'a URL such as https://tollgate-admin.example.org',
           description:
-            'The URL by which browsers reach the admin listener, behind a proxy. Requests may name its host, and with https the session cookie ' +
-            'is secure.',
+            'The URL by which browsers reach the admin listener, behind a proxy: with https the session cookie is secure. Requests may name its host, ' +
+            'besides loopback names and the address that they come in on. /livez, /readyz and /metrics take any host.',
           examples: ['https://tollgate-admin.example.org'],
-        },
-        hosts: {
-          requires: adminListener,
-          type: 'array',
-          items: { type: 'string' },
-          default: [],
-          description:
-            'Hosts, without port, that requests to the admin listener may name besides loopback names and the address that they come in on. ' +
-            '/livez, /readyz and /metrics take any host.',
-          examples: [['tollgate-admin.internal']],
         },
       },
       default: {},
@@ -499,8 +410,7 @@ export const gatewaySchema = {
       entries: { noun: 'plan', example: 'core: { dailyCredits: 3000000 }' },
       additionalProperties: {
         type: 'object',
-        description:
-          'One plan. `rate`, `burst`, `creditRate` and `creditBurst` limit each account in networks with the plugin `rate-limit`.',
+        description: 'One plan. `rate` and `burst` limit each account in networks with the plugin `rate-limit`.',
         properties: {
           dailyCredits: {
             type: 'integer',
@@ -514,7 +424,8 @@ export const gatewaySchema = {
             default: false,
             description: 'Whether eth_getLogs may go to a partner provider during an outage of the own upstreams.',
           },
-          ...rateLimitProperties,
+          rate: rateLimitProperties.rate,
+          burst: rateLimitProperties.burst,
         },
         required: ['dailyCredits'],
       },
@@ -557,34 +468,9 @@ export const gatewaySchema = {
           minimum: 0,
           maximum: 1,
           default: 1,
-          description: 'The share of calls that is logged, from 0 to 1.',
-        },
-        always: {
-          type: 'array',
-          items: { type: 'string', enum: accessLogRules },
-          default: ['errors', 'slow'],
           description:
-            'Calls that are logged whatever `sample` is: errors are calls with a JSON-RPC error, and HTTP statuses of 400 and above; slow ' +
-            'are calls that took `slow` or longer.',
-        },
-        slow: {
-          type: 'string',
-          format: 'duration',
-          usual: { min: '1ms', max: '10m' },
-          default: '1s',
-          description: 'From this duration on a call is slow.',
-        },
-      },
-      default: {},
-    },
-    metrics: {
-      type: 'object',
-      description: 'Metrics that are measured only where they are asked for.',
-      properties: {
-        plugins: {
-          type: 'boolean',
-          default: false,
-          description: 'Measures what each plugin takes of a call: 0.4 us of CPU per plugin and call.',
+            'The share of calls that is logged, from 0 to 1. Calls with a JSON-RPC error, HTTP statuses of 400 and above, and calls that took 1 s or ' +
+            'longer are always logged.',
         },
       },
       default: {},

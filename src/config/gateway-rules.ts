@@ -5,10 +5,9 @@ import { readKeyFile } from '../services/jwt/key-file.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isDirectory } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
-import { isHostPort, isReusePortSupported, isSecureUrl, parseAddress, parseStoreAddress } from './addresses.ts'
+import { isHostPort, isSecureUrl, parseAddress, parseStoreAddress } from './addresses.ts'
 import { parseDuration } from './formats.ts'
-import { asymmetricAlgorithms, defaultRpcAddress, secretAlgorithms } from './gateway-options.ts'
-import { readHosts } from './hosts.ts'
+import { defaultRpcAddress } from './gateway-options.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 
@@ -28,20 +27,6 @@ const distinctAddresses: GatewayRule = source => {
     return [source.problemAt(['listen', listener], `listen.${listener} has the same address as listen.${other}`)]
   })
 }
-
-const supportedReusePort: GatewayRule = source => {
-  const path = ['listen', 'reusePort']
-  if (String(source.valueAt(path)) !== 'true' || isReusePortSupported()) return []
-  return [
-    source.problemAt(
-      path,
-      'listen.reusePort requires Linux and Node.js 22.12 or 23.1',
-      'remove it: the primary then hands connections to workers',
-    ),
-  ]
-}
-
-const validAdminHosts: GatewayRule = source => readHosts(source, ['admin', 'hosts']).problems
 
 const supportedStore: GatewayRule = source => {
   const text = source.textAt(['store'])
@@ -138,45 +123,6 @@ const hasCredentials = (text: string): boolean => {
   return username !== '' || password !== ''
 }
 
-/** RFC 7518, 3.2: as long as the hash. */
-const minSecretBytes = 32
-
-const longJwtSecret: GatewayRule = source => {
-  const path = ['jwt', 'secret']
-  const text = source.textAt(path)
-  if (text === undefined || Buffer.byteLength(text) >= minSecretBytes) return []
-  return [
-    source.problemAt(path, `jwt.secret must have at least ${minSecretBytes} bytes`, 'for example the output of openssl rand -base64 32'),
-  ]
-}
-
-const fittingAlgorithms: GatewayRule = source => {
-  const list = source.valueAt(['jwt', 'algorithms'])
-  const isSecret = source.valueAt(['jwt', 'secret']) !== undefined
-  const [unfit, fitting] = isSecret ? [asymmetricAlgorithms, secretAlgorithms] : [secretAlgorithms, asymmetricAlgorithms]
-  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
-    const path = ['jwt', 'algorithms', index]
-    const text = source.textAt(path)
-    if (!unfit.some(algorithm => algorithm === text)) return []
-    const message = isSecret ? `the algorithm ${text} needs a public key, not jwt.secret` : `the algorithm ${text} needs jwt.secret`
-    return [source.problemAt(path, message, `use ${fitting.join(', ')}`)]
-  })
-}
-
-/** TLS for a listener alone that does not exist. */
-const tlsOfExistingListener: GatewayRule = source => {
-  const path = ['listen', 'tls', 'listeners']
-  const listeners = source.valueAt(path)
-  if (!Array.isArray(listeners) || listeners.join() !== 'portal' || source.valueAt(['listen', 'portal']) !== undefined) return []
-  return [
-    source.problemAt(
-      path,
-      'listen.tls has no effect: it is for the portal alone, and there is no listen.portal',
-      'add rpc, or listen.portal',
-    ),
-  ]
-}
-
 /** `auto`, or a number, which is a string when a variable holds it. */
 export const parseWorkerCount = (value: unknown): number | undefined => {
   if (value === 'auto') return availableParallelism()
@@ -186,8 +132,6 @@ export const parseWorkerCount = (value: unknown): number | undefined => {
 
 export const gatewayRules: readonly GatewayRule[] = [
   distinctAddresses,
-  supportedReusePort,
-  validAdminHosts,
   supportedStore,
   storePathIsDirectory,
   accessLogFileInFolder,
@@ -197,7 +141,4 @@ export const gatewayRules: readonly GatewayRule[] = [
   knownSignUpPlan,
   secureKeySet,
   readableKeyFile,
-  longJwtSecret,
-  fittingAlgorithms,
-  tlsOfExistingListener,
 ]

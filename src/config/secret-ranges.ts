@@ -64,7 +64,7 @@ const rangeAfterKey = (key: unknown, value: unknown, document: Document.Parsed, 
 
 const hasText = ({ value, anchor, tag }: Scalar): boolean => isText(value) || anchor !== undefined || tag !== undefined
 
-const secretNames = ['token', 'secret', 'password', 'passphrase', 'apiKey', 'clientSecret', 'previousSecret']
+const secretNames = ['token', 'secret', 'password', 'passphrase', 'apiKey', 'clientSecret']
 const secretNamePattern = /(?:token|secret|password|passphrase|api[-_]?key)s?$/i
 
 /** Also a misspelled one. */

@@ -18,7 +18,7 @@ export interface TlsCheck {
 export const checkTls = (source: YamlFile): TlsCheck => {
   const { chain, ...listen } = checkFiles(source, 'listen')
   const admin = checkFiles(source, 'admin')
-  const certificate = isForRpc(source) ? chain?.[0] : undefined
+  const certificate = chain?.[0]
   return {
     problems: [...listen.problems, ...admin.problems],
     warnings: [...listen.warnings, ...admin.warnings],
@@ -43,11 +43,6 @@ const checkFiles = (source: YamlFile, owner: 'listen' | 'admin'): FilesCheck => 
   const invalid = validityProblem(read.chain, systemClock.now())
   const warnings = invalid === undefined ? [] : [source.problemAt([...path, 'cert'], `${owner}.tls.cert: ${invalid}`)]
   return { problems: [], warnings, chain: read.chain }
-}
-
-const isForRpc = (source: YamlFile): boolean => {
-  const listeners = source.valueAt(['listen', 'tls', 'listeners'])
-  return !Array.isArray(listeners) || listeners.includes('rpc')
 }
 
 /** Hosts of networks that clients would not reach, as the certificate does not name them. Loopback hosts are for tests. */

@@ -1,6 +1,5 @@
 import type { Plan } from '../plugin/call.ts'
 import type { Infer } from '../plugin/options-schema.ts'
-import type { JwtOptions } from '../services/jwt/index.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import type { Secret } from '../plugin/secret.ts'
@@ -11,15 +10,10 @@ import type { CompiledTable } from '../services/method-table/table-types.ts'
 type GatewayFile = Infer<typeof gatewaySchema>
 
 /** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
-export interface GatewayConfig extends Omit<GatewayFile, 'store' | 'workers' | 'plans' | 'portal' | 'jwt'> {
+export interface GatewayConfig extends Omit<GatewayFile, 'store' | 'workers' | 'plans'> {
   readonly store: StoreAddress
   readonly workers: number
   readonly plans: Readonly<Record<string, Plan>>
-  readonly portal: Omit<GatewayFile['portal'], 'secret' | 'previousSecret'> & {
-    /** Sign session cookies and webhooks: the first signs, all are accepted. None: a key in the store does. */
-    readonly secrets: readonly Secret[]
-  }
-  readonly jwt?: JwtOptions
 }
 
 export type { Address } from '../plugin/options-schema.ts'

@@ -89,7 +89,7 @@ const minSecretLength = 16
 export const shortSecrets = (source: YamlFile, { admin, portal }: GatewayConfig): readonly Problem[] => {
   const secrets = [
     [['admin', 'token'], admin.token],
-    [['portal', 'secret'], portal.secrets[0]],
+    [['portal', 'secret'], portal.secret],
   ] as const
   return secrets.flatMap(([path, secret]) =>
     secret === undefined || secret.reveal().length >= minSecretLength
@@ -122,11 +122,9 @@ export const rateWarnings = (
 ): readonly Problem[] => {
   const names = networks.filter(network => !limitsRates(network)).map(({ name }) => name)
   if (names.length === 0) return []
-  const rates = Object.values(plans).flatMap(({ name, ...plan }) =>
-    (['rate', 'creditRate'] as const).filter(rate => plan[rate] !== undefined).map(rate => ({ name, rate })),
-  )
+  const limited = Object.values(plans).filter(({ rate }) => rate !== undefined)
   const where = names.length === 1 ? `network ${names[0]}` : `networks ${names.join(', ')}`
-  return rates.map(({ name, rate }) =>
-    source.problemAtKey(['plans', name, rate], `plans.${name}.${rate} has no effect in the ${where}`, missingRateLimit),
+  return limited.map(({ name }) =>
+    source.problemAtKey(['plans', name, 'rate'], `plans.${name}.rate has no effect in the ${where}`, missingRateLimit),
   )
 }

@@ -118,8 +118,7 @@ class CurrentConfig implements Reloadable {
   /** Starts the networks, without calls yet. */
   async prepareNetworks({ gateway, networks }: ValidConfig): Promise<PreparedNetworks> {
     const { running, services } = this.#parts
-    const ofConfig = { cacheBytes: cacheBytesOf(gateway, networks.length), measuresPlugins: gateway.metrics.plugins }
-    const prepared = await running.prepare(networks, { ...services, ...ofConfig })
+    const prepared = await running.prepare(networks, { ...services, cacheBytes: cacheBytesOf(gateway, networks.length) })
     await services.headsSource.ready()
     return prepared
   }

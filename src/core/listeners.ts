@@ -39,13 +39,12 @@ export const openListeners = async (
   closers: Closers,
 ): Promise<Listeners> => {
   const { running, headsSource, nodeStatuses, store, accessLog, isReady, reloader, clock, log, metrics } = context
-  const tls = openTlsCertificate(config.listen, config.listen.portal === undefined ? ['rpc'] : ['rpc', 'portal'], context)
+  const tls = openTlsCertificate(config.listen, context)
   if (tls !== undefined) closers.push(async () => tls.stop())
-  const tlsOf = (listener: 'rpc' | 'portal') => (config.listen.tls?.listeners.includes(listener) === true ? tls : undefined)
   // While calls finish, operators and the dashboard are answered.
   const afterCalls: Closers = []
   closers.push(() => closeAll(afterCalls, log))
-  const rpc = await openRpcListener({ ...context, config, networks: running.current, tls: tlsOf('rpc') })
+  const rpc = await openRpcListener({ ...context, config, networks: running.current, tls })
   closers.push(() => rpc.stop())
   const headsStatus = () => running.current.map(({ name, heads }) => ({ name, ...heads.status }))
   let { plans } = config
@@ -66,7 +65,7 @@ export const openListeners = async (
   })
   if (operator !== undefined) afterCalls.push(operator.stop)
   portal = await openPortalListener(config, {
-    ...{ networks: networkConfigs, store, tls: tlsOf('portal'), rpcUrl: rpc.url },
+    ...{ networks: networkConfigs, store, tls, rpcUrl: rpc.url },
     ...{ headsStatus, describeMethods, clock, log, metrics },
   })
   if (portal !== undefined) afterCalls.push(portal.stop)
@@ -82,7 +81,7 @@ export const openListeners = async (
 }
 
 interface OperatorListenerOptions
-  extends Omit<AdminOptions, 'operatorApp' | 'token' | 'hosts' | 'trustedProxies'>,
+  extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
     Pick<OperatorAppOptions, 'openStore' | 'plans' | 'describeMethods'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
@@ -96,7 +95,7 @@ export const openOperatorListener = async (
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, clock, log } = options
-  const { token, hosts, url, tls } = admin
+  const { token, url, tls } = admin
   const operatorApp = openOperatorApp({
     ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, version, clock, log, url },
     dashboardUrl: () => portal.url ?? portalUrl(),
@@ -104,7 +103,7 @@ export const openOperatorListener = async (
     isTls: tls !== undefined,
   })
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
-  const appOptions = { ...options, token, hosts, trustedProxies: listen.trustedProxies, operatorApp: operatorApp.serve }
+  const appOptions = { ...options, token, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp.serve }
   const listener = await openAdminListener(listen.admin, appOptions, certificate).catch((error: unknown) => {
     certificate?.stop()
     throw error

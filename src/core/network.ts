@@ -15,7 +15,7 @@ import { withLabels } from '../services/metrics.ts'
 import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { guardStage } from './guard-stage.ts'
-import { createStageTiming, withCallMetrics } from './call-metrics.ts'
+import { withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
 import type { SingletonReferences } from './singletons.ts'
@@ -136,12 +136,7 @@ const assembleNetwork = (config: NetworkConfig, host: HostServices, parts: Pipel
   const { name, hosts, methods } = config
   const inFlight = new InFlight()
   const { tracing } = host
-  const measureTime = createStageTiming(name, host)
-  const measureStage: typeof measureTime = (plugin, handle) => {
-    const measured = measureTime(plugin, handle)
-    return tracing?.traceStage(plugin, measured) ?? measured
-  }
-  const composed = composeHandlers(stages, host.log, measureStage)
+  const composed = composeHandlers(stages, host.log, (plugin, handle) => tracing?.traceStage(plugin, handle) ?? handle)
   const run = withCallMetrics(composed, { network: name, methods: methods.names, inFlight, ...host })
   return {
     name,

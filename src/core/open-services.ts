@@ -70,7 +70,7 @@ export const openBase = async (
 ): Promise<BaseServices> => {
   const memoryBudget = new MemoryBudget(Math.floor(limits.inFlight / workers))
   const metrics = createMetricsRegistry()
-  const stopMeasuring = collectProcessMetrics(metrics, version, clock)
+  const stopMeasuring = collectProcessMetrics(metrics, version)
   closers.push(async () => stopMeasuring())
   const store = withStoreMetrics(await openStore(storeAddress, clock), metrics, clock)
   closers.push(() => store.close())
@@ -122,8 +122,6 @@ export const openServices = async (
   const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process })
   closers.push(() => usage.stop())
   const ledger = openLedger(store, clock, { log, process, onOutage: measureStoreOutages(metrics) })
-  const leases = metrics.gauge(metricDefinitions.leases, {})
-  metrics.collect(() => leases.set(ledger.leaseCount))
   closers.push(() => ledger.stop())
   await usage.start()
   await ledger.start()

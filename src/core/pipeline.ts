@@ -28,15 +28,15 @@ export interface PipelineStage {
 
 export type AnyHandler = DirectHandler<never, never>
 
-/** The handler, measured. */
-type MeasureStage = (name: string, handle: AnyHandler) => AnyHandler
+/** The handler, perhaps recorded as a span. */
+type TraceStage = (name: string, handle: AnyHandler) => AnyHandler
 
 /** Composes the handlers of the stages, outermost first, into one function; done once, at load. */
-export const composeHandlers = (stages: readonly PipelineStage[], log: Log, measure: MeasureStage): DirectNext => {
+export const composeHandlers = (stages: readonly PipelineStage[], log: Log, trace: TraceStage): DirectNext => {
   const steps = stages.map(({ step }) => step)
   const sharerIndex = sharerIndexOf(steps)
   return stages.reduceRight<DirectNext>((next, { step, stage }, i) => {
-    const handle = measure(step.name, withVariant(directHandlerOf(stage), steps, i))
+    const handle = trace(step.name, withVariant(directHandlerOf(stage), steps, i))
     const below = i === sharerIndex ? withoutCaller(next, step, { varyingSteps: steps.slice(i + 1).filter(varies), log }) : next
     return call => handle(call, below)
   }, endOfPipeline)

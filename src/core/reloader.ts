@@ -2,7 +2,6 @@ import { compareConfigs, formatChange, formatReloadProblem, reloadGatewayConfig 
 import type { ConfigChange } from './config-changes.ts'
 import type { PartialProblem, Problem } from '../config/problem.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
-import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Gauge, Metrics } from '../services/metrics.ts'
@@ -42,7 +41,6 @@ interface ReloaderOptions extends Reloadable {
   /** What runs. */
   readonly config: ValidConfig
   readonly readConfig: ReadConfig
-  readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
 }
@@ -51,7 +49,6 @@ interface ReloaderOptions extends Reloadable {
 export class Reloader {
   readonly #options: ReloaderOptions
   readonly #isSuccessful: Gauge
-  readonly #lastSuccess: Gauge
   #config: ValidConfig
   #isStopped = false
 
@@ -59,8 +56,7 @@ export class Reloader {
     this.#options = options
     this.#config = options.config
     this.#isSuccessful = options.metrics.gauge(metricDefinitions.configReloadSuccessful, {})
-    this.#lastSuccess = options.metrics.gauge(metricDefinitions.configReloadTimestamp, {})
-    this.#recordSuccess()
+    this.#isSuccessful.set(1)
   }
 
   /** Never rejects. During a reload the next one follows it, as the files may have changed since they were read. */
@@ -111,7 +107,7 @@ export class Reloader {
       prepared.commit()
       this.#config = { ...config, gateway: reloadGatewayConfig(this.#config.gateway, config.gateway) }
     }
-    this.#recordSuccess()
+    this.#isSuccessful.set(1)
     this.#logChanges(applied, changes)
     return { isApplied: true, changes, problems: [] }
   }
@@ -132,11 +128,6 @@ export class Reloader {
       this.#options.log.error({ event: 'reload-failed', file, line, column }, `reload failed, nothing has changed: ${text}`)
     }
     return { isApplied: false, changes: [], problems }
-  }
-
-  #recordSuccess(): void {
-    this.#isSuccessful.set(1)
-    this.#lastSuccess.set(this.#options.clock.now() / 1000)
   }
 }
 

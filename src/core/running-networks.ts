@@ -47,7 +47,7 @@ export class RunningNetworks {
     const networks: RunningNetwork[] = []
     try {
       for (const config of configs) {
-        const id = `${networkId(config)} ${services.cacheBytes} ${services.measuresPlugins}`
+        const id = `${networkId(config)} ${services.cacheBytes}`
         const running = this.#running.find(each => each.id === id)
         networks.push(running ?? { id, network: await startNetwork(config, { ...services, servingEvents: this.#eventsOf }, started) })
       }

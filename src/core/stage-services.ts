@@ -39,7 +39,6 @@ export interface HostServices
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
   upstreamClientOf(network: string): UpstreamClient
   readonly version: string
-  readonly measuresPlugins?: boolean
   /** Present where calls are recorded as spans. */
   readonly tracing?: Tracing | undefined
 }
@@ -56,7 +55,7 @@ export const stageServices = (
   host: HostServices,
   { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
-  const { singletons: _, headsSource: __, version: ___, measuresPlugins: ____, ...given } = host
+  const { singletons: _, headsSource: __, version: ___, ...given } = host
   const { upstreamClientOf, servingEvents, nodeStatuses, tracing, ...hostServices } = given
   const { name, chainId, blockTime, devNode, steps } = config
   const upstreamClient = upstreamClientOf(name)

@@ -75,9 +75,6 @@ export interface Plan {
   readonly rate?: number
   /** Calls that may come at once. */
   readonly burst?: number
-  /** Credits per second of each account. */
-  readonly creditRate?: number
-  readonly creditBurst?: number
 }
 
 /** The account that is billed. */

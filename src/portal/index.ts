@@ -19,7 +19,7 @@ import type { UsageWebhookOptions } from './usage-webhook.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 /** What the portal makes itself. */
-type OwnServices = 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'alerts' | 'secrets'
+type OwnServices = 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'alerts' | 'portalSecret'
 
 export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly address: Address
@@ -35,11 +35,11 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly smtp?: MailOptions
   /** The OpenID Connect provider. */
   readonly oidc?: OidcOptions
-  /** Sign cookies and webhooks: the first signs, all are accepted. Without any, keys in the store do. */
-  readonly secrets?: readonly Secret[]
+  /** Signs cookies and webhooks; without it, keys in the store do. */
+  readonly secret?: Secret
   readonly webhooks?: { readonly allow: readonly string[] }
   /** Gets the usage of each day that is over. */
-  readonly usageWebhook?: Pick<UsageWebhookOptions, 'url' | 'secret'>
+  readonly usageWebhook?: Pick<UsageWebhookOptions, 'url'>
   readonly usageRetentionMs: number
   readonly metrics: Metrics
   /** The base URL of a network, with `{host}` in place of its host; that of the RPC listener unless given. */
@@ -71,7 +71,7 @@ export const openPortal = async ({
 }: PortalOptions): Promise<PortalListener> => {
   let options = initialOptions
   let limits: PortalLimits | undefined
-  const { clock, log, smtp, oidc, secrets = [] } = options
+  const { clock, log, smtp, oidc, secret: portalSecret } = options
   const sendMail = smtp && openMailer(smtp, log)
   const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
   const openQueries = openOnce(async () => (await import('./queries/query-process.ts')).openQueryProcess(storeAddress, clock))
@@ -83,7 +83,7 @@ export const openPortal = async ({
       const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ url, limits, queries, startQueries, sendMail, alerts, secrets },
+        ...{ url, limits, queries, startQueries, sendMail, alerts, portalSecret },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.
@@ -100,7 +100,7 @@ export const openPortal = async ({
   const alerts = openAfterStart({
     ...{ name: 'alerts', clock, log },
     async open() {
-      const made = { secrets, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
+      const made = { portalSecret, sendMail, portalUrl: browserUrl(listener.url), allowedSubnets: options.webhooks?.allow ?? [] }
       return (await import('./alerts/alert-rounds.ts')).startAlerts({ ...options, ...made, plans: () => options.plans })
     },
   })
@@ -121,7 +121,7 @@ export const openPortal = async ({
 
 /** Undefined without a receiver. */
 const openUsageWebhook = (
-  { usageWebhook: receiver, usageRetentionMs: retentionMs, secrets = [], ...services }: PortalAppOptions,
+  { usageWebhook: receiver, usageRetentionMs: retentionMs, secret: portalSecret, ...services }: PortalAppOptions,
   openQueries: () => Promise<QueryProcess>,
 ) =>
   receiver &&
@@ -130,7 +130,7 @@ const openUsageWebhook = (
     async open() {
       const { startUsageWebhook } = await import('./usage-webhook.ts')
       const { queries } = await openQueries()
-      return startUsageWebhook({ ...services, ...receiver, secrets, retentionMs, queries })
+      return startUsageWebhook({ ...services, ...receiver, portalSecret, retentionMs, queries })
     },
   })
 

@@ -11,8 +11,6 @@ export interface OidcOptions {
   readonly issuer: string
   readonly clientId: string
   readonly clientSecret: Secret
-  /** The domains of e-mail addresses that get an account of their own; others must have been invited. */
-  readonly domains: readonly string[]
   /** What people call the provider. */
   readonly name: string
 }
@@ -26,7 +24,7 @@ export interface OidcIdentity {
 }
 
 /** An OpenID Connect provider, at which people sign in. What it refuses or does wrong rejects with ApiError. */
-export interface OidcProvider extends Pick<OidcOptions, 'name' | 'domains'> {
+export interface OidcProvider extends Pick<OidcOptions, 'name'> {
   /** Where the browser goes to sign in. `secret` is known to this browser alone. */
   authorizationUrl(secret: string): Promise<string>
   /** Who has signed in; `query` is that with which the provider sent the browser back. */
@@ -47,7 +45,7 @@ interface OidcServices {
 
 /** openid-client is loaded, and the provider's metadata is read, with the first sign-in. `redirectUri` is where the provider sends browsers. */
 export const openOidcProvider = (options: OidcOptions, redirectUri: string, { clock, log }: OidcServices): OidcProvider => {
-  const { name, domains } = options
+  const { name } = options
   let known: { readonly metadata: Configuration; readonly readAt: number } | undefined
   const discoverOnce = singleFlight(async () => ({ metadata: await discover(options), readAt: clock.monotonic() }))
   const readMetadata = async (): Promise<Configuration> => {
@@ -58,7 +56,6 @@ export const openOidcProvider = (options: OidcOptions, redirectUri: string, { cl
 
   return {
     name,
-    domains,
     async authorizationUrl(secret) {
       const { buildAuthorizationUrl, calculatePKCECodeChallenge } = await import('openid-client')
       const { state, nonce, codeVerifier } = deriveChecks(secret)

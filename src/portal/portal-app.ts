@@ -27,7 +27,7 @@ import { sessionRoutes } from './routes/session.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
 import { hasEnded, isHttps, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
-import { readSigningKeys } from './signing-key.ts'
+import { readSigningKey } from './signing-key.ts'
 
 // What else is loaded with the first request.
 export { openPortalLimits } from './portal-limits.ts'
@@ -54,7 +54,7 @@ interface PortalHostOptions {
 
 /** The dashboard: a page, and the API that it uses. */
 export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalHostOptions): Koa => {
-  const { store, clock, url, networks, secrets } = services
+  const { store, clock, url, networks, portalSecret } = services
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => services.log.info({ err: error }, 'dashboard request aborted by the client'))
@@ -68,7 +68,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(
     sessionMiddleware(app, {
       ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', secure: isHttps(url) },
-      readSigningKeys: async () => (await readSigningKeys(store, secrets, 'session-cookies')).map(secret => secret.reveal()),
+      readSigningKey: async () => (await readSigningKey(store, portalSecret, 'session-cookies')).reveal(),
     }),
   )
   app.use(parseJsonBody(maxBodySize))

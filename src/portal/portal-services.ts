@@ -58,8 +58,8 @@ export interface PortalServices {
   /** Where people sign in; undefined where they use links alone. */
   readonly oidc: OidcProvider | undefined
   readonly alerts: { whenOpen(): Promise<Pick<Alerts, 'post'>> }
-  /** Sign webhooks: the first of them is that of new ones. */
-  readonly secrets: readonly Secret[]
+  /** Signs webhooks, where the configuration has it. */
+  readonly portalSecret: Secret | undefined
   readonly clock: Clock
   readonly log: Log
   /** Of the gateway. */

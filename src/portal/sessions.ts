@@ -31,7 +31,7 @@ export interface SessionOptions {
   /** Browsers use https: the cookie is sent over https alone. */
   readonly secure: boolean
   /** Sign cookies: the first signs, all are accepted. Read with the first request. */
-  readSigningKeys(): readonly string[] | Promise<readonly string[]>
+  readSigningKey(): string | Promise<string>
 }
 
 export const isHttps = (url: string): boolean => url.startsWith('https:')
@@ -42,7 +42,7 @@ export const sessionCookieName = (name: string, secure: boolean): string => (sec
 /** Sessions in the store, by the hash of their ids. */
 export const sessionMiddleware = (
   app: Koa,
-  { store, clock, cookieName, sameSite, secure, readSigningKeys }: SessionOptions,
+  { store, clock, cookieName, sameSite, secure, readSigningKey }: SessionOptions,
 ): Koa.Middleware => {
   const middleware = createSession(
     {
@@ -75,7 +75,7 @@ export const sessionMiddleware = (
   )
   return async (ctx, next) => {
     // With the first request: the store may be unreachable when the application is loaded.
-    if (app.keys === undefined) app.keys = [...(await readSigningKeys())]
+    if (app.keys === undefined) app.keys = [await readSigningKey()]
     // A proxy ends TLS: the connection itself is not encrypted.
     if (secure) ctx.cookies.secure = true
     return middleware(ctx, next)

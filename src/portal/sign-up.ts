@@ -6,7 +6,6 @@ import type { Store } from '../store/store.ts'
 import { ApiError } from './api-errors.ts'
 import { tryLock } from './concurrent-changes.ts'
 import { domainOf, toMailbox } from './mailbox.ts'
-import type { OidcProvider } from './oidc-provider.ts'
 import type { ProvenAddress } from './one-time-links.ts'
 import { addPerson, findPersonByEmail, setEmail } from './people.ts'
 import type { Person } from './people.ts'
@@ -25,16 +24,11 @@ export interface SignUpServices {
   readonly store: Store
   readonly clock: Clock
   readonly signUp?: SignUpOptions
-  /** The provider, which may have domains of its own that sign up. */
-  readonly oidc?: Pick<OidcProvider, 'domains'> | undefined
 }
 
 /** May this e-mail address get an account of its own? The day may be full all the same, and the mailbox may have made one. */
-export const maySignUp = ({ signUp, oidc }: SignUpServices, { email, identity }: ProvenAddress): boolean => {
-  if (signUp === undefined) return false
-  const domain = domainOf(email)
-  return identity === undefined ? signUp.domains.length === 0 || signUp.domains.includes(domain) : oidc?.domains.includes(domain) === true
-}
+export const maySignUp = ({ signUp }: Pick<SignUpServices, 'signUp'>, { email }: Pick<ProvenAddress, 'email'>): boolean =>
+  signUp !== undefined && (signUp.domains.length === 0 || signUp.domains.includes(domainOf(email)))
 
 /**
  * Makes an account for the address, and its owner; who has got one meanwhile is its person. Rejects with ApiError where that may not be, where
@@ -42,7 +36,7 @@ export const maySignUp = ({ signUp, oidc }: SignUpServices, { email, identity }:
  */
 export const signUpWithEmail = async (services: SignUpServices, address: ProvenAddress, network: string): Promise<Person> => {
   const { store, signUp } = services
-  const { email, identity } = address
+  const { email } = address
   if (signUp === undefined || !maySignUp(services, address))
     throw new ApiError(403, 'not-invited', `${email} has no account here: ask an owner of an account to invite it on the page Access`)
   const mailbox = toMailbox(email)
@@ -53,7 +47,7 @@ export const signUpWithEmail = async (services: SignUpServices, address: ProvenA
     const existing = await findPersonByEmail(store, email)
     if (existing !== undefined) return existing
     if ((await store.findRecord('mailbox', mailbox)) !== undefined) throw mailboxTaken()
-    const isNamedDomain = identity !== undefined || signUp.domains.length > 0
+    const isNamedDomain = signUp.domains.length > 0
     if (!(await takeSignUpSlot(services, signUp.perDay, { email, network, isNamedDomain }))) throw signUpFull()
     return await makeAccount(services, signUp.plan, email)
   } finally {

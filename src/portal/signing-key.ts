@@ -3,14 +3,13 @@ import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { generateToken } from './random-tokens.ts'
 
-/** What signs: the secrets of the configuration, the current one first; without any, a key that the first gateway writes into the store. */
-export const readSigningKeys = async (
+/** What signs: `portal.secret` of the configuration; without it, a key that the first gateway writes into the store. */
+export const readSigningKey = async (
   store: RecordStore,
-  secrets: readonly Secret[],
+  portalSecret: Secret | undefined,
   purpose: 'session-cookies' | 'webhooks',
-): Promise<readonly [Secret, ...Secret[]]> => {
-  const [current, ...previous] = secrets
-  if (current !== undefined) return [current, ...previous]
+): Promise<Secret> => {
+  if (portalSecret !== undefined) return portalSecret
   await store.addRecord('secret', { id: purpose, account: '', value: generateToken(), expires: neverExpires })
-  return [new Secret(String((await store.findRecord('secret', purpose))?.value))]
+  return new Secret(String((await store.findRecord('secret', purpose))?.value))
 }

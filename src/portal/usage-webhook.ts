@@ -13,10 +13,10 @@ import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
 import type { Json } from '../util/json.ts'
 import { resolveHost } from './alerts/webhook-addresses.ts'
 import { postSigned } from './alerts/webhook-message.ts'
-import { deriveUsageKey, secretKeyOf } from './alerts/webhook-signature.ts'
+import { deriveUsageKey } from './alerts/webhook-signature.ts'
 import { startRounds } from './background.ts'
 import type { BackgroundTask } from './background.ts'
-import { readSigningKeys } from './signing-key.ts'
+import { readSigningKey } from './signing-key.ts'
 import { tryLock } from './concurrent-changes.ts'
 import type { UsageRowCursor } from './queries/usage-days.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
@@ -25,10 +25,8 @@ export interface UsageWebhookOptions {
   readonly store: RecordStore & Pick<BalanceStore, 'dayBalance'>
   readonly queries: Pick<UsageQueries, 'usagePage' | 'ledgerDay'>
   readonly url: Secret
-  /** Signs messages; without it, keys derived from `secrets` do. */
-  readonly secret?: Secret | undefined
-  /** `portal.secret` and the one before. */
-  readonly secrets: readonly Secret[]
+  /** A key that is derived from it signs messages. */
+  readonly portalSecret: Secret | undefined
   /** Older days are not sent. */
   readonly retentionMs: number
   readonly version: string
@@ -194,17 +192,17 @@ export class UsageWebhook {
   }
 
   async #post({ type, data }: UsageMessage) {
-    const { url, version, clock } = this.#options
+    const { url, version, clock, store, portalSecret } = this.#options
     const body = JSON.stringify({ type, timestamp: isoTime(clock.now()), data })
     const message = { id: `usage_${data.day}_${data.part}`, body }
     // The operator has chosen the address.
     const client = { clock, version, resolve: resolveHost, isAllowed: () => true }
-    return postSigned(client, { url: url.reveal(), keys: await this.#signingKeys(), message, signal: this.#stopping.signal })
-  }
-
-  async #signingKeys(): Promise<readonly Buffer[]> {
-    const { secret, secrets, store } = this.#options
-    return secret === undefined ? (await readSigningKeys(store, secrets, 'webhooks')).map(deriveUsageKey) : [secretKeyOf(secret)]
+    return postSigned(client, {
+      url: url.reveal(),
+      key: deriveUsageKey(await readSigningKey(store, portalSecret, 'webhooks')),
+      message,
+      signal: this.#stopping.signal,
+    })
   }
 }
 

@@ -35,8 +35,8 @@ export interface AdminOptions extends LogControls {
   readonly clock: Clock
   /** Of this process; `metrics` are those of all processes of the gateway. */
   readonly ownMetrics: Metrics
-  /** Hosts that requests may name besides loopback names and the address that they come in on. */
-  readonly hosts: readonly string[]
+  /** The URL behind a proxy, whose host requests may name besides loopback names and the address that they come in on. */
+  readonly url: string | undefined
 }
 
 /**
@@ -44,7 +44,7 @@ export interface AdminOptions extends LogControls {
  * `/log-level`, `/access-log` and `/reload`; the rest is the operator's application. Probes and scrapers name the host as they find it; all else is
  * only for those who know the listener's name.
  */
-export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOptions): Koa => {
+export const createAdminApp = ({ token: secret, url, ...options }: AdminOptions): Koa => {
   const { log, clock, reloader, trustedProxies } = options
   const token = secret && new AdminToken({ token: secret, clock, log, readClientAddress: createClientAddressReader(trustedProxies) })
   const app = new Koa()
@@ -53,7 +53,7 @@ export const createAdminApp = ({ token: secret, hosts, ...options }: AdminOption
   app.use(at('/livez', respondTo({ GET: respondAlive })))
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
-  app.use(requireKnownHost(hosts))
+  app.use(requireKnownHost(url === undefined ? [] : [new URL(url).hostname.replaceAll(/[[\]]/g, '')]))
   if (token === undefined) return app.use(at('/operator', respondTo({ GET: explainMissingToken })))
   for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
     app.use(at(path, requireToken(token)))
@@ -91,7 +91,7 @@ const requireKnownHost =
   (ctx, next) => {
     if (namesKnownHost(ctx.req, hosts)) return next()
     ctx.status = 421
-    ctx.body = { error: 'this host is not known: admin.hosts lists further hosts of the admin listener' }
+    ctx.body = { error: 'this host is not known: admin.url names the host of the admin listener behind a proxy' }
     return undefined
   }
 

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { IncomingMessage, RequestListener, Server, ServerOptions, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
-import type { AddressInfo, ListenOptions } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { Address } from '../config/types.ts'
 import { refuse } from '../plugin/reply.ts'
@@ -49,19 +49,18 @@ export const createHttpServer = (serve: RequestListener, { tls, ...options }: Ht
   return tls === undefined ? createServer(serverOptions, serve) : tls.createServer(serverOptions, serve)
 }
 
-/** Resolves with the port that it listens on; port 0 takes a free one. With `reusePort`, other processes may listen on the port too. */
-export const listen = (server: Server, { host, port }: Address, reusePort = false): Promise<number> =>
+/** Resolves with the port that it listens on; port 0 takes a free one. */
+export const listen = (server: Server, address: Address): Promise<number> =>
   new Promise((resolve, reject) => {
-    const options: ListenOptions & { reusePort: boolean } = { host, port, reusePort }
     // Errors of accept() come later, and end nothing.
-    server.on('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, host, port))))
-    server.listen(options, () => {
+    server.on('error', (error: NodeJS.ErrnoException) => reject(new ListenError(explainListenError(error, address))))
+    server.listen(address, () => {
       const bound = server.address() as AddressInfo // a TCP server has no other kind of address
       resolve(bound.port)
     })
   })
 
-const explainListenError = (error: NodeJS.ErrnoException, host: string, port: number): string => {
+const explainListenError = (error: NodeJS.ErrnoException, { host, port }: Address): string => {
   const hostAndPort = `${host}:${port}`
   switch (error.code) {
     case 'EADDRINUSE':

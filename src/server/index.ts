@@ -76,14 +76,14 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
   const limits = { ...config.limits, ...batchLimits, depth: maxMessageDepth }
   const handlerBase = { parse: createMessageParser(limits), limits, clock, log, accessLog }
   const endpoints = new ReloadableEndpoints(networks, handlerBase)
-  const { rpc, reusePort, trustedProxies } = config.listen
+  const { rpc, trustedProxies } = config.listen
   const onAddress = (socket: Socket) => connections.recordAddress(socket)
-  const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, metrics, onAddress }) : undefined
+  const proxyProtocol = config.listen.proxyProtocol ? new ProxyProtocol({ trustedProxies, clock, log, onAddress }) : undefined
   const services = createServices(options, endpoints.byHost, new FairScheduler(clock), proxyProtocol)
   const wsServer = new WsServer(services, clock)
   const server = createRpcServer(services, createRpcApp(services, wsServer).listener(), tls)
   paceConnections(server, { scheduler: services.scheduler, trustedProxies, isTls: tls !== undefined, proxyProtocol })
-  const port = await listen(server, rpc, reusePort)
+  const port = await listen(server, rpc)
   const readAddress = createConnectionAddressReader(trustedProxies, proxyProtocol)
   const { maxConnections, recordRefused } = sockets
   const connections = new OpenConnections(server, { peer: 'caller', maxConnections, recordRefused, readAddress })

@@ -3,8 +3,7 @@ import type { GatewayConfig } from '../config/types.ts'
 export const urlOf = (host: string, port: number, scheme: 'http' | 'https' = 'http'): string =>
   `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`
 
-export const schemeOf = ({ tls }: GatewayConfig['listen'], listener: 'rpc' | 'portal'): 'http' | 'https' =>
-  tls?.listeners.includes(listener) === true ? 'https' : 'http'
+export const schemeOf = ({ tls }: GatewayConfig['listen']): 'http' | 'https' => (tls === undefined ? 'http' : 'https')
 
 /** Addresses that listen on all interfaces; a client reaches them on the loopback interface. */
 const loopbackByWildcard: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' }

@@ -1,5 +1,4 @@
 import type Koa from 'koa'
-import { accessLogRules } from '../services/log-settings.ts'
 import type { AccessLogControl, AccessLogSettings } from '../services/access-log.ts'
 import { LogFileError } from '../services/line-writer.ts'
 import { isLogLevel, logLevels } from '../services/log-settings.ts'
@@ -74,11 +73,6 @@ const findProblem = (body: Readonly<Record<string, unknown>>, hasFile: boolean):
   const checks: Readonly<Record<keyof AccessLogSettings, Check>> = {
     target: value => (targets.includes(String(value)) ? undefined : `must be one of ${targets.join(', ')}`),
     sample: value => (typeof value === 'number' && value >= 0 && value <= 1 ? undefined : 'must be a number from 0 to 1'),
-    always: value =>
-      Array.isArray(value) && value.every(each => (accessLogRules as readonly unknown[]).includes(each))
-        ? undefined
-        : `must be a list of ${accessLogRules.join(', ')}`,
-    slowMs: value => (typeof value === 'number' && value >= 0 ? undefined : 'must be a number of milliseconds'),
   }
   for (const [name, value] of Object.entries(body)) {
     if (!Object.hasOwn(checks, name)) return `${name} is unknown: expected ${Object.keys(checks).join(', ')}`

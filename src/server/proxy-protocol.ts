@@ -3,8 +3,6 @@ import { isIP } from 'node:net'
 import type { Socket } from 'node:net'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import { metricDefinitions } from '../services/metric-definitions.ts'
-import type { Metrics } from '../services/metrics.ts'
 import { AddressSet, parseAddressText } from '../util/address-set.ts'
 
 /** A proxy sends its header as soon as it has connected. */
@@ -19,7 +17,6 @@ interface ProxyProtocolOptions {
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
   readonly log: Log
-  readonly metrics: Metrics
   /** addressOf() has the address of the caller from now on; the connection may be refused. */
   onAddress?(socket: Socket): void
 }
@@ -112,8 +109,7 @@ export class ProxyProtocol {
   }
 
   #recordRefusal(reason: RefusalReason, { remoteAddress }: Socket): void {
-    const { clock, log, metrics } = this.#options
-    metrics.counter(metricDefinitions.proxyHeadersRefused, { reason }).add()
+    const { clock, log } = this.#options
     if (clock.monotonic() - this.#lastLoggedAt < minLogIntervalMs) return
     this.#lastLoggedAt = clock.monotonic()
     log.warn({ event: 'proxy-header-refused', reason, address: remoteAddress }, explanations[reason])

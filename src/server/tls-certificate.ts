@@ -7,21 +7,17 @@ import type { Clock } from '../services/clock.ts'
 import { ContentWatch } from '../services/content-watch.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
-import type { Counter, Gauge, Metrics } from '../services/metrics.ts'
+import type { Gauge, Metrics } from '../services/metrics.ts'
 import { expiryOf, readTlsFiles, validityProblem } from '../services/tls-files.ts'
 import type { TlsFiles, TlsKeyPair } from '../services/tls-files.ts'
 import { ListenError } from './http-server.ts'
 import type { TlsServers } from './http-server.ts'
 
-/** The certificate, where one of these listeners has TLS. Throws ListenError when its files cannot be used. */
+/** The certificate of the RPC listener and the portal, where they have TLS. Throws ListenError when its files cannot be used. */
 export const openTlsCertificate = (
   { tls }: GatewayConfig['listen'],
-  listeners: readonly ('rpc' | 'portal')[],
   options: Omit<TlsCertificateOptions, 'files' | 'owner'>,
-): TlsCertificate | undefined =>
-  tls?.listeners.some(listener => listeners.includes(listener)) === true
-    ? new TlsCertificate({ ...options, files: tls, owner: 'listen' })
-    : undefined
+): TlsCertificate | undefined => tls && new TlsCertificate({ ...options, files: tls, owner: 'listen' })
 
 /** That of the admin listener, where it has TLS. Throws ListenError when its files cannot be used. */
 export const openAdminCertificate = (
@@ -48,7 +44,6 @@ export class TlsCertificate implements TlsServers {
   readonly #options: TlsCertificateOptions
   readonly #servers = new Set<HttpsServer>()
   readonly #expiry: Gauge
-  readonly #failedHandshakes: Counter
   readonly #watch: ContentWatch
   #pair: TlsKeyPair
 
@@ -60,7 +55,6 @@ export class TlsCertificate implements TlsServers {
     this.#options = options
     this.#pair = pair
     this.#expiry = metrics.gauge(metricDefinitions.tlsCertificateExpiry, { option: `${owner}.tls` })
-    this.#failedHandshakes = metrics.counter(metricDefinitions.tlsHandshakesFailed, {})
     this.#expiry.set(expiryOf(pair.chain) / 1000)
     const paths = [files.cert, files.key]
     this.#watch = new ContentWatch({ folders: [...new Set(paths.map(path => dirname(path)))], files: () => paths }, clock)
@@ -114,7 +108,6 @@ export class TlsCertificate implements TlsServers {
   /** A check by a load balancer that connects and closes is no failed handshake. */
   #recordFailedHandshake(code: string): void {
     if (code === 'ECONNRESET') return
-    this.#failedHandshakes.add()
     this.#options.log.debug({ event: 'tls-handshake-failed', code }, 'TLS handshake failed')
   }
 }

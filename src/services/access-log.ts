@@ -4,8 +4,10 @@ import type { Clock } from './clock.ts'
 import { BoundedLineWriter } from './line-writer.ts'
 import type { LineWriter, WriteBytes } from './line-writer.ts'
 import type { Log } from './log.ts'
-import type { AccessLogRule } from './log-settings.ts'
 import type { MaybePromise } from '../util/async.ts'
+
+/** A call that took so long is logged whatever `sample` is, as each error is. */
+const slowMs = 1_000
 
 /** Where lines go: nowhere, to standard output, or to the file of gateway.yaml. */
 type AccessLogTarget = 'none' | 'stdout' | 'file'
@@ -15,9 +17,6 @@ export interface AccessLogSettings {
   readonly target: AccessLogTarget
   /** The share of calls that is logged, from 0 to 1. */
   readonly sample: number
-  readonly always: readonly AccessLogRule[]
-  /** A call is slow from so many ms on. */
-  readonly slowMs: number
 }
 
 /** One line: a call, or an HTTP response without a call. Never a key, an account or params. */
@@ -152,10 +151,8 @@ export class AccessLog implements AccessLogControl {
   }
 
   #isSelected({ reply, status = 200, durationMs = 0 }: AccessLogEntry): boolean {
-    const { sample, always, slowMs } = this.#settings
-    if (sample >= 1) return true
-    const isError = status >= 400 || (reply !== undefined && isFailure(reply))
-    if ((isError && always.includes('errors')) || (durationMs >= slowMs && always.includes('slow'))) return true
+    const { sample } = this.#settings
+    if (sample >= 1 || status >= 400 || durationMs >= slowMs || (reply !== undefined && isFailure(reply))) return true
     return sample > 0 && this.#random() < sample
   }
 }
@@ -171,16 +168,11 @@ export const noAccessLog: Pick<AccessLog, 'isOn' | 'startTimer' | 'durationSince
 export interface AccessLogConfig {
   readonly file?: string
   readonly sample: number
-  readonly always: readonly AccessLogRule[]
-  /** In ms. */
-  readonly slow: number
 }
 
-export const accessLogSettingsOf = ({ file, slow: slowMs, sample, always }: AccessLogConfig): AccessLogSettings => ({
+export const accessLogSettingsOf = ({ file, sample }: AccessLogConfig): AccessLogSettings => ({
   target: file === undefined ? 'none' : file === 'stdout' ? 'stdout' : 'file',
   sample,
-  always,
-  slowMs,
 })
 
 /** Standard output is no file. */

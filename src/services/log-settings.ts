@@ -6,8 +6,3 @@ export const logLevels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 's
 export type LogLevel = (typeof logLevels)[number]
 
 export const isLogLevel = (value: unknown): value is LogLevel => (logLevels as readonly unknown[]).includes(value)
-
-/** Calls that are logged whatever `sample` is. */
-export const accessLogRules = ['errors', 'slow'] as const
-
-export type AccessLogRule = (typeof accessLogRules)[number]

@@ -31,12 +31,6 @@ export const metricDefinitions = {
     labels: ['network'],
     help: 'Credits that calls have cost. Refunds of responses that could not be delivered are not subtracted.',
   },
-  pluginDuration: {
-    name: 'tollgate_plugin_duration_seconds',
-    type: 'histogram',
-    labels: ['network', 'plugin'],
-    help: 'Time of a JSON-RPC call in one plugin, without the plugins below it. With `metrics: { plugins: true }` in gateway.yaml.',
-  },
   httpResponses: {
     name: 'tollgate_http_responses_total',
     type: 'counter',
@@ -80,12 +74,6 @@ export const metricDefinitions = {
     labels: ['network', 'upstream'],
     help: 'The number of the newest block that an upstream has reported.',
   },
-  upstreamLag: {
-    name: 'tollgate_upstream_lag_blocks',
-    type: 'gauge',
-    labels: ['network', 'upstream'],
-    help: 'Blocks between the head of the network and the newest block of an upstream.',
-  },
   upstreamReduced: {
     name: 'tollgate_upstream_reduced',
     type: 'gauge',
@@ -126,21 +114,8 @@ export const metricDefinitions = {
     name: 'tollgate_subscriptions',
     type: 'gauge',
     labels: ['network', 'kind'],
-    help: 'Open subscriptions of WebSockets by kind, such as "newHeads"; "fullPendingTransactions" are those to newPendingTransactions with whole transactions.',
+    help: 'Open subscriptions of WebSockets by kind, such as "newHeads"; "fullPendingTransactions" are those to newPendingTransactions with whole transactions. The kind "filter" counts filters that were created or polled in the last 5 minutes, in each worker that answers them.',
     aggregation: 'sum',
-  },
-  filters: {
-    name: 'tollgate_filters',
-    type: 'gauge',
-    labels: ['network'],
-    help: 'Filters that were created or polled in the last 5 minutes, and not uninstalled. A filter that several workers answer counts in each.',
-    aggregation: 'sum',
-  },
-  subscriptionEvents: {
-    name: 'tollgate_subscription_events_total',
-    type: 'counter',
-    labels: ['network', 'kind'],
-    help: 'Events that subscriptions were sent.',
   },
   cacheLookups: {
     name: 'tollgate_cache_lookups_total',

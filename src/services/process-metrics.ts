@@ -1,6 +1,5 @@
 import { readdirSync } from 'node:fs'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
-import type { Clock } from './clock.ts'
 import { droppedLineCount } from './line-writer.ts'
 import type { Metrics } from './metrics.ts'
 import { readMaxOpenFiles } from './socket-limits.ts'
@@ -10,9 +9,8 @@ import { systemMetricDefinitions } from './system-metric-definitions.ts'
 const delayResolutionMs = 20
 
 /** Measured when metrics are read: a gateway that nobody scrapes pays nothing. Returns how to stop. */
-export const collectProcessMetrics = (metrics: Metrics, version: string, clock: Clock): (() => void) => {
+export const collectProcessMetrics = (metrics: Metrics, version: string): (() => void) => {
   metrics.gauge(systemMetricDefinitions.buildInfo, { version, node: process.version }).set(1)
-  metrics.gauge(systemMetricDefinitions.processStart, {}).set(clock.now() / 1000 - process.uptime())
   const measures = [measureCpu(metrics), measureDroppedLines(metrics), measureMemory(metrics), measureFiles(metrics)]
   const { measure: measureDelay, stop } = measureEventLoopDelay(metrics)
   const stopCollecting = metrics.collect(() => [...measures, measureDelay].forEach(measure => measure()))
@@ -44,12 +42,7 @@ const measureDroppedLines = (metrics: Metrics): (() => void) => {
 
 const measureMemory = (metrics: Metrics): (() => void) => {
   const resident = metrics.gauge(systemMetricDefinitions.processMemory, {})
-  const heap = metrics.gauge(systemMetricDefinitions.heapUsed, {})
-  return () => {
-    const { rss, heapUsed } = process.memoryUsage()
-    resident.set(rss)
-    heap.set(heapUsed)
-  }
+  return () => resident.set(process.memoryUsage.rss())
 }
 
 const measureFiles = (metrics: Metrics): (() => void) => {
@@ -62,13 +55,10 @@ const measureFiles = (metrics: Metrics): (() => void) => {
 
 const measureEventLoopDelay = (metrics: Metrics): { measure(): void; stop(): void } => {
   const delays = monitorEventLoopDelay({ resolution: delayResolutionMs })
-  const gauges = [
-    { percentile: 99, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayP99, {}) },
-    { percentile: 100, gauge: metrics.gauge(systemMetricDefinitions.eventLoopDelayMax, {}) },
-  ]
+  const gauge = metrics.gauge(systemMetricDefinitions.eventLoopDelayP99, {})
   return {
     measure() {
-      for (const { percentile, gauge } of gauges) gauge.set(delays.count === 0 ? 0 : toDelaySeconds(delays.percentile(percentile)))
+      gauge.set(delays.count === 0 ? 0 : toDelaySeconds(delays.percentile(99)))
       delays.reset()
       delays.enable()
     },

@@ -1,4 +1,4 @@
-/** The options of a limit, in a plan and in a network file. */
+/** The options of limits, in plans and in network files. */
 export const rateLimitProperties = {
   rate: {
     type: 'string',
@@ -19,13 +19,6 @@ export const rateLimitProperties = {
     description: 'Credits in a time: a call takes what it costs.',
     examples: ['8000/s'],
   },
-  creditBurst: {
-    type: 'integer',
-    requires: { options: ['creditRate'], hint: 'for example 8000/s' },
-    minimum: 1,
-    description: 'Credits that may be used at once; as many as `creditRate` allows in a second if absent.',
-    examples: [16_000],
-  },
 } as const
 
 /** Per second. */
@@ -33,5 +26,4 @@ export interface RateLimitOptions {
   readonly rate?: number
   readonly burst?: number
   readonly creditRate?: number
-  readonly creditBurst?: number
 }

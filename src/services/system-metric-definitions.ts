@@ -29,12 +29,6 @@ export const systemMetricDefinitions = {
     help: 'When the certificate of the option `listen.tls` or `admin.tls`, or one of its chain, expires, in seconds since 1970: of the processes, the earliest. Absent without it.',
     aggregation: 'min',
   },
-  tlsHandshakesFailed: {
-    name: 'tollgate_tls_handshakes_failed_total',
-    type: 'counter',
-    labels: [],
-    help: 'TLS handshakes that failed: the client refused the certificate, spoke no TLS, or only versions before 1.2. Absent without `listen.tls` and `admin.tls`.',
-  },
   tokens: {
     name: 'tollgate_tokens_total',
     type: 'counter',
@@ -45,14 +39,8 @@ export const systemMetricDefinitions = {
     name: 'tollgate_jwt_keys_reload_successful',
     type: 'gauge',
     labels: [],
-    help: '1 when the keys of `jwt` could be read the last time, 0 when not: then the keys from before stay valid. Absent without `jwt`, and with `jwt.secret`.',
+    help: '1 when the keys of `jwt` could be read the last time, 0 when not: then the keys from before stay valid. Absent without `jwt`.',
     aggregation: 'min',
-  },
-  proxyHeadersRefused: {
-    name: 'tollgate_proxy_headers_refused_total',
-    type: 'counter',
-    labels: ['reason'],
-    help: 'Connections that were closed because of their header of the PROXY protocol. The reason is "missing", "malformed", "timeout", or "untrusted" for a header that is not from a trusted proxy.',
   },
   waitingMessages: {
     name: 'tollgate_waiting_messages',
@@ -93,13 +81,6 @@ export const systemMetricDefinitions = {
     labels: ['reason'],
     help: '1 while a process cannot use the store of accounts and credits. The reason is "unreachable", or "removed" when the files of an embedded store were removed or replaced while it was in use.',
   },
-  leases: {
-    name: 'tollgate_leases',
-    type: 'gauge',
-    labels: [],
-    help: 'Accounts whose credits a process has leased or has asked for, summed over the processes.',
-    aggregation: 'sum',
-  },
   alertDeliveries: {
     name: 'tollgate_alert_deliveries_total',
     type: 'counter',
@@ -112,17 +93,11 @@ export const systemMetricDefinitions = {
     labels: ['result'],
     help: 'Messages to `portal.usageWebhook`. The result is "delivered", or "retried" when the message is sent again later.',
   },
-  workersReady: {
-    name: 'tollgate_workers_ready',
+  workers: {
+    name: 'tollgate_workers',
     type: 'gauge',
-    labels: [],
-    help: 'Workers that accept calls. Absent without `workers`.',
-  },
-  workersConfigured: {
-    name: 'tollgate_workers_configured',
-    type: 'gauge',
-    labels: [],
-    help: 'The option `workers`. Absent without it.',
+    labels: ['state'],
+    help: 'Workers by state: "ready" accept calls, "missing" are those of the option `workers` that do not yet. Absent without `workers`.',
   },
   workerExits: {
     name: 'tollgate_worker_exits_total',
@@ -135,12 +110,6 @@ export const systemMetricDefinitions = {
     type: 'gauge',
     labels: [],
     help: '1 when the last reload of the configuration was applied, 0 when it was refused and the configuration from before serves on.',
-  },
-  configReloadTimestamp: {
-    name: 'tollgate_config_last_reload_success_timestamp_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'When the configuration was last loaded, in seconds since 1970.',
   },
   buildInfo: {
     name: 'tollgate_build_info',
@@ -167,13 +136,6 @@ export const systemMetricDefinitions = {
     help: 'Resident memory of all processes of the gateway.',
     aggregation: 'sum',
   },
-  processStart: {
-    name: 'process_start_time_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'Start of the oldest process of the gateway, in seconds since 1970.',
-    aggregation: 'min',
-  },
   processOpenFiles: {
     name: 'process_open_fds',
     type: 'gauge',
@@ -187,23 +149,10 @@ export const systemMetricDefinitions = {
     help: 'Open file descriptors that one process may have. Linux only.',
     aggregation: 'min',
   },
-  heapUsed: {
-    name: 'nodejs_heap_size_used_bytes',
-    type: 'gauge',
-    labels: [],
-    help: 'JavaScript heap in use, of all processes of the gateway.',
-    aggregation: 'sum',
-  },
   eventLoopDelayP99: {
     name: 'nodejs_eventloop_lag_p99_seconds',
     type: 'gauge',
     labels: [],
     help: 'By how much the latest timer of 99 % was late, since the last scrape, in the process where it is longest. Measured from the first scrape on.',
-  },
-  eventLoopDelayMax: {
-    name: 'nodejs_eventloop_lag_max_seconds',
-    type: 'gauge',
-    labels: [],
-    help: 'By how much the latest timer was late, since the last scrape, in the process where it is longest. Measured from the first scrape on.',
   },
 } as const satisfies Readonly<Record<string, MetricDefinition>>

@@ -29,7 +29,7 @@ const socketsPerWorker = 3
 const stepsPerCheck = 50
 /** Steps of 500 ms in which everything must have come, once nothing is disturbed. */
 const maxSettlingSteps = 80
-const limits = { maxPerSocket: 10, maxPerAccount: 1_000 }
+const maxPerAccount = 1_000
 
 /**
  * A random chain with reorgs, upstreams that fail, lag and stay on branches that were left, workers that are killed or get no messages for
@@ -178,7 +178,7 @@ class SubscriptionModel {
     worker.sockets.add(socket)
     for (const topic of topics) {
       void worker.subscriptions
-        .subscribe(topic, { origin: socket.origin, account: fakeAccount, key: fakeKey }, limits)
+        .subscribe(topic, { origin: socket.origin, account: fakeAccount, key: fakeKey }, maxPerAccount)
         .then(subscription => {
           if ('error' in subscription) return socket.close()
           kinds.set(subscription.id, topic.kind)

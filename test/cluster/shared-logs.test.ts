@@ -15,7 +15,7 @@ t.test('an access log that one worker cannot open is changed in none, and the pr
       })),
     set: (setting: WorkerSetting) => void set.push(setting),
   } as unknown as WorkerPool // the reply is of the kind that was asked for
-  const accessLog = new SharedAccessLog({ sample: 1, always: [], slow: 1000, file: '/access.log' }, pool)
+  const accessLog = new SharedAccessLog({ sample: 1, file: '/access.log' }, pool)
   const before = accessLog.settings
   await t.rejects(accessLog.change({ ...before, target: 'none' }), { message: 'cannot open the log file: EMFILE' })
   t.equal(accessLog.settings, before)

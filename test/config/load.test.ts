@@ -33,11 +33,10 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   const dir = writeConfig(t.testdir(), {})
   t.same(readConfig(dir, {}), {
     config: {
-      listen: { rpc: { host: '127.0.0.1', port: 8080 }, reusePort: false, proxyProtocol: false, trustedProxies: [] },
-      portal: { webhooks: { allow: [] }, secrets: [] },
-      admin: { hosts: [] },
-      accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
-      metrics: { plugins: false },
+      listen: { rpc: { host: '127.0.0.1', port: 8080 }, proxyProtocol: false, trustedProxies: [] },
+      portal: { webhooks: { allow: [] } },
+      admin: {},
+      accessLog: { sample: 1 },
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
       workers: 1,
@@ -66,7 +65,7 @@ t.test('gateway.yaml with every key', t => {
     'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9, proxyProtocol: true, trustedProxies: [10.0.0.0/8] }
 portal: { url: https://dash.example.org, networkUrl: "https://{host}/rpc" }
-admin: { token: s3cret, hosts: [Admin.Internal, "[::0:1]"] }
+admin: { token: s3cret, url: https://admin.example.org }
 store: lmdb:\${STATE:-/var/lib}/tollgate
 workers: \${WORKERS}
 memory: 2GiB
@@ -88,14 +87,12 @@ usage: { retention: 30d }
         rpc: { host: '::1', port: 0 },
         portal: { host: 'localhost', port: 8081 },
         admin: { host: '0.0.0.0', port: 9 },
-        reusePort: false,
         proxyProtocol: true,
         trustedProxies: ['10.0.0.0/8'],
       },
-      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] }, secrets: [] },
-      admin: { token: new Secret('s3cret'), hosts: ['admin.internal', '::1'] },
-      accessLog: { sample: 1, always: ['errors', 'slow'], slow: 1000 },
-      metrics: { plugins: false },
+      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] } },
+      admin: { token: new Secret('s3cret'), url: 'https://admin.example.org' },
+      accessLog: { sample: 1 },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
         core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },
@@ -167,10 +164,10 @@ t.test('the token of the admin listener is a secret, and needs the listener', t 
   const { config, problems } = read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${TOKEN}" }')
   t.same(problems, [])
   t.equal(config?.admin.token?.reveal(), 's3cret')
-  t.equal(JSON.stringify(config?.admin), '{"token":"***","hosts":[]}')
+  t.equal(JSON.stringify(config?.admin), '{"token":"***"}')
   t.equal(read('log: info').config?.admin.token, undefined)
   t.match(read('admin: { token: "${TOKEN}" }').problems, [{ message: 'admin.token has no effect without listen.admin' }])
-  t.match(read('admin: { hosts: [a] }').problems, [{ message: 'admin.hosts has no effect without listen.admin' }])
+  t.match(read('admin: { url: https://a.example.org }').problems, [{ message: 'admin.url has no effect without listen.admin' }])
   t.match(read('listen: { admin: 127.0.0.1:1 }\nadmin: { token: "${EMPTY}" }').problems, [{ message: /EMPTY is empty/ }])
   for (const token of ['""', '[s3cret]']) {
     const wrong = read(`listen: { admin: 127.0.0.1:1 }\nadmin: { token: ${token} }`).problems

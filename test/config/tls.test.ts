@@ -28,10 +28,10 @@ const load = (t: Test, tls: string, files: Readonly<Record<string, string>> = {}
   return loadConfig(writeConfig(t.testdir(), config), stubPlugins, {})
 }
 
-t.test('the files are found relative to gateway.yaml; both listeners have TLS by default', async t => {
+t.test('the files are found relative to gateway.yaml', async t => {
   const { gateway, problems, warnings } = await load(t, '{ cert: tls/valid.pem, key: ./tls/valid.pem }')
   t.same([problems, warnings], [[], []])
-  t.match(gateway?.listen.tls, { cert: /^\/.*\/tls\/valid\.pem$/, key: /^\/.*\/tls\/valid\.pem$/, listeners: ['rpc', 'portal'] })
+  t.match(gateway?.listen.tls, { cert: /^\/.*\/tls\/valid\.pem$/, key: /^\/.*\/tls\/valid\.pem$/ })
 })
 
 t.test('what is wrong with a file is shown where gateway.yaml names it', async t => {
@@ -75,7 +75,7 @@ t.test('an expired certificate is a warning', async t => {
   t.match(warnings, [{ message: 'listen.tls.cert: the certificate expired on 2021-01-01', line: 4, column: 16 }])
 })
 
-t.test('a host that the certificate does not name is a warning, where the RPC listener has TLS', async t => {
+t.test('a host that the certificate does not name is a warning', async t => {
   const files = { 'tls/other.pem': pem('other-host') }
   const tls = 'cert: tls/other.pem, key: tls/other.pem'
   const { warnings } = await load(t, `{ ${tls} }`, files, 'node.test, localhost, node.example.org, 192.0.2.1')
@@ -84,9 +84,4 @@ t.test('a host that the certificate does not name is a warning, where the RPC li
     { message: /does not name this host/, line: 5 },
   ])
   t.equal(warnings.length, 2)
-  const forPortal = await load(t, `{ ${tls}, listeners: [portal] }`, files, 'node.example.org')
-  t.same(forPortal.warnings, [])
-  t.match(forPortal.problems, [
-    { message: /^listen.tls has no effect: it is for the portal alone, and there is no listen.portal$/, line: 4 },
-  ])
 })

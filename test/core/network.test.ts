@@ -232,51 +232,6 @@ t.test('a reply that is known at once comes without a promise to direct stages, 
   await failing.network.whenIdle()
 })
 
-t.test('the time of each plugin is measured where it is asked for, without the plugins below it', async t => {
-  const measure = async (measuresPlugins: boolean) => {
-    const host = { ...hostServices(), measuresPlugins }
-    const { clock } = host
-    const above = definePlugin({
-      name: 'above',
-      summary: 'Takes 3 s itself, and calls twice.',
-      options,
-      repeats: true,
-      create: () => async (call, next) => {
-        clock.advance(2_000)
-        await next(call)
-        const reply = await next(call)
-        clock.advance(1_000)
-        return reply
-      },
-    })
-    const below = definePlugin({
-      name: 'below',
-      summary: 'Takes half a second, and throws in the second call.',
-      options,
-      terminal: true,
-      create:
-        () =>
-        async ({ message }) => {
-          clock.advance(500)
-          if ((message as { readonly method: string }).method === 'eth_call') throw new Error('a bug')
-          return fakeResult('0x1')
-        },
-    })
-    const { network } = await buildNetwork(configOf([above, below]), host)
-    await network?.run(fakeCall('eth_chainId'))
-    await t.rejects(async () => void (await network?.run(fakeCall('eth_call'))), { message: 'a bug' })
-    const lines = formatMetrics(host.metrics.families()).split('\n')
-    return lines.filter(line => /^tollgate_plugin_duration_seconds_(?:sum|count)/.test(line)).sort()
-  }
-  t.same(await measure(false), [])
-  t.same(await measure(true), [
-    'tollgate_plugin_duration_seconds_count{network="net",plugin="above"} 2',
-    'tollgate_plugin_duration_seconds_count{network="net",plugin="below"} 3',
-    'tollgate_plugin_duration_seconds_sum{network="net",plugin="above"} 5',
-    'tollgate_plugin_duration_seconds_sum{network="net",plugin="below"} 1.5',
-  ])
-})
-
 t.test('a plugin gets its services, and nothing that only the host needs', async t => {
   const names: string[] = []
   const inspector = definePlugin({

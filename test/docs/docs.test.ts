@@ -204,7 +204,7 @@ t.test(
   'every option of gateway.yaml or of failover that is named exists, and the default that stands behind an option in brackets is its default',
   async t => {
     const options = [gatewaySchema, ...plugins.map(plugin => plugin.options)].flatMap(schema => describeOptions(schema))
-    const sections = ['limits', 'listen', 'drain', 'admin', 'portal', 'headers', 'metrics', 'jwt', 'accessLog', 'breaker']
+    const sections = ['limits', 'listen', 'drain', 'admin', 'portal', 'jwt', 'accessLog', 'breaker']
     let defaultCount = 0
     for (const { file, text } of pages) {
       for (const [, path = ''] of withoutBlocks(text).matchAll(/`([a-zA-Z]+\.[\w.]+)`/g))

@@ -103,7 +103,7 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateCertificateExpires: [70, { 'tollgate_tls_certificate_expiry_timestamp_seconds{option="listen.tls"}': '86400x80' }],
   TollgateJwtKeysUnavailable: [12, { tollgate_jwt_keys_reload_successful: '0x20' }],
   TollgateOpenFiles: [8, { 'process_open_fds{job="tollgate"}': '90x10', 'process_max_fds{job="tollgate"}': '100x10' }],
-  TollgateWorkersMissing: [4, { tollgate_workers_ready: '1x10', tollgate_workers_configured: '2x10' }],
+  TollgateWorkersMissing: [4, { 'tollgate_workers{state="missing"}': '1x10' }],
   TollgateEventLoopLag: [8, { 'nodejs_eventloop_lag_p99_seconds{job="tollgate"}': '0.2x10' }],
   TollgateReloadFailed: [2, { tollgate_config_last_reload_successful: '0x10' }],
   TollgateUsageUndelivered: [
@@ -142,7 +142,7 @@ t.test('a gateway that has served calls', async t => {
     eth_gasPrice: { raw: '', status: 502 },
   })
   const networks = { testnet: networkFile('testnet', [node.url, 'http://127.0.0.1:1']) }
-  const deployment = createDeployment({ gateway: { workers: 2, metrics: { plugins: true } }, networks })
+  const deployment = createDeployment({ gateway: { workers: 2 }, networks })
   t.teardown(async () => {
     await deployment.remove()
     await node.stop()
@@ -179,8 +179,8 @@ t.test('a gateway that has served calls', async t => {
     t.ok(sumOf(text, 'tollgate_connections') >= 1)
     t.ok(sumOf(text, 'tollgate_store_request_duration_seconds_count', /requestLease/) >= 1)
     t.equal(sumOf(text, 'tollgate_store_errors_total'), 0)
-    t.ok(sumOf(text, 'tollgate_leases') >= 1)
-    t.equal(sumOf(text, 'tollgate_workers_ready'), 2)
+    t.equal(sumOf(text, 'tollgate_workers', /ready/), 2)
+    t.equal(sumOf(text, 'tollgate_workers', /missing/), 0)
     t.ok(sumOf(text, 'process_resident_memory_bytes') > 3 * 20e6, 'of three processes')
     t.ok(sumOf(text, 'process_cpu_seconds_total') > 0)
     t.ok(sumOf(text, 'tollgate_in_flight_max_bytes') > 500e6)
@@ -195,7 +195,7 @@ t.test('a gateway that has served calls', async t => {
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
     // What other tests show: it needs Redis, subscriptions, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|tollgate_tls|tollgate_tokens|proxy_headers|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced/
+      /shared_cache|subscription|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

@@ -269,7 +269,10 @@ t.test('a reload of the configuration loses no event', async t => {
   const client = await connect()
   await subscribe(client, 'newHeads')
   const filter = (await call(running.http(alice.key), 'eth_newBlockFilter')).result
-  deployment.writeNetwork('devnet', networkFile('devnet', [chain.url], { subscriptions: { maxPerSocket: 1 }, cache: { maxBytes: '8MiB' } }))
+  deployment.writeNetwork(
+    'devnet',
+    networkFile('devnet', [chain.url], { subscriptions: { maxPerAccount: 1 }, cache: { maxBytes: '8MiB' } }),
+  )
   process.kill(running.pid, 'SIGHUP')
   await chain.request('anvil_mine', '0x1')
   await running.waitForEvent('reloaded')
@@ -277,7 +280,7 @@ t.test('a reload of the configuration loses no event', async t => {
   const hashes = (await nextHeaders(client, 2)).map(({ hash }) => hash)
   t.same((await call(running.http(alice.key), 'eth_getFilterChanges', [filter])).result, hashes)
   const { error } = await client.call('eth_subscribe', ['newHeads'])
-  t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 on one WebSocket' }, 'the new limit holds')
+  t.match(error, { code: -32005, message: 'too many subscriptions: at most 1 of one account' }, 'the new limit holds')
   t.ok((await client.call('eth_chainId')).result, 'and the socket lives')
 })
 

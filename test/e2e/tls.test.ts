@@ -41,10 +41,8 @@ const deploy = (t: Test, workers: number, listenOptions: object = {}): { deploym
   const secretDir = mkdtempSync(join(tmpdir(), 'tollgate-tls-'))
   writeSecret(secretDir, 1, certificateOf('valid'), keyOf('valid'))
   for (const file of ['tls.crt', 'tls.key']) symlinkSync(`..data/${file}`, join(secretDir, file))
-  const listeners = workers === 1 ? ['rpc'] : ['rpc', 'portal']
   const files = { cert: join(secretDir, 'tls.crt'), key: join(secretDir, 'tls.key') }
-  const tls = { ...files, listeners }
-  const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls, ...listenOptions }
+  const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0', tls: files, ...listenOptions }
   const deployment = createDeployment({
     gateway: { listen, admin: { tls: files, token: adminToken }, workers },
     networks: { testnet: networkFile('testnet', [node.url]) },
@@ -140,7 +138,7 @@ for (const workers of [1, 2]) {
     const { deployment, secretDir } = deploy(t, workers)
     const { gateway, key } = await startWithKey(deployment)
     t.match(gateway.rpc, /^https:\/\/127\.0\.0\.1:\d+$/)
-    t.match(gateway.portal, workers === 1 ? /^http:/ : /^https:/)
+    t.match(gateway.portal, /^https:/)
     t.match(gateway.admin, /^https:/)
     t.match(await signInAsOperator(gateway.admin), /^__Host-.*; secure/i)
     if (workers === 1) await checkAdminCommands(t, { deployment, admin: gateway.admin })

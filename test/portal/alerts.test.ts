@@ -64,12 +64,12 @@ class AlertScenario {
   get services() {
     const { store, clock } = this
     const accounts = new RecordedAccounts(store, clock, { kind: 'operator', name: 'test' })
-    return { store, secrets: [portalSecret], accounts, canMail: true }
+    return { store, portalSecret, accounts, canMail: true }
   }
 
   gateway(over: Partial<AlertOptions> = {}): AlertRounds {
     const { store, clock, log, metrics } = this
-    const portal = { portalUrl: 'https://portal.test', version: '1.2.3', secrets: [portalSecret], sendMail: undefined }
+    const portal = { portalUrl: 'https://portal.test', version: '1.2.3', portalSecret, sendMail: undefined }
     const rounds = new AlertRounds({
       ...{ store, clock, log, metrics, ...portal, plans: () => ({ core: plan }), allowedSubnets: ['127.0.0.1'] },
       ...over,

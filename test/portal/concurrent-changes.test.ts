@@ -267,10 +267,7 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
 
   t.test('an identity that is unlinked while it is linked signs nobody in', async t => {
     const { id, email } = await addWithEmail('linked')
-    const [provider, identity] = [
-      { name: 'Example', domains: [] },
-      { issuer: 'https://example.org', subject: '1', email },
-    ] as const
+    const [provider, identity] = [{ name: 'Example' }, { issuer: 'https://example.org', subject: '1', email }] as const
     // After the link of the person, before that of the identity.
     const racing = interruptAfterFind(store, 'identity-of', () => unlinkIdentity(other, id))
     t.match(await personOfIdentity({ store: racing, clock: systemClock }, provider, identity), { id }, 'the last time')

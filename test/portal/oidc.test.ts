@@ -26,8 +26,8 @@ t.test('signing in at an OpenID Connect provider', async t => {
       listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
       portal: {
         url: 'http://127.0.0.1',
-        oidc: { ...provider.config, domains: ['example.org'], name: 'Example' },
-        signUp: { plan: 'core', perDay: 1 },
+        oidc: { ...provider.config, name: 'Example' },
+        signUp: { plan: 'core', perDay: 1, domains: ['example.org'] },
       },
     },
     env: provider.env,
@@ -266,7 +266,7 @@ t.test('the metadata of the provider are read with the first sign-in, and again 
   t.teardown(() => provider.stop())
   const clock = new TestClock()
   const { issuer, clientId } = provider.config
-  const options = { issuer, clientId, clientSecret: new Secret('oidc-canary'), domains: [], name: 'Example' }
+  const options = { issuer, clientId, clientSecret: new Secret('oidc-canary'), name: 'Example' }
   const { authorizationUrl } = openOidcProvider(options, 'http://127.0.0.1/sign-in', { clock, log: new TestLog() })
   t.equal(provider.state.metadataReads, 0)
   const [one, other] = await Promise.all([authorizationUrl('one'), authorizationUrl('other')])

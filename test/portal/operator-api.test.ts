@@ -411,7 +411,7 @@ t.test('with workers the primary serves the API', async t => {
 t.test('the figures of nodes are those of the last minute, or since the reading or the start before', async t => {
   const clock = new TestClock()
   const metrics = createMetricsRegistry()
-  metrics.gauge(metricDefinitions.processStart, {}).set(clock.now() / 1_000 - 100)
+  clock.advance(99_000)
   const owner = { network: 'devnet', upstream: 'a' }
   const duration = metrics.histogram(metricDefinitions.upstreamRequestDuration, owner)
   const traffic = new RecentTraffic(clock)

@@ -71,10 +71,9 @@ const setUp = async (t: Test, options: Partial<JwtOptions> = {}) => {
   const store = await tempStore(t, clock)
   await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
   await store.addKey('hash', { id: 'key_1', account: 'acc_1', created: 1, hint: 'wxyz' })
-  const algorithms = ['RS256', 'ES256', 'EdDSA']
   const jwt = new ReloadableJwt({ clock, log, metrics })
   t.teardown(() => jwt.close())
-  const defaults = { issuer, audience: ['tollgate', 'other'], algorithms, claim: 'sub', clockTolerance: 30_000 }
+  const defaults = { issuer, audience: ['tollgate', 'other'], claim: 'sub' }
   const configure = async (over: Partial<JwtOptions> | undefined) =>
     (await jwt.prepare(over && { ...defaults, ...options, ...over })).commit()
   await configure({})
@@ -110,14 +109,13 @@ t.test('a valid token stands for the key that it names, whatever asymmetric algo
 
 t.test('what is wrong with a token is in the log and in a metric, and the caller learns nothing of it', async t => {
   const { jwks } = await startIssuer(t)
-  const { clock, sign, find, log, results, linesOf } = await setUp(t, { jwks, maxAge: 3_600_000 })
+  const { clock, sign, find, log, results, linesOf } = await setUp(t, { jwks })
   const now = Math.floor(clock.now() / 1_000)
   const valid = await sign(ec)
   const unsigned = `${Buffer.from('{"alg":"none"}').toString('base64url')}.${valid.split('.')[1]}.`
   const confused = await sign({ alg: 'HS256', kid: 'rsa', privateKey: Buffer.from(await exportSPKI(rsa.publicKey)) })
   const wrong: readonly (readonly [reason: string, token: string])[] = [
     ['expired', await sign(ec, { exp: now - 30 })],
-    ['expired', await sign(rsa, { iat: now - 3_631 })],
     ['notYetValid', await sign(ec, { nbf: now + 31 })],
     ['issuer', await sign(ec, { iss: 'https://elsewhere.test' })],
     ['audience', await sign(ec, { aud: ['shop', 'mail'] })],
@@ -363,14 +361,6 @@ t.test('keys of a file', async t => {
     }
     t.match(readKeyFile(join(t.testdir(), 'none')), { message: 'no such file' })
   })
-})
-
-t.test('a shared secret verifies HS256, and no other algorithm', async t => {
-  const secret = 's'.repeat(32)
-  const { sign, find } = await setUp(t, { secret: new Secret(secret), algorithms: ['HS256', 'HS384', 'HS512'] })
-  t.equal(await find(await sign({ alg: 'HS256', kid: undefined, privateKey: Buffer.from(secret) })), 'granted')
-  t.equal(await find(await sign({ alg: 'HS256', kid: undefined, privateKey: Buffer.from('t'.repeat(32)) })), 'tokenInvalid')
-  t.equal(await find(await sign(ec)), 'tokenInvalid')
 })
 
 t.test('a reload applies other options at once; without them a token is a malformed key', async t => {

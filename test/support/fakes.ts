@@ -19,7 +19,7 @@ import { TestLog } from '../../src/testing/test-log.ts'
 
 export { TestClock, TestLog }
 
-const allCalls: AccessLogSettings = { target: 'stdout', sample: 1, always: [], slowMs: 1000 }
+const allCalls: AccessLogSettings = { target: 'stdout', sample: 1 }
 
 /** An access log, and the lines that were written. */
 export const openTestAccessLog = (clock: Clock, settings: Partial<AccessLogSettings> = {}, random?: () => number) => {

@@ -13,7 +13,7 @@ export const startSessionApp = async (
   handle: (ctx: Koa.Context) => Promise<void> | void,
 ): Promise<(path: string, cookie?: string) => Promise<string>> => {
   const app = new Koa()
-  const options = { cookieName: 'test', sameSite: 'lax', secure: false, readSigningKeys: () => ['key'] } as const
+  const options = { cookieName: 'test', sameSite: 'lax', secure: false, readSigningKey: () => 'key' } as const
   app.use(sessionMiddleware(app, { ...options, store, clock }))
   app.use(async ctx => {
     ctx.body = ''

@@ -1,8 +1,8 @@
 import { formatTable } from '../table-output.ts'
-import type { GatewayOverview, NetworkOverview, NodeOverview, Overview, PluginOverview } from './overview.ts'
+import type { GatewayOverview, NetworkOverview, NodeOverview, Overview } from './overview.ts'
 
-/** The overview as lines of a terminal; with `showsPlugins` also the time of each plugin. */
-export const formatOverview = ({ gateway, networks }: Overview, showsPlugins = false): readonly string[] => [
+/** The overview as lines of a terminal. */
+export const formatOverview = ({ gateway, networks }: Overview): readonly string[] => [
   formatGateway(gateway),
   '',
   ...formatTable(networkTitles, networks.map(networkCells)),
@@ -11,18 +11,7 @@ export const formatOverview = ({ gateway, networks }: Overview, showsPlugins = f
     nodeTitles,
     networks.flatMap(({ network, nodes }) => nodes.map(node => nodeCells(network, node))),
   ),
-  ...(showsPlugins ? ['', ...formatPlugins(networks)] : []),
 ]
-
-const formatPlugins = (networks: Overview['networks']): readonly string[] => {
-  if (networks.every(({ plugins }) => plugins.length === 0)) return [unmeasuredPlugins]
-  const rows = networks.flatMap(({ network, plugins }) =>
-    plugins.filter(({ runsPerSecond }) => runsPerSecond > 0).map(plugin => pluginCells(network, plugin)),
-  )
-  return formatTable(pluginTitles, rows)
-}
-
-const unmeasuredPlugins = 'The time of plugins is not measured: add `metrics: { plugins: true }` to gateway.yaml.'
 
 const unknown = '-'
 const bytesPerMiB = 1_048_576
@@ -65,17 +54,6 @@ const nodeCells = (network: string, each: NodeOverview): readonly string[] => [
   formatNumber(each.head),
   formatNumber(each.lagBlocks),
   each.problems.length === 0 ? 'ok' : each.problems.join(', '),
-]
-
-const pluginTitles = ['PLUGIN', 'NETWORK', 'CALLS/S', 'MEAN', 'P99', 'SHARE']
-
-const pluginCells = (network: string, each: PluginOverview): readonly string[] => [
-  each.plugin,
-  network,
-  formatRate(each.runsPerSecond),
-  each.meanMs !== undefined && each.meanMs < 1 ? `${(1_000 * each.meanMs).toFixed(0)} us` : formatMs(each.meanMs),
-  formatMs(each.p99Ms),
-  formatShare(each.share),
 ]
 
 const formatNumber = (value: number | undefined): string => (value === undefined ? unknown : String(value))

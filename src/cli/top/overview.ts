@@ -33,18 +33,6 @@ export interface NetworkOverview {
   readonly inFlight: number | undefined
   readonly head: number | undefined
   readonly nodes: readonly NodeOverview[]
-  /** Those that take the most time first; empty without `metrics: { plugins: true }`. */
-  readonly plugins: readonly PluginOverview[]
-}
-
-/** The time of calls in one plugin, without the plugins below it. */
-export interface PluginOverview {
-  readonly plugin: string
-  readonly runsPerSecond: number
-  readonly meanMs: number | undefined
-  readonly p99Ms: number | undefined
-  /** Of the time in all plugins of the network, from 0 to 1. */
-  readonly share: number | undefined
 }
 
 export interface NodeOverview {
@@ -104,39 +92,24 @@ const networkOf = (interval: Interval, network: string): NetworkOverview => {
     inFlight: valueIn(now, metrics.callsInFlight.name, { network }),
     head: valueIn(now, metrics.head.name, { network }),
     nodes: [...upstreams].sort().map(upstream => nodeOf(interval, { network, upstream })),
-    plugins: labelValues(now, `${pluginDuration}_count`, 'plugin', { network })
-      .map(plugin => pluginOf(interval, { network, plugin }))
-      .sort((one, other) => (other.share ?? 0) - (one.share ?? 0)),
   }
 }
 
 const share = (part: number, whole: number): number | undefined => (whole > 0 ? part / whole : undefined)
 
-const pluginDuration = metrics.pluginDuration.name
-
-const pluginOf = (interval: Interval, step: { readonly network: string; readonly plugin: string }): PluginOverview => {
-  const seconds = interval.increaseOf(`${pluginDuration}_sum`, step)
-  const meanSeconds = share(seconds, interval.increaseOf(`${pluginDuration}_count`, step))
-  return {
-    plugin: step.plugin,
-    runsPerSecond: interval.perSecond(`${pluginDuration}_count`, step),
-    meanMs: meanSeconds === undefined ? undefined : 1_000 * meanSeconds,
-    p99Ms: interval.quantileMs(pluginDuration, 0.99, step),
-    share: share(seconds, interval.increaseOf(`${pluginDuration}_sum`, { network: step.network })),
-  }
-}
-
 const nodeOf = (interval: Interval, node: { readonly network: string; readonly upstream: string }): NodeOverview => {
   const { now } = interval
   const duration = metrics.upstreamRequestDuration.name
+  const head = valueIn(now, metrics.upstreamHead.name, node)
+  const networkHead = valueIn(now, metrics.head.name, { network: node.network })
   return {
     upstream: node.upstream,
     requestsPerSecond: interval.perSecond(`${duration}_count`, node),
     p50Ms: interval.quantileMs(duration, 0.5, node),
     p99Ms: interval.quantileMs(duration, 0.99, node),
     inFlight: valueIn(now, metrics.upstreamRequestsInFlight.name, node),
-    head: valueIn(now, metrics.upstreamHead.name, node),
-    lagBlocks: valueIn(now, metrics.upstreamLag.name, node),
+    head,
+    lagBlocks: head === undefined || networkHead === undefined ? undefined : Math.max(0, networkHead - head),
     failuresPerSecond: interval.perSecond(metrics.upstreamFailures.name, node),
     problems: problemsOf(interval, node),
   }

@@ -5,7 +5,7 @@ import type { RecordStore } from '../../store/record-store.ts'
 import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { findPerson } from '../people.ts'
-import { readSigningKeys } from '../signing-key.ts'
+import { readSigningKey } from '../signing-key.ts'
 import { count, flag, listOf, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
@@ -40,7 +40,7 @@ export type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: A
 interface AlertServices {
   readonly store: RecordStore
   readonly accounts: RecordedAccounts
-  readonly secrets: readonly Secret[]
+  readonly portalSecret: Secret | undefined
   /** Whether the gateway has a mail server. */
   readonly canMail: boolean
 }
@@ -77,7 +77,7 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
 
 /** Changes the members that are named. Resolves with the secret of a new webhook. Rejects with ApiError. */
 export const changeAlerts = async (
-  { store, accounts, secrets, canMail }: AlertServices,
+  { store, accounts, portalSecret, canMail }: AlertServices,
   account: string,
   { email, daily, monthly, webhook: url }: AlertChange,
 ): Promise<Secret | undefined> => {
@@ -94,7 +94,7 @@ export const changeAlerts = async (
   if (!isDeepStrictEqual(before, after))
     await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
   if (webhook === undefined) return undefined
-  const [signingKey] = await readSigningKeys(store, secrets, 'webhooks')
+  const signingKey = await readSigningKey(store, portalSecret, 'webhooks')
   return formatKey(deriveKey(signingKey, account, webhook))
 }
 

@@ -4,7 +4,7 @@ import type { Clock } from '../../services/clock.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
-import { readSigningKeys } from '../signing-key.ts'
+import { readSigningKey } from '../signing-key.ts'
 import type { Webhook } from './alert-settings.ts'
 import { resolveHost } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
@@ -15,8 +15,7 @@ import { deriveKey, signatureHeaders } from './webhook-signature.ts'
 export interface WebhookSender {
   readonly store: RecordStore
   readonly clock: Clock
-  /** `portal.secret` and the one before. */
-  readonly secrets: readonly Secret[]
+  readonly portalSecret: Secret | undefined
   readonly version: string
   readonly resolve?: ResolveHost
 }
@@ -37,8 +36,7 @@ interface WebhookTarget {
 
 interface SignedRequest {
   readonly url: string
-  /** Each makes a signature. */
-  readonly keys: readonly Buffer[]
+  readonly key: Buffer
   readonly message: WebhookMessage
   readonly signal: AbortSignal
 }
@@ -46,26 +44,26 @@ interface SignedRequest {
 /** Signs a message, and sends it once. Never rejects. */
 export const postSigned = (
   { version, ...client }: WebhookClientOptions & Pick<WebhookSender, 'version'>,
-  { url, keys, message, signal }: SignedRequest,
+  { url, key, message, signal }: SignedRequest,
 ): Promise<DeliveryOutcome> => {
   const timestamp = Math.floor(client.clock.now() / 1_000)
   const headers = {
     'content-type': 'application/json',
     'user-agent': `Tollgate/${version}`,
-    ...signatureHeaders(keys, { timestamp, ...message }),
+    ...signatureHeaders(key, { timestamp, ...message }),
   }
   return postWebhook({ url, headers, body: message.body, signal }, client)
 }
 
 /** Sends a message to the webhook of an account, once. Rejects where the store fails. */
 export const sendWebhookMessage = async (
-  { store, clock, secrets, version, resolve = resolveHost }: WebhookSender,
+  { store, clock, portalSecret, version, resolve = resolveHost }: WebhookSender,
   { account, webhook, isAllowed }: WebhookTarget,
   message: WebhookMessage,
   signal: AbortSignal,
 ): Promise<DeliveryOutcome> => {
-  const keys = (await readSigningKeys(store, secrets, 'webhooks')).map(key => deriveKey(key, account, webhook))
-  return postSigned({ clock, version, isAllowed, resolve }, { url: webhook.url, keys, message, signal })
+  const key = deriveKey(await readSigningKey(store, portalSecret, 'webhooks'), account, webhook)
+  return postSigned({ clock, version, isAllowed, resolve }, { url: webhook.url, key, message, signal })
 }
 
 /** A message of the type `test`. */

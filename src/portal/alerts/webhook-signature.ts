@@ -16,12 +16,6 @@ export const formatKey = (key: Buffer): Secret => new Secret(`${secretPrefix}${k
 
 const secretPrefix = 'whsec_'
 
-/** The key that a secret stands for: its Base64 where it is written as Standard Webhooks does, else its text. */
-export const secretKeyOf = (secret: Secret): Buffer => {
-  const text = secret.reveal()
-  return text.startsWith(secretPrefix) ? Buffer.from(text.slice(secretPrefix.length), 'base64') : Buffer.from(text)
-}
-
 interface SignedMessage {
   /** The same for each attempt. */
   readonly id: string
@@ -30,8 +24,9 @@ interface SignedMessage {
   readonly body: string
 }
 
-/** The headers of https://www.standardwebhooks.com, with one signature for each key. */
-export const signatureHeaders = (keys: readonly Buffer[], { id, timestamp, body }: SignedMessage): Readonly<Record<string, string>> => {
-  const signatures = keys.map(key => `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`)
-  return { 'webhook-id': id, 'webhook-timestamp': String(timestamp), 'webhook-signature': signatures.join(' ') }
-}
+/** The headers of https://www.standardwebhooks.com. */
+export const signatureHeaders = (key: Buffer, { id, timestamp, body }: SignedMessage): Readonly<Record<string, string>> => ({
+  'webhook-id': id,
+  'webhook-timestamp': String(timestamp),
+  'webhook-signature': `v1,${createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')}`,
+})

@@ -84,8 +84,8 @@ export const alertOperations = [
     },
     async run({ id: idOrName, webhook, ...change }, services) {
       const { id } = await findAccount(services, idOrName)
-      const { secrets, smtp } = services.config.portal
-      const secret = await changeAlerts({ ...services, secrets, canMail: smtp !== undefined }, id, {
+      const { secret: portalSecret, smtp } = services.config.portal
+      const secret = await changeAlerts({ ...services, portalSecret, canMail: smtp !== undefined }, id, {
         ...change,
         ...(webhook !== undefined && { webhook: webhook === noneKeyword ? null : webhook }),
       })
@@ -115,12 +115,12 @@ export const alertOperations = [
     output: schemaRef('WebhookTest'),
     async run(input, services) {
       const { store, config, version, clock } = services
-      const { secrets, webhooks } = config.portal
+      const { secret: portalSecret, webhooks } = config.portal
       const account = await findAccount(services, input.id)
       const { webhook } = await readAlertSettings(store, account.id)
       if (webhook === undefined) throw new ApiError(409, 'no-webhook', `account "${account.name}" has no webhook: set one first`)
       return sendWebhookMessage(
-        { store, secrets, version, clock },
+        { store, portalSecret, version, clock },
         { account: account.id, webhook, isAllowed: webhookAddressRule(webhooks.allow) },
         newTestMessage(clock, account),
         new AbortController().signal,

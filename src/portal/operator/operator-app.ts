@@ -78,7 +78,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
         secure: isTls || isHttps(url),
       },
       // Another token ends all sessions, on every gateway.
-      readSigningKeys: () => [token.deriveKey('session-cookies')],
+      readSigningKey: () => token.deriveKey('session-cookies'),
     }),
   )
   app.use(parseJsonBody(maxBodySize))

@@ -31,6 +31,7 @@ const describeNetwork = (network: NetworkStatus, traffic: TrafficInterval) => {
   const { count: calls, ...durations } = traffic.durationsOf(metrics.callDuration, owner)
   const described = upstreams.map(upstream => ({
     ...describeState(upstream),
+    lagBlocks: head === null || upstream.head === undefined ? null : Math.max(0, head - upstream.head),
     ...describeTraffic({ ...owner, upstream: upstream.name }, traffic),
   }))
   const requests = described.reduce((sum, upstream) => sum + upstream.requests, 0)
@@ -56,6 +57,5 @@ const describeTraffic = (owner: SeriesOwner, traffic: TrafficInterval) => {
     ...durations,
     failures: traffic.increaseOf(metrics.upstreamFailures, owner),
     inFlight: traffic.valueOf(metrics.upstreamRequestsInFlight, owner),
-    lagBlocks: traffic.valueOf(metrics.upstreamLag, owner),
   }
 }

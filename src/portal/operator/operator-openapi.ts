@@ -80,10 +80,11 @@ const responseSchemas = {
     dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },
   }),
   ...operationSchemas,
-  Plan: partialObject(
-    { name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number, creditRate: number, creditBurst: number },
-    ['name', 'dailyCredits', 'forwarding'],
-  ),
+  Plan: partialObject({ name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number }, [
+    'name',
+    'dailyCredits',
+    'forwarding',
+  ]),
   Usage: object({
     by: text,
     from: time,

@@ -89,16 +89,18 @@ const readMetrics: ReadonlySet<string> = new Set(
     metricDefinitions.upstreamRequestDuration,
     metricDefinitions.upstreamRequestsInFlight,
     metricDefinitions.upstreamFailures,
-    metricDefinitions.upstreamLag,
   ].map(({ name }) => name),
 )
 
+/** The monotonic clock begins with the process. */
+const processStart: Reading = { values: new Map(), atMs: 0 }
+
 /** What networks and upstreams have done lately, from readings of the metrics that are taken when somebody asks. */
 export class RecentTraffic {
-  readonly #clock: Pick<Clock, 'now' | 'monotonic'>
+  readonly #clock: Pick<Clock, 'monotonic'>
   #readings: readonly Reading[] = []
 
-  constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
+  constructor(clock: Pick<Clock, 'monotonic'>) {
     this.#clock = clock
   }
 
@@ -107,14 +109,9 @@ export class RecentTraffic {
     const now: Reading = { values: readValues(families), atMs: this.#clock.monotonic() }
     const ageOf = ({ atMs }: Reading): number => now.atMs - atMs
     const past = this.#readings.filter(reading => ageOf(reading) >= minIntervalMs)
-    const before = past.find(reading => ageOf(reading) <= maxIntervalMs) ?? past.at(-1) ?? this.#startOf(now, families)
+    const before = past.find(reading => ageOf(reading) <= maxIntervalMs) ?? past.at(-1) ?? processStart
     if (past.length === this.#readings.length) this.#readings = [...past, now].slice(-maxReadings)
     return new TrafficInterval(before, now)
-  }
-
-  #startOf({ atMs }: Reading, families: readonly MetricFamily[]): Reading {
-    const start = families.find(({ name }) => name === metricDefinitions.processStart.name)?.series[0]?.values[0]
-    return { values: new Map(), atMs: start === undefined ? atMs : atMs - (this.#clock.now() - start * 1_000) }
   }
 }
 

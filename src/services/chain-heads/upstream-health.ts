@@ -7,7 +7,7 @@ import type { Head } from './heads-types.ts'
 import { minAgreeingPolls } from './poll-schedule.ts'
 import type { UpstreamRequester } from './upstream-requests.ts'
 
-const { upstreamUp, upstreamHead, upstreamLag } = metricDefinitions
+const { upstreamUp, upstreamHead } = metricDefinitions
 
 /**
  * Does an upstream answer the requests about its chain? A change is logged, and metrics have the state. The very first answer
@@ -18,7 +18,6 @@ export class UpstreamHealth {
   readonly #log: Log
   readonly #up: Gauge
   readonly #head: Gauge
-  readonly #lag: Gauge
   /** To be called when it is tracked no longer: its series go unless another upstream of its name is tracked. */
   readonly releaseSeries: () => void
   #isKnown = false
@@ -28,10 +27,9 @@ export class UpstreamHealth {
   constructor(upstream: string, log: Log, metrics: Metrics<'network'>) {
     this.#upstream = upstream
     this.#log = log
-    this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead, upstreamLag])
+    this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead])
     this.#up = metrics.gauge(upstreamUp, { upstream })
     this.#head = metrics.gauge(upstreamHead, { upstream })
-    this.#lag = metrics.gauge(upstreamLag, { upstream })
   }
 
   /** Why the upstream does not answer; undefined while it does, and before the first answer. */
@@ -48,11 +46,8 @@ export class UpstreamHealth {
     }
   }
 
-  /** `networkHead` is the head of the network. */
-  recordHead(head: Head | undefined, networkHead: Head | undefined): void {
-    if (head === undefined) return
-    this.#head.set(head.number)
-    this.#lag.set(Math.max(0, (networkHead?.number ?? 0) - head.number))
+  recordHead(head: Head | undefined): void {
+    if (head !== undefined) this.#head.set(head.number)
   }
 
   /** A rate limit, a canceled request or a limit of the gateway says nothing. */

@@ -3,7 +3,7 @@ import { revealSecrets } from '../../plugin/secret.ts'
 import type { Json } from '../../util/json.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
 import { FileKeySet } from './file-key-set.ts'
-import { RemoteKeySet, secretKeySet } from './key-set.ts'
+import { RemoteKeySet } from './key-set.ts'
 import type { KeySet, KeySetServices } from './key-set.ts'
 import { TokenVerifier } from './token-verifier.ts'
 import type { JwtOptions, JwtVerifier } from './token-verifier.ts'
@@ -52,8 +52,7 @@ export class ReloadableJwt implements RunningJwt {
         this.#options = options
         this.#verifier = verifier
         const { metrics } = this.#services
-        if (next === undefined) metrics.removeSeries({}, [metricDefinitions.tokens])
-        if (next === undefined || next.secret !== undefined) metrics.removeSeries({}, [metricDefinitions.jwtKeysReloadSuccessful])
+        if (next === undefined) metrics.removeSeries({}, [metricDefinitions.tokens, metricDefinitions.jwtKeysReloadSuccessful])
       },
       abandon: () => verifier?.close(),
     }
@@ -70,9 +69,8 @@ export const openJwtVerifier = async (options: JwtOptions, services: JwtServices
   return new TokenVerifier(options, openKeySet(options, { ...services, jose }), { ...services, jose })
 }
 
-const openKeySet = ({ jwks, keyFile, secret }: JwtOptions, services: KeySetServices): KeySet => {
+const openKeySet = ({ jwks, keyFile }: JwtOptions, services: KeySetServices): KeySet => {
   if (jwks !== undefined) return new RemoteKeySet(new URL(jwks), services)
   if (keyFile !== undefined) return new FileKeySet(keyFile, services)
-  if (secret !== undefined) return secretKeySet(secret)
   throw new Error('jwt has no keys')
 }

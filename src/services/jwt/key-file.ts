@@ -55,7 +55,7 @@ const keysOf = (text: string): readonly JsonWebKey[] | undefined => {
 
 /** Node.js would take the public part of a private key without a word. */
 const publicKeyOf = (key: JsonWebKey): KeyObject => {
-  if (key.kty === 'oct') throw new UnsuitableKey('this key is symmetric', 'a secret that both sides share is jwt.secret')
+  if (key.kty === 'oct') throw new UnsuitableKey('this key is symmetric', 'whoever verifies with it could make tokens: use a key pair')
   if (key.d !== undefined)
     throw new UnsuitableKey('this key is private', 'the file needs the public key alone: remove the member d and what follows from it')
   return createPublicKey({ key, format: 'jwk' })

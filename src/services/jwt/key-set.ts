@@ -1,5 +1,4 @@
 import type { JWTVerifyGetKey } from 'jose'
-import type { Secret } from '../../plugin/secret.ts'
 import { Backoff, singleFlight } from '../../util/async.ts'
 import type { Clock, Timer } from '../clock.ts'
 import type { Log } from '../log.ts'
@@ -30,12 +29,6 @@ export interface KeySetServices {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
-}
-
-/** A secret that the issuer shares with the gateway. */
-export const secretKeySet = (secret: Secret): KeySet => {
-  const key = Buffer.from(secret.reveal())
-  return { version: 0, getKey: async () => key, close() {} }
 }
 
 const refreshIntervalMs = 300_000

@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto'
 import type { JWTPayload } from 'jose'
 import { LRUCache } from 'lru-cache'
-import type { Secret } from '../../plugin/secret.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { metricDefinitions } from '../metric-definitions.ts'
@@ -13,15 +12,11 @@ import type { KeySet, KeySetServices } from './key-set.ts'
 export interface JwtOptions {
   readonly issuer: string
   readonly audience: readonly string[]
-  /** One of the three: the URL of a key set, the absolute path of a file of public keys, or a shared secret. */
+  /** One of the two: the URL of a key set, or the absolute path of a file of public keys. */
   readonly jwks?: string
   readonly keyFile?: string
-  readonly secret?: Secret
-  readonly algorithms: readonly string[]
   /** The claim that has the id of the API key. */
   readonly claim: string
-  readonly clockTolerance: number
-  readonly maxAge?: number
 }
 
 /** What became of a token. */
@@ -36,6 +31,11 @@ export interface JwtVerifier {
   close(): void
 }
 
+/** Of keys of which only the issuer has the private part. */
+const algorithms = [...['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512'], ...['ES256', 'ES384', 'ES512', 'EdDSA', 'Ed25519']]
+
+/** How far the clock of the issuer may be off: a token is accepted for so long after it has expired, and before it is valid. */
+const clockToleranceMs = 30_000
 const maxTokenChars = 8_192
 /** Longer than ids of keys are; a store must be able to look it up. */
 const maxKeyIdChars = 128
@@ -124,16 +124,15 @@ export class TokenVerifier implements JwtVerifier {
   }
 
   async #readClaims(token: string): Promise<JWTPayload> {
-    const { issuer, audience, algorithms, claim, clockTolerance, maxAge } = this.#options
+    const { issuer, audience, claim } = this.#options
     const { jose, clock } = this.#services
     const options = {
       issuer,
       audience: [...audience],
-      algorithms: [...algorithms],
-      clockTolerance: clockTolerance / 1_000,
+      algorithms,
+      clockTolerance: clockToleranceMs / 1_000,
       currentDate: new Date(clock.now()),
       requiredClaims: ['exp', claim],
-      ...(maxAge !== undefined && { maxTokenAge: maxAge / 1_000 }),
     }
     try {
       return (await jose.jwtVerify(token, this.#keySet.getKey, options)).payload
@@ -152,12 +151,11 @@ export class TokenVerifier implements JwtVerifier {
   }
 
   #accept(payload: JWTPayload): AcceptedToken {
-    const { claim, clockTolerance, maxAge = Infinity } = this.#options
+    const { claim } = this.#options
     const keyId = payload[claim]
     if (typeof keyId !== 'string' || keyId === '' || keyId.length > maxKeyIdChars) throw new UnsuitableClaim()
-    const { exp = 0, iat = Infinity } = payload // jose has checked them
-    const expiresAt = Math.min(exp * 1_000, iat * 1_000 + maxAge) + clockTolerance
-    return { token: { kind: 'verified', keyId }, expiresAt }
+    const { exp = 0 } = payload // jose has checked it
+    return { token: { kind: 'verified', keyId }, expiresAt: exp * 1_000 + clockToleranceMs }
   }
 
   /** One log line for each fault in 10 s: callers may send as many wrong tokens as they like. */

@@ -26,10 +26,6 @@ export class AccountLedgers {
   readonly charge = ({ id, plan }: Account, cost: number, grace?: OutageGrace): MaybePromise<ChargeResult> =>
     getOrCreate(this.#byAccount, id, this.#open).charge(plan.dailyCredits, cost, grace)
 
-  get size(): number {
-    return this.#byAccount.size
-  }
-
   /** Returns all leased credits that are left. Resolves to the number of accounts whose credits could not be returned. */
   async stop(): Promise<number> {
     this.#isStopped = true

@@ -19,8 +19,6 @@ export interface Ledger {
 }
 
 export interface LedgerService extends Ledger {
-  /** Accounts whose credits this process has leased, or has asked for. */
-  readonly leaseCount: number
   /** Registers this process with the store. */
   start(): Promise<void>
   /** Returns all leased credits that are left; charges are refused from then on. Safe without start(), and twice. */
@@ -49,9 +47,6 @@ export const openLedger = (
     await client.stop()
   }
   return {
-    get leaseCount() {
-      return accountLedgers.size
-    },
     charge: accountLedgers.charge,
     start: () => client.start(),
     stop: () => (stopped ??= stop()),

@@ -99,7 +99,7 @@ class CacheModel {
     })
     heads.track(this.nodes.map(({ name }) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' })))
     this.#heads = heads
-    const options = { maxBytes: 1 << 22, methods: {}, cacheTooManyFor: 1 }
+    const options = { maxBytes: 1 << 22, methods: {} }
     this.#stage = createStage(cache, options, { clock, methods, heads, network, cacheBytes: 1 << 22 })
   }
 

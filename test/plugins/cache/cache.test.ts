@@ -84,11 +84,7 @@ const finalHash = `0x${'f1'.repeat(32)}`
 
 const openCache = (given: Partial<Services> = {}, options = {}) => {
   const clock = new TestClock()
-  const stage = createStage(
-    cache,
-    { maxBytes: 1 << 20, methods: {}, cacheTooManyFor: 10_000, ...options },
-    { clock, methods: table, ...given },
-  )
+  const stage = createStage(cache, { maxBytes: 1 << 20, methods: {}, ...options }, { clock, methods: table, ...given })
   let requests = 0
   const request = (call: Call<ContextKey>, reply: Reply = fakeResult('0x1')) =>
     stage.handle(call, async () => {
@@ -337,12 +333,6 @@ t.test('repeats the error of a query with too many results for some seconds, fre
   clock.advance(10_001)
   await request(fakeCall('eth_getLogs', [{}]))
   t.equal(requests(), 2)
-})
-
-t.test('repeats no error with cacheTooManyFor: 0s', async t => {
-  const { request, requests } = openCache({}, { cacheTooManyFor: 0 })
-  for (let i = 0; i < 3; i++) await request(fakeCall('eth_getLogs', [{}]), refuse('tooMany', { upstream: 'own' }))
-  t.equal(requests(), 3)
 })
 
 t.test('repeats the error of a query that is too wide for any node, from a node or from the gateway', async t => {
@@ -603,7 +593,7 @@ t.test('callers for whom two plugins vary never share an answer, whatever text t
   const steps = [cache, varying('a'), varying('b'), last].map(plugin => ({
     name: plugin.name,
     plugin,
-    options: { maxBytes: 1 << 20, methods: {}, cacheTooManyFor: 1 },
+    options: { maxBytes: 1 << 20, methods: {} },
     problemAt: () => {
       throw new Error('a problem')
     },

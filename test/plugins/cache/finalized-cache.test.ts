@@ -78,10 +78,7 @@ const openMachine = (
   const all = {
     maxBytes: 1 << 20,
     methods: {},
-    cacheTooManyFor: 10_000,
     redis: new Secret('redis://x'),
-    redisTtl: 1000,
-    redisMaxBytes: 1000,
     ...options,
   }
   const stage = createStage(cache, all, {
@@ -139,7 +136,7 @@ t.test('only answers that are final on an own node are shared', async t => {
     ['an answer of a partner', storage(), fakeResult('0x1', { upstream: 'helper', source: 'partner' })],
     ['an answer of a partner with the name of a node', storage(), fakeResult('0x1', { upstream: 'own', source: 'partner' })],
     ['an error', storage(), refuse('tooMany', { upstream: 'own' })],
-    ['an answer above redisMaxBytes', storage(), own('0'.repeat(1000))],
+    ['an answer above 1 MiB', storage(), own('0'.repeat(1 << 20))],
   ] as const) {
     const { caches, entries } = startFakeSharedCache()
     await openMachine(caches).request(call, reply)
@@ -239,7 +236,7 @@ t.test('two gateways with separate stores share one redis', { skip: skipWithoutR
   await chain.request('anvil_mine', '0x200')
   const deployments = [0, 1].map(() =>
     createDeployment({
-      networks: { devnet: { ...networkFile('devnet', [chain.url], { cache: { redis: '${CACHE}', redisTtl: '1h' } }), blockTime: '1s' } },
+      networks: { devnet: { ...networkFile('devnet', [chain.url], { cache: { redis: '${CACHE}' } }), blockTime: '1s' } },
       env: { CACHE: redis.url },
     }),
   )

@@ -116,7 +116,7 @@ t.test('a rate of the key itself holds where the limit of all keys is not strict
 })
 
 /** Workers whose messages to the primary and back arrive at once, unless the primary is silent. */
-const openWorkers = (count: number, { isSilent = false, limits = { rate: 100, burst: 200 } as object } = {}) => {
+const openWorkers = (count: number, { isSilent = false, limits = { rate: 100, burst: 200 } as object, options = {} } = {}) => {
   const clock = new TestClock()
   const primary = new SharedRateLimits(clock, count)
   const messages: WorkerMessage[] = []
@@ -126,7 +126,7 @@ const openWorkers = (count: number, { isSilent = false, limits = { rate: 100, bu
       const send = (reply: PrimaryMessage) => void (reply.kind === 'tokens' && queueMicrotask(() => worker.handleMessage(reply)))
       if (message.kind === 'takeTokens' && !isSilent) primary.answer({ send }, message)
     })
-    const { passedOf, request } = open({}, { clock, rateLimits: worker })
+    const { passedOf, request } = open(options, { clock, rateLimits: worker })
     const plan = withPlan(limits)
     return {
       passedOf: (calls: number, method?: string) => passedOf(calls, plan, method),
@@ -160,7 +160,7 @@ t.test('a burst over many workers passes nearly whole: a worker holds little of 
 })
 
 t.test('a worker that has refused an expensive call passes cheap ones, as one process does', async t => {
-  const { workers } = openWorkers(1, { limits: { creditRate: 10, creditBurst: 300 } })
+  const { workers } = openWorkers(1, { options: { account: { creditRate: 300 } } })
   const [worker] = workers
   t.equal(await worker?.passedOf(1), 1)
   t.equal(await worker?.passedOf(1, 'eth_getLogs'), 0, '255 of 220 credits')

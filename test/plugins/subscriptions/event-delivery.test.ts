@@ -67,7 +67,6 @@ const openDelivery = (balance = Infinity, isFree = false) => {
     log,
     usage: { count: call => void usage.push(call) },
     network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
-    onDelivered: () => undefined,
   })
   const subscribe = ({
     key = 'key_1',

@@ -36,8 +36,7 @@ t.test('a subscription', async t => {
       registry.add(late)
       t.equal(registry.activate(late), false)
       t.equal(removedCount, olderCount + 1)
-      const limits = { maxPerSocket: 1, maxPerAccount: 1 }
-      t.equal(registry.limitOf(late.topic, openSocket().subscription().subscriber, limits), undefined, 'it does not count')
+      t.equal(registry.limitOf(late.topic, openSocket().subscription().subscriber, 1), undefined, 'it does not count')
     }
   })
 
@@ -59,7 +58,7 @@ t.test('a subscription', async t => {
     const small = parseLogFilter({ address: '0x1' }, 'eth_subscribe')
     if ('error' in filter || 'error' in small) throw new Error('not parsed')
     const { subscriber } = openSocket().subscription()
-    const limitOf = (topic: Topic) => registry.limitOf(topic, subscriber, { maxPerSocket: 9, maxPerAccount: 9 })
+    const limitOf = (topic: Topic) => registry.limitOf(topic, subscriber, 9)
     const large = new Subscription({ kind: 'logs', filter, cost: 0 }, subscriber)
     t.equal(limitOf(large.topic), undefined)
     registry.add(large)
