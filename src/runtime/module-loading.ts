@@ -7,16 +7,6 @@ const require = createRequire(import.meta.url)
 /** Defined by write-build-files.ts. */
 declare const isBundle: boolean | undefined
 
-/**
- * Loads modules, with all that they need, before it returns: who imports them afterwards finds them there. Node then reads
- * one file after the other itself, in place of handing each to a thread, which takes 40 ms less of a start with its 430 files.
- * Does nothing in the bundle, which has few files, and where Node cannot (20.19 can, and 22.12). No module among them may await anything at its top level.
- */
-export const loadModulesSync = (...modules: readonly URL[]): void => {
-  if (typeof isBundle !== 'undefined' || !process.features.require_module) return
-  for (const url of modules) require(fileURLToPath(url))
-}
-
 let isHookRegistered = false
 
 /** Since Node.js 22.15, which @types/node 20 does not know; Node.js 26 prints a warning where register() is called. */

@@ -1,5 +1,4 @@
 import type { StoreAddress } from '../config/types.ts'
-import { loadModulesSync } from '../runtime/module-loading.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
@@ -13,7 +12,6 @@ import type { Store, StoreContents } from './store.ts'
 /** Opens the store that gateway.yaml names. Rejects with StoreError when the operator must change something first. */
 export const openStore = async (address: StoreAddress, clock: Clock): Promise<Store> => {
   if (address.kind !== 'lmdb') return (await import('./redis/redis-store.ts')).openRedisStore(address, clock)
-  loadModulesSync(new URL('./lmdb/lmdb-store.js', import.meta.url))
   return (await import('./lmdb/lmdb-store.ts')).openLmdbStore(address.path, clock)
 }
 

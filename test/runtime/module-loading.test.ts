@@ -6,24 +6,6 @@ import t from '../support/tap.ts'
 import { makePrivateFolder } from '../../src/runtime/compile-cache.ts'
 import { mainPath } from '../support/deployment.ts'
 
-const urlOf = (name: string): string => new URL(`../../src/runtime/${name}.js`, import.meta.url).href
-
-t.test('what is loaded at once is there at once, with all that it needs, and is what is imported afterwards', async t => {
-  const dir = t.testdir({
-    'main.mjs': `
-      import { loadModulesSync } from '${urlOf('module-loading')}'
-      loadModulesSync(new URL('./outer.mjs', import.meta.url))
-      console.log('loaded')
-      const [outer, inner] = [await import('./outer.mjs'), await import('./inner.mjs')]
-      console.log(outer.inner === inner.inner)`,
-    'outer.mjs': `export { inner } from './inner.mjs'; console.log('outer')`,
-    'inner.mjs': `export const inner = {}; console.log('inner')`,
-  })
-  // tap loads itself into every Node.js process that a test starts, but for this.
-  const { stdout, stderr } = spawnSync('env', ['-u', 'NODE_OPTIONS', process.execPath, join(dir, 'main.mjs')], { encoding: 'utf8' })
-  t.strictSame([stdout, stderr], ['inner\nouter\nloaded\ntrue\n', ''])
-})
-
 /** Node.js 20 keeps none. */
 const keepsCompiledCode = 'enableCompileCache' in nodeModule
 
