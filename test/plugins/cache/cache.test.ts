@@ -607,6 +607,7 @@ t.test('callers for whom two plugins vary never share an answer, whatever text t
     singletons: openSingletons(),
     headsSource: { open: () => createHeads().heads },
     upstreamClientOf: () => undefined,
+    nodeStatuses: { of: () => undefined },
   } as unknown as HostServices // the part that is used here
   const { network } = await buildNetwork(config as never, host)
   const request = async (headers: Record<string, string>) => {
