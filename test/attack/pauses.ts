@@ -1,5 +1,7 @@
 import { Agent } from 'node:http'
+import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { assertNotLocked } from '../../src/store/lmdb/store-lock.ts'
 import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
@@ -45,7 +47,7 @@ export const runPauses = async ({ pauseMs, store, log }: PausesOptions): Promise
     const callers = openCallers(gateway.http(key))
     for (const pid of [...childrenOf(gateway.pid).slice(0, 1), gateway.pid]) {
       await setTimeout(loadMs)
-      process.kill(pid, 'SIGSTOP')
+      await stopOutsideWrites(pid, store === 'lmdb' ? join(deployment.dir, '../data') : undefined)
       await setTimeout(pauseMs)
       process.kill(pid, 'SIGCONT')
     }
@@ -65,6 +67,26 @@ export const runPauses = async ({ pauseMs, store, log }: PausesOptions): Promise
     await node.stop()
     await redis?.remove()
   }
+}
+
+const maxStops = 20
+const maxLockMs = 100
+
+/** A process that is stopped while it writes to LMDB keeps the lock of writers, and others cannot lease credits: docs/store.md says so. */
+const stopOutsideWrites = async (pid: number, folder: string | undefined): Promise<void> => {
+  for (let i = 0; i < maxStops; i++) {
+    process.kill(pid, 'SIGSTOP')
+    const isFree =
+      folder === undefined ||
+      (await assertNotLocked(folder, maxLockMs).then(
+        () => true,
+        () => false,
+      ))
+    if (isFree) return
+    process.kill(pid, 'SIGCONT')
+    await setTimeout(pauseBetweenCallsMs)
+  }
+  throw new Error('the process always has the lock of the store')
 }
 
 interface AuditRow {
