@@ -155,7 +155,7 @@ t.test('a reload opens what the configuration names now, and writes to it once i
   const dir = t.testdir()
   const [first, second] = [join(dir, 'first.log'), join(dir, 'second.log')]
   const { accessLog } = openFile(first)
-  const config = { file: second, sample: 0.9 } as const
+  const config = { file: second, sample: 0 } as const
   const abandoned = accessLog.prepare(config)
   accessLog.record({ ...entry, requestId: 'r-1' })
   await abandoned.abandon()
@@ -163,8 +163,8 @@ t.test('a reload opens what the configuration names now, and writes to it once i
   const prepared = accessLog.prepare(config)
   accessLog.record({ ...entry, requestId: 'r-2' })
   prepared.commit()
-  accessLog.record({ ...entry, requestId: 'r-3' })
-  t.match(accessLog.settings, { target: 'file', sample: 0.9 })
+  accessLog.record({ ...entry, requestId: 'r-3', status: 400 })
+  t.match(accessLog.settings, { target: 'file', sample: 0 })
   await accessLog.close()
   await waitUntil(() => idsIn(first).length === 2)
   await waitUntil(() => idsIn(second).length > 0)
