@@ -1,7 +1,7 @@
 import { waitMsOf } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
-import { findSentTransaction, resolveDuplicateTransaction } from './duplicate-transaction.ts'
+import { findSentTransaction, resolveDuplicateTransaction, transactionHashOf } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
 import type { Attempt } from './hedging.ts'
 import { lateAfterMs } from './late-calls.ts'
@@ -242,6 +242,7 @@ export class CallFailover implements Alternatives {
   async #findSent(failure: Failure): Promise<Reply> {
     const { method, mayRetry, methodClass, nodes } = this.#selection
     if (method?.idempotent !== false || !mayRetry || !this.#rejected.hasFailed || failure.fault !== 'upstream') return failure
+    if (transactionHashOf(this.#call.context.request) === undefined) return failure
     for (const node of this.#triedNodes) {
       if (!node.isUsable(methodClass)) continue
       if (!(await nodes.retryBudget.reserve())) return failure

@@ -48,7 +48,7 @@ const isAnsweredWithReceipt = ({ method }: Request): boolean => method === 'eth_
 const isObject = (reply: Reply): boolean => !isFailure(reply) && reply.result.at(0) === '{'.charCodeAt(0)
 
 /** Keccak-256 of the sent bytes (EIP-2718). Undefined for transactions with blobs, whose hash leaves out the blobs (EIP-4844). */
-const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
+export const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
   !/^eth_sendRawTransaction(Sync)?$/.test(method) || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined
     : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`

@@ -99,7 +99,7 @@ const explainSelection = (
     text: [
       explainOrder(upstreams.filter(({ methods }) => methods === undefined || createNameMatcher(methods)(name))),
       ...explainState(upstreams, method),
-      `nodes without an open breaker for the class ${method?.class ?? 'other'} come first, then those that lag or lack the block`,
+      `nodes with an open breaker for the class ${method?.class ?? 'other'} get no calls; those that lag or lack the block come last`,
       explainAttempts(method, hedge),
       ...(forwards ? [explainPartner(partner, lookup)] : []),
     ],

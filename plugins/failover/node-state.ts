@@ -19,7 +19,7 @@ export interface Observations {
 }
 
 /** Whether a node may get calls of a class, and for which share of its usual calls it is requested first. */
-export interface Judgement {
+interface Judgement {
   readonly usable: boolean
   /** From 0, which stands for "after the others", to 1. */
   readonly weight: number
@@ -106,6 +106,8 @@ interface NodeStateOptions {
   readonly services: Services
   /** Why it is excluded by its chain or its head. */
   exclusion(): ExclusionReason | undefined
+  /** What operators read: a node may get a call that finds out whether it still is. */
+  shownExclusion(): ExclusionReason | undefined
 }
 
 /** More than half of at least 20 calls. */
@@ -159,19 +161,20 @@ export class NodeState {
 
   /** For operators. A rate that is spent now and then is shown for a second. */
   get status(): Pick<NodeStatus, 'usable' | 'restrictions'> {
-    const reasonsFor = (methodClass: string) =>
-      judge({ ...this.#observe(methodClass), isRateSpent: this.#rate?.isShownAsSpent === true }, this.#now).reasons
+    const shown = { exclusion: this.#options.shownExclusion(), isRateSpent: this.#rate?.isShownAsSpent === true }
+    const reasonsFor = (methodClass: string) => judge({ ...this.#observe(methodClass), ...shown }, this.#now).reasons
     const ofAll = reasonsFor(allClasses)
     const restrictions = [...new Set([allClasses, ...this.#classes.keys()])].flatMap(methodClass =>
       reasonsFor(methodClass)
         .filter(reason => methodClass === allClasses || !ofAll.includes(reason))
         .map(reason => ({ class: methodClass, reason })),
     )
-    return { usable: this.judge(allClasses).usable, restrictions }
+    const { usable } = judge({ ...this.#observe(allClasses), exclusion: shown.exclusion }, this.#now)
+    return { usable, restrictions }
   }
 
   lateCallsOf(methodClass: string): LateCalls {
-    return getOrCreate(this.#lateCalls, methodClass, () => new LateCalls(this.activity.latencyOf(methodClass)))
+    return getOrCreate(this.#lateCalls, methodClass, this.#createLateCalls)
   }
 
   recordOutcome(methodClass: string, outcome: CallOutcome): void {
@@ -214,6 +217,8 @@ export class NodeState {
   #of(methodClass: string): ClassState {
     return getOrCreate(this.#classes, methodClass, this.#createClass)
   }
+
+  readonly #createLateCalls = (methodClass: string): LateCalls => new LateCalls(this.activity.latencyOf(methodClass))
 
   readonly #createClass = (methodClass: string): ClassState => ({
     breaker: this.#createBreaker(methodClass),

@@ -1,5 +1,5 @@
-import { ChainIdCheck, singleFlight } from '../../src/plugin/internal.ts'
-import type { ExclusionReason, FinalityTag, RequestOptions } from '../../src/plugin/internal.ts'
+import { ChainIdCheck, isFinalityTag, singleFlight } from '../../src/plugin/internal.ts'
+import type { ExclusionReason, RequestOptions } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { UpstreamNode } from './upstream-node.ts'
@@ -57,6 +57,11 @@ export class PartnerNode extends UpstreamNode {
   protected override get exclusion(): ExclusionReason | undefined {
     if (this.#isVerified || this.#chainIdCheck.dueInMs === 0) return undefined
     return this.#chainIdCheck.isWrongChain ? 'chain' : 'unverified'
+  }
+
+  /** Until a check has passed. */
+  protected override get shownExclusion(): ExclusionReason | undefined {
+    return this.#exclusionReason
   }
 
   override async request(call: FailoverCall, methodClass: string, next: NextBelow): Promise<Reply> {
@@ -135,8 +140,6 @@ export class PartnerNode extends UpstreamNode {
     else log.error({ upstream, reason, chainId, expectedChainId: network.chainId }, 'partner excluded: wrong chain')
   }
 }
-
-const isFinalityTag = (block: number | string): block is FinalityTag => block === 'safe' || block === 'finalized'
 
 const notOnChain = 'not known to be on the chain of the network'
 

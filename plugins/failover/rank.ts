@@ -31,6 +31,7 @@ export class Turns {
    * last, before those with a weight of 0.
    */
   next(nodes: readonly UpstreamNode[], methodClass: string): (node: UpstreamNode) => readonly [share: number, place: number] {
+    if (nodes.length < 2) return onlyNode
     const judgements = new Map(nodes.map(node => [node, node.state.judge(methodClass)]))
     const active = nodes.filter(node => this.#placeOf(node).weight > 0 && judgements.get(node)?.usable === true)
     const heaviest = this.#isWeighted ? this.#nextByWeight(active) : undefined
@@ -61,5 +62,7 @@ export class Turns {
     return this.#places.get(node) ?? unlisted
   }
 }
+
+const onlyNode = () => [0, 0] as const
 
 const unlisted = { place: 0, weight: 1, current: 0 }

@@ -2,11 +2,10 @@ import { metricDefinitions } from '../../src/plugin/internal.ts'
 import type { CallOutcome, ExclusionReason, DirectNext, LatencyTracker } from '../../src/plugin/internal.ts'
 import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/plugin.ts'
 import type { Call, Counter, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
-import { isRateLimited, outcomeOf } from './call-outcome.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
 import { hungSince, isKnown, lateAfterMs } from './late-calls.ts'
-import { NodeAttempt, late } from './node-attempt.ts'
+import { NodeAttempt, isRateLimited, late, outcomeOf } from './node-attempt.ts'
 import type { MovableCall } from './node-attempt.ts'
 import { NodeState, allClasses } from './node-state.ts'
 
@@ -43,12 +42,22 @@ export abstract class UpstreamNode {
     this.#failures = metrics.counter(metricDefinitions.upstreamFailures, { upstream: name })
     this.#duration = metrics.histogram(metricDefinitions.upstreamRequestDuration, { upstream: name })
     this.#requestsInFlight = metrics.gauge(metricDefinitions.upstreamRequestsInFlight, { upstream: name })
-    this.state = new NodeState({ target, openFor: options.openFor, services, exclusion: () => this.exclusion })
+    this.state = new NodeState({
+      target,
+      openFor: options.openFor,
+      services,
+      exclusion: () => this.exclusion,
+      shownExclusion: () => this.shownExclusion,
+    })
     this.state.activity.onUnresponsive = failure => this.#handleUnresponsive(failure)
   }
 
   /** Why the node is excluded by its chain or its head. */
   protected abstract get exclusion(): ExclusionReason | undefined
+
+  protected get shownExclusion(): ExclusionReason | undefined {
+    return this.exclusion
+  }
 
   isUsable(methodClass: string = allClasses): boolean {
     return this.state.judge(methodClass).usable
@@ -77,7 +86,7 @@ export abstract class UpstreamNode {
     const attempt = new NodeAttempt(call.signal ?? call.origin.signal, alternatives, startedAt)
     this.#inFlight.add(attempt)
     this.#requestsInFlight.add(1)
-    this.#peers = alternatives.nodes
+    if (alternatives !== noAlternatives) this.#peers = alternatives.nodes
     let outcome: CallOutcome = 'ignored'
     try {
       const reply = this.#blameForTimeout(

@@ -1,3 +1,4 @@
+import { isFinalityTag } from '../../src/plugin/internal.ts'
 import type { Results } from '../../src/plugin/internal.ts'
 import { isJsonObject, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { ChainSnapshot, Clock, Failure, Heads, Json, Reply, Target } from '../../src/plugin/plugin.ts'
@@ -62,8 +63,6 @@ const knownBlock = (block: Json | undefined, { head }: ChainSnapshot): bigint | 
   if (block === 'earliest') return 0n
   return isFinalityTag(block) ? undefined : (parseBlockNumber(block) ?? toBigInt(head))
 }
-
-const isFinalityTag = (block: Json | undefined): boolean => block === 'safe' || block === 'finalized'
 
 const toBigInt = (block: number | undefined): bigint | undefined => (block === undefined ? undefined : BigInt(block))
 

@@ -1,3 +1,4 @@
+import { isFinalityTag } from '../../src/plugin/internal.ts'
 import type { FinalityTag } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, isJsonObject, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
@@ -60,8 +61,6 @@ export const createTagSender = ({ heads, methods, results, clock }: Services) =>
     return tag === undefined || method === undefined ? send(request) : sendWithTags(tagged, [tag, ...others], method)
   }
 }
-
-const isFinalityTag = (block: unknown): block is FinalityTag => block === 'safe' || block === 'finalized'
 
 const noTags: readonly FinalityTag[] = []
 

@@ -1,8 +1,7 @@
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../services/metrics.ts'
-import { nodeReasons } from '../services/node-reasons.ts'
-import type { NodeReason } from '../services/node-reasons.ts'
+import { exclusionReasons, nodeReasons } from '../services/node-reasons.ts'
 import type { NodeStatus } from '../services/node-status.ts'
 
 /** A network, with what is known of its chain; nothing before its upstreams are tracked. */
@@ -43,16 +42,13 @@ const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): N
   return { ...network, upstreams: [...tracked.map(describe), ...others] }
 }
 
-/** Of these `because` tells, for own nodes with the figures. */
-const exclusions: readonly NodeReason[] = ['chain', 'unverified', 'lag', 'ahead']
-
-/** Each process has states of its own. What keeps calls away in one process counts. */
+/** Each process has states of its own. What keeps calls away in one process counts. Of exclusions `because` tells, for own nodes with the figures. */
 const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: readonly NodeStatus[]): UpstreamStatus => {
   const restrictions = new Map(reports.flatMap(report => report.restrictions.map(each => [`${each.class} ${each.reason}`, each] as const)))
-  const exclusion = exclusions.find(reason => restrictions.has(`all ${reason}`))
+  const exclusion = exclusionReasons.find(reason => restrictions.has(`all ${reason}`))
   const because = upstream.because ?? (exclusion && nodeReasons[exclusion].text)
   const reasons = Array.from(restrictions.values(), each => ({ ...each, text: nodeReasons[each.reason].text })).filter(
-    ({ reason }) => !exclusions.includes(reason),
+    ({ reason }) => !exclusionReasons.some(each => each === reason),
   )
   return {
     ...upstream,

@@ -5,7 +5,7 @@ export const nodeReasons = {
   lag: { keepsAway: false, text: 'its head lags too far behind: it is requested last' },
   ahead: { keepsAway: false, text: 'its head is implausibly high: it is requested last' },
   breaker: { keepsAway: true, text: 'a circuit breaker is open: too many calls failed, or the node hangs' },
-  rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After' },
+  rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After, or a time that doubles' },
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
   suspect: { keepsAway: false, text: 'calls take far longer than usual: other upstreams are requested first, for 1 s or more' },
   recovering: { keepsAway: false, text: 'after a suspicion or an open breaker the share of calls grows from 5 % to all' },
@@ -18,4 +18,6 @@ export const nodeReasons = {
 export type NodeReason = keyof typeof nodeReasons
 
 /** Why a node is excluded: it is on another chain, its chain is not known, its head lags too far, or its head is implausibly high. */
-export type ExclusionReason = Extract<NodeReason, 'chain' | 'unverified' | 'lag' | 'ahead'>
+export type ExclusionReason = (typeof exclusionReasons)[number]
+
+export const exclusionReasons = ['chain', 'unverified', 'lag', 'ahead'] as const satisfies readonly NodeReason[]

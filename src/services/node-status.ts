@@ -55,7 +55,11 @@ export class NodeStatuses {
         const shown = new Map(usualRestrictions.map(restriction => [keyOf(restriction), restriction]))
         const node = { network, upstream, read, shown }
         this.#nodes.add(node)
-        return () => void this.#nodes.delete(node)
+        return () => {
+          this.#nodes.delete(node)
+          // Another node of the name shows its own with the next measurement.
+          for (const restriction of shown.values()) this.#set(node, restriction, 0)
+        }
       },
     }
   }

@@ -392,7 +392,7 @@ export const mutants: readonly Mutant[] = [
     file: 'plugins/failover/node-state.ts',
     text: 'return recoveredRatio < 1 ? Math.max(minShare, recoveredRatio) : 1',
     broken: 'return 1',
-    tests: [failover('node-state'), failover('traffic-share')],
+    tests: [failover('node-state'), failover('slow-nodes')],
   },
   {
     rule: 'no node is suspect before 100 of its calls have been answered',

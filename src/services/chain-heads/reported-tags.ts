@@ -6,6 +6,8 @@ import type { HeightBroadcast } from './reported-height.ts'
 export type FinalityTag = 'safe' | 'finalized'
 const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
 
+export const isFinalityTag = (block: unknown): block is FinalityTag => finalityTags.some(tag => tag === block)
+
 /** The number of the block that each tag names. */
 type TagHeights = { readonly [tag in FinalityTag]?: number }
 
@@ -140,14 +142,14 @@ export class TagTracker extends KnownTags implements ReportedTags {
       reported: capped(reported),
       upstreams: Object.fromEntries(Object.entries(upstreams).map(([name, heights]) => [name, capped(heights)])),
     })
-    this.#lower(height)
+    for (const tag of finalityTags) if ((reported[tag] ?? 0) > height) this.#lower(tag, height)
   }
 
   /** What was reported is void: from now on the upstreams say anew what the tags name. */
   reset(): void {
     if (Object.keys(this.state.reported).length === 0) return
     this.#set({ reported: {}, upstreams: {} })
-    this.#lower(0)
+    for (const tag of finalityTags) this.#lower(tag, 0)
   }
 
   /** Other nodes have come under these names: what was answered under them before says nothing about these nodes. */
@@ -156,8 +158,8 @@ export class TagTracker extends KnownTags implements ReportedTags {
     this.#set({ ...this.state, upstreams: Object.fromEntries(upstreams) })
   }
 
-  #lower(height: number): void {
-    for (const tag of finalityTags) for (const broadcast of this.#options.broadcasts[tag] ?? []) broadcast.lower(height)
+  #lower(tag: FinalityTag, height: number): void {
+    for (const broadcast of this.#options.broadcasts[tag] ?? []) broadcast.lower(height)
   }
 
   #recordPeer(tag: FinalityTag, height: number): void {

@@ -84,6 +84,7 @@ t.test('the state of a node', async t => {
       openFor: 1000,
       services: services as unknown as Services, // what a state without probes uses
       exclusion: () => undefined,
+      shownExclusion: () => undefined,
     })
     t.teardown(() => state.stop())
     return { clock, state, statuses, metrics: () => formatMetrics(registry.families()) }
@@ -123,6 +124,16 @@ t.test('the state of a node', async t => {
       return turns
     })
     t.ok(shares[0]! > 60 && shares.at(-1)! < 10, `${shares}`)
+  })
+
+  t.test('leaves no restriction in the metrics when the node has been replaced by another of its name', async t => {
+    const { state, statuses, metrics } = openState(t)
+    for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
+    t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/)
+    t.teardown(statuses.of('n').add('own', () => ({ usable: true, restrictions: [] })))
+    t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/, 'both are there')
+    state.stop()
+    t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 0/)
   })
 
   t.test('is one source: what operators read and the metrics are the same, for the class or for all of them', async t => {

@@ -108,6 +108,11 @@ t.test('the partner', async t => {
     )
     chainId = '0x7A69'
     clock.advance(10_000)
+    t.match(
+      formatMetrics(services.metrics.families()),
+      /tollgate_upstream_reduced\{network="devnet",upstream="p",class="all",reason="chain"\} 1/,
+      'until a call has found that it is on the chain',
+    )
     t.equal(valueOrErrorCode(await request(getLogs(growth))), 'p')
     t.match(
       formatMetrics(services.metrics.families()),

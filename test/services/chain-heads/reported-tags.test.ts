@@ -72,7 +72,9 @@ t.test('what callers were told of a tag', async t => {
     tags.report('a', 'safe', 968)
     tags.cap(950)
     t.same([tags.reported('finalized'), tags.reported('safe'), tags.heightOf('a', 'safe')], [936, 950, 950])
-    t.same(heights.lowered, [950])
+    t.same(heights.lowered, [], 'other gateways keep a block that is not above it')
+    tags.cap(930)
+    t.same([tags.reported('finalized'), heights.lowered], [930, [930]])
   })
 
   t.test('is void once finality was reverted: each upstream is requested by the tag again', async t => {
