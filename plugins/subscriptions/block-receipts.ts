@@ -39,9 +39,8 @@ export class BlockReceipts {
 
   /** One text, the array of the receipts that match, in order; none where no receipt matches. */
   match({ hashes }: ReceiptFilter): readonly string[] {
+    if (hashes === undefined) return /^\s*\[\s*\]\s*$/.test(this.#json) ? [] : [this.#json]
     const receipts = (this.#byHash ??= this.#index())
-    if (receipts.size === 0) return []
-    if (hashes === undefined) return [this.#json]
     const matching = [...receipts].flatMap(([hash, text]) => (hashes.has(hash) ? [text] : []))
     return matching.length === 0 ? [] : [`[${matching.join()}]`]
   }

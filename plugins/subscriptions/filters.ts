@@ -84,14 +84,18 @@ interface FiltersOptions extends Pick<Services, 'clock' | 'filterRecords' | 'met
   logsOf(block: FeedBlock): BlockLogs
 }
 
+/** The store reports its failures itself. */
+const toUnavailable = (): Failure => feedUnavailable
+
 const feedUnavailable = refuse('unavailable', { retryAfter: 1, source: 'gateway' })
 
 /** The expiry of a record is written anew when so much of it has passed: most polls without news write nothing. */
 const refreshIntervalMs = 30_000
 
-/** How long a poll waits until another process says whether its answer was delivered: until then, or when that process has ended, it was not. */
+/** How long a poll waits while another process delivers an answer. An answer of which the store says nothing by then was not delivered. */
 const maxDeliveryWaitMs = 1_000
-const deliveryPollIntervalMs = 10
+/** Doubled with each look. */
+const minDeliveryPollIntervalMs = 10
 
 /** Of one answer: as many results as a query may have. The next poll goes on from there. */
 const maxChanges = 10_000
@@ -137,10 +141,14 @@ export class Filters {
     const last = this.#polls.get(key)
     const previous = last?.isSettled === true ? undefined : last
     const whenStored = previous === last ? undefined : last?.isStored
-    const prepared = this.#prepare(previous, whenStored, request, fetch).catch(() => feedUnavailable) // the store reports its failures itself
+    const prepared = this.#prepare(previous, whenStored, request, fetch)
     let resolve = (_isStored: boolean): void => undefined
     const poll: Poll = {
-      next: prepared.then(answer => (answer !== undefined && 'moved' in answer ? answer.moved : undefined)),
+      // A poll that fails stands for the one before it.
+      next: prepared.then(
+        answer => (answer === undefined ? undefined : 'moved' in answer ? answer.moved : previous?.next),
+        () => previous?.next,
+      ),
       isStored: new Promise(settled => (resolve = settled)),
       isSettled: false,
     }
@@ -150,11 +158,17 @@ export class Filters {
       // Without it, the polls that have gone on from this answer do not count either.
       if (!isStored || this.#polls.get(key) === poll) this.#polls.delete(key)
     }
-    const answer = await prepared
-    if (answer === undefined || 'error' in answer) {
-      settle(false)
-      return answer
+    const endFailed = (): void => {
+      if (previous === undefined) settle(false)
+      else this.#track(previous.isStored.then(settle))
     }
+    const answer = await prepared.catch((bug: unknown) => {
+      endFailed()
+      throw bug
+    })
+    if (answer === undefined) settle(false)
+    else if ('error' in answer) endFailed()
+    if (answer === undefined || 'error' in answer) return answer
     const { filter, sent, moved, changes } = answer
     const store = async (): Promise<boolean> => {
       const isFollowing = (await previous?.isStored) ?? true
@@ -222,13 +236,15 @@ export class Filters {
     // What is delivered now would not be stored.
     if (this.#isClosed) return feedUnavailable
     await whenStored
-    const filter = (await previous?.next) ?? (await this.#findSettled(request))
-    if (filter === undefined) return undefined
+    const filter = (await previous?.next) ?? (await this.#findSettled(request).catch(toUnavailable))
+    if (filter === undefined || 'error' in filter) return filter
     const missed = await this.#changesOf(filter, fetch)
     if (missed === 'unavailable') return feedUnavailable
     if (missed === 'unknown') return undefined
     const moved = movedTo(filter, missed, this.#options.clock.now())
-    const sent = previous === undefined && !isSameBlock(moved.position, filter.position) ? await this.#markSent(filter, moved) : filter
+    const isToBeMarked = previous === undefined && !isSameBlock(moved.position, filter.position)
+    const sent = isToBeMarked ? await this.#markSent(filter, moved).catch(toUnavailable) : filter
+    if ('error' in sent) return sent
     return { filter, sent, moved, changes: missed.changes }
   }
 
@@ -247,13 +263,16 @@ export class Filters {
   /** Waits for another process that delivers an answer. */
   async #findSettled(request: FilterRequest): Promise<Filter | undefined> {
     const { clock } = this.#options
-    for (let waitedMs = 0; ; waitedMs += deliveryPollIntervalMs) {
+    const deadline = clock.monotonic() + maxDeliveryWaitMs
+    for (let intervalMs = minDeliveryPollIntervalMs; ; intervalMs *= 2) {
       const filter = await this.#find(request)
       if (filter?.undelivered === undefined) return filter
       const { undelivered, ...sent } = filter
       // This process has settled its answers, but could not store one of them.
-      if (undelivered.process === this.#process || waitedMs >= maxDeliveryWaitMs) return { ...sent, ...undelivered }
-      await sleep(clock, deliveryPollIntervalMs)
+      const { process, position, firstBlock } = undelivered
+      const leftMs = deadline - clock.monotonic()
+      if (process === this.#process || leftMs <= 0) return { ...sent, position, firstBlock }
+      await sleep(clock, Math.min(intervalMs, leftMs))
     }
   }
 
@@ -356,8 +375,10 @@ const movedTo = (filter: Filter, { position, firstBlock }: Cursor, now: number):
   const { record } = filter
   if (record === undefined) return isMoved ? { ...filter, position } : filter
   if (!isMoved && record.expires >= now + maxUnusedMs) return filter
-  const { undelivered: _undelivered, ...others } = isJsonObject(record.value) ? record.value : {}
-  const value = { ...others, firstBlock, position: { number: position.number, hash: position.hash } }
+  const { undelivered, ...others } = isJsonObject(record.value) ? record.value : {}
+  // It stays in the record where the filter has it: nobody has taken its changes up.
+  const kept = filter.undelivered === undefined || undelivered === undefined ? {} : { undelivered }
+  const value = { ...others, ...kept, firstBlock, position: { number: position.number, hash: position.hash } }
   return { ...filter, position, firstBlock, record: { ...record, value, expires: expiryAt(now) } }
 }
 

@@ -373,6 +373,38 @@ t.test('a filter', async t => {
     t.same(await poll(second, id), [])
   })
 
+  t.test('brings the changes of an answer that was not delivered also after its criteria were read', async t => {
+    const { processes, clock } = openProcesses(2)
+    const [first, second] = processes as [Process, Process]
+    const id = await create(first, logs)
+    for (const { publish } of processes) publish({ added: [idAt(2)] })
+    await first.filters.changes({ id, account: 'alice' }, fetchNothing)
+    clock.advance(31_000)
+    t.match(await second.filters.criteria({ id, account: 'alice' }), { criteria: {} })
+    const again = poll(second, id)
+    for (let i = 0; i < 20; i++) {
+      await new Promise(setImmediate)
+      clock.advance(100)
+    }
+    t.same(await again, ['1 a2'])
+  })
+
+  t.test('brings nothing twice to a poll behind one that failed while an answer was on its way', async t => {
+    const { processes } = openProcesses(1)
+    const [first] = processes as [Process]
+    const id = await create(first, blocks)
+    first.publish({ added: [idAt(2)] })
+    const answer = await first.filters.changes({ id, account: 'alice' }, fetchNothing)
+    first.published.newHeads.clear()
+    await t.rejects(first.filters.changes({ id, account: 'alice' }, fetchNothing), { message: /^eth_/ })
+    t.same(await poll(first, id, { fetch: fetchFrom(2) }), [])
+    if (answer === undefined || 'error' in answer) throw new Error('no answer')
+    answer.onSettled(true)
+    await new Promise(setImmediate)
+    first.publish({ added: [idAt(3)] })
+    t.same(await poll(first, id), [hashAt(3)])
+  })
+
   t.test('without news is written each 30 s at most', async t => {
     const { processes, clock, counts } = openProcesses(1)
     const [first] = processes as [Process]
