@@ -1,3 +1,4 @@
+import { isFailure } from '../../plugin/reply.ts'
 import { nextFlight } from '../../util/async.ts'
 import { toHexQuantity } from '../../util/json.ts'
 import type { Log } from '../log.ts'
@@ -6,6 +7,7 @@ import type { Counter, Metrics } from '../metrics.ts'
 import type { ChainAdvance, ChainLog } from './chain-log.ts'
 import type { HeadSelection } from './network-head.ts'
 import type { RecentBlocks } from './recent-blocks.ts'
+import { parseBlockReply } from './upstream-requests.ts'
 import type { BlockHeader } from './upstream-requests.ts'
 import type { UpstreamTracker } from './upstream-tracker.ts'
 
@@ -25,6 +27,8 @@ export class CanonicalChain {
   readonly #reorgs: Counter
   #finalityVersion = 0
   #finalized: BlockHeader | undefined
+  /** The upstream that was asked whether the finalized block is still canonical has failed. */
+  #isFinalizedInDoubt = false
 
   constructor(options: CanonicalChainOptions) {
     this.#options = options
@@ -113,12 +117,15 @@ export class CanonicalChain {
     // The recent blocks prove whether the finalized block is canonical. Where they do not reach, or are not those of the head, a request decides.
     const isUnconnected = advance.kind === 'none' || advance.kind === 'restarted'
     const hash = advance.kind === 'none' ? undefined : this.#options.recentBlocks.hashAt(finalized.number)
-    const mayBeReverted = hash === undefined ? isUnconnected || number < finalized.number : hash !== finalized.hash
+    const mayBeReverted =
+      hash === undefined ? isUnconnected || this.#isFinalizedInDoubt || number < finalized.number : hash !== finalized.hash
     if (mayBeReverted) await this.#verifyFinalized(upstream, finalized)
   }
 
   async #verifyFinalized(upstream: UpstreamTracker, finalized: BlockHeader): Promise<void> {
-    const current = await upstream.fetchBlock(toHexQuantity(finalized.number))
-    if (current?.hash !== finalized.hash) this.#revertFinality(upstream, 'finalized blocks were reverted')
+    const reply = await upstream.request('eth_getBlockByNumber', toHexQuantity(finalized.number), false)
+    this.#isFinalizedInDoubt = isFailure(reply) && reply.fault !== 'caller'
+    if (this.#isFinalizedInDoubt) return
+    if (parseBlockReply(reply)?.hash !== finalized.hash) this.#revertFinality(upstream, 'finalized blocks were reverted')
   }
 }

@@ -10,7 +10,7 @@ export interface ChainStep {
 }
 
 /** Gets each step of the log from when it was opened on. */
-export interface ChainReader {
+interface ChainReader {
   onStep(step: ChainStep): void
   /** The next step would leave blocks out. */
   onGap(): void
@@ -86,7 +86,8 @@ export class ChainLog {
     if (recent.has(head)) return this.#replaceAbove(head.number, [])
     const branch = [head]
     for (let [oldest] = branch; oldest !== undefined && !this.#isConnected(oldest); [oldest] = branch) {
-      if (branch.length >= maxBranch || !(await this.extendDownTo(oldest.number - 1, upstreams))) return this.#restart(head)
+      const lowest = Math.max(oldest.number - 1, recent.highestNumber - maxBranch)
+      if (branch.length >= maxBranch || !(await this.extendDownTo(lowest, upstreams))) return this.#restart(head)
       if (this.#isConnected(oldest)) break
       const parent = await this.#fetch(oldest.parentHash, upstreams)
       if (parent?.number !== oldest.number - 1) return this.#readers.size > 0 ? { kind: 'none' } : this.#restart(head)
@@ -101,7 +102,9 @@ export class ChainLog {
     while (recent.lowestNumber > Math.max(0, number)) {
       const lowestHash = recent.hashAt(recent.lowestNumber)
       const lowest = lowestHash === undefined || recent.isFull ? undefined : await this.#fetch(lowestHash, upstreams)
-      if (lowest === undefined || !recent.prependParentOf(lowest)) return false
+      if (lowest === undefined) return false
+      // Another call may have added the same block meanwhile.
+      if (!recent.prependParentOf(lowest) && recent.hashAt(recent.lowestNumber) === lowestHash) return false
     }
     return true
   }

@@ -24,6 +24,23 @@ t.test('a reorg', async t => {
     t.match(formatMetrics(metrics.families()), /tollgate_reorgs_total 1\n/)
   })
 
+  t.test('reverts nothing while the node fails when it is asked for the finalized block', async t => {
+    const { heads, chain, nodeOf, responseOverrides, recordCall, advance } = openModelHeads(['a'])
+    await recordCall()
+    const { finalityVersion } = heads.snapshot
+    chain.reset()
+    for (let i = 0; i < 200; i++) chain.mine()
+    Object.assign(nodeOf('a'), { head: chain.tip })
+    responseOverrides.set('a', (method, params) => (params[0] === 'latest' ? nodeOf('a').answer(method, params) : undefined))
+    await recordCall()
+    await advance(500)
+    t.equal(heads.snapshot.finalityVersion, finalityVersion)
+    responseOverrides.clear()
+    await recordCall()
+    await advance(1_000)
+    t.equal(heads.snapshot.finalityVersion, finalityVersion + 1, 'until the node says what it has')
+  })
+
   t.test('that reverts finalized blocks increases the finality version', async t => {
     for (const length of [10, 100, 500]) {
       const { heads, chain, nodeOf, recordCall, advance, logLines } = openModelHeads(['a'])
