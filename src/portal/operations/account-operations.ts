@@ -108,7 +108,14 @@ const changedAccount = ({ name }: AccountRow, changed: AccountRow | undefined): 
   return accountJson(changed)
 }
 
-const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
+type AccountChange = Parameters<OperationServices['accounts']['changeAccount']>[1]
+
+const changeState = async (services: OperationServices, id: string, change: AccountChange): Promise<AccountJson> => {
+  const known = await findAccount(services, id)
+  return changedAccount(known, await services.accounts.changeAccount(known.id, change))
+}
+
+export const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
 
 /** The command of an operation that changes whether an account's keys are accepted. */
 const stateCommand = {
@@ -267,10 +274,7 @@ export const accountOperations = [
     summary: 'Refuses calls with all keys of the account until it is resumed.',
     input: onlyId,
     output: schemaRef('Account'),
-    async run(input, services) {
-      const known = await findAccount(services, input.id)
-      return changedAccount(known, await services.accounts.changeAccount(known.id, { suspended: services.clock.now() }))
-    },
+    run: (input, services) => changeState(services, input.id, { suspended: services.clock.now() }),
     command: stateCommand,
   }),
   defineOperation({
@@ -280,10 +284,7 @@ export const accountOperations = [
     summary: 'Accepts calls with the keys of a suspended account again; undoes a deletion too.',
     input: onlyId,
     output: schemaRef('Account'),
-    async run(input, services) {
-      const known = await findAccount(services, input.id)
-      return changedAccount(known, await services.accounts.changeAccount(known.id, resumeChange))
-    },
+    run: (input, services) => changeState(services, input.id, resumeChange),
     command: stateCommand,
   }),
   defineOperation({

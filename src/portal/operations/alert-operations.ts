@@ -13,7 +13,7 @@ import { webhookAddressRule } from '../alerts/webhook-addresses.ts'
 import { newTestMessage, sendWebhookMessage } from '../alerts/webhook-message.ts'
 import { ApiError } from '../api-errors.ts'
 import { flag, object, schemaRef, textOrNull } from '../openapi.ts'
-import { accountId, findAccount } from './account-operations.ts'
+import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices, TextBlock } from './operation.ts'
 
@@ -44,8 +44,6 @@ const readAlerts = async ({ store, config }: OperationServices, account: string)
   ...(await alertsJson(store, account)),
   enabled: config.listen.portal !== undefined,
 })
-
-const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
 
 export const alertOperations = [
   defineOperation({
