@@ -7,7 +7,7 @@ import type { CacheQuery } from './finality-and-ttl.ts'
 
 const entryTtlMs = 86_400_000
 
-/** A greater result takes Redis, and the network, longer than a node needs for another answer. */
+/** Look-ups of others wait while an entry is sent. */
 const maxEntryBytes = 1_048_576
 
 /**

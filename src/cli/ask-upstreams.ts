@@ -225,7 +225,7 @@ const describeWarning = (
   if (failure !== undefined) return `${name} does not answer: ${failure}`
   if (chainId === undefined) return `${name} has no chain ID: it gets calls, and its chain is not checked`
   if (devClient !== undefined && !devNode)
-    return `${name} is a development node (${devClient}): add \`devNode: true\` to the network, or answers are cached, and the height never goes back`
+    return `${name} is a development node (${devClient}): add \`devNode: true\` to the network, or answers are cached, and the height goes back late`
   return lag > headTimingFor(blockTime).defaultMaxLagBlocks ? `${name} lags ${lag} blocks` : undefined
 }
 

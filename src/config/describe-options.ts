@@ -47,7 +47,7 @@ const describeBounds = ({ minimum, maximum, exclusiveMinimum }: NumberSchema): s
 
 /** An option as the reference and `plugins describe` show it. */
 export interface OptionDescription {
-  /** `breaker.minCalls`, `upstreams[].url`, `plans.NAME.dailyCredits`. */
+  /** `breaker.openFor`, `upstreams[].url`, `plans.NAME.dailyCredits`. */
   readonly path: string
   readonly type: string
   readonly schema: Schema

@@ -9,29 +9,31 @@ const adminListener = { options: ['listen.admin'], hint: 'add listen.admin, for 
 
 export const defaultRpcAddress = '127.0.0.1:8080'
 
-const certificateProperties = {
-  cert: {
-    type: 'string',
-    format: 'path',
-    description: 'The PEM file of the certificate, followed by its chain; relative to this file.',
-    examples: ['/etc/letsencrypt/live/rpc.example.com/fullchain.pem'],
+const certificateSchema = {
+  type: 'object',
+  properties: {
+    cert: {
+      type: 'string',
+      format: 'path',
+      description: 'The PEM file of the certificate, followed by its chain; relative to this file.',
+      examples: ['/etc/letsencrypt/live/rpc.example.com/fullchain.pem'],
+    },
+    key: {
+      type: 'string',
+      format: 'path',
+      description: 'The PEM file of the private key, without a passphrase; relative to this file.',
+      examples: ['/etc/letsencrypt/live/rpc.example.com/privkey.pem'],
+    },
   },
-  key: {
-    type: 'string',
-    format: 'path',
-    description: 'The PEM file of the private key, without a passphrase; relative to this file.',
-    examples: ['/etc/letsencrypt/live/rpc.example.com/privkey.pem'],
-  },
-} as const satisfies ObjectSchema['properties']
+  required: ['cert', 'key'],
+} as const satisfies ObjectSchema
 
 /** `listen.tls`. */
 const tlsSchema = {
-  type: 'object',
+  ...certificateSchema,
   description:
     'TLS on the RPC listener and the portal, version 1.2 or 1.3. The files are read again when they change; open connections stay. Without it, ' +
     'the listeners speak plain HTTP, for a proxy that ends TLS. The admin listener has a certificate of its own: admin.tls.',
-  properties: certificateProperties,
-  required: ['cert', 'key'],
 } as const satisfies ObjectSchema
 
 /** `listen` of gateway.yaml. */
@@ -81,13 +83,11 @@ const listenSchema = {
 
 /** `admin.tls`. */
 const adminTlsSchema = {
-  type: 'object',
+  ...certificateSchema,
   requires: adminListener,
   description:
     'TLS on the admin listener, version 1.2 or 1.3: probes, scrapers and browsers then use https. The files are read again when they change. ' +
     'Commands such as `tollgate health` accept this certificate alone, whatever hosts it names.',
-  properties: certificateProperties,
-  required: ['cert', 'key'],
 } as const satisfies ObjectSchema
 
 /** As addresses are compared with it. */
@@ -206,7 +206,8 @@ const portalSchema = {
       requires: portalListener,
       type: 'string',
       format: 'secret',
-      description: 'Signs session cookies, and webhooks of alerts. Without it, the first gateway writes random keys into the store.',
+      description:
+        'Signs session cookies, and webhooks of alerts and of usage. Without it, the first gateway writes random keys into the store.',
       examples: ['${PORTAL_SECRET}'],
     },
     smtp: smtpSchema,

@@ -13,13 +13,13 @@ export interface ListedHost {
   readonly path: Path
 }
 
-/** The valid hosts of one list of a file, and the problems of the others. */
-export const readHosts = (source: YamlFile, listPath: Path): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
-  const list = source.valueAt(listPath)
+/** The valid `hosts` of a network file, and the problems of the others. */
+export const readHosts = (source: YamlFile): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
+  const list = source.valueAt(['hosts'])
   const hosts: ListedHost[] = []
   const problems: Problem[] = []
   for (const index of Array.isArray(list) ? list.keys() : []) {
-    const path = [...listPath, index]
+    const path = ['hosts', index]
     const text = source.textAt(path)
     if (text === undefined) continue
     const host = normalizeHost(text)

@@ -43,7 +43,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   const source = readYamlFile(path, env)
   if (source.value === undefined) return { problems: unreadableFileProblems(source), warnings: [], hosts: [] }
   const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
-  const { hosts, problems: hostProblems } = readHosts(source, ['hosts'])
+  const { hosts, problems: hostProblems } = readHosts(source)
   const { table, problems: tableProblems } = tables.read(source)
   const steps = await readPipeline(source, plugins)
   const problems = [

@@ -24,7 +24,7 @@ export const networkSchema = {
       default: false,
       description:
         'The nodes are for development, as anvil, Hardhat and Ganache: nothing is cached, and heights and blocks may go back, as the node says. ' +
-        'Without it the height that callers are given never goes back.',
+        'Without it the height that callers are given goes back only when no node has the block any more.',
     },
     methods: { type: 'string', description: 'The method table: the name of a file in methods/, without .yaml.', examples: ['ethereum'] },
     optional: {

@@ -48,7 +48,7 @@ const unusualBlockTime = (source: YamlFile): readonly Problem[] => {
 const missingDevNode = (source: YamlFile): readonly Problem[] => {
   const chainId = chainIdOf(source)
   if (!developmentChainIds.has(chainId) || source.valueAt(['devNode']) !== undefined) return []
-  const message = `chain id ${chainId} is that of development nodes: without \`devNode: true\` answers are cached, and the height never goes back`
+  const message = `chain id ${chainId} is that of development nodes: without \`devNode: true\` answers are cached, and the height goes back late`
   return [source.problemAt(['chainId'], message, 'write `devNode: true`, or `devNode: false` where blocks are not taken back')]
 }
 

@@ -66,7 +66,7 @@ const openWebSocket = async (token: string): Promise<WebSocket> => {
 }
 
 t.test('a WebSocket closes when its token expires, also a silent one', async t => {
-  const socket = await openWebSocket(await sign(first.id, -28))
+  const socket = await openWebSocket(await sign(first.id, -26))
   socket.send(body)
   const [reply] = await once(socket, 'message')
   t.match(JSON.parse(String(reply)), { result: '0x9' })
