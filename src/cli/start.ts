@@ -1,4 +1,5 @@
 import cluster from 'node:cluster'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { openFileWatch } from '../config/config-files.ts'
 import type { FileWatch } from '../config/config-files.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
@@ -66,8 +67,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   void stopRequested.then(() => {
     isStopping = true
   })
-  // A signal to all processes, as that of Ctrl-C, also ends the workers that are still starting.
-  const gateway = await printStartupErrors(opening, message => {
+  const gateway = await printStartupErrors(untilSignalsAreSeen(opening), message => {
     if (!isStopping) err(message)
   })
   if (gateway === undefined) return isStopping ? exitCodes.ok : exitCodes.failed
@@ -84,6 +84,16 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   log.info({ event: 'stopped' }, 'stopped')
   return exitCodes.ok
 }
+
+/**
+ * A signal to all processes, as that of Ctrl-C, also ends the workers that are still starting. Node may report their exit before
+ * the signal to this process, in the same turn of the event loop.
+ */
+const untilSignalsAreSeen = <T>(opening: Promise<T>): Promise<T> =>
+  opening.catch(async error => {
+    await nextTurn()
+    throw error
+  })
 
 type ServingGateway = Pick<Gateway, 'urls' | 'accessLog' | 'stop' | 'reloader'>
 

@@ -3,7 +3,7 @@ import type { Balance } from '../../services/account-reports.ts'
 import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
-import type { AccountRow } from '../../store/store.ts'
+import type { AccountChange, AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
@@ -107,8 +107,6 @@ const changedAccount = ({ name }: AccountRow, changed: AccountRow | undefined): 
   if (changed === undefined) throw new ApiError(404, 'not-found', `account "${name}" no longer exists`)
   return accountJson(changed)
 }
-
-type AccountChange = Parameters<OperationServices['accounts']['changeAccount']>[1]
 
 const changeState = async (services: OperationServices, id: string, change: AccountChange): Promise<AccountJson> => {
   const known = await findAccount(services, id)
