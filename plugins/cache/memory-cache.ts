@@ -8,7 +8,7 @@ import { ReplyValidity, isCacheable } from './finality-and-ttl.ts'
 import type { CacheMiss, Validity } from './finality-and-ttl.ts'
 
 /** A call that the memory has no answer to: the key that was looked up, and what it was made of. */
-export interface UncachedCall {
+interface UncachedCall {
   readonly call: Call<'request'>
   readonly next: DirectNext<'request'>
   readonly methodCache: MethodCache

@@ -20,7 +20,7 @@ export type FilterTopic =
   /** `request` is the filter object, as eth_getLogs takes it. */
   | { readonly kind: 'logs'; readonly filter: LogFilter; readonly request: Json }
 
-export type FilterKind = FilterTopic['kind']
+type FilterKind = FilterTopic['kind']
 
 /** One filter of an account: a cursor in what the feed of its kind publishes. */
 interface Filter {
@@ -63,7 +63,7 @@ interface FilterRequest {
   readonly account: string
 }
 
-export interface FilterAnswer {
+interface FilterAnswer {
   /** The text of a JSON array. */
   readonly text: string
   readonly count: number

@@ -117,7 +117,7 @@ const printExplanation = ({ stages, upstreams }: CallExplanation, gateway: Gatew
 
 const describeUpstream = ({ name, usable, because, head, reasons = [] }: NetworkStatus['upstreams'][number]): string => {
   const state = [
-    usable ? 'gets calls' : `gets no calls${because === undefined ? '' : `: ${because}`}`,
+    usable ? 'usable' : `not usable${because === undefined ? '' : `: ${because}`}`,
     ...(head === undefined ? [] : [`head ${head}`]),
     ...reasons.map(({ class: methodClass, text }) => (methodClass === 'all' ? text : `${methodClass}: ${text}`)),
   ]

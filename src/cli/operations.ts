@@ -18,7 +18,7 @@ import type { StoreContext } from './store-context.ts'
 import { formatFields, formatTable, quoteCsvField } from './table-output.ts'
 
 /** A subcommand that the API does not have. */
-export interface OwnSubcommand extends Pick<Command, 'options'> {
+interface OwnSubcommand extends Pick<Command, 'options'> {
   /** Its line of the usage. */
   readonly usage: string
   readonly run: Subcommand

@@ -29,7 +29,7 @@ const options = {
   config: configOption,
 } as const satisfies Readonly<Record<string, CommandOption>>
 
-export interface TopOptions {
+interface TopOptions {
   readonly clock: Pick<Clock, 'monotonic'>
   /** Keeps the process alive, unlike a timer of the clock. Resolves at once when the signal is aborted. */
   wait(ms: number, signal?: AbortSignal): Promise<unknown>

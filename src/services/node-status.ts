@@ -3,7 +3,7 @@ import type { Metrics } from './metrics.ts'
 import type { NodeReason } from './node-reasons.ts'
 
 /** A class of methods, of which a node gets no calls or fewer than usual; `all` stands for every class. */
-export interface NodeRestriction {
+interface NodeRestriction {
   readonly class: string
   readonly reason: NodeReason
 }

@@ -123,7 +123,7 @@ export interface HeartbeatResponse extends StoreDay {
 }
 
 /** One account's day over all processes: leased = used + held + forfeited. */
-export interface DayBalance extends StoreDay {
+interface DayBalance extends StoreDay {
   readonly day: number
   readonly leased: number
   /** What counted calls have cost: processes report it together with the counts, within a second. */

@@ -179,8 +179,8 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
   t.match(plain, /^credits\n {2}charges 40 credits/m)
   t.match(plain, /^params\n {2}params\[0\], the \S/m)
   t.match(plain, /^failover\n {2}order: own, then second$/m)
-  t.match(plain, /^upstreams now\n {2}own: gets no calls: it has another chain id\n {2}second: gets calls; its `rate` is spent$/m)
-  t.match(plain, /^ {2}partner: gets no calls: it has not returned its chain ID$/m)
+  t.match(plain, /^upstreams now\n {2}own: not usable: it has another chain id\n {2}second: usable; its `rate` is spent$/m)
+  t.match(plain, /^ {2}partner: not usable: it has not returned its chain ID$/m)
   t.match(
     await explain('eth_sendRawTransaction'),
     /^ {2}sent to the next node when one fails, and never to two at once: "already known" from the next node is a success$/m,

@@ -41,7 +41,7 @@ const flags = {
   credits: { keyword: planDefaultKeyword },
 } as const
 
-export const accountJson = (row: AccountRow) => ({
+const accountJson = (row: AccountRow) => ({
   id: row.id,
   name: row.name,
   plan: row.plan,

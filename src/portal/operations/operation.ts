@@ -48,7 +48,7 @@ export interface Operation<Input extends ObjectSchema = ObjectSchema, Output = u
 }
 
 /** How the command differs from what follows from the schema of the input: each member is an option of its name. */
-export interface CommandForm<Input, Output> {
+interface CommandForm<Input, Output> {
   /** The members that are positional arguments, in their order, with their names in the help. */
   readonly positionals?: { readonly [Member in keyof Input]?: string }
   readonly flags?: { readonly [Member in keyof Input]?: FlagForm }
@@ -78,7 +78,7 @@ export interface FlagForm {
   readonly expected?: string
 }
 
-export interface TextContext {
+interface TextContext {
   /** A command line that does this on the same configuration. */
   commandLine(words: string): string
   readonly now: number
@@ -87,7 +87,7 @@ export interface TextContext {
 /** A line, a line for each field, or a table. */
 export type TextBlock = string | { readonly fields: Readonly<Record<string, string | number>> } | TextTable
 
-export interface TextTable {
+interface TextTable {
   readonly columns: readonly string[]
   readonly rows: readonly (readonly string[])[]
 }

@@ -44,8 +44,8 @@ const durations = { p50Ms: numberOrNull, p99Ms: numberOrNull }
 
 const upstream = object({
   name: text,
-  usable: { type: 'boolean', description: 'Whether calls reach it.' },
-  because: { type: ['string', 'null'], description: 'Why calls do not reach it.' },
+  usable: { type: 'boolean', description: 'False: it gets no calls, or only those that no other upstream can answer.' },
+  because: { type: ['string', 'null'], description: 'Why it is not usable.' },
   head: countOrNull,
   lagBlocks: countOrNull,
   subscribed: { type: 'boolean', description: 'Whether its heads come over a subscription.' },

@@ -195,6 +195,7 @@ export interface HeadsStatus {
     readonly head?: number
     /** Its heads come over a newHeads subscription. */
     readonly subscribed?: true
+    /** False: it gets no calls, or only those that no other upstream can answer. */
     readonly usable: boolean
     /** Why it is not usable. */
     readonly because?: string

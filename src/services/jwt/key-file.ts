@@ -23,7 +23,7 @@ export const readKeyFile = (path: string): KeyFile | KeyFileProblem => {
   } catch (error) {
     return { message: describeReadError(error) }
   }
-  return text.trimStart().startsWith('-----BEGIN ') ? pemProblem : parseKeySet(text)
+  return text.trimStart().startsWith('-----BEGIN ') ? pemProblem : checkKeys(text)
 }
 
 /** The keys of a PEM file have no ids, and tokens name the key that has signed them. */
@@ -34,7 +34,7 @@ const pemProblem: KeyFileProblem = {
     '{ "keys": [ … ] }; add the "kid" that tokens name',
 }
 
-const parseKeySet = (text: string): KeyFile | KeyFileProblem => {
+const checkKeys = (text: string): KeyFile | KeyFileProblem => {
   const keys = keysOf(text)
   if (keys === undefined || keys.length === 0) return { message: 'the file has no JSON Web Key Set', hint: 'it is { "keys": [ … ] }' }
   for (const [index, key] of keys.entries()) {
