@@ -172,6 +172,18 @@ const attacks: Readonly<Record<ExhaustionName, () => Promise<void>>> = {
       }),
     )
   },
+  'batches of rpc.discover': () => {
+    const batch = `[${Array.from({ length: 100 }, (_, id) => `{"jsonrpc":"2.0","id":${id},"method":"rpc.discover"}`).join(',')}]`
+    return keepBusy(32, () => useConnection(socket => repeat(socket, () => requestOf(batch))))
+  },
+  'subscriptions to all logs': () => {
+    const subscribe = (id: number): string => `{"jsonrpc":"2.0","id":${id},"method":"eth_subscribe","params":["logs",{}]}`
+    return keepBusy(3, () =>
+      useWebSocket(socket => {
+        for (let id = 0; id < 500; id += 1) socket.send(subscribe(id))
+      }),
+    )
+  },
   'idle WebSockets of one account': () => keepBusy(3 * maxAttackedConnections, () => useWebSocket(() => undefined), [20, 100]),
   'silent connections of one address': () =>
     keepBusy(3 * maxAttackedConnections, () => useConnection(socket => socket.write('P')), [20, 100]),

@@ -1,14 +1,17 @@
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { WebSocket } from 'ws'
 import { cpuTimesOf } from '../support/cpu-times.ts'
 import type { CpuTimes } from '../support/cpu-times.ts'
-import { callData } from './exhaustion-node.ts'
+import { callData, exhaustionBlockMs } from './exhaustion-node.ts'
 import { reportResult, takeTask } from './task-process.ts'
 
 /** A process that calls as an ordinary caller does, and measures how long it waits. */
 export interface BystanderTask {
   readonly url: string
   readonly gatewayPid: number
+  /** Where it has a subscription too; absent: it has none. */
+  readonly ws?: string
   /** Opens a connection for each call. */
   readonly opensConnections: boolean
   readonly durationMs: number
@@ -23,12 +26,14 @@ export interface BystanderReport {
   readonly failed: number
   /** What the first of them got. */
   readonly firstFailure: string | undefined
+  /** From a block to its event, of 99 in 100 blocks. NaN without events, or when one is missing. */
+  readonly eventP99Ms: number
 }
 
 /** A call that takes longer has failed. */
 const timeoutMs = 10_000
 
-const { url, gatewayPid, opensConnections, durationMs, seed } = takeTask<BystanderTask>()
+const { url, ws, gatewayPid, opensConnections, durationMs, seed } = takeTask<BystanderTask>()
 /** It holds few connections at the same time. */
 const intervalMs = opensConnections ? 50 : 10
 /** More sockets than calls that wait at the same time: a call never waits for another of the bystander. */
@@ -94,6 +99,36 @@ const cpuTimes = (): CpuTimes => {
 
 const p99Of = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)] ?? NaN
 
+/** The delays of the events of all blocks until the function that it returns is called; undefined where one is missing. */
+const watchBlocks = async (wsUrl: string): Promise<() => readonly number[] | undefined> => {
+  const socket = new WebSocket(wsUrl)
+  const delays: number[] = []
+  let latest: number | undefined
+  let isComplete = true
+  const subscribed = new Promise<void>(resolve => {
+    socket.on('message', data => {
+      const { params } = JSON.parse(String(data))
+      if (params === undefined) return resolve()
+      const number = Number(params.result.number)
+      if (latest !== undefined && number !== latest + 1) isComplete = false
+      latest = number
+      delays.push(Date.now() - number * exhaustionBlockMs)
+    })
+  })
+  socket.on('close', () => {
+    isComplete = false
+  })
+  await new Promise((resolve, reject) => socket.on('open', resolve).on('error', reject))
+  socket.send('{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}')
+  await subscribed
+  return () => {
+    const result = isComplete ? delays : undefined
+    socket.terminate()
+    return result
+  }
+}
+
+const endWatch = ws === undefined ? undefined : await watchBlocks(ws)
 const calls: Promise<void>[] = []
 const endMs = performance.now() + durationMs
 for (let n = 0; performance.now() < endMs; n += 1) {
@@ -101,5 +136,6 @@ for (let n = 0; performance.now() < endMs; n += 1) {
   await sleep(intervalMs)
 }
 await Promise.all(calls)
-const report: BystanderReport = { p99Ms: p99Of(latencies), elapsedP99Ms: p99Of(elapsed), failed, firstFailure }
+const eventP99Ms = p99Of(endWatch?.() ?? [])
+const report: BystanderReport = { p99Ms: p99Of(latencies), elapsedP99Ms: p99Of(elapsed), failed, firstFailure, eventP99Ms }
 reportResult(report)

@@ -7,7 +7,14 @@ import { mustBeZero } from './attack.ts'
 import type { Attack, AttackOptions, Figure } from './attack.ts'
 import type { BystanderReport, BystanderTask } from './exhaustion-bystander.ts'
 import type { AttackerReport, AttackerTask, ExhaustionName } from './exhaustion-attacker.ts'
-import { connectionAttacks, exhaustionNames, maxAttackedConnections, startExhaustionNode } from './exhaustion-node.ts'
+import {
+  connectionAttacks,
+  eventAttack,
+  exhaustionBlockMs,
+  exhaustionNames,
+  maxAttackedConnections,
+  startExhaustionNode,
+} from './exhaustion-node.ts'
 import { runTaskProcess } from './task-process.ts'
 
 /** What one attack on the memory or the time of a gateway came to, and how a caller of another account fared meanwhile. */
@@ -24,6 +31,8 @@ export interface ExhaustionResult {
   readonly bystanderP99AloneMs: number
   /** Calls of the bystander that were not answered. */
   readonly failed: number
+  /** From a block to its event at the bystander, where it has a subscription: before the attack, and during it. */
+  readonly events?: { readonly aloneMs: number; readonly p99Ms: number }
   /** By the attacker. */
   readonly sentKiB: number
   /** Of the gateway, during the attack. */
@@ -48,6 +57,9 @@ const maxTries = 4
  */
 const maxBystanderMs = ({ bystanderP99AloneMs }: ExhaustionResult): number => 3 * bystanderP99AloneMs + 50
 
+/** How late events of a bystander may be: each block has some of its time, and they are seconds late where the feed waits for an attacker. */
+const maxEventMs = 1_000
+
 /**
  * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls; and with what takes
  * its connections. The attacker and the bystander have a process and an address each, as they are on different machines. The attacker has the
@@ -59,7 +71,12 @@ export const runExhaustion = async (
 ): Promise<readonly ExhaustionResult[]> => {
   const node = await startExhaustionNode()
   const deployment = createDeployment({
-    networks: { net: networkFile('net', [node.url], { failover: { upstreams: [{ name: 'own', url: node.url, concurrency: 10_000 }] } }) },
+    networks: {
+      net: {
+        ...networkFile('net', [node.url], { failover: { upstreams: [{ name: 'own', url: node.url, concurrency: 10_000 }] } }),
+        blockTime: `${exhaustionBlockMs}ms`,
+      },
+    },
   })
   try {
     for (const account of ['attacker', 'bystander']) await deployment.addAccount(account, 'custom')
@@ -86,7 +103,9 @@ export const runExhaustion = async (
   }
 }
 
-const isUnfair = (result: ExhaustionResult): boolean => !(result.bystanderP99Ms <= maxBystanderMs(result))
+const isUnfair = (result: ExhaustionResult): boolean =>
+  !(result.bystanderP99Ms <= maxBystanderMs(result)) ||
+  (result.events !== undefined && !(result.events.p99Ms <= result.events.aloneMs + maxEventMs))
 
 /** The try in which the bystander fared better; no try may take too much memory, or fail calls. */
 const mergeTries = (one: ExhaustionResult | undefined, other: ExhaustionResult): ExhaustionResult => {
@@ -107,10 +126,12 @@ interface AttackSetup {
 
 const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (line: string) => void): Promise<ExhaustionResult> => {
   const { name, takesConnections, attackerKey, bystanderKey, seed, scale } = setup
+  const hasEvents = name === eventAttack
   const bystand = (durationMs: number) =>
     runTaskProcess<BystanderTask, BystanderReport>('exhaustion-bystander', {
       url: gateway.http(bystanderKey),
       gatewayPid: gateway.pid,
+      ...(hasEvents && { ws: gateway.ws(bystanderKey) }),
       opensConnections: takesConnections,
       durationMs,
       seed,
@@ -137,6 +158,7 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
     bystanderElapsedP99Ms: beside.elapsedP99Ms,
     bystanderP99AloneMs: alone.p99Ms,
     failed: beside.failed,
+    ...(hasEvents && { events: { aloneMs: alone.eventP99Ms, p99Ms: beside.eventP99Ms } }),
     sentKiB: sentBytes / 1024,
     loopDelayP99Ms: after.loopDelayP99Ms,
     cpuSeconds: after.cpuSeconds - before.cpuSeconds,
@@ -204,6 +226,12 @@ const figuresOf = (result: ExhaustionResult): readonly Figure[] => [
   { name: `${result.name}: p99 of the bystander`, value: result.bystanderP99Ms, unit: 'ms', limit: Math.round(maxBystanderMs(result)) },
   { name: `${result.name}: the same with waits for a CPU`, value: result.bystanderElapsedP99Ms, unit: 'ms' },
   mustBeZero(`${result.name}: calls of the bystander that failed`, result.failed),
+  ...(result.events === undefined
+    ? []
+    : [
+        { name: `${result.name}: p99 of an event alone`, value: result.events.aloneMs, unit: 'ms' },
+        { name: `${result.name}: p99 of an event`, value: result.events.p99Ms, unit: 'ms', limit: result.events.aloneMs + maxEventMs },
+      ]),
   // What the attacker was able to do, and what that took.
   { name: `${result.name}: sent by the attacker`, value: result.sentKiB, unit: 'KiB' },
   { name: `${result.name}: p99 of the event loop delay`, value: result.loopDelayP99Ms, unit: 'ms' },
