@@ -14,8 +14,9 @@ import {
 } from './request-templates.ts'
 import { readRecordedRequests } from './recorded-traffic.ts'
 import type { RequestTemplate } from './load/load-generator.ts'
-import { cpuRatio, cpuRatioBeside, longestLoopBlock, peakMemoryPerResponse } from './figures.ts'
+import { cpuRatio, cpuRatioBeside, longestLoopBlock, p99Ratio, peakMemoryPerResponse } from './figures.ts'
 import type { Figure } from './figures.ts'
+import { firstCalls } from './first-calls.ts'
 import { failingNode, hangingNode } from './hanging-node.ts'
 import { idleWebSockets } from './idle-websockets.ts'
 import { ledgerCost } from './ledger-cost.ts'
@@ -105,7 +106,18 @@ const pacedCalls: RunCase = async (servers, reportSkipped) => {
   const gateway = { ...gatewayScenario(servers, storageAtRequest), ...rate }
   const others = [{ ...baselineScenario('http', storageAtRequest), ...rate }, ...peerScenarios(servers, gateway)]
   const rows = await compareScenarios(servers, [gateway, ...others], reportSkipped)
-  return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.http)] }
+  return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.http, 1.25)] }
+}
+
+/** The load at which gateways were compared: over so many connections that each is idle most of the time. */
+const pacedUncached = { callsPerSecond: 500, connections: 64 }
+
+/** Nothing is saturated: what a call waits for beside the node is the server itself. */
+const pacedUncachedCalls: RunCase = async (servers, reportSkipped) => {
+  const gateway = { ...gatewayScenario(servers, uncachedStorageAtRequest), ...pacedUncached }
+  const proxy = { ...baselineScenario('proxy', uncachedStorageAtRequest), ...pacedUncached }
+  const rows = await compareScenarios(servers, [gateway, proxy, ...peerScenarios(servers, gateway)], reportSkipped)
+  return { rows, figures: [cpuRatio(rows, 'tollgate', baselineNames.proxy, 1.3), p99Ratio(rows, 'tollgate', baselineNames.proxy, 1.3)] }
 }
 
 const uncachedCalls: RunCase = async (servers, reportSkipped) => {
@@ -216,6 +228,7 @@ export const cases: readonly Case[] = [
   { name: 'block-number', title: 'HTTP, eth_blockNumber from the cache', skipInQuick: true, run: cachedCalls(blockNumberRequest) },
   { name: 'varied', title: 'HTTP, eth_getStorageAt from the cache, 2,000 slots in turn', skipInQuick: true, run: variedCalls },
   { name: 'paced', title: 'HTTP, eth_getStorageAt from the cache, 1,000 calls/s', skipInQuick: true, run: pacedCalls },
+  { name: 'paced-uncached', title: 'HTTP, eth_getStorageAt from the node, 500 calls/s', skipInQuick: true, run: pacedUncachedCalls },
   { name: 'uncached', title: 'HTTP, eth_getStorageAt from the node', run: uncachedCalls },
   { name: 'batch', title: 'HTTP, batches of 100 from the cache', run: inBatches },
   { name: 'recorded', title: 'HTTP, traffic recorded from clients', skipInQuick: true, run: recordedTraffic },
@@ -239,4 +252,5 @@ export const cases: readonly Case[] = [
   { name: 'ledger', title: 'The ledger', run: ledgerCost },
   { name: 'sockets', title: 'Idle WebSockets', run: idleWebSockets },
   { name: 'start', title: 'Cold start and idle memory', run: coldStart },
+  { name: 'first-calls', title: 'The first calls after a start, 100 uncached calls/s', skipInQuick: true, run: firstCalls },
 ]

@@ -22,6 +22,12 @@ export const createFigure = (title: string, unit: Figure['unit'], value: Spread 
 export const cpuRatio = (rows: readonly ScenarioResult[], of: string, to: string, target?: number): Figure =>
   createFigure(`CPU of ${of} / ${to}`, '×', ratioOf(cpuMicrosOfRounds(rows, of), cpuMicrosOfRounds(rows, to)), target)
 
+/** The p99 of the latency of one scenario, as a multiple of that of another in the same rounds. */
+export const p99Ratio = (rows: readonly ScenarioResult[], of: string, to: string, target?: number): Figure => {
+  const p99s = (name: string) => roundsOf(rows, name).map(({ p99 }) => p99)
+  return createFigure(`p99 of ${of} / ${to}`, '×', ratioOf(p99s(of), p99s(to)), target)
+}
+
 /** How much more CPU a call takes in one scenario than in another, as a multiple of how much more it takes in two others. */
 export const cpuRatioBeside = (
   rows: readonly ScenarioResult[],
