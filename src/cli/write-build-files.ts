@@ -26,7 +26,7 @@ const importPath = (file: string): string => relative(bundleDir, file).replaceAl
  * Packages that every start loads, and those that are ES modules only, which not every Node.js version can require. All others stay where
  * npm installs them: most have native parts, or are loaded by few gateways.
  */
-const bundledPackages = ['koa', 'pino', 'yaml', '@noble/hashes', 'lru-cache', 'opossum', 'ws', 'jose', 'openid-client']
+const bundledPackages = ['ajv', 'koa', 'pino', 'yaml', '@noble/hashes', 'lru-cache', 'opossum', 'ws', 'jose', 'openid-client']
 
 /**
  * The program with the packages that it starts with, as CommonJS modules: a start reads 60 files in place of 560, one directly after the
@@ -34,7 +34,7 @@ const bundledPackages = ['koa', 'pino', 'yaml', '@noble/hashes', 'lru-cache', 'o
  */
 const writeBundle = async (): Promise<void> => {
   const bundle = await rolldown({
-    input: { main: entry('main.js'), plugin: entry('plugin/plugin.js') },
+    input: { main: entry('main.js'), plugin: entry('plugin/plugin.js'), ajv: 'ajv' },
     platform: 'node',
     external: isUnbundledPackage,
     transform: { define: { isBundle: 'true' } },
@@ -116,13 +116,16 @@ const keepImport: Plugin = {
   resolveId: id => (id.endsWith('/runtime/import-module.js') ? { id: `./${importFile}`, external: true } : null),
 }
 
-/** Files beside a module, and packages that it requires, are found from the place of the module, not from that of the bundle. */
+/** Files beside a module, and packages that it requires, are found from the place of the module, not from that of the bundle; Ajv is in the bundle. */
 const keepUrls: Plugin = {
   name: 'keep-urls',
   load(id) {
     if (!id.startsWith(dist)) return null
     const url = `new URL(${JSON.stringify(importPath(id))}, import.meta.url).href`
-    return { code: readFileSync(id, 'utf8').replaceAll('import.meta.url', url), map: readFileSync(`${id}.map`, 'utf8') }
+    return {
+      code: readFileSync(id, 'utf8').replace("('ajv')", "('../../bundle/ajv.js')").replaceAll('import.meta.url', url),
+      map: readFileSync(`${id}.map`, 'utf8'),
+    }
   },
 }
 

@@ -77,9 +77,9 @@ export const openGateway = async (
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
     const context = { ...services, ...base, running, isReady: () => !isStopping, reloader, endListening }
+    loadAjv() // the first call needs it, and those behind that would wait
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
-    setImmediate(loadAjv) // the first calls need it
     const stop = async (graceMs = current.gateway.drain.grace) => {
       isStopping = true
       reloader?.stop()
