@@ -176,9 +176,9 @@ export class Filters {
     }
     const onSettled = (isDelivered: boolean): void => {
       poll.isSettled = true
-      const stored = isDelivered ? store() : sent === filter ? undefined : this.#replace(sent, filter).then(() => false)
-      if (stored === undefined) return settle(false)
-      this.#track(stored.then(settle, () => settle(false)))
+      // What was not delivered stays where #markSent() has written it.
+      if (isDelivered) this.#track(store().then(settle, () => settle(false)))
+      else settle(false)
     }
     return { text: `[${changes.join(',')}]`, count: changes.length, onSettled }
   }

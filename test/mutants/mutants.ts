@@ -701,8 +701,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'changes that were not delivered come again',
     file: 'plugins/subscriptions/filters.ts',
-    text: 'this.#replace(sent, filter).then(() => false)',
-    broken: 'Promise.resolve(false)',
+    text: 'return { ...sent, position, firstBlock }',
+    broken: 'return sent',
     tests: filters,
   },
   {
