@@ -31,8 +31,12 @@ export class Subscriptions {
     const headPublisher = new HeadPublisher(optionsOf('newHeads'))
     const logPublisher = new LogPublisher({ ...optionsOf('logs'), results })
     const receiptPublisher = new ReceiptPublisher({ ...optionsOf('transactionReceipts'), results })
-    const eventPublishers = mapKinds(kind => new EventPublisher(optionsOf(kind)))
-    const eventConsumer = (kind: SubscriptionKind, feed: Feed<EventsUpdate>) =>
+    const eventPublishers = {
+      newPendingTransactions: new EventPublisher(optionsOf('newPendingTransactions')),
+      fullPendingTransactions: new EventPublisher(optionsOf('fullPendingTransactions')),
+      syncing: new EventPublisher(optionsOf('syncing')),
+    }
+    const eventConsumer = (kind: keyof typeof eventPublishers, feed: Feed<EventsUpdate>) =>
       new FeedConsumer({ feed, handle: update => eventPublishers[kind].publish(update), onEnd: bug => this.#closeAll(kind, bug) })
     this.#consumers = {
       newPendingTransactions: eventConsumer('newPendingTransactions', heads.feeds.pendingHashes),
