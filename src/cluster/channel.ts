@@ -1,145 +1,194 @@
-import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { WorkerFeedStep, PrimaryMessage, WorkerMessage } from './worker-messages.ts'
+import { getOrCreate } from '../util/memoize.ts'
 
-/** Blocks, and events that stand for themselves, that wait for a worker, at most: with more its feed ends. */
-const maxWaitingBlocks = 512
-const maxWaitingEvents = 10_000
+/** A value that is told: the other process needs the newest. */
+export interface ChannelTopic<Value> {
+  readonly value: Value
+}
 
-/** Transmits one message. `onSent` is to be called when the message has left this process, or never will. */
-type Transmit<M> = (message: M, onSent: () => void) => void
+/** A request with its arguments, and the reply to it, which is no string. */
+export interface ChannelCall<Args, Reply> {
+  readonly value: Args
+  readonly reply: Reply
+}
+
+/** In place of a reply. `exited`: the other process has ended. `late`: it did not reply in time. */
+export type NoReply = 'exited' | 'late'
+
+export const isReply = <Reply>(result: Reply | NoReply): result is Reply => result !== 'exited' && result !== 'late'
+
+// A table has the topics and calls that a process may send, by name.
+export type ValueOf<Table, Name extends keyof Table> = Table[Name] extends { readonly value: infer Value } ? Value : never
+export type ReplyOf<Table, Name extends keyof Table> = Table[Name] extends { readonly reply: infer Reply } ? Reply : never
+export type CallName<Table> = { [Name in keyof Table]: Table[Name] extends { readonly reply: unknown } ? Name : never }[keyof Table] &
+  string
+type TopicName<Table> = Exclude<keyof Table & string, CallName<Table>>
+
+/** The sending end of a channel. */
+export interface Sender<Table> {
+  tell<Name extends TopicName<Table>>(topic: Name, value: ValueOf<Table, Name>): void
+  /** `onReply` is called before the next message is handled; the promise resolves later. */
+  call<Name extends CallName<Table>>(
+    name: Name,
+    args: ValueOf<Table, Name>,
+    timeoutMs: number,
+    onReply?: (reply: ReplyOf<Table, Name>) => void,
+  ): Promise<ReplyOf<Table, Name> | NoReply>
+}
+
+/** One for each topic and call. `reply` may be called later, or never. */
+export type Handlers<Table> = {
+  readonly [Name in keyof Table]: Table[Name] extends { readonly reply: infer Reply }
+    ? (args: ValueOf<Table, Name>, reply: (value: Reply) => void) => void
+    : (value: ValueOf<Table, Name>) => void
+}
 
 /**
- * Sends messages to a process that may not read them: one that is stopped, or busy for long. While its pipe is full, messages
- * wait here, one for each topic: the memory that such a process costs is bounded, and it reads the newest state afterwards.
+ * What becomes of a value while an older one of the same name and key waits: one message is sent, with the newer value, or with both merged. Without
+ * `key` the values of one network have the same, and those that concern none.
  */
-export class Channel<M extends WorkerMessage | PrimaryMessage> {
-  readonly #transmit: Transmit<M>
-  readonly #pending = new Map<string, M>()
+export type QueueRules<Table> = {
+  readonly [Name in keyof Table]?: {
+    key?(value: ValueOf<Table, Name>): string | number
+    merge?(older: ValueOf<Table, Name>, newer: ValueOf<Table, Name>): ValueOf<Table, Name>
+  }
+}
+
+// Without the types of the table, which senders and handlers have been checked against.
+type UntypedRule = { key?(value: unknown): string | number; merge?(older: unknown, newer: unknown): unknown }
+type UntypedHandler = (value: unknown, reply: (value: unknown) => void) => void
+type OnReply = (reply: unknown) => void
+
+/** A topic, a call, which has an ID, or the reply to it. */
+type Message =
+  | { readonly name: string; readonly value: unknown; readonly id?: number }
+  | { readonly replyTo: number; readonly value: unknown; readonly id?: never }
+
+interface ChannelOptions<Sent> {
+  readonly clock: Clock
+  readonly rules: QueueRules<Sent>
+  /** Transmits one message. `onSent` is to be called when the message has left this process, or never will. */
+  transmit(message: Message, onSent: () => void): void
+}
+
+/**
+ * One end of the channel between two processes. The other one may not read for long, because it is stopped or busy. While its pipe is full, messages
+ * wait here, one for each name and key: the memory that such a process costs is bounded, and it reads the newest values afterwards.
+ *
+ * Order: a value that takes the place of an older one is sent after all that waits, as it may depend on that. A reply comes after what was told before
+ * it, and before what is told later; no more replies wait than the other process has sent calls.
+ */
+export class Channel<Sent, Received> implements Sender<Sent> {
+  readonly #options: ChannelOptions<Sent>
+  #handlers: { readonly [name: string]: UntypedHandler | undefined } = {}
+  readonly #waiting = new Map<string, Message>()
+  /** Those who wait for a reply, by the ID of the message: several calls may have become one. */
+  readonly #callers = new Map<number, Set<OnReply>>()
   #inTransitCount = 0
+  #lastId = 0
+  #replyCount = 0
+  #isClosed = false
 
-  constructor(transmit: Transmit<M>) {
-    this.#transmit = transmit
+  constructor(options: ChannelOptions<Sent>) {
+    this.#options = options
   }
 
-  send(message: M): void {
-    if (this.#inTransitCount === 0) return this.#sendNow(message)
-    const topic = topicOf(message)
-    const older = this.#pending.get(topic)
-    // It goes to the end, because it may depend on messages of other topics.
-    this.#pending.delete(topic)
-    this.#pending.set(topic, older === undefined ? message : coalesce(older, message))
+  /** Adds handlers. What has none is ignored. */
+  handle(handlers: Partial<Handlers<Received>>): void {
+    this.#handlers = { ...this.#handlers, ...(handlers as Record<string, UntypedHandler>) } // the other process sends what its table says
   }
 
-  #sendNow(message: M): void {
+  tell<Name extends TopicName<Sent>>(topic: Name, value: ValueOf<Sent, Name>): void {
+    this.#send(this.#keyOf(topic, value), { name: topic, value })
+  }
+
+  async call<Name extends CallName<Sent>>(
+    name: Name,
+    args: ValueOf<Sent, Name>,
+    timeoutMs: number,
+    onReply?: (reply: ReplyOf<Sent, Name>) => void,
+  ): Promise<ReplyOf<Sent, Name> | NoReply> {
+    if (this.#isClosed) return 'exited'
+    const key = this.#keyOf(name, args)
+    const id = this.#waiting.get(key)?.id ?? (this.#lastId += 1)
+    const callers = getOrCreate(this.#callers, id, () => new Set())
+    let handleReply: OnReply = () => undefined
+    const replied = new Promise<ReplyOf<Sent, Name> | 'exited'>(resolve => {
+      handleReply = received => {
+        const reply = received as ReplyOf<Sent, Name> | 'exited' // the other process replies what its table says
+        if (reply !== 'exited') onReply?.(reply)
+        resolve(reply)
+      }
+    })
+    callers.add(handleReply)
+    this.#send(key, { name, value: args, id })
+    return withTimeoutOr(this.#options.clock, timeoutMs, replied, () => {
+      callers.delete(handleReply)
+      if (callers.size === 0) this.#callers.delete(id)
+      return 'late' as const
+    })
+  }
+
+  /** From the other process. */
+  receive(message: Message): void {
+    if ('replyTo' in message) this.#handleReply(message.replyTo, message.value)
+    else this.#handlers[message.name]?.(message.value, value => this.#reply(message.id, value))
+  }
+
+  /** The other process has ended. */
+  close(): void {
+    this.#isClosed = true
+    this.#waiting.clear()
+    for (const id of [...this.#callers.keys()]) this.#handleReply(id, 'exited')
+  }
+
+  #handleReply(id: number, reply: unknown): void {
+    const callers = this.#callers.get(id) ?? []
+    this.#callers.delete(id)
+    for (const handleReply of callers) handleReply(reply)
+  }
+
+  #reply(id = 0, value: unknown): void {
+    this.#send(this.#keyOf('', undefined), { replyTo: id, value })
+    this.#replyCount += 1
+  }
+
+  /** What is sent after a reply takes the place of nothing that waits before it. */
+  #keyOf(name: string, value: unknown): string {
+    return `${this.#replyCount} ${name} ${this.#ruleOf(name)?.key?.(value) ?? networkOf(value)}`
+  }
+
+  #ruleOf(name: string): UntypedRule | undefined {
+    return (this.#options.rules as Record<string, UntypedRule | undefined>)[name] // tell() and call() have been checked
+  }
+
+  #send(key: string, message: Message): void {
+    if (this.#isClosed) return
+    if (this.#inTransitCount === 0) return this.#transmit(message)
+    const older = this.#waiting.get(key)
+    this.#waiting.delete(key)
+    this.#waiting.set(key, older === undefined ? message : this.#merge(older, message))
+  }
+
+  #merge(older: Message, newer: Message): Message {
+    const merge = 'name' in newer ? this.#ruleOf(newer.name)?.merge : undefined
+    return merge === undefined ? newer : { ...newer, value: merge(older.value, newer.value) }
+  }
+
+  #transmit(message: Message): void {
     this.#inTransitCount += 1
-    this.#transmit(message, () => {
+    this.#options.transmit(message, () => {
       this.#inTransitCount -= 1
       if (this.#inTransitCount === 0) this.#flush()
     })
   }
 
   #flush(): void {
-    const messages = [...this.#pending.values()]
-    this.#pending.clear()
-    for (const message of messages) this.#sendNow(message)
+    const messages = [...this.#waiting.values()]
+    this.#waiting.clear()
+    for (const message of messages) this.#transmit(message)
   }
 }
 
-/** Of the messages of one topic only the newest has to arrive, coalesced with the older ones. */
-const topicOf = (message: WorkerMessage | PrimaryMessage): string => {
-  switch (message.kind) {
-    case 'report':
-      return `${message.kind} ${message.network} ${message.subject} ${message.upstream}`
-    case 'reported':
-      return `${message.kind} ${message.network} ${message.subject} ${message.upstream} ${message.id}`
-    case 'startFeed':
-    case 'stopFeed':
-      return `startFeed ${message.network} ${message.feed}`
-    case 'feed':
-      return `${message.kind} ${message.network} ${message.feed}`
-    // A worker asks for a bucket again when the request before has been answered, or is no longer waited for.
-    case 'takeTokens':
-      return `${message.kind} ${message.request.bucket}`
-    case 'tokens':
-    case 'endReload':
-      return `${message.kind} ${message.id}`
-    case 'track':
-    case 'untrack':
-      return `track ${message.network}`
-    default:
-      return 'network' in message ? `${message.kind} ${message.network}` : message.kind
-  }
-}
-
-/** The newer of two messages of one topic; of two reports the higher block. A snapshot gets the changes of the recent blocks from both. */
-const coalesce = <M extends WorkerMessage | PrimaryMessage>(older: M, newer: M): M => {
-  if (older.kind === 'feed' && newer.kind === 'feed')
-    return older.run === newer.run ? { ...newer, steps: joinSteps(older.steps, newer.steps) } : newer
-  if (older.kind === 'report' && newer.kind === 'report')
-    return { ...newer, firstId: older.firstId, block: Math.max(older.block, newer.block) }
-  if (older.kind !== 'snapshot' || newer.kind !== 'snapshot' || older.recentBlocks === undefined) return newer
-  if (newer.recentBlocks === undefined) return { ...newer, recentBlocks: older.recentBlocks }
-  return { ...newer, recentBlocks: mergeChanges(older.recentBlocks, newer.recentBlocks, maxRecentBlocks) }
-}
-
-/** All steps of both, in order. When the feed has ended, or too much waits, no updates: the end, and the answer to the last start. */
-const joinSteps = (older: readonly WorkerFeedStep[], newer: readonly WorkerFeedStep[]): readonly WorkerFeedStep[] => {
-  const steps = [...older, ...newer]
-  const blockCount = sumOf(steps, step => (isObject(step) && 'added' in step ? step.removed.length + step.added.length : 0))
-  const eventCount = sumOf(steps, step => (isObject(step) && 'events' in step ? step.events.length : 0))
-  if (blockCount <= maxWaitingBlocks && eventCount <= maxWaitingEvents && !steps.includes('ended')) return steps
-  return ['ended', ...steps.filter(step => isObject(step) && 'isStarted' in step).slice(-1)]
-}
-
-const isObject = (step: WorkerFeedStep): step is Exclude<WorkerFeedStep, 'ended'> => step !== 'ended'
-
-const sumOf = (steps: readonly WorkerFeedStep[], countOf: (step: WorkerFeedStep) => number): number =>
-  steps.reduce((sum, step) => sum + countOf(step), 0)
-
-/** Requests of one kind to the primary that wait for their replies. */
-export class PendingReplies<Reply> {
-  readonly #clock: Clock
-  /** By the id of the request. */
-  readonly #resolvers = new Map<number, (reply: Reply) => void>()
-  #lastId = 0
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /**
-   * `send` gets the id of the request. Resolves with the reply; with `fallback()` when none comes in time. `onReply` is called before the next message
-   * is handled; the promise resolves later.
-   */
-  request<Fallback>(
-    timeoutMs: number,
-    send: (id: number) => void,
-    fallback: () => Fallback,
-    onReply?: (reply: Reply) => void,
-  ): Promise<Reply | Fallback> {
-    const id = (this.#lastId += 1)
-    const reply = new Promise<Reply>(resolve =>
-      this.#resolvers.set(id, received => {
-        this.#resolvers.delete(id)
-        onReply?.(received)
-        resolve(received)
-      }),
-    )
-    send(id)
-    return withTimeoutOr(this.#clock, timeoutMs, reply, () => {
-      this.#resolvers.delete(id)
-      return fallback()
-    })
-  }
-
-  resolve(id: number, reply: Reply): void {
-    this.#resolvers.get(id)?.(reply)
-  }
-
-  /** One reply to this request and to those before it, from the first one on. */
-  resolveThrough(lastId: number, reply: Reply, firstId = 0): void {
-    for (const [id, resolve] of this.#resolvers) if (id >= firstId && id <= lastId) resolve(reply)
-  }
-}
+const networkOf = (value: unknown): unknown => (typeof value === 'object' && value !== null && 'network' in value ? value.network : '')

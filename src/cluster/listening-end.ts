@@ -1,7 +1,7 @@
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { WorkerChannel } from './worker-messages.ts'
 
 /** Workers wait so long for one that is busy or stopped. */
 const maxWaitMs = 1000
@@ -21,8 +21,8 @@ interface ListeningEndOptions {
  */
 export class ListeningEnd {
   readonly #options: ListeningEndOptions
-  /** Workers that wait for the end. */
-  readonly #waiting = new Set<WorkerChannel>()
+  /** How to reply to the workers that wait for the end. */
+  readonly #waiting = new Map<WorkerChannel, () => void>()
   #deadline: Timer | undefined
   #ending: Promise<void> | undefined
 
@@ -30,9 +30,9 @@ export class ListeningEnd {
     this.#options = options
   }
 
-  /** The worker holds new connections, and has seen none for a while. It is answered once none follows. */
-  add(worker: WorkerChannel): void {
-    this.#waiting.add(worker)
+  /** The worker holds new connections, and has seen none for a while. Replied once none follows. */
+  add(worker: WorkerChannel, reply: () => void): void {
+    this.#waiting.set(worker, reply)
     this.#deadline ??= this.#options.clock.after(maxWaitMs, () => void this.#end())
     this.checkWorkers()
   }
@@ -47,21 +47,7 @@ export class ListeningEnd {
     this.#deadline?.cancel()
     const { connections, clock } = this.#options
     await (this.#ending ??= withTimeoutOr(clock, handoverTimeoutMs, connections.endListening(), () => undefined))
-    for (const worker of this.#waiting) worker.send({ kind: 'listeningEnded' })
+    for (const reply of this.#waiting.values()) reply()
     this.#waiting.clear()
   }
-}
-
-/** The primary answers sooner, even if it has to wait for another worker. */
-const answerTimeoutMs = 2_000
-
-/** Of a worker: resolves when the primary has handed over the last connection, or does not answer. */
-export const endListening = async (clock: Clock, send: (message: WorkerMessage) => void): Promise<void> => {
-  let end = (): void => undefined
-  const ended = new Promise<void>(resolve => (end = resolve))
-  const handleMessage = ({ kind }: PrimaryMessage): void => (kind === 'listeningEnded' ? end() : undefined)
-  process.on('message', handleMessage).once('disconnect', end)
-  send({ kind: 'endListening' })
-  if (process.connected) await withTimeoutOr(clock, answerTimeoutMs, ended, () => undefined)
-  process.off('message', handleMessage).off('disconnect', end)
 }

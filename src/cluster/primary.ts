@@ -131,8 +131,10 @@ const poolOptionsOf = (config: ValidConfig, { dir, env, metrics, log, sharedHead
       maxPending: maxCallerSockets(limits.connections),
       onRefused: reason => recordRefused('caller', reason),
     }),
-    handleMessage: (worker, message) =>
-      message.kind === 'takeTokens' ? rateLimits.answer(worker, message) : sharedHeads.handleMessage(worker, message),
+    handlersOf: worker => ({
+      ...sharedHeads.handlersOf(worker),
+      takeTokens: ({ request, most }, reply) => reply(rateLimits.take(request, most)),
+    }),
     onExit: worker => sharedHeads.removeWorker(worker),
     configId: configId(config),
   }

@@ -1,8 +1,9 @@
 import { feedKinds, SharedFeed } from '../services/chain-heads/index.ts'
 import type { FeedKind, Feeds, FeedSubscription, FeedUpdate, EventsUpdate, FeedSource } from '../services/chain-heads/index.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { PendingReplies } from './channel.ts'
-import type { FeedStarted, WorkerFeedStep, NetworkChannel, NetworkMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import { isReply } from './channel.ts'
+import type { NoReply } from './channel.ts'
+import type { NetworkChannel, WorkerChannel, WorkerFeedRun, WorkerFeedStep } from './worker-messages.ts'
 
 /** A feed of the primary needs up to 2 s for its start. */
 const startTimeoutMs = 3_000
@@ -28,18 +29,14 @@ export class WorkerFeeds implements Feeds {
     this.syncing = new SharedFeed(this.#sourceOf('syncing'))
   }
 
-  /** From the primary. */
-  handleMessage(message: NetworkMessage): void {
-    if (message.kind === 'feed') for (const step of message.steps) this.#handleStep(message.feed, message.run, step)
-  }
-
-  #handleStep(kind: FeedKind, run: number, step: WorkerFeedStep): void {
-    const source = this.#sources.get(kind)
+  /** From the primary: what has come of a run of the feed. */
+  handle(kind: FeedKind, run: number, steps: readonly WorkerFeedStep[]): void {
     const feed: SharedFeed<FeedUpdate> = this[kind] // the primary sends what the feed of this kind publishes
-    if (step !== 'ended' && 'isStarted' in step) source?.handleStarted(step)
-    else if (source?.isRunning(run) !== true) return
-    else if (step === 'ended') feed.end()
-    else feed.publish(step)
+    for (const step of steps) {
+      if (this.#sources.get(kind)?.isRunning(run) !== true) return
+      if (step === 'ended') feed.end()
+      else feed.publish(step)
+    }
   }
 
   #sourceOf(feed: FeedKind): FeedSource {
@@ -51,36 +48,26 @@ export class WorkerFeeds implements Feeds {
 class WorkerFeedSource implements FeedSource {
   readonly #feed: FeedKind
   readonly #channel: NetworkChannel
-  readonly #replies: PendingReplies<boolean>
-  /** The id of the last start. */
   #run = 0
 
   constructor(feed: FeedKind, channel: NetworkChannel) {
     this.#feed = feed
     this.#channel = channel
-    this.#replies = new PendingReplies(channel.clock)
   }
 
-  start(onStarted: () => void): Promise<boolean> {
-    return this.#request(
-      id => (this.#run = id),
-      isStarted => void (isStarted && onStarted()),
-    )
+  async start(onStarted: () => void): Promise<boolean> {
+    this.#run += 1
+    return (await this.#call(isStarted => void (isStarted && onStarted()))) === true
   }
 
   stop(): void {
-    const { network, send } = this.#channel
-    send({ kind: 'stopFeed', network, feed: this.#feed })
+    const { network, primary } = this.#channel
+    primary.tell('stopFeed', { network, feed: this.#feed })
   }
 
-  /** For a feed that has been started: the answer comes after the blocks that the upstreams have now. */
+  /** For a feed that has been started: the reply comes after the blocks that the upstreams have now. */
   async sync(onSynced: () => void): Promise<void> {
-    await this.#request(() => this.#run, onSynced)
-  }
-
-  /** Of several requests, the last may stand for all. */
-  handleStarted({ id, isStarted }: FeedStarted): void {
-    this.#replies.resolveThrough(id, isStarted)
+    if (!isReply(await this.#call(onSynced))) onSynced()
   }
 
   /** What was on its way when the feed was stopped is not for those who have started it since. */
@@ -88,99 +75,72 @@ class WorkerFeedSource implements FeedSource {
     return run === this.#run
   }
 
-  /** `onReply` gets false when there is no reply. */
-  #request(runOf: (id: number) => number, onReply: (isStarted: boolean) => void): Promise<boolean> {
-    const { network, send } = this.#channel
-    const onTimeout = (): false => {
-      onReply(false)
-      return false
-    }
-    return this.#replies.request(
-      startTimeoutMs,
-      id => send({ kind: 'startFeed', network, feed: this.#feed, id, run: runOf(id) }),
-      onTimeout,
-      onReply,
-    )
+  #call(onReply: (isStarted: boolean) => void): Promise<boolean | NoReply> {
+    const { network, primary } = this.#channel
+    return primary.call('startFeed', { network, feed: this.#feed, run: this.#run }, startTimeoutMs, onReply)
   }
 }
 
 /** A feed that is sent to a worker. */
-interface WorkerRun {
+interface SentFeed {
+  readonly run: number
   readonly subscription: FeedSubscription
-  /** Of the worker: from a start of the feed to its stop. */
-  run: number
 }
 
 /** Sends what one network's feeds publish to the workers whose callers need it. */
 export class FeedBroadcast {
   readonly #network: string
   readonly #feeds: Feeds
-  readonly #subscriptions: Readonly<Record<FeedKind, Map<WorkerChannel, WorkerRun>>> = {
-    headers: new Map(),
-    logs: new Map(),
-    receipts: new Map(),
-    pendingHashes: new Map(),
-    pendingTransactions: new Map(),
-    syncing: new Map(),
-  }
+  readonly #sent = new Map<WorkerChannel, Map<FeedKind, SentFeed>>()
 
   constructor(network: string, feeds: Feeds) {
     this.#network = network
     this.#feeds = feeds
   }
 
-  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    if (message.kind === 'startFeed') void this.#start(worker, message)
-    else if (message.kind === 'stopFeed') this.#stop(worker, message.feed)
-  }
-
   removeWorker(worker: WorkerChannel): void {
-    for (const feed of feedKinds) this.#stop(worker, feed)
+    for (const feed of feedKinds) this.stopFeed(worker, feed)
+    this.#sent.delete(worker)
   }
 
   /** The workers would miss what comes after. */
   stop(): void {
-    for (const feed of feedKinds) {
-      for (const [worker, { run }] of this.#subscriptions[feed]) {
-        this.#send(worker, feed, run, 'ended')
-        this.#stop(worker, feed)
-      }
+    for (const [worker, sent] of this.#sent) {
+      for (const [feed, { run }] of sent) this.#send(worker, { feed, run }, 'ended')
+      this.removeWorker(worker)
     }
   }
 
-  async #start(worker: WorkerChannel, { feed, id, run }: Extract<WorkerMessage, { kind: 'startFeed' }>): Promise<void> {
-    const existing = this.#subscriptions[feed].get(worker)
-    if (existing !== undefined) {
-      // The worker may have stopped the feed, and started it again with this message: what waits for it is of the run before.
-      existing.run = run
-      return this.#feeds[feed].sync(() => this.#send(worker, feed, existing.run, { id, isStarted: true }))
-    }
+  /** See ToPrimary. Replied at once when the feed has started: each update after that is for the worker. */
+  async startFeed(worker: WorkerChannel, start: StartedFeed, reply: (isStarted: boolean) => void): Promise<void> {
+    const { feed, run } = start
+    const sent = getOrCreate(this.#sent, worker, () => new Map<FeedKind, SentFeed>())
+    if (sent.has(feed)) return this.#feeds[feed].sync(() => reply(true))
+    /** The worker may have started the feed anew meanwhile. */
+    const forget = (): void => void (sent.get(feed)?.subscription === subscription && sent.delete(feed))
     const listener = {
-      onUpdate: (update: FeedUpdate) => this.#send(worker, feed, started.run, update),
+      onUpdate: (update: FeedUpdate) => this.#send(worker, start, update),
       onEnd: () => {
-        this.#forget(worker, feed, subscription)
-        this.#send(worker, feed, started.run, 'ended')
+        forget()
+        this.#send(worker, start, 'ended')
       },
     }
-    const subscription = this.#feeds[feed].subscribe(listener, () => this.#send(worker, feed, started.run, { id, isStarted: true }))
-    const started: WorkerRun = { subscription, run }
-    this.#subscriptions[feed].set(worker, started)
+    const subscription = this.#feeds[feed].subscribe(listener, () => reply(true))
+    sent.set(feed, { run, subscription })
     if (await subscription.isStarted) return
-    this.#forget(worker, feed, subscription)
-    this.#send(worker, feed, started.run, { id, isStarted: false })
+    forget()
+    reply(false)
   }
 
-  #send(worker: WorkerChannel, feed: FeedKind, run: number, step: WorkerFeedStep): void {
-    worker.send({ kind: 'feed', network: this.#network, feed, run, steps: [step] })
+  stopFeed(worker: WorkerChannel, feed: FeedKind): void {
+    const sent = this.#sent.get(worker)
+    sent?.get(feed)?.subscription.close()
+    sent?.delete(feed)
   }
 
-  /** The worker may have started the feed anew meanwhile. */
-  #forget(worker: WorkerChannel, feed: FeedKind, subscription: FeedSubscription): void {
-    if (this.#subscriptions[feed].get(worker)?.subscription === subscription) this.#subscriptions[feed].delete(worker)
-  }
-
-  #stop(worker: WorkerChannel, feed: FeedKind): void {
-    this.#subscriptions[feed].get(worker)?.subscription.close()
-    this.#subscriptions[feed].delete(worker)
+  #send(worker: WorkerChannel, { feed, run }: StartedFeed, step: WorkerFeedStep): void {
+    worker.tell('feed', { network: this.#network, feed, run, steps: [step] })
   }
 }
+
+type StartedFeed = Omit<WorkerFeedRun, 'network'>

@@ -5,10 +5,11 @@ import type { Log } from '../services/log.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { UpstreamClient } from '../services/upstream-client/index.ts'
+import type { Handlers } from './channel.ts'
 import { FeedBroadcast } from './shared-feeds.ts'
 import { ReportBroadcast } from './shared-reports.ts'
 import { toTarget } from './worker-messages.ts'
-import type { Reports, ReportSubject, UpstreamsToTrack, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { Report, Reports, ToPrimary, UpstreamsToTrack, WorkerChannel } from './worker-messages.ts'
 
 export interface SharedHeadsOptions {
   readonly upstreamClient: UpstreamClient
@@ -52,13 +53,19 @@ export class SharedHeads {
     await Promise.all(Array.from(this.#networks.values(), ({ heads }) => heads.refresh()))
   }
 
-  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    if (!('network' in message)) return
-    const { network } = message
-    if (message.kind === 'track') return this.#track(worker, network, message.upstreams).addWorker(worker)
-    const heads = this.#networks.get(network)
-    heads?.handleMessage(worker, message)
-    if (heads?.workers.length === 0 && !this.#options.isServed(network)) this.#remove(network, heads)
+  /** Of what a worker sends about networks. Nothing is replied about one that no worker tracks. */
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'endListening' | 'takeTokens'> {
+    const of = ({ network }: { readonly network: string }) => this.#networks.get(network)
+    return {
+      track: ({ network, upstreams }) =>
+        upstreams === undefined ? this.#untrack(worker, network) : this.#track(worker, network, upstreams).addWorker(worker),
+      activity: message => of(message)?.heads.recordActivity(),
+      pollLagging: message => of(message)?.heads.pollLagging(),
+      sync: (message, reply) => of(message)?.reportBroadcast.sync(worker, reply),
+      report: (message, reply) => void of(message)?.report(message).then(reply),
+      startFeed: (message, reply) => void of(message)?.feedBroadcast.startFeed(worker, message, reply),
+      stopFeed: message => of(message)?.feedBroadcast.stopFeed(worker, message.feed),
+    }
   }
 
   /** The worker has exited. */
@@ -70,8 +77,11 @@ export class SharedHeads {
     for (const network of this.#networks.values()) network.stop()
   }
 
-  /** A reload has removed the network, and no worker has calls to it any more. */
-  #remove(network: string, heads: SharedNetworkHeads): void {
+  #untrack(worker: WorkerChannel, network: string): void {
+    const heads = this.#networks.get(network)
+    heads?.removeWorker(worker)
+    // A reload may have removed the network; then no worker has calls to it any more.
+    if (heads?.workers.length !== 0 || this.#options.isServed(network)) return
     heads.stop()
     this.#networks.delete(network)
     this.#options.metrics.removeSeries({ network })
@@ -99,12 +109,12 @@ export class SharedHeads {
 /** The heads of one network, and the workers that they are shared with. */
 class SharedNetworkHeads {
   readonly heads: HeadTracker
+  readonly reportBroadcast: ReportBroadcast
+  readonly feedBroadcast: FeedBroadcast
   readonly chainId: number
   readonly #network: string
   readonly #blockTime: number
   readonly #devNode: boolean
-  readonly #reportBroadcast: ReportBroadcast
-  readonly #feedBroadcast: FeedBroadcast
   /** The newest blocks that the workers have been sent. */
   readonly #recentBlocks = new RecentBlocks(maxRecentBlocks)
   /** How to stop tracking the upstreams of each worker. */
@@ -127,30 +137,30 @@ class SharedNetworkHeads {
     this.#network = network
     this.#blockTime = blockTime
     this.#devNode = devNode
-    this.#reportBroadcast = new ReportBroadcast(network, options.clock, reports)
+    this.reportBroadcast = new ReportBroadcast(network, reports)
     this.heads = new HeadTracker({
       ...options,
       ...{ chainId, blockTime, devNode },
       errorCategory: errorCategoryOf(network),
       log: options.log.child({ network }),
       metrics: withLabels(options.metrics, { network }),
-      heightBroadcasts: [this.#reportBroadcast, ...heightBroadcastsOf(network, chainId)],
+      heightBroadcasts: [this.reportBroadcast, ...heightBroadcastsOf(network, chainId)],
       tagBroadcasts: tagBroadcastsOf(heightBroadcastsOf, network, chainId),
-      onTags: state => this.#reportBroadcast.setTags(state),
+      onTags: state => this.reportBroadcast.setTags(state),
       onChange: (state, recentBlocks) => {
         this.#publishLatest = () => this.#publish(state, recentBlocks)
         if (this.#areChainIdsChecked) this.#publishLatest()
       },
     })
-    this.#feedBroadcast = new FeedBroadcast(network, this.heads.feeds)
+    this.feedBroadcast = new FeedBroadcast(network, this.heads.feeds)
   }
 
   get workers(): readonly WorkerChannel[] {
-    return this.#reportBroadcast.workers
+    return this.reportBroadcast.workers
   }
 
   get reports(): Reports {
-    return this.#reportBroadcast.reports
+    return this.reportBroadcast.reports
   }
 
   /** False when the upstreams are those of another chain. What is known of upstreams that it tracks already stays. */
@@ -167,39 +177,34 @@ class SharedNetworkHeads {
   }
 
   addWorker(worker: WorkerChannel): void {
-    this.#reportBroadcast.addWorker(worker)
+    this.reportBroadcast.addWorker(worker)
     if (this.#state !== undefined) {
       const change = this.#recentBlocks.changeFrom(new RecentBlocks(maxRecentBlocks))
-      worker.send({ kind: 'snapshot', network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
+      worker.tell('snapshot', { network: this.#network, state: this.#state, ...(change && { recentBlocks: change }) })
     }
   }
 
   removeWorker(worker: WorkerChannel): void {
     if (this.#trackings.size > 1) this.#stopTracking(worker)
-    this.#reportBroadcast.removeWorker(worker)
-    this.#feedBroadcast.removeWorker(worker)
+    this.reportBroadcast.removeWorker(worker)
+    this.feedBroadcast.removeWorker(worker)
   }
 
-  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    switch (message.kind) {
-      case 'activity':
-        return this.heads.recordActivity()
-      case 'pollLagging':
-        return this.heads.pollLagging()
-      case 'untrack':
-        return this.removeWorker(worker)
-      case 'report':
-        return void this.#answerReport(worker, message)
-      default:
-        this.#reportBroadcast.handleMessage(worker, message)
-        this.#feedBroadcast.handleMessage(worker, message)
+  /** Resolves with the height that callers may be given when every worker knows. */
+  async report({ subject, upstream, block }: Report): Promise<number> {
+    if (subject === 'latest') return this.heads.reportHeight(upstream, block)
+    if (subject === 'transaction') await this.reportBroadcast.recordTransaction()
+    else {
+      this.heads.tags.report(upstream, subject, block)
+      await this.reportBroadcast.whenShared()
     }
+    return this.reports.height
   }
 
   /** No worker gets a message any more, whatever responses still come. */
   stop(): void {
     for (const worker of this.#trackings.keys()) this.#stopTracking(worker)
-    this.#feedBroadcast.stop()
+    this.feedBroadcast.stop()
     for (const worker of this.workers) this.removeWorker(worker)
   }
 
@@ -213,21 +218,6 @@ class SharedNetworkHeads {
     this.#publishLatest?.()
   }
 
-  async #answerReport(worker: WorkerChannel, { kind: _, block, ...ids }: Extract<WorkerMessage, { kind: 'report' }>): Promise<void> {
-    worker.send({ ...ids, kind: 'reported', height: await this.#report(ids.subject, ids.upstream, block) })
-  }
-
-  /** Resolves with the height that callers may be given when every worker knows. */
-  async #report(subject: ReportSubject, upstream: string, block: number): Promise<number> {
-    if (subject === 'latest') return this.heads.reportHeight(upstream, block)
-    if (subject === 'transaction') await this.#reportBroadcast.recordTransaction()
-    else {
-      this.heads.tags.report(upstream, subject, block)
-      await this.#reportBroadcast.whenShared()
-    }
-    return this.reports.height
-  }
-
   #publish(state: ChainState, recentBlocks: RecentBlocks): void {
     const change = recentBlocks.changeFrom(this.#recentBlocks)
     const serialized = JSON.stringify(state)
@@ -236,7 +226,7 @@ class SharedNetworkHeads {
     this.#lastPublished = serialized
     this.#state = state
     for (const worker of this.workers) {
-      worker.send({ kind: 'snapshot', network: this.#network, state, ...(change && { recentBlocks: change }) })
+      worker.tell('snapshot', { network: this.#network, state, ...(change && { recentBlocks: change }) })
     }
   }
 }

@@ -4,7 +4,9 @@ import type { AccessLogConfig, AccessLogControl, AccessLogSettings } from '../se
 import { LogFileError } from '../services/line-writer.ts'
 import type { Log, RootLog } from '../services/log.ts'
 import type { LogLevel } from '../services/log-settings.ts'
-import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
+import type { MaybePromise } from '../util/async.ts'
+import type { NoReply } from './channel.ts'
+import type { WorkerProblem } from './worker-messages.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** The log level of the primary and of its workers. */
@@ -14,22 +16,20 @@ export const sharedLogLevel = (log: RootLog, pool: Pick<WorkerPool, 'set'>): Pic
   },
   set level(level: LogLevel) {
     log.level = level
-    pool.set({ kind: 'logLevel', level })
+    pool.set('logLevel', worker => worker.tell('logLevel', { level }))
   },
 })
-
-type AccessLogRequest = Extract<PrimaryMessage, { readonly kind: 'accessLog' | 'reopenAccessLog' }>
 
 /** A worker opens a file at once. */
 const changeTimeoutMs = 5_000
 
 /** The access logs of the workers: the primary has no calls. */
 export class SharedAccessLog implements AccessLogControl {
-  readonly #pool: Pick<WorkerPool, 'set' | 'newId' | 'requestAll'>
+  readonly #pool: Pick<WorkerPool, 'set' | 'callAll'>
   #config: AccessLogConfig
   #settings: AccessLogSettings
 
-  constructor(config: AccessLogConfig, pool: Pick<WorkerPool, 'set' | 'newId' | 'requestAll'>) {
+  constructor(config: AccessLogConfig, pool: Pick<WorkerPool, 'set' | 'callAll'>) {
     this.#pool = pool
     this.#config = config
     this.#settings = accessLogSettingsOf(config)
@@ -45,10 +45,10 @@ export class SharedAccessLog implements AccessLogControl {
 
   /** Rejects with LogFileError when a worker cannot; then all workers have the settings from before. */
   async change(settings: AccessLogSettings): Promise<void> {
-    const problem = await this.#request({ kind: 'accessLog', id: this.#pool.newId(), settings })
+    const problem = firstProblemOf(await this.#pool.callAll('accessLog', settings, changeTimeoutMs))
     if (problem === undefined) this.#settings = settings
     // For workers that start meanwhile or later; and for those that could, where another could not.
-    this.#pool.set({ kind: 'accessLog', id: this.#pool.newId(), settings: this.#settings })
+    this.#setAll()
     if (problem !== undefined) throw new LogFileError(problem)
   }
 
@@ -57,38 +57,37 @@ export class SharedAccessLog implements AccessLogControl {
     if (isDeepStrictEqual(config, this.#config)) return
     this.#config = config
     this.#settings = accessLogSettingsOf(config)
-    this.#pool.set({ kind: 'accessLog', id: this.#pool.newId(), settings: this.#settings })
+    this.#setAll()
   }
 
   /** Rejects with LogFileError when a worker cannot; that worker goes on with the file from before. */
   async reopen(): Promise<void> {
-    const problem = await this.#request({ kind: 'reopenAccessLog', id: this.#pool.newId() })
+    const problem = firstProblemOf(await this.#pool.callAll('reopenAccessLog', undefined, changeTimeoutMs))
     if (problem !== undefined) throw new LogFileError(problem)
   }
 
-  /** The problem of the first worker that has one. */
-  async #request(message: AccessLogRequest): Promise<string | undefined> {
-    const replies = await this.#pool.requestAll(message, changeTimeoutMs)
-    const problems = replies.flatMap(reply => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))
-    return problems[0]
+  #setAll(): void {
+    const settings = this.#settings
+    this.#pool.set('accessLog', worker => void worker.call('accessLog', settings, changeTimeoutMs))
   }
 }
+
+const firstProblemOf = (replies: readonly (WorkerProblem | NoReply)[]): string | undefined =>
+  replies.flatMap(reply => (reply === 'exited' ? [] : reply === 'late' ? [workerTooLate] : (reply.problem ?? [])))[0]
 
 const workerTooLate = `a worker did not change its access log within ${changeTimeoutMs / 1000} s`
 
-/** Of a worker: does to its access log what the primary requests. Resolves with the answer. */
-export const handleAccessLogRequest = async (request: AccessLogRequest, accessLog: AccessLogControl, log: Log): Promise<WorkerMessage> => {
-  const { id } = request
+/** Of a worker: the reply to a call that changes its access log. */
+export const problemOf = async (change: () => MaybePromise<void>): Promise<WorkerProblem> => {
   try {
-    if (request.kind === 'accessLog') await changeAccessLog(accessLog, request.settings, log)
-    else await accessLog.reopen()
-    return { kind: 'accessLogSet', id }
+    await change()
+    return {}
   } catch (error) {
-    return { kind: 'accessLogSet', id, problem: error instanceof Error ? error.message : String(error) }
+    return { problem: error instanceof Error ? error.message : String(error) }
   }
 }
 
-const changeAccessLog = async (accessLog: AccessLogControl, settings: AccessLogSettings, log: Log): Promise<void> => {
+export const changeAccessLog = async (accessLog: AccessLogControl, settings: AccessLogSettings, log: Log): Promise<void> => {
   try {
     await accessLog.change(settings)
   } catch (error) {

@@ -4,17 +4,22 @@ import { problemsOf } from '../core/reloader.ts'
 import type { PreparedReload, ReadConfig, Reloadable } from '../core/reloader.ts'
 import { ReloadError } from '../core/running-networks.ts'
 import type { Log } from '../services/log.ts'
-import type { PrimaryMessage, WorkerMessage } from './worker-messages.ts'
-import type { WorkerProcess } from './worker-process.ts'
+import { isReply } from './channel.ts'
+import type { ToWorker, WorkerChannel } from './worker-messages.ts'
 
 /** A reload is given up when a worker takes longer to prepare it. */
 const prepareTimeoutMs = 30_000
+
+/** A worker of the primary. */
+interface ReloadedWorker extends WorkerChannel {
+  readonly pid: number | undefined
+}
 
 interface SharedReloadOptions {
   /** Of the configuration that workers start with. */
   readonly configId: string
   /** Those that accept calls. */
-  readonly workers: () => Iterable<WorkerProcess>
+  readonly workers: () => Iterable<ReloadedWorker>
   readonly log: Log
 }
 
@@ -37,10 +42,10 @@ export class SharedReload {
   async prepare(configId: string): Promise<PreparedReload> {
     const id = (this.#lastId += 1)
     const workers = new Set(this.#options.workers())
-    const replies = await Promise.all(Array.from(workers, each => each.request({ kind: 'prepareReload', id, configId }, prepareTimeoutMs)))
-    const problems = replies.flatMap(reply => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply.problems))
+    const replies = await Promise.all(Array.from(workers, each => each.call('prepareReload', { id, configId }, prepareTimeoutMs)))
+    const problems = replies.flatMap(reply => (reply === 'late' ? [workerTooLate] : reply === 'exited' ? [] : reply))
     const end = (isCommitted: boolean): void => {
-      for (const worker of this.#options.workers()) worker.send({ kind: 'endReload', id, isCommitted })
+      for (const worker of this.#options.workers()) worker.tell('endReload', { id, isCommitted })
     }
     if (problems.length > 0) {
       end(false)
@@ -57,16 +62,16 @@ export class SharedReload {
   }
 
   /** The worker has become ready with files from before, or after, the configuration of the others, or with the same. */
-  addWorker(worker: WorkerProcess, configId: string): void {
+  addWorker(worker: ReloadedWorker, configId: string): void {
     if (configId !== this.#configId) void this.#reload(worker)
   }
 
-  async #reload(worker: WorkerProcess): Promise<void> {
+  async #reload(worker: ReloadedWorker): Promise<void> {
     const [id, configId] = [(this.#lastId += 1), this.#configId]
-    const reply = await worker.request({ kind: 'prepareReload', id, configId }, prepareTimeoutMs)
+    const reply = await worker.call('prepareReload', { id, configId }, prepareTimeoutMs)
     if (reply === 'exited') return
-    const isCommitted = reply !== 'late' && reply.problems.length === 0 && configId === this.#configId
-    worker.send({ kind: 'endReload', id, isCommitted })
+    const isCommitted = isReply(reply) && reply.length === 0 && configId === this.#configId
+    worker.tell('endReload', { id, isCommitted })
     if (isCommitted) return
     this.#options.log.warn({ event: 'worker-config', worker: worker.pid }, 'worker has read files that were not reloaded yet: reload them')
   }
@@ -79,34 +84,29 @@ const withoutRepeats = (problems: readonly PartialProblem[]): readonly PartialPr
   ...new Map(problems.map(problem => [JSON.stringify(problem), problem])).values(),
 ]
 
-type PrepareRequest = Extract<PrimaryMessage, { readonly kind: 'prepareReload' }>
-
-interface WorkerReloadOptions {
-  readonly log: Log
-  send(message: WorkerMessage): void
-}
-
 /** A worker's part in a reload: it prepares when the primary asks it to, and commits when all workers have prepared. */
 export class WorkerReload {
   readonly #gateway: Reloadable
   readonly #readConfig: ReadConfig
-  readonly #options: WorkerReloadOptions
+  readonly #log: Log
   #prepared: { readonly id: number; readonly reload: PreparedReload } | undefined
   #lastEndedId = 0
-  #latest = Promise.resolve()
+  #latest: Promise<unknown> = Promise.resolve()
 
-  constructor(gateway: Reloadable, readConfig: ReadConfig, options: WorkerReloadOptions) {
+  constructor(gateway: Reloadable, readConfig: ReadConfig, log: Log) {
     this.#gateway = gateway
     this.#readConfig = readConfig
-    this.#options = options
+    this.#log = log
   }
 
-  /** One after the other: of two at once, one would run on although nobody ends it. */
-  prepare(request: PrepareRequest): Promise<void> {
-    return (this.#latest = this.#latest.then(() => this.#answer(request)))
+  /** Resolves with the problems. One after the other: of two at once, one would run on although nobody ends it. */
+  prepare(request: PrepareRequest): Promise<readonly PartialProblem[]> {
+    const problems = this.#latest.then(() => this.#prepareNext(request))
+    this.#latest = problems
+    return problems
   }
 
-  end({ id, isCommitted }: Extract<PrimaryMessage, { readonly kind: 'endReload' }>): void {
+  end({ id, isCommitted }: ToWorker['endReload']['value']): void {
     this.#lastEndedId = Math.max(this.#lastEndedId, id)
     if (this.#prepared?.id !== id) return
     if (!isCommitted) return void this.#abandon()
@@ -114,12 +114,12 @@ export class WorkerReload {
     this.#prepared = undefined
   }
 
-  async #answer({ id, configId: expectedId }: PrepareRequest): Promise<void> {
+  async #prepareNext({ id, configId: expectedId }: PrepareRequest): Promise<readonly PartialProblem[]> {
     await this.#abandon()
     const problems = await this.#prepare(id, expectedId)
     // Meanwhile the primary may have given up.
     if (this.#lastEndedId >= id) await this.#abandon()
-    this.#options.send({ kind: 'reloadPrepared', id, problems })
+    return problems
   }
 
   async #prepare(id: number, expectedId: string): Promise<readonly PartialProblem[]> {
@@ -141,7 +141,9 @@ export class WorkerReload {
       await prepared?.reload.abandon()
     } catch (error) {
       // The next reload is prepared all the same.
-      this.#options.log.error({ err: error }, 'reload could not be abandoned')
+      this.#log.error({ err: error }, 'reload could not be abandoned')
     }
   }
 }
+
+type PrepareRequest = ToWorker['prepareReload']['value']

@@ -1,38 +1,34 @@
 import type { HeightBroadcast, TagState } from '../services/chain-heads/index.ts'
-import type { Clock } from '../services/clock.ts'
 import { withTimeoutOr } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { getOrCreate } from '../util/memoize.ts'
-import { Acknowledgments } from './acknowledgments.ts'
-import { PendingReplies } from './channel.ts'
-import { primaryTimeoutMs } from './worker-messages.ts'
-import type {
-  NetworkChannel,
-  NetworkMessage,
-  PrimaryMessage,
-  Reports,
-  ReportSubject,
-  WorkerChannel,
-  WorkerMessage,
-} from './worker-messages.ts'
+import { isReply } from './channel.ts'
+import { ackTimeoutMs, primaryTimeoutMs } from './worker-messages.ts'
+import type { NetworkChannel, Report, Reports, WorkerChannel } from './worker-messages.ts'
 
 /**
  * What was reported to callers of one network, and that they have sent transactions, for the workers of this gateway: the next call of a caller may
  * come to any of them. Each change has a version. A worker is sent the newest, and acknowledges it; what has been acknowledged by all is shared, and may
  * be given to callers.
+ *
+ * A worker that does not acknowledge in time is busy. Until its next acknowledgment nothing waits for it: otherwise each block of a stopped worker's
+ * network would delay callers by as much. Such a worker answers nothing about the newest block from memory before it has called `sync` (see
+ * WorkerHeads.mayLag), and from then on it is waited for again.
  */
 export class ReportBroadcast implements HeightBroadcast {
   readonly #network: string
-  readonly #acknowledgments: Acknowledgments
+  /** Those that are waited for, and those that are not. A call of `sync` replaces the entry: what was late before it does not count. */
+  readonly #workers = new Map<WorkerChannel, { isResponsive: boolean }>()
   #reports: Reports
   #sharedVersion: number
+  #published: Promise<void> = Promise.resolve()
 
   /** Counts on from what its workers know: a version that they know already is no news to them. */
-  constructor(network: string, clock: Clock, { version, transactions }: Pick<Reports, 'version' | 'transactions'> = noReports) {
+  constructor(network: string, { version, transactions }: Pick<Reports, 'version' | 'transactions'> = noReports) {
+    const first = version + 1
     this.#network = network
-    this.#acknowledgments = new Acknowledgments(clock)
-    this.#reports = { ...noReports, version: version + 1, transactions }
-    this.#sharedVersion = this.#reports.version
+    this.#reports = { ...noReports, version: first, changed: { height: first, tags: first }, transactions }
+    this.#sharedVersion = first
   }
 
   get reports(): Reports {
@@ -40,16 +36,16 @@ export class ReportBroadcast implements HeightBroadcast {
   }
 
   get workers(): readonly WorkerChannel[] {
-    return this.#acknowledgments.workers
+    return [...this.#workers.keys()]
   }
 
   /** Resolves, and soon, when every worker has the height. */
   raise(height: number): Promise<void> {
-    return this.#publish({ height })
+    return this.#publish(version => ({ height, changed: { ...this.#reports.changed, height: version } }))
   }
 
   lower(height: number): void {
-    void this.#publish({ height })
+    void this.raise(height)
   }
 
   /** Workers report heights by messages. */
@@ -58,52 +54,62 @@ export class ReportBroadcast implements HeightBroadcast {
   }
 
   setTags(tags: TagState): void {
-    void this.#publish({ tags })
+    void this.#publish(version => ({ tags, changed: { ...this.#reports.changed, tags: version } }))
   }
 
   /** Resolves, and soon, when every worker knows that there is one more. */
   recordTransaction(): Promise<void> {
-    return this.#publish({ transactions: this.#reports.transactions + 1 })
+    return this.#publish(() => ({ transactions: this.#reports.transactions + 1 }))
   }
 
   /** Resolves, and soon, when every worker knows all that has been reported. */
   whenShared(): Promise<void> {
-    return this.#acknowledgments.whenAcknowledged(this.#reports.version)
+    return this.#published
   }
 
   addWorker(worker: WorkerChannel): void {
-    this.#acknowledgments.addWorker(worker)
-    worker.send({ kind: 'reports', network: this.#network, reports: this.#reports })
-    worker.send({ kind: 'shared', network: this.#network, version: this.#sharedVersion })
+    this.#workers.set(worker, { isResponsive: true })
+    void this.#inform(worker)
+    worker.tell('shared', { network: this.#network, version: this.#sharedVersion })
   }
 
   removeWorker(worker: WorkerChannel): void {
-    this.#acknowledgments.removeWorker(worker)
+    this.#workers.delete(worker)
   }
 
-  handleMessage(worker: WorkerChannel, message: WorkerMessage): void {
-    if (message.kind === 'reportsAck') return this.#acknowledgments.record(worker, message.version)
-    if (message.kind !== 'sync') return
-    this.#acknowledgments.setResponsive(worker)
-    worker.send({ kind: 'synced', network: this.#network, id: message.id, reports: this.#reports })
+  /** The worker reads its messages again. */
+  sync(worker: WorkerChannel, reply: () => void): void {
+    if (this.#workers.has(worker)) this.#workers.set(worker, { isResponsive: true })
+    reply()
   }
 
-  async #publish(change: Partial<Omit<Reports, 'version'>>): Promise<void> {
+  #publish(changeOf: (version: number) => Partial<Reports>): Promise<void> {
     const version = this.#reports.version + 1
-    this.#reports = { ...this.#reports, ...change, version }
-    this.#broadcast({ kind: 'reports', network: this.#network, reports: this.#reports })
-    await this.#acknowledgments.whenAcknowledged(version)
+    this.#reports = { ...this.#reports, ...changeOf(version), version }
+    return (this.#published = this.#share(version))
+  }
+
+  async #share(version: number): Promise<void> {
+    await Promise.all(this.workers.map(worker => this.#inform(worker)))
     if (version <= this.#sharedVersion) return
     this.#sharedVersion = version
-    this.#broadcast({ kind: 'shared', network: this.#network, version })
+    for (const worker of this.workers) worker.tell('shared', { network: this.#network, version })
   }
 
-  #broadcast(message: PrimaryMessage): void {
-    for (const worker of this.workers) worker.send(message)
+  /** Resolves when the worker has acknowledged the newest version, or is not waited for: at the latest after 50 ms. */
+  async #inform(worker: WorkerChannel): Promise<void> {
+    const state = this.#workers.get(worker)
+    const acknowledged = worker.call('reports', { network: this.#network, reports: this.#reports }, ackTimeoutMs).then(result => {
+      if (state !== undefined) state.isResponsive = result !== 'late'
+    })
+    if (state?.isResponsive === true) await acknowledged
   }
 }
 
-const noReports: Reports = { version: 0, height: 0, tags: { reported: {}, upstreams: {} }, transactions: 0 }
+const noReports: Reports = {
+  ...{ version: 0, height: 0, tags: { reported: {}, upstreams: {} }, transactions: 0 },
+  changed: { height: 0, tags: 0 },
+}
 
 interface WorkerReportsOptions extends NetworkChannel {
   /** The primary knows more than this worker did. */
@@ -113,14 +119,10 @@ interface WorkerReportsOptions extends NetworkChannel {
 /** What one worker knows of the reports of its network. */
 export class WorkerReports {
   readonly #options: WorkerReportsOptions
-  /** By subject and upstream: the channel makes one report of several of them. */
-  readonly #replies = new Map<string, PendingReplies<number>>()
   /** Reports of a block in flight, by subject, upstream and block. */
   readonly #inFlight = new Map<string, Promise<number>>()
   readonly #listeners = new Set<() => void>()
   #reports = noReports
-  /** The versions with which this worker got the newest of each. */
-  readonly #versions = { height: 0, tags: 0 }
   #sharedVersion = 0
 
   constructor(options: WorkerReportsOptions) {
@@ -132,58 +134,50 @@ export class WorkerReports {
   }
 
   /** A block that an upstream has answered to a caller. Calls with the same block from the same upstream share one report. */
-  reportBlock(subject: Exclude<ReportSubject, 'transaction'>, upstream: string, block: number, fallback: () => number): Promise<number> {
+  reportBlock(
+    subject: Exclude<Report['subject'], 'transaction'>,
+    upstream: string,
+    block: number,
+    fallback: () => number,
+  ): Promise<number> {
     const key = `${subject} ${upstream} ${block}`
     return getOrCreate(this.#inFlight, key, () =>
-      this.#report(subject, upstream, block, fallback).finally(() => this.#inFlight.delete(key)),
+      this.#report({ subject, upstream, block }, fallback).finally(() => this.#inFlight.delete(key)),
     )
   }
 
   async reportTransaction(): Promise<void> {
-    await this.#report('transaction', '', 0, () => 0)
+    await this.#report({ subject: 'transaction', upstream: '', block: 0 }, () => 0)
   }
 
   /**
    * Informs the primary. Resolves, and soon, when every worker knows: with the height that callers may be given; with `fallback()` when the primary
    * does not answer.
    */
-  #report(subject: ReportSubject, upstream: string, block: number, fallback: () => number): Promise<number> {
-    const { network, clock, send } = this.#options
-    const replies = getOrCreate(this.#replies, `${subject} ${upstream}`, () => new PendingReplies<number>(clock))
-    return replies.request(primaryTimeoutMs, id => send({ kind: 'report', network, subject, upstream, block, firstId: id, id }), fallback)
+  async #report(report: Report, fallback: () => number): Promise<number> {
+    const { network, primary } = this.#options
+    const result = await primary.call('report', { network, ...report }, primaryTimeoutMs)
+    return isReply(result) ? result : fallback()
   }
 
   /** Resolves when every worker has the height, or the tags, that this one has; or after a time. */
   whenShared(what: 'height' | 'tags'): MaybePromise<void> {
-    const version = this.#versions[what]
+    const version = this.#reports.changed[what]
     return version <= this.#sharedVersion ? undefined : this.#waitFor(version)
   }
 
-  /** From the primary. */
-  handleMessage(message: NetworkMessage): void {
-    switch (message.kind) {
-      case 'reports':
-        this.#accept(message.reports)
-        return this.#options.send({ kind: 'reportsAck', network: message.network, version: this.#reports.version })
-      case 'synced':
-        return this.#accept(message.reports)
-      case 'shared':
-        this.#sharedVersion = message.version
-        for (const listener of this.#listeners) listener()
-        return
-      case 'reported':
-        this.#replies.get(`${message.subject} ${message.upstream}`)?.resolveThrough(message.id, message.height, message.firstId)
-    }
-  }
-
-  /** What was superseded may come after it. */
-  #accept(reports: Reports): void {
+  /** From the primary, which sends the newest again when this worker tracks other upstreams. */
+  accept(reports: Reports): void {
     const previous = this.#reports
     if (reports.version <= previous.version) return
     this.#reports = reports
-    if (reports.height !== previous.height) this.#versions.height = reports.version
-    if (JSON.stringify(reports.tags) !== JSON.stringify(previous.tags)) this.#versions.tags = reports.version
     this.#options.onChange(reports, previous)
+  }
+
+  /** From the primary: all workers have this version. */
+  setSharedVersion(version: number): void {
+    this.#sharedVersion = version
+    for (const listener of this.#listeners) listener()
   }
 
   async #waitFor(version: number): Promise<void> {

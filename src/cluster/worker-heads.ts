@@ -1,14 +1,21 @@
 import { Cancellation } from '../plugin/call.ts'
 import type { Target } from '../plugin/call.ts'
-import { CurrentChainState, WorkerTags, TrackingStack, fetchBlock, openUpstreamRequester } from '../services/chain-heads/index.ts'
+import {
+  CurrentChainState,
+  WorkerTags,
+  finalityTags,
+  TrackingStack,
+  fetchBlock,
+  openUpstreamRequester,
+} from '../services/chain-heads/index.ts'
 import type { BlockId, FinalityTag, Heads, HeadsOptions, TrackOptions } from '../services/chain-heads/index.ts'
 import { singleFlight, thenMaybe } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
-import { PendingReplies } from './channel.ts'
+import { isReply } from './channel.ts'
 import { WorkerFeeds } from './shared-feeds.ts'
 import { WorkerReports } from './shared-reports.ts'
 import { ackTimeoutMs, toRevealedTarget } from './worker-messages.ts'
-import type { NetworkChannel, NetworkMessage, Reports, WorkerMessage } from './worker-messages.ts'
+import type { NetworkChannel, Reports, ToWorker, UpstreamsToTrack } from './worker-messages.ts'
 
 /** The primary is informed this often, at most, that calls come in. */
 const activityIntervalMs = 1_000
@@ -23,17 +30,16 @@ export interface WorkerHeadsOptions extends NetworkChannel, Pick<HeadsOptions, '
 export class WorkerHeads extends CurrentChainState implements Heads {
   readonly tags: WorkerTags
   readonly feeds: WorkerFeeds
+  readonly reports: WorkerReports
   transactionVersion = 0
   readonly #options: WorkerHeadsOptions
-  readonly #reports: WorkerReports
-  readonly #syncReplies: PendingReplies<true>
   readonly #trackings = new TrackingStack(
     ({ targets, maxLag }, all) => {
-      const { network, chainId, blockTime, devNode = false } = this.#options
+      const { chainId, blockTime, devNode = false } = this.#options
       const upstreams = { chainId, blockTime, devNode, ...(maxLag !== undefined && { maxLag }), targets: all.map(toRevealedTarget) }
-      this.#track(targets, { kind: 'track', network, upstreams })
+      this.#track(targets, upstreams)
     },
-    () => this.#track([], { kind: 'untrack', network: this.#options.network }),
+    () => this.#track([]),
   )
   protected targets: readonly Target[] = []
   #lastActivityAt = -Infinity
@@ -44,8 +50,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     super(options)
     this.#options = options
     this.feeds = new WorkerFeeds(options)
-    this.#reports = new WorkerReports({ ...options, onChange: (reports, previous) => this.#handleReports(reports, previous) })
-    this.#syncReplies = new PendingReplies(options.clock)
+    this.reports = new WorkerReports({ ...options, onChange: (reports, previous) => this.#handleReports(reports, previous) })
     this.tags = new WorkerTags(
       upstream => this.snapshot.finalizedBlockOf(upstream)?.number,
       (upstream, tag, block) => this.#reportTag(upstream, tag, block),
@@ -59,9 +64,10 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   /** The primary has tracked other upstreams meanwhile. */
   readonly resume = (): void => this.#trackings.repeat()
 
-  #track(targets: readonly Target[], message: WorkerMessage): void {
+  #track(targets: readonly Target[], upstreams?: UpstreamsToTrack): void {
+    const { network, primary } = this.#options
     this.targets = targets
-    this.#options.send(message)
+    primary.tell('track', { network, ...(upstreams && { upstreams }) })
   }
 
   /**
@@ -80,13 +86,9 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   readonly #requestSync = singleFlight(async (): Promise<boolean> => {
-    const { network, clock, send } = this.#options
+    const { network, clock, primary } = this.#options
     const startedAt = clock.monotonic()
-    const isAnswered = await this.#syncReplies.request(
-      syncTimeoutMs,
-      id => send({ kind: 'sync', network, id }),
-      () => false,
-    )
+    const isAnswered = isReply(await primary.call('sync', { network }, syncTimeoutMs))
     if (isAnswered) this.#syncedAt = startedAt
     return isAnswered
   })
@@ -96,7 +98,8 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     if (this.targets.length > 0 && now - this.#syncedAt >= syncIntervalMs) void this.#requestSync()
     if (now - this.#lastActivityAt < activityIntervalMs) return
     this.#lastActivityAt = now
-    this.#options.send({ kind: 'activity', network: this.#options.network })
+    const { network, primary } = this.#options
+    primary.tell('activity', { network })
   }
 
   /** A caller is given a height that every worker has: its next call may come to any of them. */
@@ -104,17 +107,18 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     const { reportedHeight } = this.state
     if (this.targets.length === 0 || this.#options.devNode === true || this.exclusionOf(upstream) === 'chain') return height
     this.recordReportedBlock(height, hash)
-    if (height > reportedHeight) return this.#reports.reportBlock('latest', upstream, height, () => this.state.reportedHeight || height)
-    return thenMaybe(this.#reports.whenShared('height'), () => reportedHeight)
+    if (height > reportedHeight) return this.reports.reportBlock('latest', upstream, height, () => this.state.reportedHeight || height)
+    return thenMaybe(this.reports.whenShared('height'), () => reportedHeight)
   }
 
   async recordTransaction(): Promise<void> {
     this.transactionVersion += 1
-    if (this.targets.length > 0) await this.#reports.reportTransaction()
+    if (this.targets.length > 0) await this.reports.reportTransaction()
   }
 
   pollLagging(): void {
-    this.#options.send({ kind: 'pollLagging', network: this.#options.network })
+    const { network, primary } = this.#options
+    primary.tell('pollLagging', { network })
   }
 
   verifyFinalized(block: BlockId): Promise<boolean> {
@@ -127,28 +131,24 @@ export class WorkerHeads extends CurrentChainState implements Heads {
   }
 
   /** From the primary. */
-  handleMessage(message: NetworkMessage): void {
-    this.feeds.handleMessage(message)
-    this.#reports.handleMessage(message)
-    if (message.kind === 'synced') this.#syncReplies.resolve(message.id, true)
-    if (message.kind !== 'snapshot') return
-    if (message.recentBlocks !== undefined) this.recentBlocks.apply(message.recentBlocks)
+  accept({ state, recentBlocks }: ToWorker['snapshot']['value']): void {
+    if (recentBlocks !== undefined) this.recentBlocks.apply(recentBlocks)
     // The height of a snapshot may not have been acknowledged.
-    this.update({ ...message.state, reportedHeight: this.#reports.height })
+    this.update({ ...state, reportedHeight: this.reports.height })
   }
 
   /** The caller is answered when every worker knows. */
   async #reportTag(upstream: string, tag: FinalityTag, block: number): Promise<void> {
     const isKnown = block <= (this.tags.heightOf(upstream, tag) ?? -1) && block <= (this.tags.reported(tag) ?? -1)
     if (this.targets.length === 0 || this.#options.devNode === true) return
-    if (isKnown) await this.#reports.whenShared('tags')
-    else await this.#reports.reportBlock(tag, upstream, block, () => 0)
+    if (isKnown) await this.reports.whenShared('tags')
+    else await this.reports.reportBlock(tag, upstream, block, () => 0)
   }
 
   #handleReports({ height, tags, transactions }: Reports, previous: Reports): void {
     this.setReportedHeight(height)
     this.tags.state = tags
     if (transactions !== previous.transactions) this.transactionVersion += 1
-    if (JSON.stringify(tags.reported) !== JSON.stringify(previous.tags.reported)) this.startHeadVersion()
+    if (finalityTags.some(tag => tags.reported[tag] !== previous.tags.reported[tag])) this.startHeadVersion()
   }
 }

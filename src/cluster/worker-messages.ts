@@ -1,14 +1,17 @@
 import type { PartialProblem } from '../config/problem.ts'
 import type { Target } from '../plugin/call.ts'
 import { Secret } from '../plugin/secret.ts'
+import { maxRecentBlocks, mergeChanges } from '../services/chain-heads/index.ts'
 import type { ChainState, FeedKind, FeedUpdate, FinalityTag, RecentBlocksChange, TagState } from '../services/chain-heads/index.ts'
 import type { AccessLogSettings } from '../services/access-log.ts'
 import type { Clock } from '../services/clock.ts'
 import type { LogLevel } from '../services/log-settings.ts'
 import type { MetricFamily } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
+import type { TokenRequest } from '../services/rate-limits.ts'
+import type { TokenGrant } from '../services/remote-rate-limits.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
-import type { BucketState, TokenRequest } from '../services/rate-limits.ts'
+import type { ChannelCall, ChannelTopic, QueueRules, Sender } from './channel.ts'
 
 /** A worker that does not acknowledge a message in time is not waited for. */
 export const ackTimeoutMs = 50
@@ -20,91 +23,78 @@ export const primaryTimeoutMs = 50
 export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 
 /** From a worker to the primary. */
-export type WorkerMessage =
-  /** It accepts calls. `configId` is that of its configuration. */
-  | { readonly kind: 'ready'; readonly configId: string }
-  /** Answers `prepareReload`: without problems the worker can commit. */
-  | { readonly kind: 'reloadPrepared'; readonly id: number; readonly problems: readonly PartialProblem[] }
-  /** Answers `metrics`. */
-  | { readonly kind: 'metrics'; readonly id: number; readonly metrics: readonly MetricFamily[] }
-  /** Answers `nodes`. */
-  | { readonly kind: 'nodes'; readonly id: number; readonly nodes: readonly NodeStatus[] }
-  /** Answers `accessLog` and `reopenAccessLog`; with a problem nothing has changed. */
-  | { readonly kind: 'accessLogSet'; readonly id: number; readonly problem?: string }
-  /** It sends calls to these upstreams, and needs their heads. */
-  | { readonly kind: 'track'; readonly network: string; readonly upstreams: UpstreamsToTrack }
-  | { readonly kind: 'untrack'; readonly network: string }
-  /** It is to stop, and holds new connections. To be answered with `listeningEnded`. */
-  | { readonly kind: 'endListening' }
+export interface ToPrimary {
+  /** It accepts calls. The ID is that of its configuration. */
+  readonly ready: ChannelTopic<{ readonly configId: string }>
+  /** It is to stop, and holds new connections. Replied when it has all connections that it will get. */
+  readonly endListening: ChannelCall<undefined, void>
+  /** `most`: as many as the worker takes for later calls too. */
+  readonly takeTokens: ChannelCall<{ readonly request: TokenRequest; readonly most: number }, TokenGrant>
+  /** It sends calls to these upstreams, and needs their heads; without upstreams no longer. */
+  readonly track: ChannelTopic<InNetwork & { readonly upstreams?: UpstreamsToTrack }>
   /** Calls come in. */
-  | { readonly kind: 'activity'; readonly network: string }
-  /** To be answered with `tokens`. */
-  | TakeTokens
-  /** To be answered with `synced`. */
-  | { readonly kind: 'sync'; readonly network: string; readonly id: number }
+  readonly activity: ChannelTopic<InNetwork>
   /** Calls wait for upstreams that are below the reported height. */
-  | { readonly kind: 'pollLagging'; readonly network: string }
-  /** An upstream has answered this block to a caller; or a node may have accepted a transaction from one. To be answered with `reported`. */
-  | (ReportIds & { readonly kind: 'report'; readonly block: number })
-  /** Answers `reports`: its callers are given nothing older any more. */
-  | { readonly kind: 'reportsAck'; readonly network: string; readonly version: number }
-  /** Its callers need what the feed publishes from now on; in a `run` that has begun, all that it has by now. To be answered in `feed`. */
-  | { readonly kind: 'startFeed'; readonly network: string; readonly feed: FeedKind; readonly id: number; readonly run: number }
-  | { readonly kind: 'stopFeed'; readonly network: string; readonly feed: FeedKind }
+  readonly pollLagging: ChannelTopic<InNetwork>
+  /** Replied behind all that had been reported before. */
+  readonly sync: ChannelCall<InNetwork, void>
+  /** Replied when every worker knows: with the height that callers may be given. */
+  readonly report: ChannelCall<InNetwork & Report, number>
+  /** Its callers need what the feed publishes behind the reply, unless that is false; in a `run` that has begun, all that it has by now comes before it. */
+  readonly startFeed: ChannelCall<WorkerFeedRun, boolean>
+  readonly stopFeed: ChannelTopic<InNetwork & { readonly feed: FeedKind }>
+}
 
-/** What holds for all workers, those that are started later included. */
-export type WorkerSetting =
-  | { readonly kind: 'logLevel'; readonly level: LogLevel }
-  /** To be answered with `accessLogSet`. */
-  | { readonly kind: 'accessLog'; readonly id: number; readonly settings: AccessLogSettings }
-
-/** `most`: as many as the worker takes for later calls too. */
-export type TakeTokens = { readonly kind: 'takeTokens'; readonly id: number; readonly request: TokenRequest; readonly most: number }
-
-/** From the primary to a worker. A kind without a network concerns the whole process. */
-export type PrimaryMessage =
-  /** To be answered with `metrics`. */
-  | { readonly kind: 'metrics'; readonly id: number }
-  /** To be answered with `nodes`. */
-  | { readonly kind: 'nodes'; readonly id: number }
-  /** Read the files, whose configuration must have this id, and start what has changed beside what runs. */
-  | { readonly kind: 'prepareReload'; readonly id: number; readonly configId: string }
-  /** Serve what was prepared, or abandon it. */
-  | { readonly kind: 'endReload'; readonly id: number; readonly isCommitted: boolean }
-  /** Answers `takeTokens`: with none, there are enough after `waitMs`. */
-  | { readonly kind: 'tokens'; readonly id: number; readonly granted: number; readonly waitMs: number; readonly state: BucketState }
+/** From the primary to a worker. */
+export interface ToWorker {
+  readonly metrics: ChannelCall<undefined, readonly MetricFamily[]>
+  readonly nodes: ChannelCall<undefined, readonly NodeStatus[]>
+  readonly logLevel: ChannelTopic<{ readonly level: LogLevel }>
+  /** With a problem nothing has changed. */
+  readonly accessLog: ChannelCall<AccessLogSettings, WorkerProblem>
+  /** Opens the access log anew under its name. */
+  readonly reopenAccessLog: ChannelCall<undefined, WorkerProblem>
+  /** Reads the files, whose configuration must have this ID, and starts what has changed beside what runs. Without problems it can commit. */
+  readonly prepareReload: ChannelCall<{ readonly id: number; readonly configId: string }, readonly PartialProblem[]>
+  /** Serves what was prepared, or abandons it. */
+  readonly endReload: ChannelTopic<{ readonly id: number; readonly isCommitted: boolean }>
   /** Still serves for `graceMs`, as Gateway.stop() does. */
-  | { readonly kind: 'stop'; readonly graceMs: number }
-  /** Answers `endListening`: the worker has all connections that it will get. */
-  | { readonly kind: 'listeningEnded' }
-  | WorkerSetting
-  /** The access log is to be opened anew under its name; to be answered with `accessLogSet`. */
-  | { readonly kind: 'reopenAccessLog'; readonly id: number }
+  readonly stop: ChannelTopic<{ readonly graceMs: number }>
   /** The state of the chain, and the change of its recent blocks. */
-  | { readonly kind: 'snapshot'; readonly network: string; readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }
-  /** The newest reports; to be answered with `reportsAck`. */
-  | { readonly kind: 'reports'; readonly network: string; readonly reports: Reports }
-  /** All workers have acknowledged this version: callers may be given what it has. */
-  | { readonly kind: 'shared'; readonly network: string; readonly version: number }
-  /** Answers `sync`: what had been reported when it came, even if an older message with it has been superseded. */
-  | { readonly kind: 'synced'; readonly network: string; readonly id: number; readonly reports: Reports }
-  /** Answers `report` when every worker knows: with the height that callers may be given. */
-  | (ReportIds & { readonly kind: 'reported'; readonly height: number })
+  readonly snapshot: ChannelTopic<InNetwork & { readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }>
+  /** The newest reports. Replied when its callers are given nothing older any more. */
+  readonly reports: ChannelCall<InNetwork & { readonly reports: Reports }, void>
+  /** All workers have acknowledged this version of the reports: callers may be given what it has. */
+  readonly shared: ChannelTopic<InNetwork & { readonly version: number }>
   /** What has come of a run of the feed. */
-  | {
-      readonly kind: 'feed'
-      readonly network: string
-      readonly feed: FeedKind
-      readonly run: number
-      readonly steps: readonly WorkerFeedStep[]
-    }
+  readonly feed: ChannelTopic<WorkerFeedRun & { readonly steps: readonly WorkerFeedStep[] }>
+}
 
-/** What a feed has published; its end, as updates would be missing; or the answer to `startFeed`: each later update follows, unless no upstream answers. */
-export type WorkerFeedStep = FeedUpdate | 'ended' | FeedStarted
+/** The primary's way to one worker. */
+export type WorkerChannel = Sender<ToWorker>
 
-export interface FeedStarted {
-  readonly id: number
-  readonly isStarted: boolean
+/** What a worker needs to ask the primary about one network. */
+export interface NetworkChannel {
+  readonly network: string
+  readonly clock: Clock
+  readonly primary: Sender<ToPrimary>
+}
+
+interface InNetwork {
+  readonly network: string
+}
+
+/** A feed that a worker needs, from one of its starts to the next. */
+export interface WorkerFeedRun extends InNetwork {
+  readonly feed: FeedKind
+  readonly run: number
+}
+
+/** What a feed has published; or its end, as updates would be missing. */
+export type WorkerFeedStep = FeedUpdate | 'ended'
+
+export interface WorkerProblem {
+  readonly problem?: string
 }
 
 /** What callers of all workers have been told of one network, and have sent to its nodes. */
@@ -114,24 +104,66 @@ export interface Reports {
   /** The reported height. */
   readonly height: number
   readonly tags: TagState
+  /** The versions with which these changed. */
+  readonly changed: { readonly height: number; readonly tags: number }
   /** How many transactions nodes may have accepted. */
   readonly transactions: number
 }
 
-/** What a report is about: the block that a tag names, or a transaction. */
-export type ReportSubject = 'latest' | FinalityTag | 'transaction'
-
-/** One report, or several of a subject and an upstream that have become one. */
-interface ReportIds {
-  readonly network: string
-  readonly subject: ReportSubject
+/** An upstream has answered this block to a caller; or a node may have accepted a transaction from one. */
+export interface Report {
+  /** The tag that names the block. */
+  readonly subject: 'latest' | FinalityTag | 'transaction'
   readonly upstream: string
-  readonly firstId: number
-  readonly id: number
+  readonly block: number
 }
 
-/** The part of PrimaryMessage that concerns one network. */
-export type NetworkMessage = Extract<PrimaryMessage, { readonly network: string }>
+const perFeed = { key: ({ network, feed }: Pick<WorkerFeedRun, 'network' | 'feed'>) => `${network} ${feed}` }
+const perId = { key: ({ id }: { readonly id: number }) => id }
+
+export const toPrimaryRules: QueueRules<ToPrimary> = {
+  // A worker asks for a bucket again when the request before has been answered, or is no longer waited for.
+  takeTokens: { key: ({ request }) => request.bucket },
+  report: {
+    key: ({ network, subject, upstream }) => `${network} ${subject} ${upstream}`,
+    merge: (older, newer) => ({ ...newer, block: Math.max(older.block, newer.block) }),
+  },
+  startFeed: perFeed,
+  stopFeed: perFeed,
+}
+
+export const toWorkerRules: QueueRules<ToWorker> = {
+  prepareReload: perId,
+  endReload: perId,
+  // Without a gap in the recent blocks.
+  snapshot: {
+    merge: (older, newer) => {
+      const [before, after] = [older.recentBlocks, newer.recentBlocks]
+      const recentBlocks = before && after ? mergeChanges(before, after, maxRecentBlocks) : (after ?? before)
+      return { ...newer, ...(recentBlocks && { recentBlocks }) }
+    },
+  },
+  feed: {
+    ...perFeed,
+    merge: (older, newer) => (older.run === newer.run ? { ...newer, steps: joinSteps(older.steps, newer.steps) } : newer),
+  },
+}
+
+/** Blocks, and events that stand for themselves, that wait for a worker, at most: with more its feed ends. */
+const maxWaitingBlocks = 512
+const maxWaitingEvents = 10_000
+
+const joinSteps = (older: readonly WorkerFeedStep[], newer: readonly WorkerFeedStep[]): readonly WorkerFeedStep[] => {
+  const steps = [...older, ...newer]
+  const updates = steps.filter(step => step !== 'ended')
+  const blockCount = sumOf(updates, step => ('added' in step ? step.removed.length + step.added.length : 0))
+  const eventCount = sumOf(updates, step => ('events' in step ? step.events.length : 0))
+  const isComplete = blockCount <= maxWaitingBlocks && eventCount <= maxWaitingEvents && !steps.includes('ended')
+  return isComplete ? steps : ['ended']
+}
+
+const sumOf = (updates: readonly FeedUpdate[], countOf: (update: FeedUpdate) => number): number =>
+  updates.reduce((sum, update) => sum + countOf(update), 0)
 
 /** The upstreams of a network, and what is needed to track them. */
 export interface UpstreamsToTrack {
@@ -162,15 +194,3 @@ export const toTarget = ({ url, ws, headers, ...rest }: RevealedTarget): Target 
   ...(headers && { headers: Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, new Secret(value)])) }),
   ...(ws !== undefined && { ws: new Secret(ws) }),
 })
-
-/** What a worker needs to ask the primary about one network. */
-export interface NetworkChannel {
-  readonly network: string
-  readonly clock: Clock
-  send(message: WorkerMessage): void
-}
-
-/** The primary's way to one worker. */
-export interface WorkerChannel {
-  send(message: PrimaryMessage): void
-}

@@ -8,11 +8,13 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
 import { Backoff } from '../util/async.ts'
+import { isReply } from './channel.ts'
+import type { CallName, Handlers, NoReply, ReplyOf, ValueOf } from './channel.ts'
 import { ListeningEnd } from './listening-end.ts'
 import { SharedReload } from './shared-reload.ts'
-import type { WorkerChannel, WorkerMessage, WorkerSetting } from './worker-messages.ts'
+import type { ToPrimary, ToWorker, WorkerChannel } from './worker-messages.ts'
 import { spawnWorker } from './worker-process.ts'
-import type { PrimaryRequest, WorkerExit, WorkerProcess, WorkerReply } from './worker-process.ts'
+import type { WorkerExit, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerPoolOptions {
   /** The script that a worker runs, and its arguments. */
@@ -27,8 +29,8 @@ export interface WorkerPoolOptions {
   readonly configId: string
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
-  /** Handles the messages that do not concern the pool itself. */
-  handleMessage(worker: WorkerChannel, message: WorkerMessage): void
+  /** Of what does not concern the pool itself. */
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'endListening'>
   /** The worker has exited, or could not be started: it gets no more messages. */
   onExit(worker: WorkerChannel): void
 }
@@ -78,15 +80,14 @@ export class WorkerPool {
   readonly #workers = new Set<WorkerProcess>()
   /** Those that accept calls. */
   readonly #ready = new Set<WorkerProcess>()
-  /** What has been set since the start, by kind; the rest is as in the configuration. */
-  readonly #settings = new Map<WorkerSetting['kind'], WorkerSetting>()
+  /** What has been set since the start, by name; the rest is as in the configuration. */
+  readonly #settings = new Map<string, (worker: WorkerChannel) => void>()
   readonly #exits: Counter
   readonly #reload: SharedReload
   readonly #listeningEnd: ListeningEnd
   /** Of a port that no worker listens on. */
   #closing: Timer | undefined
   #isStopping = false
-  #lastRequestId = 0
 
   constructor(options: WorkerPoolOptions, clock: Clock, log: Log) {
     const { metrics, size, configId, connections } = options
@@ -111,14 +112,14 @@ export class WorkerPool {
 
   /** The metrics of each ready worker that answers within `metricsTimeoutMs`. */
   async metrics(): Promise<readonly (readonly MetricFamily[])[]> {
-    const replies = await this.requestAll({ kind: 'metrics', id: this.newId() }, metricsTimeoutMs)
-    return replies.flatMap(reply => (typeof reply === 'object' ? [reply.metrics] : []))
+    const replies = await this.callAll('metrics', undefined, metricsTimeoutMs)
+    return replies.filter(isReply)
   }
 
   /** What calls meet at the nodes, as each of these workers has it. */
   async nodes(): Promise<readonly NodeStatus[]> {
-    const replies = await this.requestAll({ kind: 'nodes', id: this.newId() }, metricsTimeoutMs)
-    return replies.flatMap(reply => (typeof reply === 'object' ? reply.nodes : []))
+    const replies = await this.callAll('nodes', undefined, metricsTimeoutMs)
+    return replies.filter(isReply).flat()
   }
 
   /** See SharedReload. */
@@ -133,37 +134,37 @@ export class WorkerPool {
     reassignConnections(worker.clusterWorker, () => Array.from(this.#ready, ready => ready.clusterWorker))
     this.#options.connections.addWorker(worker.clusterWorker)
     this.#workers.add(worker)
-    worker.onMessage(message =>
-      message.kind === 'endListening' ? this.#listeningEnd.add(worker) : this.#options.handleMessage(worker, message),
-    )
+    const ready = worker.start({
+      ...this.#options.handlersOf(worker),
+      endListening: (_, reply) => this.#listeningEnd.add(worker, reply),
+    })
     void worker.exited.then(exit => {
       const uptimeMs = this.#clock.monotonic() - startedAt
       if (this.#removeExited(worker, exit)) this.#restart(backoff, uptimeMs)
     })
-    const configId = await worker.whenReady()
+    const configId = await ready
     this.#ready.add(worker)
     this.#closing?.cancel()
     this.#reload.addWorker(worker, configId)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
-    for (const setting of this.#settings.values()) worker.send(setting)
-    if (this.#isStopping) worker.send({ kind: 'stop', graceMs: 0 })
+    for (const set of this.#settings.values()) set(worker)
+    if (this.#isStopping) worker.tell('stop', { graceMs: 0 })
     return worker
   }
 
-  /** For all workers, those that are started later included. */
-  set(setting: WorkerSetting): void {
-    this.#settings.set(setting.kind, setting)
-    for (const worker of this.#ready) worker.send(setting)
-  }
-
-  /** For a message that is answered. */
-  newId(): number {
-    return (this.#lastRequestId += 1)
+  /** Sets it in all workers, those that are started later included. */
+  set(setting: string, set: (worker: WorkerChannel) => void): void {
+    this.#settings.set(setting, set)
+    for (const worker of this.#ready) set(worker)
   }
 
   /** The replies of all ready workers. */
-  requestAll<R extends PrimaryRequest>(message: R, timeoutMs: number): Promise<readonly WorkerReply<R>[]> {
-    return Promise.all(Array.from(this.#ready, worker => worker.request(message, timeoutMs)))
+  callAll<Name extends CallName<ToWorker>>(
+    name: Name,
+    args: ValueOf<ToWorker, Name>,
+    timeoutMs: number,
+  ): Promise<readonly (ReplyOf<ToWorker, Name> | NoReply)[]> {
+    return Promise.all(Array.from(this.#ready, worker => worker.call(name, args, timeoutMs)))
   }
 
   /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
@@ -205,7 +206,7 @@ export class WorkerPool {
   }
 
   async #stopWorker(worker: WorkerProcess, graceMs: number, timeoutMs: number): Promise<void> {
-    worker.send({ kind: 'stop', graceMs })
+    worker.tell('stop', { graceMs })
     const timer = this.#clock.after(graceMs + timeoutMs, () => {
       this.#log.error({ event: 'worker-killed', worker: worker.pid }, 'worker did not exit in time; killing it')
       worker.kill()

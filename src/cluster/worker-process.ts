@@ -2,9 +2,10 @@ import cluster from 'node:cluster'
 import type { Worker } from 'node:cluster'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
-import { withTimeoutOr } from '../util/async.ts'
 import { Channel } from './channel.ts'
-import type { PrimaryMessage, WorkerChannel, WorkerMessage } from './worker-messages.ts'
+import type { Handlers } from './channel.ts'
+import { toWorkerRules } from './worker-messages.ts'
+import type { ToPrimary, ToWorker } from './worker-messages.ts'
 
 /** A worker exited before it was ready. It has written the reason to stderr. */
 export class WorkerExitError extends Error {}
@@ -19,22 +20,6 @@ export interface WorkerExit {
   readonly error?: Error
 }
 
-/** The kinds of messages that a worker answers, and the kinds of the answers. */
-const replyKinds = {
-  metrics: 'metrics',
-  nodes: 'nodes',
-  prepareReload: 'reloadPrepared',
-  accessLog: 'accessLogSet',
-  reopenAccessLog: 'accessLogSet',
-} as const
-
-export type PrimaryRequest = Extract<PrimaryMessage, { readonly kind: keyof typeof replyKinds }>
-
-/** `exited`: the worker exited before it had answered. `late`: it did not answer in time. */
-export type WorkerReply<R extends PrimaryRequest> = ReplyMessage<R> | 'exited' | 'late'
-
-type ReplyMessage<R extends PrimaryRequest> = Extract<WorkerMessage, { readonly kind: (typeof replyKinds)[R['kind']]; readonly id: number }>
-
 /** The operating system refuses some processes at once, with WorkerSpawnError; others in an event. */
 export const spawnWorker = (env: Readonly<Record<string, string>>, clock: Clock, log: Log): WorkerProcess => {
   try {
@@ -48,62 +33,37 @@ const spawnErrorOf = (error: unknown): WorkerSpawnError =>
   new WorkerSpawnError(`worker could not be started: ${error instanceof Error ? error.message : String(error)}`, { cause: error })
 
 /** One worker, for its primary. */
-export class WorkerProcess implements WorkerChannel {
+export class WorkerProcess extends Channel<ToWorker, ToPrimary> {
   /** Node's object. */
   readonly clusterWorker: Worker
   /** Resolves once the process has ended, or could not be started. */
   readonly exited: Promise<WorkerExit>
-  readonly #clock: Clock
-  readonly #channel: Channel<PrimaryMessage>
 
   constructor(clusterWorker: Worker, clock: Clock, log: Log) {
+    super({
+      ...{ clock, rules: toWorkerRules },
+      transmit(message, onSent) {
+        // With a callback, a failure to send is no event that would end this process.
+        if (clusterWorker.isConnected()) clusterWorker.send(message, onSent)
+        else onSent()
+      },
+    })
     this.clusterWorker = clusterWorker
     this.exited = whenExited(clusterWorker, log)
-    this.#clock = clock
-    this.#channel = new Channel((message, onSent) => {
-      // With a callback, a failure to send is no event that would end this process.
-      if (clusterWorker.isConnected()) clusterWorker.send(message, onSent)
-      else onSent()
-    })
+    void this.exited.then(() => this.close())
+    clusterWorker.on('message', message => this.receive(message))
   }
 
   get pid(): number | undefined {
     return this.clusterWorker.process.pid
   }
 
-  send(message: PrimaryMessage): void {
-    this.#channel.send(message)
-  }
-
-  onMessage(listener: (message: WorkerMessage) => void): void {
-    this.clusterWorker.on('message', listener)
-  }
-
-  /** Resolves with the id of its configuration. Rejects with WorkerSpawnError or WorkerExitError. */
-  whenReady(): Promise<string> {
+  /** Resolves with the id of its configuration when it is ready. Rejects with WorkerSpawnError or WorkerExitError. */
+  start(handlers: Omit<Handlers<ToPrimary>, 'ready'>): Promise<string> {
     return new Promise((resolve, reject) => {
-      this.onMessage(message => {
-        if (message.kind === 'ready') resolve(message.configId)
-      })
+      this.handle({ ...handlers, ready: ({ configId }) => resolve(configId) })
       void this.exited.then(exit => reject(startErrorOf(exit)))
     })
-  }
-
-  async request<R extends PrimaryRequest>(message: R, timeoutMs: number): Promise<WorkerReply<R>> {
-    if (this.clusterWorker.isDead()) return 'exited'
-    let onExit = () => {}
-    let onMessage = (_message: WorkerMessage) => {}
-    const reply = new Promise<ReplyMessage<R> | 'exited'>(resolve => {
-      onExit = () => resolve('exited')
-      onMessage = received => {
-        if (isReplyTo(message, received)) resolve(received)
-      }
-    })
-    this.clusterWorker.on('message', onMessage).once('exit', onExit)
-    this.send(message)
-    const result = await withTimeoutOr(this.#clock, timeoutMs, reply, () => 'late' as const)
-    this.clusterWorker.off('message', onMessage).off('exit', onExit)
-    return result
   }
 
   /** At once: it has no more time to exit. */
@@ -129,6 +89,3 @@ const whenExited = (worker: Worker, log: Log): Promise<WorkerExit> =>
       else log.warn({ event: 'worker-error', worker: worker.process.pid, err: error }, 'the pipe to a worker failed')
     })
   })
-
-const isReplyTo = <R extends PrimaryRequest>({ kind, id }: R, message: WorkerMessage): message is ReplyMessage<R> =>
-  message.kind === replyKinds[kind] && 'id' in message && message.id === id

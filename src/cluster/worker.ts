@@ -6,16 +6,16 @@ import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
-import { withTimeoutOr } from '../util/async.ts'
+import { sleep, withTimeoutOr } from '../util/async.ts'
 import { Channel } from './channel.ts'
-import { endListening } from './listening-end.ts'
-import { handleAccessLogRequest } from './shared-logs.ts'
-import { WorkerRateLimits } from './shared-rate-limits.ts'
+import type { Handlers, Sender } from './channel.ts'
+import { changeAccessLog, problemOf } from './shared-logs.ts'
+import { openWorkerRateLimits } from './shared-rate-limits.ts'
 import { WorkerReload } from './shared-reload.ts'
 import { WorkerHeads } from './worker-heads.ts'
 import type { WorkerHeadsOptions } from './worker-heads.ts'
-import { rpcPortVariable } from './worker-messages.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerMessage } from './worker-messages.ts'
+import { rpcPortVariable, toPrimaryRules } from './worker-messages.ts'
+import type { ToPrimary, ToWorker } from './worker-messages.ts'
 
 /** A worker's side of its channel to the primary. */
 export interface PrimaryConnection {
@@ -41,60 +41,53 @@ export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' 
   readonly readConfig: ReadConfig
 }
 
-/** Handles messages from the start on. Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
+/** What is handled while the gateway of this worker opens; the rest is from `ready` on. */
+type NetworkHandlers = Pick<Handlers<ToWorker>, 'snapshot' | 'reports' | 'shared' | 'feed'>
+
+/** The primary replies sooner, even if it has to wait for another worker. */
+const endListeningTimeoutMs = 2_000
+
+/** Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
-  const channel = new Channel<WorkerMessage>(sendToPrimary)
-  const send = (message: WorkerMessage): void => channel.send(message)
-  const networks = new WorkerNetworks(clock, send)
-  const rateLimits = new WorkerRateLimits(clock, send)
+  const channel = new Channel<ToPrimary, ToWorker>({ clock, rules: toPrimaryRules, transmit: sendToPrimary })
+  const networks = new WorkerNetworks(clock, channel)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR2']) process.on(signal, ignoreSignal)
   outlivePrimary(cluster.worker)
   process.once('disconnect', killOwnProcess)
-  process.on('message', (message: PrimaryMessage) => {
-    if ('network' in message) networks.handleMessage(message)
-    else if (message.kind === 'logLevel') log.level = message.level
-    else if (message.kind === 'tokens') rateLimits.handleMessage(message)
-  })
+  process.once('disconnect', () => channel.close())
+  channel.handle(networks.handlers)
+  process.on('message', channel.receive.bind(channel))
   return {
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
-    rateLimits,
-    endListening: () => endListening(clock, send),
+    rateLimits: openWorkerRateLimits(clock, channel),
+    endListening: async () => void (await channel.call('endListening', undefined, endListeningTimeoutMs)),
     serveUntilStopped: gateway =>
       new Promise(resolve => {
         process.off('disconnect', killOwnProcess).once('disconnect', () => resolve(0))
-        process.on('message', handlerOf(gateway, { log, send, stop: resolve }))
-        send({ kind: 'ready', configId: gateway.configId })
+        channel.handle(handlersOf(gateway, log, resolve))
+        channel.tell('ready', { configId: gateway.configId })
       }),
   }
 }
 
-interface HandlerOptions {
-  readonly log: RootLog
-  send(message: WorkerMessage): void
-  /** The worker is to serve on for `graceMs`. */
-  stop(graceMs: number): void
-}
-
-/** Handles the messages that concern the gateway of this worker as a whole. */
-const handlerOf = (gateway: WorkerGateway, { log, send, stop }: HandlerOptions): ((message: PrimaryMessage) => void) => {
-  const reload = new WorkerReload(gateway, gateway.readConfig, { log, send })
-  return message => {
-    switch (message.kind) {
-      case 'stop':
-        return stop(message.graceMs)
-      case 'metrics':
-        return send({ kind: 'metrics', id: message.id, metrics: gateway.metrics.families() })
-      case 'nodes':
-        return send({ kind: 'nodes', id: message.id, nodes: gateway.nodeStatuses.read() })
-      case 'accessLog':
-      case 'reopenAccessLog':
-        return void handleAccessLogRequest(message, gateway.accessLog, log).then(send)
-      case 'prepareReload':
-        return void reload.prepare(message)
-      case 'endReload':
-        return reload.end(message)
-    }
+/** Of what concerns the gateway of this worker as a whole. `stop`: it is to serve on for so many ms. */
+const handlersOf = (
+  gateway: WorkerGateway,
+  log: RootLog,
+  stop: (graceMs: number) => void,
+): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {
+  const { accessLog } = gateway
+  const reload = new WorkerReload(gateway, gateway.readConfig, log)
+  return {
+    stop: ({ graceMs }) => stop(graceMs),
+    logLevel: ({ level }) => void (log.level = level),
+    metrics: (_, reply) => reply(gateway.metrics.families()),
+    nodes: (_, reply) => reply(gateway.nodeStatuses.read()),
+    accessLog: (settings, reply) => void problemOf(() => changeAccessLog(accessLog, settings, log)).then(reply),
+    reopenAccessLog: (_, reply) => void problemOf(() => accessLog.reopen()).then(reply),
+    prepareReload: (request, reply) => void reload.prepare(request).then(reply),
+    endReload: end => reload.end(end),
   }
 }
 
@@ -113,7 +106,7 @@ const killOwnProcess = (): void => void process.kill(process.pid, 'SIGKILL')
 
 const ignoreSignal = (): void => undefined
 
-const sendToPrimary = (message: WorkerMessage, onSent: () => void): void => {
+const sendToPrimary = (message: object, onSent: () => void): void => {
   // With a callback, a failure to send is no event that would end this process.
   if (process.connected) process.send?.(message, undefined, undefined, onSent)
   else onSent()
@@ -125,23 +118,36 @@ const chainCheckTimeoutMs = 5000
 /** The heads of every network of this worker, and its way to the other workers. */
 export class WorkerNetworks implements HeadsSource {
   readonly #clock: Clock
-  readonly #send: (message: WorkerMessage) => void
+  readonly #primary: Sender<ToPrimary>
+  readonly handlers: NetworkHandlers = {
+    snapshot: snapshot => this.#newest(snapshot.network)?.accept(snapshot),
+    reports: ({ network, reports }, reply) => {
+      this.#newest(network)?.reports.accept(reports)
+      reply()
+    },
+    shared: ({ network, version }) => this.#newest(network)?.reports.setSharedVersion(version),
+    feed: ({ network, feed, run, steps }) => this.#newest(network)?.feeds.handle(feed, run, steps),
+  }
   /**
    * A reload to another chain ID, block time or kind of node opens the heads of a network anew. The primary knows the newest; when these close
    * first, because the reload was abandoned, those before count again.
    */
   readonly #heads = new Map<string, readonly WorkerHeads[]>()
 
-  constructor(clock: Clock, send: (message: WorkerMessage) => void) {
+  constructor(clock: Clock, primary: Sender<ToPrimary>) {
     this.#clock = clock
-    this.#send = send
+    this.#primary = primary
   }
 
   open(network: string, { chainId, blockTime, devNode = false, upstreamClient }: HeadsOptions): OpenedHeads {
-    const send = (message: WorkerMessage) => {
-      if (this.#newest(network) === heads) this.#send(message)
+    const clock = this.#clock
+    const isNewest = () => this.#newest(network) === heads
+    const primary: Sender<ToPrimary> = {
+      tell: (topic, value) => (isNewest() ? this.#primary.tell(topic, value) : undefined),
+      call: (name, args, timeoutMs, onReply) =>
+        isNewest() ? this.#primary.call(name, args, timeoutMs, onReply) : sleep(clock, timeoutMs).then(() => 'late'),
     }
-    const options = { network, chainId, blockTime, devNode, upstreamClient, clock: this.#clock, send }
+    const options = { network, chainId, blockTime, devNode, upstreamClient, clock, primary }
     const heads: OpenedHeads = new OpenedHeads(options, () => this.#remove(network, heads))
     this.#heads.set(network, [...(this.#heads.get(network) ?? []), heads])
     return heads
@@ -155,10 +161,6 @@ export class WorkerNetworks implements HeadsSource {
 
   /** The primary polls. */
   async refresh(): Promise<void> {}
-
-  handleMessage(message: NetworkMessage): void {
-    this.#newest(message.network)?.handleMessage(message)
-  }
 
   #newest(network: string): WorkerHeads | undefined {
     return this.#heads.get(network)?.at(-1)

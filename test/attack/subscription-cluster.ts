@@ -1,6 +1,4 @@
 import { Subscriptions } from '../../plugins/subscriptions/subscriptions.ts'
-import { Channel } from '../../src/cluster/channel.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'
 import { Cancellation } from '../../src/plugin/call.ts'
 import type { Heads } from '../../src/services/chain-heads/index.ts'
@@ -12,6 +10,7 @@ import { results } from '../../src/services/results.ts'
 import type { PushOrigin } from '../../plugins/subscriptions/subscription.ts'
 import { openInMemoryFilterRecords } from '../../src/testing/in-memory-store.ts'
 import { TestLog, fakeOrigin } from '../support/fakes.ts'
+import { connectWorker } from '../support/worker-channel.ts'
 
 const network = 'devnet'
 
@@ -31,21 +30,26 @@ export class SubscriptionCluster {
     const held: (() => void)[] = []
     let [isHeld, isDead] = [false, false]
     const clock = clockOfLiving(this.#clock, () => isDead)
-    const channel = new Channel<PrimaryMessage>((message, onSent) => {
-      const deliver = (): void => {
+    const { worker, primary } = connectWorker(clock, {
+      up(deliver, onSent) {
         onSent()
-        if (isDead) return
-        const received = JSON.parse(JSON.stringify(message)) as NetworkMessage
-        feeds.handleMessage(received)
-      }
-      if (isHeld) held.push(deliver)
-      else setImmediate(deliver)
+        if (!isDead) deliver()
+      },
+      down(deliver, onSent) {
+        const send = (): void => {
+          onSent()
+          if (!isDead) deliver()
+        }
+        if (isHeld) held.push(send)
+        else setImmediate(send)
+      },
     })
-    const send = (message: WorkerMessage): void => {
-      if (isDead) return
-      this.#broadcast.handleMessage(channel, message)
-    }
-    const feeds = new WorkerFeeds({ network, clock, send })
+    worker.handle({
+      startFeed: (start, reply) => void this.#broadcast.startFeed(worker, start, reply),
+      stopFeed: ({ feed }) => this.#broadcast.stopFeed(worker, feed),
+    })
+    const feeds = new WorkerFeeds({ network, clock, primary })
+    primary.handle({ feed: ({ feed, run, steps }) => feeds.handle(feed, run, steps) })
     const sockets = new Set<ModelSocket>()
     const services = {
       clock,
@@ -70,7 +74,8 @@ export class SubscriptionCluster {
       },
       kill: () => {
         isDead = true
-        this.#broadcast.removeWorker(channel)
+        worker.close()
+        this.#broadcast.removeWorker(worker)
         for (const socket of sockets) socket.close()
       },
     }

@@ -1,11 +1,10 @@
 import t from '../support/tap.ts'
 import { FeedConsumer } from '../../plugins/subscriptions/feed-consumer.ts'
-import { Channel } from '../../src/cluster/channel.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
 import { FeedBroadcast, WorkerFeeds } from '../../src/cluster/shared-feeds.ts'
 import { SharedFeed } from '../../src/services/chain-heads/index.ts'
 import type { ChainUpdate, EventsUpdate } from '../../src/services/chain-heads/index.ts'
 import { TestClock } from '../support/fakes.ts'
+import { connectWorker } from '../support/worker-channel.ts'
 
 const settle = () => new Promise(setImmediate)
 const updateOf = (number: number): ChainUpdate => ({
@@ -57,19 +56,22 @@ const openCluster = (workerCount: number) => {
   const workers = Array.from({ length: workerCount }, () => {
     const blocked: (() => void)[] = []
     let isBlocked = false
-    const toWorker = new Channel<PrimaryMessage>((message, onSent) => {
-      const deliver = (): void => {
-        onSent()
-        const received = JSON.parse(JSON.stringify(message)) as NetworkMessage
-        workerFeeds.handleMessage(received)
-      }
-      if (isBlocked) blocked.push(deliver)
-      else setImmediate(deliver)
+    const { worker: toWorker, primary } = connectWorker(clock, {
+      down(deliver, onSent) {
+        const send = (): void => {
+          onSent()
+          deliver()
+        }
+        if (isBlocked) blocked.push(send)
+        else setImmediate(send)
+      },
     })
-    const send = (message: WorkerMessage): void => {
-      broadcast.handleMessage(toWorker, message)
-    }
-    const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, send })
+    toWorker.handle({
+      startFeed: (start, reply) => void broadcast.startFeed(toWorker, start, reply),
+      stopFeed: ({ feed }) => broadcast.stopFeed(toWorker, feed),
+    })
+    const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, primary })
+    primary.handle({ feed: ({ feed, run, steps }) => workerFeeds.handle(feed, run, steps) })
     const seen: (number | 'end')[] = []
     const listen = () =>
       workerFeeds.headers.subscribe({
@@ -139,19 +141,44 @@ t.test('a feed of the primary', async t => {
     t.same(worker.seen, [1])
   })
 
-  t.test('starts again after its end, though the stop and the start of a busy worker have become one message', async t => {
-    const { feeds, broadcast } = openCluster(1)
-    const sent: PrimaryMessage[] = []
-    const worker = { send: (message: PrimaryMessage) => void sent.push(message) }
-    const start = async (id: number): Promise<void> => {
-      broadcast.handleMessage(worker, { kind: 'startFeed', network: 'devnet', feed: 'headers', id, run: id })
-      await settle()
+  t.test('starts again after its end, though its stop and start of a busy worker wait for the primary', async t => {
+    const { feeds, broadcast, clock } = openCluster(1)
+    const blocked: (() => void)[] = []
+    const { worker, primary } = connectWorker(clock, { up: (deliver, onSent) => void blocked.push(onSent, deliver) })
+    const unblock = (): void => {
+      while (blocked.length > 0) blocked.shift()?.()
     }
-    await start(1)
+    const received: string[] = []
+    worker.handle({
+      startFeed(start, reply) {
+        received.push(`start ${start.run}`)
+        void broadcast.startFeed(worker, start, reply)
+      },
+      stopFeed({ feed }) {
+        received.push('stop')
+        broadcast.stopFeed(worker, feed)
+      },
+    })
+    const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, primary })
+    primary.handle({ feed: ({ feed, run, steps }) => workerFeeds.handle(feed, run, steps) })
+    const seen: (number | 'end')[] = []
+    const listen = () =>
+      workerFeeds.headers.subscribe({
+        onUpdate: ({ added }) => seen.push(...added.map(({ number }) => number)),
+        onEnd: () => seen.push('end'),
+      })
+    const first = listen()
+    unblock()
+    await first.isStarted
+    primary.tell('activity', { network: 'devnet' })
     feeds.headers.end()
-    await start(2)
+    listen().close()
+    const last = listen()
+    unblock()
+    t.equal(await last.isStarted, true)
+    t.same(received, ['start 1', 'stop', 'start 3'])
     feeds.headers.publish(updateOf(1))
-    t.match(sent.at(-1), { kind: 'feed', steps: [updateOf(1)] })
+    t.same(seen, ['end', 1])
   })
 
   t.test('that a worker stops and starts again does not bring what was on its way before', async t => {
@@ -195,7 +222,7 @@ t.test('a feed of the primary', async t => {
     t.same(worker.seen, [1, 2, 3])
   })
 
-  t.test('brings each update behind the answer to those who have joined, though it comes in the same message', async t => {
+  t.test('brings each update behind the reply to those who have joined, though both have waited', async t => {
     const { feeds, workers } = openCluster(1)
     const [worker] = workers
     const seen: number[] = []
@@ -218,6 +245,7 @@ t.test('a feed of the primary', async t => {
     }
     await join(1, 2)
     await join(3, 4)
+    await settle()
     t.same(joined, [[1], [1, 2, 3]])
     t.same(seen, [1, 2, 3, 4])
   })

@@ -1,5 +1,12 @@
+import { Channel } from '../../src/cluster/channel.ts'
+import type { ToPrimary, ToWorker } from '../../src/cluster/worker-messages.ts'
+import { systemClock } from '../../src/services/clock.ts'
+
 /** A worker that acknowledges each report, and does nothing else. */
-process.on('message', ({ kind, network, reports }: { kind: string; network: string; reports: { version: number } }) => {
-  if (kind === 'reports') process.send?.({ kind: 'reportsAck', network, version: reports.version })
+const channel = new Channel<ToPrimary, ToWorker>({
+  ...{ clock: systemClock, rules: {} },
+  transmit: (message, onSent) => void process.send?.(message, undefined, undefined, onSent),
 })
-process.send?.({ kind: 'ready', configId: '' })
+channel.handle({ reports: (_, reply) => reply() })
+process.on('message', channel.receive.bind(channel))
+channel.tell('ready', { configId: '' })

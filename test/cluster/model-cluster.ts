@@ -1,41 +1,39 @@
 import type { Json, Target } from '../../src/plugin/call.ts'
 import { refuse } from '../../src/plugin/reply.ts'
 import { Secret } from '../../src/plugin/secret.ts'
-import { Channel } from '../../src/cluster/channel.ts'
-import type { NetworkMessage, PrimaryMessage, WorkerChannel, WorkerMessage } from '../../src/cluster/worker-messages.ts'
+import type { Sender } from '../../src/cluster/channel.ts'
+import type { ToPrimary } from '../../src/cluster/worker-messages.ts'
 import { SharedHeads } from '../../src/cluster/shared-heads.ts'
-import { WorkerHeads } from '../../src/cluster/worker-heads.ts'
+import { WorkerNetworks } from '../../src/cluster/worker.ts'
+import type { WorkerHeads } from '../../src/cluster/worker-heads.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { UpstreamClient } from '../../src/services/upstream-client/index.ts'
 import { TestClock, TestLog, fakeResult } from '../support/fakes.ts'
 import { shippedMethods } from '../services/method-table/shipped-table.ts'
+import { connectWorker } from '../support/worker-channel.ts'
 import { ModelChain, ModelNode, seededRandom } from '../support/model-chain.ts'
 
 export const targetsOf = (...names: readonly string[]): readonly Target[] =>
   names.map(name => ({ name, url: new Secret(`http://${name}.test/canary`), source: 'node' }))
 
 /** Messages in one direction, in order. Two fill the pipe. */
-class TestPipe<M extends PrimaryMessage | WorkerMessage> {
-  readonly #onMessage: (message: M) => void
-  readonly #waiting: M[] = []
+class TestPipe {
+  readonly #waiting: (() => void)[] = []
   readonly #blockedSends: (() => void)[] = []
-  readonly #channel = new Channel<M>((message, onSent) => this.#send(message, onSent))
   /** Nothing is delivered. */
   isPaused = false
 
-  constructor(onMessage: (message: M) => void) {
-    this.#onMessage = onMessage
-  }
-
-  send(message: M): void {
-    this.#channel.send(message)
+  readonly send = (deliver: () => void, onSent: () => void): void => {
+    this.#waiting.push(deliver)
+    if (this.#waiting.length <= 2) onSent()
+    else this.#blockedSends.push(onSent)
   }
 
   deliver(): boolean {
-    const message = this.isPaused ? undefined : this.#waiting.shift()
-    if (message === undefined) return false
+    const deliver = this.isPaused ? undefined : this.#waiting.shift()
+    if (deliver === undefined) return false
     this.#blockedSends.shift()?.()
-    this.#onMessage(message)
+    deliver()
     return true
   }
 
@@ -43,19 +41,13 @@ class TestPipe<M extends PrimaryMessage | WorkerMessage> {
   get length(): number {
     return this.#waiting.length
   }
-
-  /** Like a real pipe, it delivers a copy. */
-  #send(message: M, onSent: () => void): void {
-    this.#waiting.push(JSON.parse(JSON.stringify(message)))
-    if (this.#waiting.length <= 2) onSent()
-    else this.#blockedSends.push(onSent)
-  }
 }
 
 export interface TestWorker {
   readonly heads: WorkerHeads
-  readonly up: TestPipe<WorkerMessage>
-  readonly down: TestPipe<NetworkMessage>
+  readonly primary: Sender<ToPrimary>
+  readonly up: TestPipe
+  readonly down: TestPipe
   /** It no longer serves the network. */
   readonly untrack: () => void
   /** The process exits. */
@@ -99,30 +91,25 @@ export const openCluster = (seed = 7, names: readonly string[] = ['a', 'b'], dev
   })
   const workers: TestWorker[] = []
   const addWorker = (targets = targetsOf(...names)): TestWorker => {
-    const channel: WorkerChannel = {
-      send: message => {
-        if ('network' in message) down.send(message)
-      },
-    }
-    const up = new TestPipe<WorkerMessage>(message => sharedHeads.handleMessage(channel, message))
-    const heads = new WorkerHeads({
-      network: 'model',
-      chainId: 1,
-      blockTime: 1000,
-      devNode,
-      upstreamClient,
-      clock,
-      send: message => up.send(message),
+    const [up, down] = [new TestPipe(), new TestPipe()]
+    const { worker: channel, primary } = connectWorker(clock, { up: up.send, down: down.send })
+    const networks = new WorkerNetworks(clock, primary)
+    channel.handle(sharedHeads.handlersOf(channel))
+    primary.handle(networks.handlers)
+    const heads = networks.open('model', {
+      ...{ chainId: 1, blockTime: 1000, devNode, upstreamClient, clock, log, metrics },
+      errorCategory: shippedMethods.errorCategory,
     })
-    const down = new TestPipe<NetworkMessage>(message => heads.handleMessage(message))
     const untrack = heads.track(targets)
     const worker = {
       heads,
+      primary,
       untrack,
       up,
       down,
       kill() {
         up.isPaused = down.isPaused = true
+        channel.close()
         sharedHeads.removeWorker(channel)
       },
     }

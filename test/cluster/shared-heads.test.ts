@@ -1,7 +1,7 @@
 import t from '../support/tap.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { ancestorAt } from '../support/model-chain.ts'
-import type { WorkerChannel } from '../../src/cluster/worker-messages.ts'
+import { connectWorker } from '../support/worker-channel.ts'
 import { WorkerNetworks } from '../../src/cluster/worker.ts'
 import { openCluster, targetsOf } from './model-cluster.ts'
 
@@ -246,8 +246,10 @@ t.test('a reload that opens the heads of a network anew, with another block time
   const open = async (next = targetsOf('a'), answered?: { readonly safe: number }) => {
     const { sharedHeads, ...cluster } = openCluster()
     const { chain, clock, log, metrics, nodeOf, upstreamClient, deliverAll, advance } = cluster
-    const channel: WorkerChannel = { send: message => void ('network' in message && networks.handleMessage(message)) }
-    const networks = new WorkerNetworks(clock, message => sharedHeads.handleMessage(channel, message))
+    const { worker, primary } = connectWorker(clock)
+    const networks = new WorkerNetworks(clock, primary)
+    worker.handle(sharedHeads.handlersOf(worker))
+    primary.handle(networks.handlers)
     const openHeads = (blockTime: number, targets = targetsOf('a')) => {
       const heads = networks.open('model', { chainId: 1, blockTime, upstreamClient, errorCategory: () => undefined, clock, log, metrics })
       const untrack = heads.track(targets)

@@ -1,24 +1,33 @@
 import t from '../support/tap.ts'
 import { SharedAccessLog } from '../../src/cluster/shared-logs.ts'
-import type { WorkerSetting } from '../../src/cluster/worker-messages.ts'
-import type { WorkerPool } from '../../src/cluster/worker-pool.ts'
+import type { AccessLogSettings } from '../../src/services/access-log.ts'
+import type { WorkerProblem } from '../../src/cluster/worker-messages.ts'
+import { TestClock } from '../support/fakes.ts'
+import { connectWorker } from '../support/worker-channel.ts'
 
 t.test('an access log that one worker cannot open is changed in none, and the primary says that it could not be opened anew', async t => {
-  const set: WorkerSetting[] = []
-  const pool = {
-    newId: () => 1,
-    requestAll: async () =>
-      [undefined, 'cannot open the log file: EMFILE'].map(problem => ({
-        kind: 'accessLogSet',
-        id: 1,
-        ...(problem !== undefined && { problem }),
-      })),
-    set: (setting: WorkerSetting) => void set.push(setting),
-  } as unknown as WorkerPool // the reply is of the kind that was asked for
+  const clock = new TestClock()
+  const replies: readonly WorkerProblem[] = [{}, { problem: 'cannot open the log file: EMFILE' }]
+  const received: AccessLogSettings[] = []
+  const workers = replies.map(answer => {
+    const { worker, primary } = connectWorker(clock)
+    primary.handle({
+      accessLog(settings, reply) {
+        received.push(settings)
+        reply(answer)
+      },
+      reopenAccessLog: (_, reply) => reply(answer),
+    })
+    return worker
+  })
+  const pool: ConstructorParameters<typeof SharedAccessLog>[1] = {
+    callAll: (name, args, timeoutMs) => Promise.all(workers.map(worker => worker.call(name, args, timeoutMs))),
+    set: (_, set) => workers.forEach(set),
+  }
   const accessLog = new SharedAccessLog({ sample: 1, file: '/access.log' }, pool)
   const before = accessLog.settings
   await t.rejects(accessLog.change({ ...before, target: 'none' }), { message: 'cannot open the log file: EMFILE' })
   t.equal(accessLog.settings, before)
-  t.match(set, [{ kind: 'accessLog', settings: before }])
+  t.same(received.splice(2), [before, before])
   await t.rejects(accessLog.reopen(), { message: 'cannot open the log file: EMFILE' })
 })

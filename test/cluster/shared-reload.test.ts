@@ -1,44 +1,48 @@
 import t from '../support/tap.ts'
-import { Channel } from '../../src/cluster/channel.ts'
 import { SharedReload, WorkerReload } from '../../src/cluster/shared-reload.ts'
-import type { PrimaryMessage, WorkerMessage } from '../../src/cluster/worker-messages.ts'
-import type { WorkerProcess } from '../../src/cluster/worker-process.ts'
+import type { ToWorker } from '../../src/cluster/worker-messages.ts'
 import { configId } from '../../src/core/config-changes.ts'
 import type { PartialProblem } from '../../src/config/problem.ts'
 import type { ValidConfig } from '../../src/core/reloader.ts'
 import { ReloadError } from '../../src/core/running-networks.ts'
-import { TestLog } from '../support/fakes.ts'
+import type { Handlers } from '../../src/cluster/channel.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
+import { connectWorker } from '../support/worker-channel.ts'
 
 /** What a worker answers when it is to prepare a reload. */
 type Answer = readonly PartialProblem[] | 'exited' | 'late'
 
+/** Its primary's end of the channel. */
+const connect = (handlers: Pick<Handlers<ToWorker>, 'prepareReload' | 'endReload'>) => {
+  const clock = new TestClock()
+  const { worker, primary } = connectWorker(clock)
+  primary.handle(handlers)
+  return { clock, worker: Object.assign(worker, { pid: 1 }) }
+}
+
 const fakeWorker = (answer: Answer = []) => {
   const received: string[] = []
-  const worker = {
-    pid: 1,
-    send: (message: PrimaryMessage) => void (message.kind === 'endReload' && received.push(message.isCommitted ? 'commit' : 'abandon')),
-    async request(message: Extract<PrimaryMessage, { kind: 'prepareReload' }>) {
-      received.push(`prepare ${message.configId}`)
-      return typeof answer === 'string' ? answer : { kind: 'reloadPrepared', id: message.id, problems: answer }
+  const { clock, worker } = connect({
+    endReload: ({ isCommitted }) => void received.push(isCommitted ? 'commit' : 'abandon'),
+    prepareReload({ configId }, reply) {
+      received.push(`prepare ${configId}`)
+      if (answer === 'exited') worker.close()
+      else if (answer === 'late') setImmediate(() => clock.advance(30_000))
+      else reply(answer)
     },
-  } as unknown as WorkerProcess // a reload uses no more of it
+  })
   return { received, worker }
 }
 
 /** A worker that reads these files, with its own part of a reload. */
 const realWorker = (config: ValidConfig) => {
   const ended: string[] = []
-  let reply: WorkerMessage | undefined
   const prepareReload = async () => ({ commit: () => void ended.push('commit'), abandon: async () => void ended.push('abandon') })
-  const part = new WorkerReload({ prepareReload }, async () => config, { send: message => void (reply = message), log: new TestLog() })
-  const worker = {
-    pid: 1,
-    send: (message: PrimaryMessage) => message.kind === 'endReload' && part.end(message),
-    async request(message: Extract<PrimaryMessage, { kind: 'prepareReload' }>) {
-      await part.prepare(message)
-      return reply
-    },
-  } as unknown as WorkerProcess // a reload uses no more of it
+  const part = new WorkerReload({ prepareReload }, async () => config, new TestLog())
+  const { worker } = connect({
+    endReload: end => part.end(end),
+    prepareReload: (request, reply) => void part.prepare(request).then(reply),
+  })
   return { received: ended, worker }
 }
 
@@ -130,55 +134,46 @@ t.test('a worker that cannot get the configuration of the others is reported', a
 t.test('a worker that is to prepare two reloads at once runs nothing on that was neither committed nor abandoned', async t => {
   const config = { gateway: {}, networks: [] } as unknown as ValidConfig // no more is read of it here
   const ended: string[] = []
-  const replies: WorkerMessage[] = []
   let preparedCount = 0
   const prepareReload = async () => {
     const name = `reload ${(preparedCount += 1)}`
     await new Promise(setImmediate)
     return { commit: () => void ended.push(`${name} committed`), abandon: async () => void ended.push(`${name} abandoned`) }
   }
-  const reload = new WorkerReload({ prepareReload }, async () => config, { send: message => replies.push(message), log: new TestLog() })
-  const prepare = (id: number) => reload.prepare({ kind: 'prepareReload', id, configId: configId(config) })
-  await Promise.all([prepare(1), prepare(2)])
-  t.match(replies, [
-    { id: 1, problems: [] },
-    { id: 2, problems: [] },
-  ])
-  reload.end({ kind: 'endReload', id: 2, isCommitted: true })
+  const reload = new WorkerReload({ prepareReload }, async () => config, new TestLog())
+  const prepare = (id: number) => reload.prepare({ id, configId: configId(config) })
+  t.same(await Promise.all([prepare(1), prepare(2)]), [[], []])
+  reload.end({ id: 2, isCommitted: true })
   t.same(ended, ['reload 1 abandoned', 'reload 2 committed'])
 })
 
 t.test('a reload that cannot be abandoned is reported, and the next ones are prepared', async t => {
   const config = configOf({})
-  const replies: WorkerMessage[] = []
   const prepareReload = async () => ({ commit() {}, abandon: () => Promise.reject(new Error('EBADF')) })
   const log = new TestLog()
-  const reload = new WorkerReload({ prepareReload }, async () => config, { send: message => replies.push(message), log })
-  const prepare = (id: number) => reload.prepare({ kind: 'prepareReload', id, configId: configId(config) })
-  for (const id of [1, 2, 3]) await prepare(id).catch(() => undefined)
-  t.match(replies, [
-    { id: 1, problems: [] },
-    { id: 2, problems: [] },
-    { id: 3, problems: [] },
-  ])
-  reload.end({ kind: 'endReload', id: 3, isCommitted: false })
+  const reload = new WorkerReload({ prepareReload }, async () => config, log)
+  for (const id of [1, 2, 3]) t.same(await reload.prepare({ id, configId: configId(config) }), [])
+  reload.end({ id: 3, isCommitted: false })
   await new Promise(setImmediate)
   t.match(log.lines, Array(3).fill({ level: 'error', fields: { err: { message: 'EBADF' } }, message: 'reload could not be abandoned' }))
 })
 
-t.test('the ends of two reloads that wait in a full pipe both arrive', async t => {
-  const sent: PrimaryMessage[] = []
+t.test('two reloads and their ends that wait in a full pipe all arrive', async t => {
+  const received: unknown[] = []
   let flush = () => {}
-  const channel = new Channel<PrimaryMessage>((message, onSent) => {
-    sent.push(message)
-    flush = onSent
+  const { worker, primary } = connectWorker(new TestClock(), {
+    down(deliver, onSent) {
+      deliver()
+      flush = onSent
+    },
   })
-  channel.send({ kind: 'metrics', id: 1 })
-  channel.send({ kind: 'endReload', id: 2, isCommitted: true })
-  channel.send({ kind: 'endReload', id: 3, isCommitted: false })
+  primary.handle({ prepareReload: ({ id }) => received.push(id), endReload: end => received.push(end) })
+  worker.tell('logLevel', { level: 'info' })
+  void worker.call('prepareReload', { id: 2, configId: 'new' }, 30_000)
+  worker.tell('endReload', { id: 2, isCommitted: true })
+  void worker.call('prepareReload', { id: 3, configId: 'newer' }, 30_000)
+  worker.tell('endReload', { id: 3, isCommitted: false })
   flush()
-  t.match(sent.slice(1), [
-    { id: 2, isCommitted: true },
-    { id: 3, isCommitted: false },
-  ])
+  t.same(received, [2, { id: 2, isCommitted: true }, 3, { id: 3, isCommitted: false }])
+  worker.close()
 })

@@ -79,7 +79,7 @@ t.test('a transaction after the network is tracked anew, with another block time
   }
   await send()
   const targets = targetsOf('a', 'b').map(toRevealedTarget)
-  one.up.send({ kind: 'track', network: 'model', upstreams: { chainId: 1, blockTime: 2000, targets } })
+  one.primary.tell('track', { network: 'model', upstreams: { chainId: 1, blockTime: 2000, targets } })
   await deliverAll()
   await send()
 })
@@ -336,6 +336,31 @@ t.test('a worker that did not acknowledge a height in time', async t => {
     const { one, two, deliverAll } = await openStopped()
     void two.heads.sync()
     await deliverAll()
+    let reported: number | undefined
+    void Promise.resolve(one.heads.reportHeight('a', 102)).then(height => {
+      reported = height
+    })
+    await deliverAll()
+    t.equal(reported, undefined)
+    two.down.isPaused = false
+    await deliverAll()
+    t.equal(reported, 102)
+  })
+
+  t.test('is waited for once it has asked, though a height from before it asked becomes late meanwhile', async t => {
+    const { addWorker, deliverAll, clock } = openCluster()
+    const [one, two] = [addWorker(), addWorker()]
+    one.heads.recordActivity()
+    await deliverAll()
+    two.down.isPaused = true
+    const first = one.heads.reportHeight('a', 101)
+    await deliverAll()
+    clock.advance(25)
+    void two.heads.sync()
+    await deliverAll()
+    clock.advance(25)
+    await deliverAll()
+    t.equal(await first, 101)
     let reported: number | undefined
     void Promise.resolve(one.heads.reportHeight('a', 102)).then(height => {
       reported = height

@@ -609,9 +609,23 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'what was reported is given to callers when every worker has it',
     file: 'src/cluster/shared-reports.ts',
-    text: 'await this.#acknowledgments.whenAcknowledged(version)',
+    text: 'await Promise.all(this.workers.map(worker => this.#inform(worker)))',
     broken: 'await null',
     tests: ['test/cluster/worker-heads.test.ts'],
+  },
+  {
+    rule: 'a worker that has missed an acknowledgment delays nobody again',
+    file: 'src/cluster/shared-reports.ts',
+    text: "state.isResponsive = result !== 'late'",
+    broken: 'state.isResponsive = true',
+    tests: ['test/cluster/worker-heads.test.ts'],
+  },
+  {
+    rule: 'a reply comes between what was told before it and what is told later',
+    file: 'src/cluster/channel.ts',
+    text: 'this.#replyCount += 1',
+    broken: 'void 0',
+    tests: ['test/cluster/channel.test.ts', 'test/cluster/feeds.test.ts'],
   },
   {
     rule: 'a block is published when every worker has its height',
@@ -970,7 +984,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'no worker commits when one has a problem',
     file: 'src/cluster/shared-reload.ts',
-    text: "reply !== 'late' && reply.problems.length === 0 &&",
+    text: 'isReply(reply) && reply.length === 0 &&',
     broken: '',
     tests: ['test/cluster/shared-reload.test.ts'],
   },

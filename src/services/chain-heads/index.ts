@@ -22,7 +22,7 @@ export { RecentBlocks, maxRecentBlocks, mergeChanges } from './recent-blocks.ts'
 export type { BlockId, LinkedBlock, RecentBlocksChange } from './recent-blocks.ts'
 export type { HeightBroadcast, HeightListener } from './reported-height.ts'
 export { TrackingStack } from './tracked-upstreams.ts'
-export { KnownTags, WorkerTags } from './reported-tags.ts'
+export { KnownTags, WorkerTags, finalityTags } from './reported-tags.ts'
 export type { FinalityTag, ReportedTags, TagState } from './reported-tags.ts'
 export { fetchBlock, openUpstreamRequester } from './upstream-requests.ts'
 

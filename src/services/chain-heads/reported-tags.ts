@@ -4,7 +4,7 @@ import type { HeightBroadcast } from './reported-height.ts'
 
 /** The tags whose blocks never go back. */
 export type FinalityTag = 'safe' | 'finalized'
-const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
+export const finalityTags: readonly FinalityTag[] = ['safe', 'finalized']
 
 export const isFinalityTag = (block: unknown): block is FinalityTag => finalityTags.some(tag => tag === block)
 

@@ -1,12 +1,12 @@
 import t from '../../support/tap.ts'
 import rateLimit from '../../../plugins/rate-limit.ts'
-import { SharedRateLimits, WorkerRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
-import type { PrimaryMessage, WorkerMessage } from '../../../src/cluster/worker-messages.ts'
+import { SharedRateLimits, openWorkerRateLimits } from '../../../src/cluster/shared-rate-limits.ts'
 import type { CountedCall, MethodTable } from '../../../src/services/index.ts'
 import { TokenBuckets } from '../../../src/services/rate-limits.ts'
 import type { RateLimits } from '../../../src/services/rate-limits.ts'
 import { isFailure } from '../../../src/plugin/reply.ts'
 import { TestClock, createStage, fakeAccount, fakeCall, fakeKey, fakeOrigin, fakeResult } from '../../support/fakes.ts'
+import { connectWorker } from '../../support/worker-channel.ts'
 
 const methods = { get: () => undefined, defaultCost: 80 } as unknown as MethodTable // what the plugin reads of it
 
@@ -119,13 +119,21 @@ t.test('a rate of the key itself holds where the limit of all keys is not strict
 const openWorkers = (count: number, { isSilent = false, limits = { rate: 100, burst: 200 } as object, options = {} } = {}) => {
   const clock = new TestClock()
   const primary = new SharedRateLimits(clock, count)
-  const messages: WorkerMessage[] = []
+  const messages: unknown[] = []
   const workers = Array.from({ length: count }, () => {
-    const worker: WorkerRateLimits = new WorkerRateLimits(clock, message => {
-      messages.push(message)
-      const send = (reply: PrimaryMessage) => void (reply.kind === 'tokens' && queueMicrotask(() => worker.handleMessage(reply)))
-      if (message.kind === 'takeTokens' && !isSilent) primary.answer({ send }, message)
+    const channel = connectWorker(clock, {
+      down(deliver, onSent) {
+        onSent()
+        queueMicrotask(deliver)
+      },
     })
+    channel.worker.handle({
+      takeTokens(request, reply) {
+        messages.push(request)
+        if (!isSilent) reply(primary.take(request.request, request.most))
+      },
+    })
+    const worker = openWorkerRateLimits(clock, channel.primary)
     const { passedOf, request } = open(options, { clock, rateLimits: worker })
     const plan = withPlan(limits)
     return {
