@@ -34,8 +34,8 @@ export const readBalance = async (store: Pick<BalanceStore, 'dayBalance'>, accou
 }
 
 /**
- * Credits that a key with a daily limit has used today, as its leases have it: up to a second late, and without the last second of
- * a process that was killed.
+ * Credits that a key with a daily limit has used today, as its leases have it: up to a second late, or 10 s among thousands
+ * of accounts, and without what a process that was killed had not reported.
  */
 export const readKeyUse = async (store: Pick<Store, 'dayBalance' | 'dayRecords'>, key: string): Promise<number> => {
   const { today } = await store.dayBalance(key)

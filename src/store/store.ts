@@ -126,7 +126,7 @@ export interface HeartbeatResponse extends StoreDay {
 interface DayBalance extends StoreDay {
   readonly day: number
   readonly leased: number
-  /** What counted calls have cost: processes report it together with the counts, within a second. */
+  /** What counted calls have cost: processes report it together with the counts, within seconds. */
   readonly used: number
   /** Leased by live processes and not used; calls that are not counted yet are among it. */
   readonly held: number

@@ -101,10 +101,8 @@ const commitOf = (report: UsageReport, hour: number): Commit => {
   return {
     puts: [
       { table: lastReports, field: process, value: lastReportText(report, hour) },
-      ...totals.flatMap(total => [
-        { table: hours, field: `${total.hour}`, value: '' },
-        { table: accountsIn(total.hour), field: total.account, value: '' },
-      ]),
+      ...Array.from(new Set(totals.map(({ hour }) => hour)), hour => ({ table: hours, field: `${hour}`, value: '' })),
+      ...totals.map(({ hour, account }) => ({ table: accountsIn(hour), field: account, value: '' })),
     ],
     adds: [
       ...counts.flatMap(count => addsTo(countsOf(count.account, count.hour), usageGroupKey(count), count)),

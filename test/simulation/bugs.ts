@@ -100,7 +100,7 @@ export const bugs: readonly Bug[] = [
   {
     name: 'a refund to an idle account stays available',
     file: 'src/services/ledger/account-ledger.js',
-    original: 'lease.available += cost;\n        this.#renewal.scheduleTick()',
+    original: 'lease.available += cost;\n        this.#renewal.scheduleChecks()',
     replacement: 'lease.available += cost',
   },
   {
@@ -156,8 +156,8 @@ export const bugs: readonly Bug[] = [
   {
     name: 'the overdraft of an idle account is not reported to the store',
     file: 'src/services/ledger/lease-renewal.js',
-    original: 'this.request();\n        this.scheduleTick();\n        return true',
-    replacement: 'this.request();\n        return true',
+    original: '!this.lease.isSettled : ',
+    replacement: 'this.lease.available > 0 : ',
   },
   {
     name: 'credits that were used before an account was evicted can be spent again',

@@ -10,17 +10,20 @@ import type { Lease } from './lease.ts'
 import { LeaseRenewal } from './lease-renewal.ts'
 import type { LeaseUser } from './lease-renewal.ts'
 import type { LedgerClient } from './ledger-client.ts'
+import { RenewalSchedule } from './renewal-schedule.ts'
 import { noGrace } from './store-outage.ts'
 import type { OutageGrace } from './store-outage.ts'
 
 /** The accounts whose credits this process has leased, or has asked for. */
 export class AccountLedgers {
   readonly #client: LedgerClient
+  readonly #schedule: RenewalSchedule
   readonly #byAccount = new Map<string, AccountLedger>()
   #isStopped = false
 
   constructor(client: LedgerClient) {
     this.#client = client
+    this.#schedule = new RenewalSchedule(client.clock)
   }
 
   readonly charge = ({ id, plan }: Account, cost: number, grace?: OutageGrace): MaybePromise<ChargeResult> =>
@@ -34,7 +37,7 @@ export class AccountLedgers {
   }
 
   readonly #open = (account: string): AccountLedger => {
-    const ledger = new AccountLedger(account, this.#client, () => this.#byAccount.delete(account))
+    const ledger = new AccountLedger(account, this.#client, this.#schedule, () => this.#byAccount.delete(account))
     // Nobody would return a lease that is taken after stop().
     if (this.#isStopped) void ledger.stop()
     return ledger
@@ -52,11 +55,11 @@ class AccountLedger implements CreditQuota, LeaseUser {
   readonly #renewal: LeaseRenewal
   readonly #balance: CachedBalance
 
-  constructor(account: string, client: LedgerClient, onIdle: () => void) {
+  constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, onIdle: () => void) {
     this.onIdle = onIdle
     this.#clock = client.clock
     this.#dayBoundary = client.dayBoundary
-    this.#renewal = new LeaseRenewal(account, client, this)
+    this.#renewal = new LeaseRenewal(account, client, schedule, this)
     this.#balance = this.#renewal.balance
   }
 
@@ -73,7 +76,7 @@ class AccountLedger implements CreditQuota, LeaseUser {
   refund(lease: Lease, cost: number): boolean {
     if (lease !== this.#renewal.lease) return false
     lease.available += cost
-    this.#renewal.scheduleTick()
+    this.#renewal.scheduleChecks()
     return true
   }
 
@@ -111,7 +114,7 @@ class AccountLedger implements CreditQuota, LeaseUser {
     const { lease } = this.#renewal
     lease.available -= cost
     this.lastChargedAt = now
-    if (lease.available < lease.renewBelow && !this.#balance.isBackingOff(now)) this.#renewal.request()
+    if (lease.available < lease.renewBelow && !this.#balance.isBackingOff(now)) this.#renewal.requestSoon()
     return new LeaseCharge(this, lease, cost)
   }
 

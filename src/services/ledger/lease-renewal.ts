@@ -1,9 +1,9 @@
 import type { LeaseResponse } from '../../store/store.ts'
-import type { Timer } from '../clock.ts'
 import { ExpiredLeases } from './expired-leases.ts'
 import { CachedBalance } from './cached-balance.ts'
 import { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
+import type { RenewalSchedule, ScheduledRenewal } from './renewal-schedule.ts'
 import { Overdraft } from './store-outage.ts'
 import type { OutageGrace } from './store-outage.ts'
 
@@ -20,25 +20,24 @@ export interface LeaseUser {
 }
 
 /** Keeps the lease of one account at the size that its calls need: requests and returns credits, and reports their use. */
-export class LeaseRenewal {
+export class LeaseRenewal implements ScheduledRenewal {
   readonly balance = new CachedBalance()
   /** Of the current day; another one from midnight on, and once it is stopped. */
   lease: Lease
   isStopped = false
   readonly #account: string
   readonly #client: LedgerClient
+  readonly #schedule: RenewalSchedule
   readonly #user: LeaseUser
   readonly #sizing = new LeaseSizing()
   readonly #expiredLeases: ExpiredLeases
   readonly #overdraft = new Overdraft()
   #renewal: Promise<void> | undefined
-  #timer: Timer | undefined
-  /** Infinity while the timer is not set. */
-  #timerDelayMs = Infinity
 
-  constructor(account: string, client: LedgerClient, user: LeaseUser) {
+  constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, user: LeaseUser) {
     this.#account = account
     this.#client = client
+    this.#schedule = schedule
     this.#user = user
     this.#expiredLeases = new ExpiredLeases(account, client)
     this.lease = new Lease(client.dayBoundary.today(client.clock.monotonic()))
@@ -47,6 +46,12 @@ export class LeaseRenewal {
   /** Requests credits, unless a request is in flight: its response is followed by another request where it brings too few. */
   request(): void {
     if (!this.isStopped) this.#renewal ??= this.#renew()
+  }
+
+  /** Before the lease is used up: together with other accounts, unless little is left. */
+  requestSoon(): void {
+    if (this.lease.available < this.lease.renewBelow / 2) this.request()
+    else this.#schedule.requestSoon(this)
   }
 
   /** request() for a call that waits. */
@@ -62,7 +67,7 @@ export class LeaseRenewal {
     if (!this.#overdraft.reserve(missing, grace, this.#client.outageMs(now))) return false
     this.lease.overdraw(missing)
     if (!this.balance.isBackingOff(now)) this.request()
-    this.scheduleTick()
+    this.scheduleChecks()
     return true
   }
 
@@ -74,13 +79,26 @@ export class LeaseRenewal {
     void this.#expiredLeases.settle()
   }
 
-  /** Schedules #tick(), unless it is due sooner. */
-  scheduleTick(): void {
-    const delayMs = this.#isSettled ? evictAfterMs : reportIntervalMs
-    if (this.isStopped || this.#timerDelayMs <= delayMs) return
-    this.#timer?.cancel()
-    this.#timerDelayMs = delayMs
-    this.#timer = this.#client.clock.after(delayMs, () => this.#tick())
+  /** Has check() called each second, until everything is returned and reported. */
+  scheduleChecks(): void {
+    if (!this.isStopped) this.#schedule.add(this)
+  }
+
+  check(now: number): boolean {
+    this.checkDay(now)
+    if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
+    if (this.#isIdle(now) ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()
+    return !this.#isSettled
+  }
+
+  evict(now: number): boolean {
+    // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
+    if (!this.#isSettled || this.#user.waiting.length > 0 || now - this.#user.lastChargedAt < idleTimeoutMs) return false
+    this.isStopped = true
+    // Refunds have no effect from now on: with its next charge the account gets another lease. The balance stays that of its last calls.
+    this.lease = new Lease(this.lease.day)
+    this.#user.onIdle()
+    return true
   }
 
   /** Requests no more credits, and returns those that are left. False: the store was unavailable. */
@@ -88,7 +106,7 @@ export class LeaseRenewal {
     this.isStopped = true
     // The request in flight still serves the calls that wait.
     await this.#renewal
-    this.#timer?.cancel()
+    this.#schedule.remove(this)
     this.#replaceLease(this.lease.day)
     for (let attempts = 0; attempts < maxStopAttempts && !this.#expiredLeases.isEmpty; attempts += 1) await this.#expiredLeases.settle()
     return this.#expiredLeases.isEmpty
@@ -107,15 +125,15 @@ export class LeaseRenewal {
     const response = await this.#client.requestLease(this.#account, lease, { minCredits, desiredCredits, limit })
     this.#renewal = undefined
     this.#recordResponse(lease, response, limit)
-    this.scheduleTick()
+    this.scheduleChecks()
     this.#user.onResponse()
     if (response !== undefined && this.lease.overdraft > 0) this.request()
   }
 
   #targetSize(now: number): number {
     this.#sizing.sampleUse(this.lease.usedSinceCreated, now)
-    const { waiting, lastChargedAt } = this.#user
-    if (waiting.length === 0 && now - lastChargedAt >= idleTimeoutMs) {
+    const { waiting } = this.#user
+    if (waiting.length === 0 && this.#isIdle(now)) {
       this.#sizing.resetRate()
       return 0
     }
@@ -144,29 +162,18 @@ export class LeaseRenewal {
     return this.lease.isSettled && this.#expiredLeases.isEmpty
   }
 
-  #tick(): void {
-    this.#timerDelayMs = Infinity
-    const now = this.#client.clock.monotonic()
-    this.checkDay(now)
-    if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
-    const idleMs = now - this.#user.lastChargedAt
-    // An account that was never charged counts as idle for ever, and calls may wait for its first charge.
-    if (this.#isSettled && this.#user.waiting.length === 0 && idleMs >= evictAfterMs) {
-      this.isStopped = true
-      // Refunds have no effect from now on: with its next charge the account gets another lease. The balance stays that of its last calls.
-      this.lease = new Lease(this.lease.day)
-      this.#user.onIdle()
-    }
-    if (idleMs >= idleTimeoutMs ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()
-    this.scheduleTick()
+  /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call. */
+  #isIdle(now: number): boolean {
+    const isSmall = this.lease.available <= smallLeaseShare * this.balance.remaining
+    return now - this.#user.lastChargedAt >= (isSmall && this.#schedule.isCrowded ? smallLeaseIdleTimeoutMs : idleTimeoutMs)
   }
 }
 
 /** The credits of an idle account are returned to the store after this time. */
 const idleTimeoutMs = 2_000
-const reportIntervalMs = 1_000
-/** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
-const evictAfterMs = 600_000
+const smallLeaseIdleTimeoutMs = 60_000
+/** Of what is left in the store. */
+const smallLeaseShare = 1 / 500
 /** A lost message must not cost credits. */
 const maxStopAttempts = 3
 
@@ -195,15 +202,20 @@ class LeaseSizing {
     this.#creditsPerMs = 0
   }
 
-  /** The credits that `horizonMs` use up, or that the waiting calls cost; at most 1 % of the day's limit, or one call. */
+  /**
+   * The credits that `horizonMs` use up, or that the waiting calls cost; at most 1 % of the day's limit, or one call. An account that calls rarely
+   * gets more, up to 0.1 % of its day: its lease lasts for longer.
+   */
   targetSize(limit: number, horizonMs: number, waitingCost: number): number {
     const maxSize = Math.max(Math.floor(limit / 100), this.#maxCost)
-    return Math.min(maxSize, Math.max(minCallsPerLease * this.#maxCost, waitingCost, Math.ceil(this.#creditsPerMs * horizonMs)))
+    const smallSize = Math.max(minCallsPerLease * this.#maxCost, Math.min(callsPerSmallLease * this.#maxCost, Math.floor(limit / 1_000)))
+    return Math.min(maxSize, Math.max(smallSize, waitingCost, Math.ceil(this.#creditsPerMs * horizonMs)))
   }
 }
 
 /** While the rate is unknown: most accounts that begin to call go on. */
 const minCallsPerLease = 8
+const callsPerSmallLease = 64
 
 /** A burst right after a response says little about the rate: its credits are spread over at least this time. */
 const minSampleMs = 100

@@ -9,7 +9,7 @@ export type { CountedCall } from './usage-counters.ts'
 
 /** Counts of calls by account and API key. */
 export interface Usage {
-  /** Counts at once and in memory, without I/O; reported to the store within about a second. */
+  /** Counts at once and in memory, without I/O; reported to the store within about a second, and 10 s while there are more than 200 counts. */
   count(call: CountedCall): void
 }
 
@@ -21,7 +21,7 @@ interface UsageService extends Usage {
 
 /**
  * Counts the calls of this process. Each call is counted once, however often messages are lost or duplicated; a process
- * that is killed loses what it counted since its last report. While the store is unavailable, counts wait in memory. When
+ * that is killed loses what it has not reported. While the store is unavailable, counts wait in memory. When
  * they become too many, the hours of a day are merged; sums by account, key, network, method, outcome and day stay exact.
  */
 export const openUsage = (store: UsageStore, clock: Clock, options: UsageReporterOptions): UsageService => {

@@ -17,10 +17,8 @@ interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits'> {
   credits: number
 }
 
-/** Counters by network, key and method; then by outcome, with calls that a partner answered apart. */
-type ByNetwork = Map<string, ByKey>
-type ByKey = Map<string, ByMethod>
-type ByMethod = Map<string, { readonly own: Map<string, UsageCounter>; readonly forwarded: Map<string, UsageCounter> }>
+/** The counters of one key by network: few enough to look through. */
+type ByNetwork = Map<string, UsageCounter[]>
 
 /** Calls that were counted and not reported yet, by hour. */
 export class UsageCounters {
@@ -41,11 +39,11 @@ export class UsageCounters {
   }
 
   get size(): number {
-    return sumBy(this.#byHour.values(), ({ counters }) => counters.length)
+    return sumBy(this.#byHour.values(), ({ size }) => size)
   }
 
   get calls(): number {
-    return sumBy(this.#byHour.values(), ({ counters }) => sumBy(counters, ({ calls }) => calls))
+    return sumBy(this.#byHour.values(), ({ counters }) => sumBy(counters(), ({ calls }) => calls))
   }
 
   /** Reads the clock, and returns the hour; to read the clock for each call would cost more than to count the call. */
@@ -54,10 +52,16 @@ export class UsageCounters {
     return this.#hour
   }
 
-  /** Removes all counts and returns them, oldest first. */
-  drain(): readonly UsageCount[] {
-    const drained = this.#hours.flatMap(hour => this.#byHour.get(hour)?.counters ?? [])
-    this.#byHour.clear()
+  /**
+   * Removes about so many counts, or a few more, and returns them: of the oldest hour, and of the keys that have waited for longest. All of them
+   * without a number.
+   */
+  drain(maxCounts = Infinity): readonly UsageCount[] {
+    const drained: UsageCounter[] = []
+    for (const hour of this.#hours) {
+      drained.push(...(this.#byHour.get(hour)?.drain(maxCounts - drained.length) ?? []))
+      if (this.#byHour.get(hour)?.size === 0) this.#byHour.delete(hour)
+    }
     // A call that was counted and taken back needs no report.
     return drained.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
   }
@@ -67,7 +71,7 @@ export class UsageCounters {
     let merged = false
     for (let hours = this.#hours; this.size > maxCounters && hours.length > 1; hours = this.#hours) {
       const [from, to] = oldestHourPair(hours)
-      const counters = this.#byHour.get(from)?.counters ?? []
+      const counters = this.#byHour.get(from)?.counters() ?? []
       this.#byHour.delete(from)
       for (const counter of counters) this.#addToHour(to, counter)
       merged = true
@@ -86,28 +90,42 @@ export class UsageCounters {
 
 class HourCounters {
   readonly hour: number
-  readonly counters: UsageCounter[] = []
-  readonly #byNetwork: ByNetwork = new Map()
+  size = 0
+  /** In the order of their first call since they were drained. */
+  readonly #byKey = new Map<string, ByNetwork>()
 
   constructor(hour: number) {
     this.hour = hour
   }
 
   add(count: Omit<UsageCount, 'hour'>): void {
-    const methods = getOrCreate(getOrCreate(this.#byNetwork, count.network, newKeys), count.key, newMethods)
-    const { own, forwarded } = getOrCreate(methods, count.method, newOutcomes)
-    const byOutcome = count.forwarded ? forwarded : own
-    const counter = byOutcome.get(count.outcome) ?? this.#createCounter(byOutcome, count)
-    counter.calls += count.calls
-    counter.credits += count.credits
+    const { method, outcome, forwarded } = count
+    const counters = getOrCreate(getOrCreate(this.#byKey, count.key, newNetworks), count.network, newCounters)
+    for (const counter of counters) {
+      if (counter.method !== method || counter.outcome !== outcome || counter.forwarded !== forwarded) continue
+      counter.calls += count.calls
+      counter.credits += count.credits
+      return
+    }
+    const { account, key, network, calls, credits } = count
+    counters.push({ hour: this.hour, account, key, network, method, outcome, forwarded, calls, credits })
+    this.size += 1
   }
 
-  #createCounter(byOutcome: Map<string, UsageCounter>, count: Omit<UsageCount, 'hour'>): UsageCounter {
-    const { account, key, network, method, outcome, forwarded } = count
-    const counter = { hour: this.hour, account, key, network, method, outcome, forwarded, calls: 0, credits: 0 }
-    byOutcome.set(outcome, counter)
-    this.counters.push(counter)
-    return counter
+  *counters(): Generator<UsageCounter> {
+    for (const byNetwork of this.#byKey.values()) for (const counters of byNetwork.values()) yield* counters
+  }
+
+  /** All counters of one key after the other. */
+  drain(maxCounters: number): readonly UsageCounter[] {
+    const drained: UsageCounter[] = []
+    for (const [key, byNetwork] of this.#byKey) {
+      if (drained.length >= maxCounters) break
+      this.#byKey.delete(key)
+      for (const counters of byNetwork.values()) drained.push(...counters)
+    }
+    this.size -= drained.length
+    return drained
   }
 }
 
@@ -124,9 +142,8 @@ const oldestHourPair = (hours: readonly number[]): readonly [number, number] => 
 }
 
 const newHour = (hour: number) => new HourCounters(hour)
-const newKeys = (): ByKey => new Map()
-const newMethods = (): ByMethod => new Map()
-const newOutcomes = () => ({ own: new Map<string, UsageCounter>(), forwarded: new Map<string, UsageCounter>() })
+const newNetworks = (): ByNetwork => new Map()
+const newCounters = (): UsageCounter[] => []
 
 const sumBy = <T>(items: Iterable<T>, of: (item: T) => number): number => {
   let total = 0

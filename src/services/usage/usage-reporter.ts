@@ -30,6 +30,7 @@ export class UsageReporter {
   #unacknowledged: UsageReport[] = []
   #seq = 0
   #lastReportedHour = -1
+  #countsPerFlush = 0
   #isEnding = false
   #hasFinalReport = false
   #hasMergedHours = false
@@ -70,7 +71,10 @@ export class UsageReporter {
     return counts.reduce((sum, { calls }) => sum + calls, this.#counters.calls)
   }
 
-  /** Reports all counts; those that the store does not acknowledge stay for the next flush. Never rejects. */
+  /**
+   * Reports the counts, and of many a part, so that each is reported within ten flushes; those that the store does not acknowledge stay for the next
+   * flush. Never rejects.
+   */
   readonly flush = singleFlight(async (): Promise<void> => {
     const hour = this.#counters.updateHour()
     const isAcknowledged = await this.#sendReports()
@@ -89,9 +93,11 @@ export class UsageReporter {
     return true
   }
 
-  /** Drains the counters. An empty report is made each hour, so that the store drops old counts even without calls. */
+  /** An empty report is made each hour, so that the store drops old counts even without calls. */
   #createReports(hour: number): void {
-    const counts = this.#counters.drain()
+    this.#countsPerFlush = Math.max(minCountsPerFlush, this.#countsPerFlush, Math.ceil(this.#counters.size / maxFlushes))
+    const counts = this.#counters.drain(this.#isEnding ? Infinity : this.#countsPerFlush)
+    if (this.#counters.size === 0) this.#countsPerFlush = 0
     const isDue = hour !== this.#lastReportedHour || this.#needsFinalReport
     for (let from = 0; from < counts.length || (from === 0 && isDue); from += maxCountsPerReport) {
       const part = counts.slice(from, from + maxCountsPerReport)
@@ -123,3 +129,6 @@ export class UsageReporter {
 
 /** A store takes a report in one atomic step, during which other processes wait. */
 const maxCountsPerReport = 1_000
+/** With more counts, a count waits for so many flushes at most: with many accounts, several calls of each are reported together. */
+const maxFlushes = 10
+const minCountsPerFlush = 200

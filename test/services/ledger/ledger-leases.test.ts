@@ -2,7 +2,7 @@ import t from '../../support/tap.ts'
 import type { ChargeResult } from '../../../src/services/ledger/index.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { TestLog } from '../../support/fakes.ts'
-import { TestCluster, accountWith, drainEventLoop, kindsOf } from './ledger-test-cluster.ts'
+import { TestCluster, accountWith, drainEventLoop, isPending, kindsOf } from './ledger-test-cluster.ts'
 
 t.test('the credits of an idle process are returned after two seconds, and other processes can use them', async t => {
   const cluster = new TestCluster()
@@ -198,4 +198,42 @@ t.test('an account that is idle for ten minutes is evicted, and restored from th
   t.equal(cluster.network.requests[before]?.counters, undefined)
   await cluster.advance(4_000)
   t.match(cluster.network.dayTotals('acc_1'), { leased: 160, used: 160, held: 0 })
+})
+
+t.test(
+  'among many accounts a small lease is kept for a minute, its use is reported within ten seconds, and then it is returned',
+  async t => {
+    const cluster = new TestCluster()
+    const { ledger } = await cluster.start()
+    const accounts = Array.from({ length: 300 }, (_, i) => accountWith(1_000_000, `acc_${i}`))
+    const sumOf = (figure: 'used' | 'held' | 'leased') => accounts.reduce((sum, { id }) => sum + cluster.network.dayTotals(id)[figure], 0)
+    for (const account of accounts) await ledger.charge(account, 80)
+    t.ok(sumOf('leased') <= (300 * 1_000_000) / 1_000, 'at most 0.1 % of the day')
+    await cluster.advance(10_000, 100)
+    t.equal(sumOf('used'), 300 * 80)
+    const { length } = cluster.network.requests
+    for (const account of accounts) t.notOk(isPending(ledger.charge(account, 80)))
+    await cluster.advance(20_000, 100)
+    t.ok(cluster.network.requests.length <= length + 300, 'the next calls cost one report')
+    await cluster.advance(45_000, 100)
+    t.same([sumOf('used'), sumOf('held')], [300 * 160, 0])
+  },
+)
+
+t.test('requests that no call waits for are sent together', async t => {
+  const cluster = new TestCluster()
+  const { ledger } = await cluster.start()
+  const accounts = Array.from({ length: 20 }, (_, i) => accountWith(100_000_000, `acc_${i}`))
+  for (const account of accounts) await ledger.charge(account, 80)
+  const sentAt = new Set<number>()
+  const { length } = cluster.network.requests
+  for (let i = 0; i < 40 * accounts.length; i += 1) {
+    ledger.charge(accounts[i % accounts.length] ?? accountWith(0), 80)
+    if (i % 8 !== 0) continue
+    const before = cluster.network.requests.length
+    await cluster.advance(1, 1)
+    if (cluster.network.requests.length > before) sentAt.add(cluster.clock.now())
+  }
+  t.ok(cluster.network.requests.length >= length + accounts.length, 'each lease was renewed')
+  t.ok(sentAt.size <= 2, `${sentAt.size} times`)
 })

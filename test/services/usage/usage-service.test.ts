@@ -212,7 +212,7 @@ t.test('while the store is unavailable', async t => {
       await drainEventLoop()
     }
     scenario.storeFault = undefined
-    await scenario.advance(2_000)
+    await scenario.advance(10_000)
     const rows = scenario.rows()
     const byDay = new Map<number, number>()
     for (const row of rows) byDay.set(Math.floor(row.hour / 24), (byDay.get(Math.floor(row.hour / 24)) ?? 0) + row.calls)
@@ -230,6 +230,20 @@ t.test('while the store is unavailable', async t => {
     )
     t.ok(Math.max(...scenario.reports.map(({ counts }) => counts.length)) <= 1_000)
   })
+})
+
+t.test('of many groups each is reported within ten seconds, its calls of that time together', async t => {
+  const scenario = new UsageScenario()
+  await scenario.usage.start()
+  const keys = Array.from({ length: 3_000 }, (_, i) => `key_${i}`)
+  for (let second = 1; second <= 20; second += 1) {
+    for (const key of keys) scenario.usage.count(counted({ key }))
+    await scenario.advance(1_000)
+    if (second === 10) t.equal(new Set(scenario.rows().map(row => row.key)).size, 3_000)
+  }
+  t.ok(scenario.reports.reduce((sum, { counts }) => sum + counts.length, 0) <= 20 * 310, 'a tenth of the groups a second')
+  await scenario.advance(10_000)
+  t.equal(scenario.sums[0], 60_000)
 })
 
 t.test('stop reports the rest, and logs how many calls could not be reported', async t => {

@@ -1,0 +1,102 @@
+import type { Clock, Timer } from '../clock.ts'
+
+/** What an account has to do by the clock. */
+export interface ScheduledRenewal {
+  request(): void
+  /** Requests what is due. False: nothing is leased, and nothing is to be reported. */
+  check(now: number): boolean
+  /** Called when nothing has been leased for long. False: the account is in use. */
+  evict(now: number): boolean
+}
+
+/**
+ * Runs the checks and renewals of all accounts of a process on one timer, so that the store writes those of one tick together: a commit of LMDB
+ * costs as much as a hundred requests. Accounts with nothing leased take no time.
+ */
+export class RenewalSchedule {
+  readonly #clock: Clock
+  readonly #due = new Set<ScheduledRenewal>()
+  /** By the time of the last check, in this order. */
+  readonly #active = new Map<ScheduledRenewal, number>()
+  /** By the time since when nothing is leased, in this order. */
+  readonly #settled = new Map<ScheduledRenewal, number>()
+  #timer: Timer | undefined
+  /** Infinity while the timer is not set. */
+  #timerDelayMs = Infinity
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** So many accounts are active that checks are more seldom: up to ten times with 2,000 accounts and more. */
+  get isCrowded(): boolean {
+    return this.#active.size > checksPerSecond
+  }
+
+  /** Has the account request credits at the next tick. */
+  requestSoon(account: ScheduledRenewal): void {
+    this.#due.add(account)
+    this.#schedule()
+  }
+
+  /** Has the account checked each second, or more seldom among many, until nothing is leased. */
+  add(account: ScheduledRenewal): void {
+    if (this.#active.has(account)) return
+    this.#settled.delete(account)
+    this.#active.set(account, this.#clock.monotonic())
+    this.#schedule()
+  }
+
+  remove(account: ScheduledRenewal): void {
+    for (const accounts of [this.#due, this.#active, this.#settled]) accounts.delete(account)
+  }
+
+  #schedule(): void {
+    const isActive = this.#due.size > 0 || this.#active.size > 0
+    const delayMs = isActive ? tickMs : this.#settled.size > 0 ? evictionCheckMs : Infinity
+    if (this.#timerDelayMs <= delayMs) return
+    this.#timer?.cancel()
+    this.#timerDelayMs = delayMs
+    this.#timer = this.#clock.after(delayMs, () => this.#tick())
+  }
+
+  #tick(): void {
+    this.#timerDelayMs = Infinity
+    const now = this.#clock.monotonic()
+    for (const account of this.#due) account.request()
+    this.#due.clear()
+    this.#checkActive(now)
+    this.#evictSettled(now)
+    this.#schedule()
+  }
+
+  /** A part of the accounts in each tick, so that those of a burst do not stop the event loop later. */
+  #checkActive(now: number): void {
+    const { size } = this.#active
+    const intervalMs = Math.min(Math.max(minCheckIntervalMs, (size * 1_000) / checksPerSecond), maxCheckIntervalMs)
+    let checksLeft = Math.ceil((Math.max(size, checksPerSecond) * tickMs) / intervalMs)
+    for (const [account, checkedAt] of this.#active) {
+      if (checksLeft === 0 || now - checkedAt < intervalMs) return
+      checksLeft -= 1
+      this.#active.delete(account)
+      if (account.check(now)) this.#active.set(account, now)
+      else this.#settled.set(account, now)
+    }
+  }
+
+  #evictSettled(now: number): void {
+    for (const [account, since] of this.#settled) {
+      if (now - since < evictAfterMs) return
+      this.#settled.delete(account)
+      if (!account.evict(now)) this.#settled.set(account, now)
+    }
+  }
+}
+
+const tickMs = 100
+const minCheckIntervalMs = 1_000
+const maxCheckIntervalMs = 10_000
+const checksPerSecond = 200
+/** Nothing is lost: the store has the day's use on record, and its first response brings it back. */
+const evictAfterMs = 600_000
+const evictionCheckMs = 5_000
