@@ -1,4 +1,5 @@
 import type { Clock } from '../services/clock.ts'
+import { removeIdle } from '../util/memoize.ts'
 
 /** What waits for its turn. */
 interface Work {
@@ -19,6 +20,7 @@ interface Lane {
 }
 
 const isWaiting = ({ calls, reads }: Lane): boolean => calls.length > 0 || reads.length > 0
+const isIdle = (lane: Lane): boolean => !isWaiting(lane)
 
 /** Units that an account may use in one turn of the event loop while others call too; a turn of one account is 1 to 2 ms. */
 const maxUnitsPerTurn = 16
@@ -136,7 +138,7 @@ export class FairScheduler {
   #laneOf(owner: string): Lane {
     let lane = this.#lanes.get(owner)
     if (lane === undefined) {
-      if (this.#lanes.size >= maxLanes) this.#removeIdleLanes()
+      removeIdle(this.#lanes, maxLanes, isIdle)
       lane = { usedUnits: 0, turn: this.#turn, calls: [], reads: [] }
       this.#lanes.set(owner, lane)
     }
@@ -148,10 +150,6 @@ export class FairScheduler {
   #pay(lane: Lane): void {
     lane.usedUnits = Math.max(0, lane.usedUnits - (this.#turn - lane.turn) * this.#maxUnits)
     lane.turn = this.#turn
-  }
-
-  #removeIdleLanes(): void {
-    for (const [owner, lane] of this.#lanes) if (!isWaiting(lane)) this.#lanes.delete(owner)
   }
 
   #mark(lane: Lane): void {

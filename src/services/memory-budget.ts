@@ -1,5 +1,6 @@
 import { refuse } from '../plugin/reply.ts'
 import type { RefusalDetails, Failure } from '../plugin/reply.ts'
+import { removeIdle } from '../util/memoize.ts'
 
 /**
  * Bytes of one call in flight, besides those of its message and of a long response: its part of the pipeline, and its request
@@ -66,14 +67,10 @@ export class MemoryBudget {
   shareOf(owner: string): MemoryShare {
     const share = this.#shares.get(owner)
     if (share !== undefined) return share
-    if (this.#shares.size >= maxShares) this.#removeIdleShares()
+    removeIdle(this.#shares, maxShares, holdsNothing)
     const added = new MemoryShare(this)
     this.#shares.set(owner, added)
     return added
-  }
-
-  #removeIdleShares(): void {
-    for (const [owner, { heldBytes }] of this.#shares) if (heldBytes === 0) this.#shares.delete(owner)
   }
 }
 
@@ -82,6 +79,7 @@ const maxSmallResponsePercent = 12
 
 /** Shares that hold nothing are removed when there are so many. */
 const maxShares = 1_000
+const holdsNothing = ({ heldBytes }: MemoryShare): boolean => heldBytes === 0
 
 /**
  * The bytes of one owner. It takes more only while it holds less than is free for all others: alone it gets half of the budget, the

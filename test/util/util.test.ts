@@ -1,7 +1,7 @@
 import t from '../support/tap.ts'
 import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
-import { deepFreeze, getOrCreate, memoizeFrozen } from '../../src/util/memoize.ts'
+import { deepFreeze, getOrCreate, memoizeFrozen, removeIdle } from '../../src/util/memoize.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
   let times = 0
@@ -28,6 +28,18 @@ t.test('about a value that may change, and where nothing was found, it is looked
 
 t.test('bytes may be found out too, which cannot be frozen', t => {
   t.equal(memoizeFrozen(() => Buffer.from('ü'))(deepFreeze([1, 2])).length, 2)
+  t.end()
+})
+
+t.test('a full map loses its oldest idle entries, few at a time, and none that are in use', t => {
+  const map = new Map([1, 2, 3, 4, 5, 6].map(key => [key, { isIdle: key !== 1 }]))
+  const remove = () => removeIdle(map, 5, ({ isIdle }) => isIdle)
+  remove()
+  t.same([...map.keys()], [3, 4, 5, 6, 1])
+  remove()
+  t.same([...map.keys()], [4, 5, 6, 1])
+  remove()
+  t.same([...map.keys()], [4, 5, 6, 1], 'it is not full')
   t.end()
 })
 
