@@ -22,8 +22,8 @@ import { isJsonObject } from '../util/json.ts'
 interface CheckedOptions<Options> {
   /** With defaults, and converted; undefined when there are problems or missing variables. */
   readonly options: Options | undefined
-  /** The same as an operator would write it, with secrets masked. */
-  readonly effective: unknown
+  /** The same as an operator would write it, with secrets masked: for the few commands that show it. */
+  effective(): unknown
   readonly problems: readonly Problem[]
   /** Values outside their usual range, and items that lack what others have. */
   readonly warnings: readonly Problem[]
@@ -54,7 +54,7 @@ export const checkOptions = <const S extends ObjectSchema>(
   return {
     // The one cast: Ajv has just checked the value against the schema that the type is inferred from.
     options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
-    effective: maskSecrets(omission.value, schema),
+    effective: () => maskSecrets(omission.value, schema),
     problems: [...problemsOfAjvErrors(errors, location), ...brokenRules],
     warnings: [...findUnusualValues(location), ...findUnevenItems(location)],
     omitted: omission.omitted,

@@ -59,7 +59,8 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
     workers: parseWorkerCount(workers) ?? 1,
   }
-  return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(effective) && { effective: { source, value: effective } }) }
+  const value = effective()
+  return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value } }) }
 }
 
 export const missingDirectoryHint = 'give the directory of the configuration with --config DIR, or write one with `tollgate init`'

@@ -74,14 +74,19 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     hosts: hosts.map(({ host }) => host),
     steps: steps.flatMap(({ step }) => step ?? []),
   }
-  const effective = { source, value: effectiveValue(checked.effective, steps) }
+  const effective: EffectiveFile = {
+    source,
+    get value() {
+      return effectiveValue(checked.effective(), steps)
+    },
+  }
   return { problems, warnings, hosts, config, effective }
 }
 
 const effectiveValue = (value: unknown, steps: readonly StepDraft[]): EffectiveFile['value'] => {
   const { pipeline, ...rest } = isJsonObject(value) ? value : {}
   const written: readonly unknown[] = Array.isArray(pipeline) ? pipeline : []
-  return { ...rest, pipeline: written.map((step, index) => effectiveStep(step, steps[index]?.effective)) }
+  return { ...rest, pipeline: written.map((step, index) => effectiveStep(step, steps[index]?.effective?.())) }
 }
 
 const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Problem[] =>

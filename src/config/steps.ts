@@ -22,7 +22,7 @@ export interface StepDraft extends OrderedStep {
   readonly step?: Step
   readonly problems: readonly Problem[]
   /** As in CheckedOptions; undefined for an unknown plugin. */
-  readonly effective?: unknown
+  readonly effective?: () => unknown
   readonly warnings: readonly Problem[]
   readonly omitted: readonly string[]
   readonly missingVariables: readonly string[]

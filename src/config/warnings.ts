@@ -75,11 +75,11 @@ const stepsWithoutHeads = (steps: readonly StepDraft[]): readonly Problem[] => {
 /** Two upstreams with one URL are one node: no failover, and twice the load. */
 const duplicateUrls = ({ step }: StepDraft): readonly Problem[] => {
   if (step === undefined) return []
-  const firstByUrl = new Map<string, Problem>()
+  const firstByUrl = new Map<string, Path>()
   return urlsIn(step.options).flatMap(({ path, url }) => {
     const first = firstByUrl.get(url)
-    firstByUrl.set(url, first ?? step.problemAt(path, ''))
-    return first === undefined ? [] : [step.problemAt(path, `${step.name}: the same URL as in line ${first.line}`)]
+    firstByUrl.set(url, first ?? path)
+    return first === undefined ? [] : [step.problemAt(path, `${step.name}: the same URL as in line ${step.problemAt(first, '').line}`)]
   })
 }
 

@@ -3,6 +3,7 @@ import type { PartialProblem } from '../config/problem.ts'
 import { revealSecrets } from '../plugin/secret.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { Json } from '../util/json.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import type { Config, GatewayConfig, NetworkConfig, Step } from '../config/types.ts'
 
 /** A configuration without problems. */
@@ -45,11 +46,17 @@ export const formatReloadProblem = ({ file, line, column, message, hint }: Parti
 
 /** The same for two configurations without differences. */
 export const configId = ({ gateway, networks }: ComparableConfig): string =>
-  hash('sha256', JSON.stringify([[...gatewayValues(gateway)], networks.map(network => [...networkValues(network)])]), 'base64url')
+  hash('sha256', JSON.stringify([[...gatewayValues(gateway)], networks.map(networkId)]), 'base64url')
 
 /** The same for two networks without differences. */
 export const networkId = (network: NetworkConfig): string =>
-  hash('sha256', JSON.stringify([network.name, ...networkValues(network)]), 'base64url')
+  hash('sha256', JSON.stringify([network.name, tableId(network.methods.source), ...ownValues(network)]), 'base64url')
+
+const tableIds = new WeakMap<object, string>()
+
+/** Many networks have one method table, which is longer than all else that they have. */
+const tableId = (source: NetworkConfig['methods']['source']): string =>
+  getOrCreate(tableIds, source, () => hash('sha256', JSON.stringify(revealSecrets(source)), 'base64url'))
 
 const compareNetworks = (before: readonly NetworkConfig[], after: readonly NetworkConfig[]): readonly ConfigChange[] => {
   const [oldByName, newByName] = [before, after].map(networks => new Map(networks.map(network => [network.name, network])))
@@ -98,10 +105,16 @@ const shortestNew = (path: string, values: Values): string => {
 
 const gatewayValues = (gateway: GatewayConfig): Values => new Map(flatten(revealSecrets(gateway)))
 
-const networkValues = ({ name: _name, file: _file, methods, steps, ...rest }: NetworkConfig): Values =>
+const networkValues = (network: NetworkConfig): Values =>
+  new Map([
+    ...flatten(revealSecrets(network.methods.source)).map(([path, value]) => [`methods.${path}`, value] as const),
+    ...ownValues(network),
+  ])
+
+/** All but the method table. */
+const ownValues = ({ name: _name, file: _file, methods: _methods, steps, ...rest }: NetworkConfig): Values =>
   new Map([
     ...flatten(revealSecrets(rest)),
-    ...flatten(revealSecrets(methods.source)).map(([path, value]) => [`methods.${path}`, value] as const),
     ['pipeline', JSON.stringify(steps.map(({ name, plugin, file }) => [name, plugin.name, file?.path ?? null]))],
     ...steps.flatMap(stepValues),
   ])

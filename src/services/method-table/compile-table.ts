@@ -65,15 +65,17 @@ export const openMethodTable = (table: CompiledTable, network: NetworkIdentity):
 /** `opened`: the methods of the tables that this table was made from. */
 const openTable = (table: CompiledTable, network: NetworkIdentity, opened: Map<CompiledMethod, Method>): MethodTable => {
   const methods = new Map<string, Method>()
-  for (const [name, compiled] of table.entries) {
-    methods.set(
-      name,
-      getOrCreate(opened, compiled, () => toMethod(name, compiled, network)),
-    )
+  const openMethod = (name: string): Method | undefined => {
+    const compiled = table.entries.get(name)
+    if (compiled === undefined) return undefined
+    const method = getOrCreate(opened, compiled, () => toMethod(name, compiled, network))
+    methods.set(name, method)
+    return method
   }
   const reopen = (changed: CompiledTable): MethodTable => (changed === table ? openedTable : openTable(changed, network, opened))
   const openedTable = Object.freeze<MethodTable>({
-    get: methods.get.bind(methods),
+    // Most networks use few of the methods.
+    get: name => methods.get(name) ?? openMethod(name),
     names: Object.freeze(table.names),
     rulesId: rulesIdOf(table.source),
     defaultCost: table.defaultCost,
