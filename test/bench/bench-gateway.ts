@@ -62,14 +62,21 @@ interface ConfigOptions {
   readonly plugin?: BenchPlugin
   readonly node: string
   readonly root?: string
-  readonly workers: number | undefined
+  readonly workers?: number | undefined
+  /** A folder, relative to the configuration. */
   readonly store?: string
+  /** Networks that get no calls. */
+  readonly idleNetworks?: number
 }
 
-const writeConfig = async (dir: string, { node, workers, root = thisRoot, store = './data', plugin }: ConfigOptions): Promise<void> => {
+export const writeConfig = async (dir: string, options: ConfigOptions): Promise<void> => {
+  const { node, workers, root = thisRoot, store = './data', idleNetworks = 0, plugin } = options
   for (const folder of ['networks', 'methods']) await mkdir(join(dir, folder), { recursive: true })
   await writeFile(join(dir, 'gateway.yaml'), gatewayYaml(store) + (workers === undefined ? '' : `workers: ${workers}\n`))
   await writeFile(join(dir, 'networks', 'bench.yaml'), addPlugin(networkYaml(node), plugin))
+  for (let i = 0; i < idleNetworks; i += 1) {
+    await writeFile(join(dir, 'networks', `idle-${i}.yaml`), networkYaml(`${node}/idle-${i}`, `idle-${i}`, `idle-${i}.localhost`))
+  }
   await copyFile(join(root, 'configs/methods/ethereum.yaml'), join(dir, 'methods', 'ethereum.yaml'))
 }
 
@@ -82,12 +89,12 @@ plans: { big: { dailyCredits: 1000000000000000 } }
  * The block time is long: no new block ends what is cached. A result longer than a quarter of the cache is not
  * cached: large results come from the node each time, and the memory of the cache does not hide the memory that they need.
  */
-const networkYaml = (node: string): string => `network: bench
+const networkYaml = (node: string, name = 'bench', host = '127.0.0.1'): string => `network: ${name}
 chainId: 1337
 blockTime: 60m
 devNode: false
 methods: ethereum
-hosts: [127.0.0.1]
+hosts: [${host}]
 pipeline:
   - envelope: {}
   - key-auth: {}

@@ -22,6 +22,8 @@ export interface RunSettings {
   readonly rounds: number
   /** Length of a round. */
   readonly roundMs: number
+  /** Calls for this time come before each round, and are not counted. */
+  readonly leadMs?: number
   /** Minimum length of the warm-up, which is not counted. */
   readonly minWarmUpMs: number
   /** Length of a round with a constant rate of calls: it has fewer calls, of which the slowest count. */

@@ -1,3 +1,4 @@
+import { accountsInTurn } from './accounts.ts'
 import { blockPolls } from './block-polls.ts'
 import { mixedLoad } from './mixed-load.ts'
 import {
@@ -20,6 +21,7 @@ import { firstCalls } from './first-calls.ts'
 import { failingNode, hangingNode } from './hanging-node.ts'
 import { idleWebSockets } from './idle-websockets.ts'
 import { ledgerCost } from './ledger-cost.ts'
+import { manyNetworks } from './networks.ts'
 import { overviewsBesideCalls } from './overviews.ts'
 import { compareScenarios } from './measure.ts'
 import type { Scenario, ScenarioResult, ReportSkipped } from './measure.ts'
@@ -247,10 +249,12 @@ export const cases: readonly Case[] = [
   { name: 'hang', title: 'HTTP, the first of two nodes is stopped for 6 s', skipInQuick: true, run: hangingNode },
   { name: 'faults', title: 'HTTP, the first of two nodes fails in other ways', skipInQuick: true, run: failingNode },
   { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },
+  { name: 'accounts', title: 'HTTP, from the cache, accounts in turn', skipInQuick: true, run: accountsInTurn },
   { name: 'workers', title: 'HTTP, from the cache, two workers', skipInQuick: true, run: inTwoWorkers },
   { name: 'polls', title: 'Polls of the head, blocks of 1 s', skipInQuick: true, run: blockPolls },
   { name: 'ledger', title: 'The ledger', run: ledgerCost },
   { name: 'sockets', title: 'Idle WebSockets', run: idleWebSockets },
   { name: 'start', title: 'Cold start and idle memory', run: coldStart },
   { name: 'first-calls', title: 'The first calls after a start, 100 uncached calls/s', skipInQuick: true, run: firstCalls },
+  { name: 'networks', title: 'Start and idle memory with many networks', skipInQuick: true, run: manyNetworks },
 ]

@@ -4,7 +4,7 @@ import type { ScenarioResult } from './measure.ts'
 export interface Figure {
   readonly title: string
   /** `×` alone is a ratio to another scenario. */
-  readonly unit: '×' | '× the response' | 'calls' | 'ms' | 'µs' | 'MB' | '%'
+  readonly unit: '×' | '× the response' | 'calls' | 'ms' | 'µs' | 'KB' | 'MB' | '%'
   /** Absent where this system cannot measure it. */
   readonly value?: Spread
   /** The maximum; absent for a figure that is only shown for comparison. */

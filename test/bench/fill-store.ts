@@ -1,3 +1,4 @@
+import { generateApiKey, hashApiKey, keyHint } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
 import type { Store } from '../../src/store/store.ts'
@@ -12,6 +13,7 @@ const networkCount = 10
 /** Hours in one report. */
 const hoursPerReport = 4
 const accountsPerTurn = 100
+const keysPerTurn = 2_000
 
 /** Fills the store in a folder with other accounts, and with 90 days of usage of an account: 500 groups of calls each hour. */
 export const fillStore = async (path: string, accountName: string): Promise<void> => {
@@ -24,6 +26,30 @@ export const fillStore = async (path: string, accountName: string): Promise<void
   } finally {
     await store.close()
   }
+}
+
+/** Adds accounts with a key each to the store in a folder. Resolves with the keys. */
+export const addAccountsWithKeys = async (path: string, count: number): Promise<readonly string[]> => {
+  const store = await openStore({ kind: 'lmdb', path }, systemClock)
+  const addOne = async (i: number): Promise<string> => {
+    const [account, text] = [`acc_bench${i}`, generateApiKey().reveal()]
+    const created = systemClock.now()
+    await Promise.all([
+      store.addAccount({ id: account, name: account, plan: 'big', created }),
+      store.addKey(hashApiKey(text), { id: `key_bench${i}`, account, created, hint: keyHint(text) }),
+    ])
+    return text
+  }
+  const keys: string[] = []
+  try {
+    while (keys.length < count) {
+      const length = Math.min(keysPerTurn, count - keys.length)
+      keys.push(...(await Promise.all(Array.from({ length }, (_, i) => addOne(keys.length + i)))))
+    }
+  } finally {
+    await store.close()
+  }
+  return keys
 }
 
 const addAccounts = async (store: Store): Promise<void> => {

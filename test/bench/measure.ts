@@ -22,6 +22,8 @@ export interface Scenario {
   readonly callsPerSecond?: number
   /** Kinds of calls, which are sent in turn. */
   readonly requests: readonly RequestTemplate[]
+  /** API keys that follow the path, in turn. */
+  readonly keys?: readonly string[]
   /** How often the event loop is sampled; 10 ms if absent, which shows what many calls together do. */
   readonly loopSampleIntervalMs?: number
   /** Sent before idle memory is read, so that code is compiled and the heap has grown. */
@@ -124,11 +126,16 @@ const sendWarmUpRequest = async (
 const maxWarmUpRuns = 5
 const minWarmUpCalls = 5000
 const minWarmUpBytes = 200e6
+/** The first call of an account waits for the store. */
+const callsPerKey = 2
+const minCallsOfKeysPerRun = 200
 
 const warmUp = async (servers: BenchServers, scenario: Scenario, session: LoadSession): Promise<void> => {
-  const { processes = 1 } = scenario
+  const { processes = 1, keys = [] } = scenario
+  const minCalls = Math.max(processes * minWarmUpCalls, callsPerKey * keys.length)
+  const maxRuns = Math.max(processes * maxWarmUpRuns, keys.length / minCallsOfKeysPerRun)
   let [calls, bytes] = [0, 0]
-  for (let i = 0; i < processes * maxWarmUpRuns && calls < processes * minWarmUpCalls && bytes < minWarmUpBytes; i++) {
+  for (let i = 0; i < maxRuns && calls < minCalls && bytes < minWarmUpBytes; i++) {
     const result = await session.run({ durationMs: servers.settings.minWarmUpMs, ...pipeliningOf(scenario) })
     calls += result.responses * callsPerMessage(scenario)
     bytes += result.bodyBytes
@@ -167,6 +174,7 @@ export const openSession = (
     url: url.href,
     connections: scenario.connections,
     requests: scenario.requests,
+    ...(scenario.keys && { keys: scenario.keys }),
   })
 }
 
@@ -178,6 +186,8 @@ const runRounds = async (servers: BenchServers, opened: readonly OpenScenario[])
   const rounds = new Map<OpenScenario, Round[]>(opened.map(each => [each, []]))
   for (let i = 0; i < servers.settings.rounds; i++) {
     for (const each of i % 2 === 0 ? opened : opened.toReversed()) {
+      const { leadMs } = servers.settings
+      if (leadMs !== undefined) await each.session.run({ durationMs: leadMs, ...pipeliningOf(each.scenario) })
       rounds.get(each)?.push(await measureRound(servers, each, roundOptionsOf(servers, each.scenario)))
     }
   }

@@ -14,8 +14,8 @@ import type { ServerProcess } from './server-process.ts'
 /** What the gateway is compared with; each baseline is a file in baselines/. */
 export type Baseline = 'http' | 'http-workers' | 'koa' | 'proxy' | 'pipe' | 'ws'
 
-/** The servers that a case may start. */
-export type ServerName = 'gateway' | Variant['server'] | 'workers' | Baseline | `peer:${string}`
+/** The servers that a case may start; `config:` is a gateway with the configuration in a folder. */
+export type ServerName = 'gateway' | Variant['server'] | 'workers' | Baseline | `peer:${string}` | `config:${string}`
 
 /** Another gateway that gets the same calls in the same turns. */
 export interface Variant {
@@ -28,6 +28,10 @@ export interface Variant {
 
 /** What a case uses. */
 export interface BenchServers {
+  /** For configurations of a case of its own. */
+  readonly dir: string
+  /** The URL of the upstream of all gateways. */
+  readonly node: string
   readonly settings: RunSettings
   readonly keys: BenchKeys
   readonly peers: readonly Peer[]
@@ -69,15 +73,19 @@ export const openBenchServers = async ({ settings, peers, workers, compare, plug
         ? []
         : [{ server: 'with plugin', label: `with ${basename(plugin.file)}`, key: withPlugin.key } as const]),
     ]
-    const launchOptionsOf = (name: string) =>
-      configs.has(name)
+    const launchOptionsOf = (name: string) => {
+      const folder = name.startsWith('config:') ? name.slice('config:'.length) : configs.get(name)
+      return folder !== undefined
         ? {
             script: otherRoot !== undefined && name === 'other commit' ? tollgateScriptIn(otherRoot) : tollgateScript,
-            args: ['start', '--config', configs.get(name) as string],
+            args: ['start', '--config', folder],
           }
         : { script: scriptUrl(`baselines/${name}-baseline`), args: [upstream.url] }
+    }
     loadProcesses.push(new LoadProcess(), new LoadProcess())
     return {
+      dir,
+      node: upstream.url,
       settings,
       keys,
       peers,

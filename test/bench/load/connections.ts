@@ -25,15 +25,15 @@ export const requestIdOf = (n: number): number => 10_000_000 + n
  * each response checked, a call costs this process about 20 us; autocannon 8 took 36 to 43 us for the same, undici 46 to
  * 100 us, with the same server in the same run. autocannon also rounds latencies to whole ms.
  */
-export const openHttpConnection = async (url: URL, listener: ConnectionListener): Promise<LoadConnection> => {
-  const connection = new HttpConnection(url, listener)
+export const openHttpConnection = async (url: URL, listener: ConnectionListener, keys?: readonly string[]): Promise<LoadConnection> => {
+  const connection = new HttpConnection(url, listener, keys)
   await connection.connect()
   return connection
 }
 
 class HttpConnection implements LoadConnection {
   readonly #url: URL
-  readonly #requestHead: string
+  readonly #requestHeads: readonly string[]
   readonly #listener: ConnectionListener
   #socket: Socket | undefined
   /** The call in flight. */
@@ -45,9 +45,11 @@ class HttpConnection implements LoadConnection {
   /** Bytes of the body that are still missing; infinite for a chunked response that has not ended. */
   #remainingBytes = 0
 
-  constructor(url: URL, listener: ConnectionListener) {
+  /** With API keys, which follow the path: call `n` is of key `n`, in turn. */
+  constructor(url: URL, listener: ConnectionListener, keys: readonly string[] = ['']) {
     this.#url = url
-    this.#requestHead = `POST ${url.pathname}${url.search} HTTP/1.1\r\nHost: ${url.host}\r\nContent-Type: application/json\r\n`
+    const { pathname, search, host } = url
+    this.#requestHeads = keys.map(key => `POST ${pathname}${key}${search} HTTP/1.1\r\nHost: ${host}\r\nContent-Type: application/json\r\n`)
     this.#listener = listener
   }
 
@@ -70,7 +72,8 @@ class HttpConnection implements LoadConnection {
 
   send(n: number, message: string): void {
     this.#pendingCall = n
-    const bytes = `${this.#requestHead}Content-Length: ${message.length}\r\n\r\n${message}`
+    const head = this.#requestHeads[n % this.#requestHeads.length]
+    const bytes = `${head}Content-Length: ${message.length}\r\n\r\n${message}`
     if (this.#socket !== undefined) this.#socket.write(bytes, 'latin1')
     else
       this.connect().then(

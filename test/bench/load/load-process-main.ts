@@ -13,6 +13,8 @@ export interface OpenCommand {
   readonly connections: number
   /** Kinds of calls, which are sent in turn. */
   readonly requests: readonly RequestTemplate[]
+  /** API keys that follow the path of the URL, in turn; HTTP only. */
+  readonly keys?: readonly string[]
 }
 
 /** A command of the benchmark. `open` returns the number of the session, `run` a LoadResult. */
@@ -26,13 +28,13 @@ const maxOpening = 64
 
 const loadSessions: { generator: LoadGenerator; connections: readonly LoadConnection[] }[] = []
 
-const openSession = async ({ url, connections: count, requests }: OpenCommand): Promise<number> => {
+const openSession = async ({ url, connections: count, requests, keys }: OpenCommand): Promise<number> => {
   const generator = new LoadGenerator(requests)
   const serverUrl = new URL(url)
   const openConnection = serverUrl.protocol === 'ws:' ? openWebSocketConnection : openHttpConnection
   const connections: LoadConnection[] = []
   while (connections.length < count) {
-    const next = Array.from({ length: Math.min(maxOpening, count - connections.length) }, () => openConnection(serverUrl, generator))
+    const next = Array.from({ length: Math.min(maxOpening, count - connections.length) }, () => openConnection(serverUrl, generator, keys))
     connections.push(...(await Promise.all(next)))
   }
   generator.setConnections(connections)
