@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { writeConfig } from './bench-gateway.ts'
 import type { CaseResult } from './cases.ts'
-import { cpuRatio, createFigure, ratioOf, spreadOf } from './figures.ts'
+import { cpuRatio, createFigure, p99Ratio, spreadOf } from './figures.ts'
 import { addAccountsWithKeys } from './fill-store.ts'
 import { compareScenarios } from './measure.ts'
 import type { ReportSkipped, Round, Scenario, ScenarioResult } from './measure.ts'
@@ -43,7 +43,7 @@ export const accountsInTurn = async (servers: BenchServers, reportSkipped: Repor
     figures: [
       ...callingCounts.slice(1).map(count => cpuRatio(rows, nameOf(count), few, count === most ? maxCpuRatio : undefined)),
       cpuRatio(rows, ofStored, nameOf(callingOfStored)),
-      createFigure(`p99 of ${many} / ${few}`, '×', ratioOf(p99sOf(rows, many), p99sOf(rows, few)), maxP99Ratio),
+      p99Ratio(rows, many, few, maxP99Ratio),
       createFigure('memory of an account that calls', 'KB', spreadOf(kilobytesPerAccount(rows, many, few)), maxKBPerAccount),
     ],
   }
@@ -78,8 +78,6 @@ const scenariosOf = async (
 }
 
 const roundsOf = (rows: readonly ScenarioResult[], name: string): readonly Round[] => rows.find(row => row.name === name)?.rounds ?? []
-
-const p99sOf = (rows: readonly ScenarioResult[], name: string) => roundsOf(rows, name).map(({ p99 }) => p99)
 
 /** By the peaks of resident memory. */
 const kilobytesPerAccount = (rows: readonly ScenarioResult[], many: string, few: string) => {

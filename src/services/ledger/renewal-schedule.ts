@@ -49,6 +49,9 @@ export class RenewalSchedule {
 
   remove(account: ScheduledRenewal): void {
     for (const accounts of [this.#due, this.#active, this.#settled]) accounts.delete(account)
+    if (this.#due.size + this.#active.size + this.#settled.size > 0) return
+    this.#timer?.cancel()
+    this.#timerDelayMs = Infinity
   }
 
   #schedule(): void {

@@ -95,7 +95,7 @@ export class UsageReporter {
 
   /** An empty report is made each hour, so that the store drops old counts even without calls. */
   #createReports(hour: number): void {
-    this.#countsPerFlush = Math.max(minCountsPerFlush, this.#countsPerFlush, Math.ceil(this.#counters.size / maxFlushes))
+    this.#countsPerFlush = Math.max(maxCountsPerReport, this.#countsPerFlush, Math.ceil(this.#counters.size / maxFlushes))
     const counts = this.#counters.drain(this.#isEnding ? Infinity : this.#countsPerFlush)
     if (this.#counters.size === 0) this.#countsPerFlush = 0
     const isDue = hour !== this.#lastReportedHour || this.#needsFinalReport
@@ -127,8 +127,7 @@ export class UsageReporter {
   }
 }
 
-/** A store takes a report in one atomic step, during which other processes wait. */
-const maxCountsPerReport = 1_000
-/** With more counts, a count waits for so many flushes at most: with many accounts, several calls of each are reported together. */
+/** A store takes a report in one atomic step, during which other processes wait, and with LMDB the calls of this one: 5 ms. */
+const maxCountsPerReport = 200
+/** With more counts than in a report, a count waits for so many flushes at most: with many accounts, several calls of each are reported together. */
 const maxFlushes = 10
-const minCountsPerFlush = 200
