@@ -57,11 +57,13 @@ export class UsageCounters {
    * without a number.
    */
   drain(maxCounts = Infinity): readonly UsageCount[] {
-    const drained: UsageCounter[] = []
-    for (const hour of this.#hours) {
-      drained.push(...(this.#byHour.get(hour)?.drain(maxCounts - drained.length) ?? []))
+    let countsLeft = maxCounts
+    const drained = this.#hours.flatMap(hour => {
+      const counters = this.#byHour.get(hour)?.drain(countsLeft) ?? []
       if (this.#byHour.get(hour)?.size === 0) this.#byHour.delete(hour)
-    }
+      countsLeft -= counters.length
+      return counters
+    })
     // A call that was counted and taken back needs no report.
     return drained.filter(({ calls, credits }) => calls !== 0 || credits !== 0)
   }
