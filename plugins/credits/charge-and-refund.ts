@@ -39,7 +39,8 @@ interface ChargedCall {
 
 interface ChargingOptions {
   readonly charge: ChargeCredits
-  readonly costByMethod: ReadonlyMap<string, number>
+  /** Undefined for a method that is not in the table. */
+  costOf(method: string): number | undefined
   readonly failureLimit: FailureLimit
 }
 
@@ -49,12 +50,12 @@ const otherMethods = 'other'
 /** Charges each call before the plugins below run, and refunds what delivered nothing. */
 export const createChargingHandler =
   (
-    { charge, costByMethod, failureLimit }: ChargingOptions,
+    { charge, costOf, failureLimit }: ChargingOptions,
     { methods: { defaultCost }, network, usage }: Services,
   ): DirectHandler<ChargedContext, 'account'> =>
   (call, next) => {
     const { request, account } = call.context
-    const knownCost = costByMethod.get(request.method)
+    const knownCost = costOf(request.method)
     const cost = knownCost ?? defaultCost
     const recentCalls = failureLimit.of(account.id)
     const method = knownCost === undefined ? otherMethods : request.method

@@ -51,15 +51,15 @@ export default definePlugin({
       Object.keys(costs).map(method => ({ path: ['costs', method], method })),
       methods,
     )
-    const costByMethod = new Map(methods.names.map(name => [name, methods.get(name)?.cost ?? methods.defaultCost]))
-    for (const [name, cost] of Object.entries(costs)) costByMethod.set(name, cost)
+    const ownCosts = new Map(Object.entries(costs))
+    const costOf = (method: string): number | undefined => ownCosts.get(method) ?? methods.get(method)?.cost
     const failureLimit = singleton('failure limit', {}, () => new FailureLimit(clock))
     const charge = createCharging(ledger, outageGraceOf(onStoreOutage, grace))
     return directStage({
-      handle: createChargingHandler({ charge, costByMethod, failureLimit }, services),
+      handle: createChargingHandler({ charge, costOf, failureLimit }, services),
       events: { charge },
-      explain: call => explainCharge(costByMethod.get(call.method) ?? methods.defaultCost, call),
-      describeMethods: described => described.map(method => ({ ...method, credits: costByMethod.get(method.name) ?? methods.defaultCost })),
+      explain: call => explainCharge(costOf(call.method) ?? methods.defaultCost, call),
+      describeMethods: described => described.map(method => ({ ...method, credits: costOf(method.name) ?? methods.defaultCost })),
     })
   },
 })

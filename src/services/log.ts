@@ -41,9 +41,15 @@ const stdoutStream: DestinationStream = { write: line => (stdout ??= openStdout(
 /** Writes to stdout unless a destination is given. */
 export const openLog = (level: LogLevel, destination: DestinationStream = stdoutStream): RootLog => {
   // pino sets the level of a child once, when it is made. Each reload makes new children, one for each plugin; the old ones are freed.
-  let children: readonly WeakRef<Logger>[] = []
+  let children: WeakRef<Logger>[] = []
+  let maxChildren = 100
   const onChild = (child: Logger) => {
-    children = [...children.filter(each => each.deref() !== undefined), new WeakRef(child)]
+    // Hundreds of networks have thousands of children: to look for freed ones at each would take seconds of a start.
+    if (children.length >= maxChildren) {
+      children = children.filter(each => each.deref() !== undefined)
+      maxChildren = 2 * children.length + 100
+    }
+    children.push(new WeakRef(child))
   }
   const root = pino({ level, base: { pid: process.pid }, serializers: { stack: formatStack }, onChild }, destination)
   // The children inherit the listener.
