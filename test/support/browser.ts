@@ -3,7 +3,7 @@ import { createRequire } from 'node:module'
 import { delimiter, join } from 'node:path'
 import type AxeCore from 'axe-core'
 import { chromium } from 'playwright-core'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
+import type { Browser, Page } from 'playwright-core'
 
 const findProgram = (name: string): string | undefined =>
   (process.env['PATH'] ?? '')
@@ -24,13 +24,6 @@ export const openBrowser = (): Promise<Browser> =>
     // The sandbox of Chromium does not work for root, which tests in containers run as. A process takes half a second of CPU.
     args: ['--no-sandbox', '--renderer-process-limit=1', '--in-process-gpu'],
   })
-
-/** With a blank page, which keeps its process for the pages that tests open and close. */
-export const openContext = async (browser: Browser): Promise<BrowserContext> => {
-  const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
-  await context.newPage()
-  return context
-}
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
