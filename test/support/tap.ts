@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { handleUncaughtErrors } from './tap-without-async-hooks.ts'
 import tap from 'tap'
 import type { Test } from 'tap'
 import { rootDir } from '../tools/source-files.ts'
@@ -9,6 +10,8 @@ import { rootDir } from '../tools/source-files.ts'
 let fileTest: Test = tap
 // A live binding: each file that imports it finds its own.
 export { fileTest as default }
+
+handleUncaughtErrors(() => fileTest.hookDomain.eid)
 
 /** Of a file. On a busy machine, tap's own 30 s are too few. */
 const timeoutMs = Number(/^timeout: (.+)$/m.exec(readFileSync(join(rootDir, '.taprc'), 'utf8'))?.[1]) * 1_000

@@ -22,8 +22,9 @@ const runTestFiles = async (dir: string, files: readonly string[]): Promise<{ re
   )
 }
 
-void t.test('a file without tests, or that ends before its tests do, fails the run of all tests', async t => {
+void t.test('a file without tests, an early end and an error that nobody handles fail the run of all tests', async t => {
   const passing = "import t from 'tap'\nt.test('passes', async t => t.ok(true))\n"
+  const support = new URL('../support/tap.js', import.meta.url).href
   const dir = t.testdir({
     'passing.test.js': passing,
     'skipped.test.js': "import t from 'tap'\nt.plan(0, 'no server here')\n",
@@ -31,6 +32,7 @@ void t.test('a file without tests, or that ends before its tests do, fails the r
     'ended.test.js': `${passing}t.test('ends', async () => process.reallyExit(0))\n`,
     'killed.test.js': `${passing}t.test('is killed', () => { process.kill(process.pid, 'SIGKILL'); return new Promise(() => {}) })\n`,
     'bailing.test.js': 'console.log("Bail out! no disk")\n',
+    'stray.test.js': `${passing.replace('tap', support)}t.test('rejects', async () => void Promise.reject(new Error('nobody awaits this')))\n`,
   })
 
   const passed = await runTestFiles(dir, ['passing.test.js', 'skipped.test.js'])
@@ -42,6 +44,10 @@ void t.test('a file without tests, or that ends before its tests do, fails the r
   for (const reason of ['the file has no tests', 'the process ended before its tests did', 'killed by SIGKILL'])
     t.match(failed.output, reason)
   t.match(failed.output, /\n3 passed, 3 failed\n$/)
+
+  const stray = await runTestFiles(dir, ['stray.test.js'])
+  t.equal(stray.code, 1)
+  t.match(stray.output, /nobody awaits this at .*stray\.test\.js:3:/)
 
   const bailed = await runTestFiles(dir, ['bailing.test.js'])
   t.equal(bailed.code, 1)
