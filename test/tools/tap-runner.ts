@@ -7,8 +7,9 @@ import { rootDir } from './source-files.ts'
 
 // npm test [-- FILE...]: runs these compiled tests, or all, as many at a time as .taprc says.
 //
-// Files of one folder of test/ that keep to themselves share a process: each process takes 0.7 s of CPU, to load tap and the sources. The
-// tests of tools that measure and attack gateways are run by .ci/run, beside the attacks.
+// Files of one folder of test/ share processes: each process takes 0.7 s of CPU, to load tap and the sources. What takes longest begins
+// first, so that no lane is left alone with it at the end. The tests of tools that measure and attack gateways are run by .ci/run,
+// beside the attacks.
 //
 // The `tap` command does the same at 0.4 to 0.8 s of CPU more for each file: it loads a recorder of imports and a replacer of
 // modules into every test process. The first serves coverage and `tap --changed`, the second `t.mockImport`: none is used here.
@@ -26,11 +27,21 @@ const allTests = (): readonly string[] =>
 /** `cli` of dist/test/cli/keys.test.js. */
 const folderOf = (file: string): string => /^dist\/test\/([^/]+)\//.exec(file)?.[1] ?? ''
 
-/** A file that starts processes, or reads or changes what its own process has one of: memory, signals, the flags of V8. */
-const ownProcessPattern =
-  /\bprocess\.(?!env)|node:(?:child_process|v8|worker_threads)|support\/(?:anvil-chain|browser|deployment|redis-server)\.js/
+/** A file that reads or changes what its own process has one of: memory, CPU time, signals, the standard error, the flags of V8. */
+const ownProcessPattern = /\bprocess\.(?:cpuUsage|emit|listeners|memoryUsage|on|stderr)\b|node:(?:v8|worker_threads)/
 
-const sharesProcess = (file: string): boolean => folderOf(file) !== '' && !ownProcessPattern.test(readFileSync(join(rootDir, file), 'utf8'))
+const browserPattern = /support\/browser\.js/
+
+/** In a process: more would leave lanes idle at the end. */
+const maxSharingFiles = 8
+
+const matches = (file: string, pattern: RegExp): boolean => pattern.test(readFileSync(join(rootDir, file), 'utf8'))
+
+/** Files of one folder, in processes of about the same number of files. */
+const groupFiles = (files: readonly string[]): readonly (readonly string[])[] => {
+  const groupCount = Math.ceil(files.length / maxSharingFiles)
+  return Array.from({ length: groupCount }, (_, group) => files.filter((_, index) => index % groupCount === group))
+}
 
 /** tap adds its recorder to NODE_OPTIONS; `env` puts back what was there. */
 const startTest = (name: string, args: readonly string[], timeoutSeconds: number): void => {
@@ -57,10 +68,14 @@ t.setTimeout(0)
 t.jobs = jobs
 // The exit of this process ends the tests that still run.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => process.exit(1))
-const sharing = tests.filter(sharesProcess)
+const browserTests = tests.filter(file => matches(file, browserPattern))
+const ownProcessTests = tests.filter(file => !browserTests.includes(file) && (folderOf(file) === '' || matches(file, ownProcessPattern)))
+const sharing = tests.filter(file => !browserTests.includes(file) && !ownProcessTests.includes(file))
+for (const test of browserTests) startTest(test, [test], timeout)
 for (const folder of new Set(sharing.map(folderOf))) {
-  const group = sharing.filter(file => folderOf(file) === folder)
-  startTest(folder, [runFilesScript, ...group], timeout * group.length)
+  for (const group of groupFiles(sharing.filter(file => folderOf(file) === folder))) {
+    startTest(folder, [runFilesScript, ...group], timeout * group.length)
+  }
 }
-for (const test of tests.filter(file => !sharing.includes(file))) startTest(test, [test], timeout)
+for (const test of ownProcessTests) startTest(test, [test], timeout)
 t.end()
