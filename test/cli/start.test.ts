@@ -84,7 +84,7 @@ t.test('a duplicate signal, as npm and terminals send it, does not interrupt the
   t.equal((await call(gateway.http(key), 'eth_blockNumber')).result, '0x10')
   process.kill(gateway.pid, 'SIGINT')
   t.equal(await gateway.stop(), 0)
-  t.match(JSON.parse((await deployment.runProgram('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
+  t.match(JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout), { used: 80, held: 0, forfeited: 0 })
 })
 
 t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for `drain.grace`', async t => {

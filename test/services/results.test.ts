@@ -1,3 +1,4 @@
+import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from '../support/tap.ts'
 import { ChunkedBytes, toBuffer } from '../../src/json/chunked-bytes.ts'
@@ -42,7 +43,8 @@ t.test('a long array is split as a short one, and joined again', async t => {
     t.equal(objects?.length, 20_000)
     t.ok(objects?.every(({ members }, i) => members[0] === String(i)))
     t.ok(toBuffer(await results.joinArray(objects?.map(({ rawJson }) => rawJson) ?? [])).equals(whole))
-    t.same(results.extractObjects(text, ['n']), objects)
+    // Not by tap, which formats what it compares: it would take seconds.
+    deepStrictEqual(results.extractObjects(text, ['n']), objects)
     t.ok(toBuffer(await results.toContiguous(text)).equals(whole))
   }
   t.equal(Buffer.from(await results.joinArray([])).toString(), '[]')

@@ -1,8 +1,8 @@
 import asyncHooks from 'node:async_hooks'
 import { syncBuiltinESMExports } from 'node:module'
 
-// Imported before tap, which finds the test of an uncaught error by a hook that each promise and timer runs through: a quarter of the CPU of
-// most tests. Without the hook, an uncaught error is one of the file.
+// Imported before tap, which finds the test of an uncaught error by a hook that each promise and timer runs through: a sixth to a fifth of the CPU of
+// a test file. Without the hook, an uncaught error is one of the file.
 
 const { createHook } = asyncHooks
 let adopt: (asyncId: number, type: string, parentId: number) => void = () => undefined
