@@ -29,7 +29,7 @@ const nodeSchema = {
       type: 'string',
       format: 'rate',
       description:
-        'Maximum number of requests to the node in a time, for calls: so many per second (s), minute (m) or hour (h), those of one second at once. When they are spent, calls go to the next node.',
+        'Maximum number of requests to the node in a time, for calls: per second (s), minute (m) or hour (h). When they are spent, calls go to the next node.',
       examples: ['100/s', '6000/m'],
     },
     headers: {
@@ -41,8 +41,7 @@ const nodeSchema = {
     compression: {
       type: 'boolean',
       default: false,
-      description:
-        'Request responses with gzip, for a node behind a slow or metered line: 6 MB of logs then take 16 ms of CPU in place of 6.',
+      description: 'Request responses with gzip, for a node behind a slow or metered line; that costs CPU.',
     },
     maxRange: {
       type: 'integer',

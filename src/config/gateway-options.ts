@@ -32,8 +32,7 @@ const certificateSchema = {
 const tlsSchema = {
   ...certificateSchema,
   description:
-    'TLS on the RPC listener and the portal, version 1.2 or 1.3. The files are read again when they change; open connections stay. Without it, ' +
-    'the listeners speak plain HTTP, for a proxy that ends TLS. The admin listener has a certificate of its own: admin.tls.',
+    'TLS 1.2 and 1.3 on the RPC listener and the portal. The files are read again when they change; open connections stay. Plain HTTP by default.',
 } as const satisfies ObjectSchema
 
 /** `listen` of gateway.yaml. */
@@ -56,8 +55,7 @@ const listenSchema = {
     admin: {
       type: 'string',
       format: 'address',
-      description:
-        'Health, metrics, logs, reload and the page of the operator: /livez, /readyz, /metrics, /log-level, /access-log, /reload, /operator. None by default.',
+      description: 'Health, metrics, logs, reloads and the page of the operator. None by default.',
       examples: ['127.0.0.1:8082'],
     },
     tls: tlsSchema,
@@ -66,8 +64,7 @@ const listenSchema = {
       default: false,
       requires: { options: ['trustedProxies'], hint: 'name the proxies, for example [10.0.0.0/8]' },
       description:
-        'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2. ' +
-        'Requires trustedProxies.',
+        'Whether the trusted proxies begin each connection to the RPC listener with a header of the PROXY protocol, version 1 or 2.',
     },
     trustedProxies: {
       type: 'array',
@@ -86,8 +83,7 @@ const adminTlsSchema = {
   ...certificateSchema,
   requires: adminListener,
   description:
-    'TLS on the admin listener, version 1.2 or 1.3: probes, scrapers and browsers then use https. The files are read again when they change. ' +
-    'Commands such as `tollgate health` accept this certificate alone, whatever hosts it names.',
+    'TLS on the admin listener, as `listen.tls`. Commands such as `tollgate health` accept this certificate alone, whatever hosts it names.',
 } as const satisfies ObjectSchema
 
 /** As addresses are compared with it. */
@@ -189,8 +185,7 @@ const portalSchema = {
       type: 'string',
       format: 'web-url',
       label: 'a URL such as https://dashboard.example.org',
-      description:
-        'The URL by which browsers reach the dashboard; that of `listen.portal` if absent. With https the session cookie is secure.',
+      description: 'The URL by which browsers reach the dashboard; that of `listen.portal` if absent.',
       examples: ['https://dashboard.example.org'],
     },
     networkUrl: {
@@ -232,8 +227,7 @@ const portalSchema = {
       requires: portalListener,
       type: 'object',
       description:
-        'The webhook of a billing system, which gets the usage of all accounts for each UTC day that is over. A secret that is derived from ' +
-        '`portal.secret`, and that `tollgate usage webhook-secret` prints, signs its messages.',
+        'The webhook of a billing system, which gets the usage of all accounts for each UTC day that is over. `tollgate usage webhook-secret` prints the secret that signs its messages.',
       properties: {
         url: {
           type: 'string',
@@ -252,9 +246,7 @@ const portalSchema = {
 /** `jwt` of gateway.yaml. */
 const jwtSchema = {
   type: 'object',
-  description:
-    'Tokens (JWT) in place of API keys: a claim of the token names the key. One of `jwks` and `keyFile` verifies them. ' +
-    'Without it, tokens are not accepted.',
+  description: 'Tokens (JWT) in place of API keys: a claim of the token names the key. One of `jwks` and `keyFile` verifies them.',
   properties: {
     issuer: {
       type: 'string',
@@ -266,7 +258,7 @@ const jwtSchema = {
       type: 'array',
       items: { type: 'string', minLength: 1 },
       minItems: 1,
-      description: 'The claim `aud` of a token must name one of these: tokens that the issuer has made for other services are refused.',
+      description: 'The claim `aud` of a token must name one of these.',
       examples: [['tollgate']],
     },
     jwks: {
@@ -286,8 +278,7 @@ const jwtSchema = {
       type: 'string',
       minLength: 1,
       default: 'sub',
-      description:
-        'The claim that has the id of the API key, such as key_3fKx81bQ2mZa. The limits, lists and revocation of that key apply.',
+      description: 'The claim that has the id of the API key, such as key_3fKx81bQ2mZa. The rules of that key apply.',
       examples: ['https://example.org/tollgate-key'],
     },
   },
@@ -305,8 +296,7 @@ const limitsSchema = {
       minimum: 1,
       default: 10_000,
       description:
-        'Maximum number of open connections of callers, divided among the workers. A process whose ' +
-        '`ulimit -n` does not allow as many accepts fewer, and logs so at its start.',
+        'Maximum number of open connections of callers, divided among the workers; fewer where `ulimit -n` does not allow as many.',
     },
     body: {
       type: 'string',
@@ -340,8 +330,7 @@ const limitsSchema = {
       usual: { min: '1MiB', max: '256GiB' },
       default: '512MiB',
       description:
-        'Maximum size of everything together that is held for callers, divided among the workers: requests while they arrive, calls in ' +
-        'flight, and responses until callers have read them.',
+        'Maximum size of everything that is held for callers, divided among the workers: requests, calls in flight, and responses until they are read.',
     },
   },
   default: {},
@@ -363,8 +352,7 @@ export const gatewaySchema = {
           type: 'string',
           format: 'secret',
           description:
-            'Authorizes /log-level, /access-log, /reload and the API of accounts below /api/v1, as `Authorization: Bearer TOKEN`, and signs in at ' +
-            '/operator. Without a token these paths do not exist.',
+            'Authorizes /log-level, /access-log, /reload and /api/v1, as `Authorization: Bearer TOKEN`, and signs in at /operator. Without a token these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],
         },
         tls: adminTlsSchema,
@@ -373,9 +361,7 @@ export const gatewaySchema = {
           type: 'string',
           format: 'web-url',
           label: 'a URL such as https://tollgate-admin.example.org',
-          description:
-            'The URL by which browsers reach the admin listener, behind a proxy: with https the session cookie is secure. Requests may name its host, ' +
-            'besides loopback names and the address that they come in on. /livez, /readyz and /metrics take any host.',
+          description: 'The URL by which browsers reach the admin listener, behind a proxy. With https the session cookie is secure.',
           examples: ['https://tollgate-admin.example.org'],
         },
       },

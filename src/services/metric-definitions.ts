@@ -35,19 +35,19 @@ export const metricDefinitions = {
     name: 'tollgate_http_responses_total',
     type: 'counter',
     labels: ['status'],
-    help: 'HTTP responses, refused WebSocket upgrades included. CORS preflights are not counted. Status 499: the caller left before the response.',
+    help: 'HTTP responses, refused WebSocket upgrades included, CORS preflights not. Status 499: the caller left before the response.',
   },
   retries: {
     name: 'tollgate_retries_total',
     type: 'counter',
     labels: ['network', 'kind'],
-    help: 'Further requests to upstreams for a call. The kind is "retry" after a failure, "hedge" beside a slow request, or "partner" for a call that was forwarded in an outage.',
+    help: 'Further requests to upstreams for a call: "retry" after a failure, "hedge" beside a slow request, or "partner" in an outage.',
   },
   upstreamRequestDuration: {
     name: 'tollgate_upstream_request_duration_seconds',
     type: 'histogram',
     labels: ['network', 'upstream'],
-    help: 'Time of each attempt to have a call answered by an upstream, whatever its result. The count is the number of attempts: the share of an upstream is its part of all.',
+    help: 'Time of each attempt to have a call answered by an upstream, whatever its result.',
   },
   upstreamRequestsInFlight: {
     name: 'tollgate_upstream_requests_in_flight',
@@ -108,13 +108,13 @@ export const metricDefinitions = {
     name: 'tollgate_reported_height_reverts_total',
     type: 'counter',
     labels: ['network'],
-    help: 'How often the reported height went back, because no upstream has the block: callers may be answered from older blocks than before.',
+    help: 'How often the reported height went back, because no upstream has the block.',
   },
   subscriptions: {
     name: 'tollgate_subscriptions',
     type: 'gauge',
     labels: ['network', 'kind'],
-    help: 'Open subscriptions of WebSockets by kind, such as "newHeads"; "fullPendingTransactions" are those to newPendingTransactions with whole transactions. The kind "filter" counts filters that were created or polled in the last 5 minutes, in each worker that answers them.',
+    help: 'Open subscriptions by kind, such as "newHeads"; "fullPendingTransactions" have whole transactions. The kind "filter" counts filters that were created or polled in the last 5 minutes, in each worker.',
     aggregation: 'sum',
   },
   cacheLookups: {

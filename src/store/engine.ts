@@ -3,7 +3,14 @@ import { StoreError } from './store.ts'
 
 /**
  * What LMDB and Redis do for the store. Everything else (accounts, leases, usage, records) is written once, above it. A row has a table and a
- * field, and its value is a text. Tables with one tag are read and written together, in one atomic step; a cluster of Redis places them by it.
+ * field, and its value is a text. Tables with one tag are read and written together, in one atomic step; a cluster of Redis places them by it. In
+ * Redis a table is the hash `tollgate:{TAG}:TABLE`:
+ *
+ * - `accounts`: accounts, accountIdsByName, keys, keyHashesById, keyHashes:ACCOUNT, changes
+ * - the id of an account, or of a key with daily credits of its own: day:DAY (leased, and process:ID with what it was granted, returned and used), days
+ * - `processes`: heartbeats, time
+ * - `usage`: counts:ACCOUNT:HOUR, hourTotals:ACCOUNT, hours, accounts:HOUR, reportedUse:ACCOUNT:DAY, lastReports
+ * - `portal`: a table for each kind of record, KIND-of:ACCOUNT, expiring, expiring:SPAN
  */
 export interface Engine {
   /** For how long a lease should last: longer where a request costs more. */

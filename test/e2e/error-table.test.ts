@@ -608,7 +608,7 @@ t.test('no compression is agreed on, whatever the client offers', async t => {
   socket.close()
 })
 
-t.test('docs/errors.md lists each refusal with its status, code, words and whether it is charged, and no other', async t => {
+t.test('docs/errors.md lists each refusal with its kind, status, code, words and whether it is charged, and no other', async t => {
   const table = errorsPage.slice(errorsPage.indexOf('## Every error'), errorsPage.indexOf('## Errors of nodes'))
   const rows = table
     .split('\n')
@@ -616,16 +616,19 @@ t.test('docs/errors.md lists each refusal with its status, code, words and wheth
     .map(line => line.split('|').map(cell => cell.trim()))
   t.ok(rows.length > 15)
   for (const [kind, { status, code, message }] of Object.entries(refusals)) {
-    const row = rows.find(cells => cells[2] === String(status) && cells[3] === String(code) && cells[4]?.includes(`\`${message}\``))
+    const row = rows.find(cells => cells[6] === `\`${kind}\`` && cells[4]?.includes(`\`${message}\``))
+    t.same(row?.slice(2, 4), [String(status), String(code)], kind)
     t.equal(row?.[5], isCharged(refuse(kind as RefusalKind)) ? 'yes' : 'no', kind)
   }
   t.match(
     rows.find(cells => cells[1]?.includes('from memory')),
-    ['', /^the same query/, '200', '-32005', 'the same', 'no'],
+    ['', /^the same query/, '200', '-32005', 'the same', 'no', '`tooMany`'],
   )
   t.notOk(isCharged(refuse('tooMany', { source: 'cache' })))
-  const known = new Set<string>(Object.values(refusals).map(row => `${row.status} ${row.code}`))
-  for (const cells of rows) if (/^-?\d+$/.test(cells[3] ?? '')) t.ok(known.has(`${cells[2]} ${cells[3]}`), cells.join('|'))
+  const known = new Set<string>(Object.entries(refusals).map(([kind, row]) => `\`${kind}\` ${row.status} ${row.code}`))
+  for (const cells of rows) if (/^-?\d+$/.test(cells[3] ?? '')) t.ok(known.has(`${cells[6]} ${cells[2]} ${cells[3]}`), cells.join('|'))
+  const faults = Object.entries(refusals).flatMap(([kind, { fault }]) => (fault === 'caller' ? [] : [`\`${fault}\` for \`${kind}\``]))
+  for (const fault of faults) t.match(table, fault)
 })
 
 t.test('neither keys nor upstream URLs are in anything the process wrote', async t => {

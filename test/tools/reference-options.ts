@@ -5,16 +5,18 @@ import { code, formatTable } from './markdown-tables.ts'
 export const formatOptionsTable = (options: readonly OptionDescription[]): string => {
   const firstPaths = new Map<string, string>()
   return formatTable(
-    ['option', 'type', 'default', 'example', 'description'],
+    ['option', 'value', 'description'],
     options.map(({ path, type, required, default: value, examples, description, hasChildren }) => {
       const same = JSON.stringify([path.split('.').at(-1), type, description])
       const first = firstPaths.get(same)
       if (first === undefined) firstPaths.set(same, path)
       return [
         code(path),
-        type,
-        required ? 'required' : value === undefined || hasChildren ? '' : formatValue(value),
-        first === undefined ? examples.map(formatValue).join(', ') : '',
+        [
+          type,
+          ...(required ? ['required'] : value === undefined || hasChildren ? [] : [`default ${formatValue(value)}`]),
+          ...(first === undefined && examples.length > 0 ? [`such as ${examples.map(formatValue).join(', ')}`] : []),
+        ].join('; '),
         first === undefined ? description : `As ${code(first)}.`,
       ]
     }),

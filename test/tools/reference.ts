@@ -7,13 +7,12 @@ import { formatOption } from '../../src/cli/command.ts'
 import type { Command } from '../../src/cli/command.ts'
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { networkSchema } from '../../src/config/network-schema.ts'
-import { isCharged, refusals, refuse } from '../../src/plugin/plugin.ts'
-import type { RefusalKind } from '../../src/plugin/plugin.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { methodTableKeywords } from '../../src/services/method-table/table-schema.ts'
-import type { MethodEntry, PositionEntry, TableFile } from '../../src/services/method-table/table-types.ts'
+import type { MethodEntry, TableFile } from '../../src/services/method-table/table-types.ts'
 import { describeOptions } from '../../src/config/describe-options.ts'
+import { getOrCreate } from '../../src/util/memoize.ts'
 import { formatOptionsTable } from './reference-options.ts'
 import { code, formatTable, page } from './markdown-tables.ts'
 import { rootDir } from './source-files.ts'
@@ -25,7 +24,6 @@ export const createReferencePages = async (): Promise<ReadonlyMap<string, string
     ['gateway.md', createGatewayPage()],
     ['methods.md', createMethodsPage()],
     ['metrics.md', createMetricsPage()],
-    ['errors.md', createErrorsPage()],
     ['operator-api.md', createOperatorApiPage()],
     ['commands.md', createCommandsPage(await Promise.all(Object.values(commandLoaders).map(load => load())))],
   ])
@@ -72,13 +70,18 @@ const keywordSections: readonly (readonly [section: KeywordSection, title: strin
   ['error', 'An error', 'An entry of `errors`.'],
 ]
 
+/** The loader's tests check the file. */
+const shippedTable: TableFile = parse(readFileSync(join(rootDir, 'configs/methods/ethereum.yaml'), 'utf8'))
+
 const createMethodsPage = (): string =>
   page('The method table', [
     ...keywordSections.flatMap(([section, title, text]) => [`## ${title}`, text, formatKeywords(methodTableKeywords[section])]),
     '## The shipped table',
-    'The methods of `configs/methods/ethereum.yaml`. `?` marks a parameter that may be missing. Methods that are not offered by default need ' +
-      'the option `offer` of `params`.',
-    formatMethods(parse(readFileSync(join(rootDir, 'configs/methods/ethereum.yaml'), 'utf8'))), // the loader's tests check the file
+    'The methods of `configs/methods/ethereum.yaml`, which has the rules of their parameters; `rpc.discover` describes them to callers. ' +
+      'The gateway itself answers those of the first row.',
+    formatMethods(shippedTable, method => method.offered !== false),
+    'These methods are offered where the option `offer` of `params` names them:',
+    formatMethods(shippedTable, method => method.offered === false),
   ])
 
 const formatKeywords = (keywords: Readonly<Record<string, Keyword>>): string =>
@@ -87,28 +90,20 @@ const formatKeywords = (keywords: Readonly<Record<string, Keyword>>): string =>
     Object.entries(keywords).map(([name, keyword]) => [code(name), keywordTypeOf(keyword), keyword.description]),
   )
 
-const formatMethods = ({ defaults, methods }: TableFile): string => {
-  const rows: { names: string[]; readonly cells: readonly string[] }[] = []
+/** Methods that differ by nothing but their names and parameters share a row. */
+const formatMethods = ({ defaults, methods }: TableFile, isShown: (method: MethodEntry) => boolean): string => {
+  const rows = new Map<string, { readonly names: string[]; readonly cells: readonly string[] }>()
   for (const [name, method] of Object.entries(methods)) {
-    const cells = [formatParams(method), ...formatFields({ ...defaults, ...method }), method.offered === false ? 'if named' : 'yes']
-    const last = rows.at(-1)
-    // Neighbors that differ by nothing but their names share a row.
-    if (last?.cells.join('|') === cells.join('|')) last.names.push(code(name))
-    else rows.push({ names: [code(name)], cells })
+    if (!isShown(method)) continue
+    const { cost, cache, class: methodClass } = { ...defaults, ...method }
+    const cells = [String(cost), cache, methodClass]
+    const { names } = getOrCreate(rows, [...cells, method.answer === undefined].join(), () => ({ names: [], cells }))
+    names.push(code(name))
   }
   return formatTable(
-    ['methods', 'params', 'cost', 'cache', 'class', 'offered'],
-    rows.map(({ names, cells }) => [names.join(', '), ...cells]),
+    ['methods', 'cost', 'cache', 'class'],
+    [...rows.values()].map(({ names, cells }) => [names.join(', '), ...cells]),
   )
-}
-
-const formatFields = ({ cost, cache, class: methodClass }: TableFile['defaults']): readonly string[] => [String(cost), cache, methodClass]
-
-const formatParams = ({ params, answer }: MethodEntry): string => {
-  if (answer !== undefined) return 'answered by the gateway'
-  if (params === undefined) return 'unchecked'
-  const isOptional = ({ optional = false, default: value }: PositionEntry) => optional !== false || value !== undefined
-  return params.map(position => (isOptional(position) ? `${position.title}?` : position.title)).join(', ') || 'none'
 }
 
 const createMetricsPage = (): string =>
@@ -117,22 +112,6 @@ const createMetricsPage = (): string =>
     formatTable(
       ['metric', 'type', 'labels', 'description'],
       Object.values(metricDefinitions).map(({ name, type, labels, help }) => [code(name), type, labels.map(code).join(', '), help]),
-    ),
-  ])
-
-const createErrorsPage = (): string =>
-  page('Errors', [
-    'The errors that the gateway itself returns. *Fault* says whose doing the error is, *charged* whether the call costs credits.',
-    formatTable(
-      ['kind', 'HTTP', 'code', 'message', 'fault', 'charged'],
-      Object.entries(refusals).map(([kind, { status, code: errorCode, message, fault }]) => [
-        code(kind),
-        String(status),
-        String(errorCode),
-        code(message),
-        fault,
-        isCharged(refuse(kind as RefusalKind)) ? 'yes' : 'no', // Object.entries gives the keys as strings
-      ]),
     ),
   ])
 
@@ -162,7 +141,7 @@ const createCommandsPage = (commands: readonly Command[]): string =>
     ...commands.flatMap(({ name, summary, usage, positionals, options }) => [
       `## ${name}`,
       summary,
-      `\`\`\`\n${usage.map(form => `tollgate ${form}`).join('\n')}\n\`\`\``,
+      `\`\`\`\n${usage.map(form => `tollgate ${form.replace(' [--config DIR]', '')}`).join('\n')}\n\`\`\``,
       ...formatArguments([
         ...Object.entries(positionals).map(([placeholder, description]) => [code(placeholder), description]),
         ...Object.entries(options).map(([option, definition]) => [

@@ -51,10 +51,7 @@ const defaultableFields = {
       'parameters name stays the same. `mined`: as long as the block that the result names stays the same.',
     { type: 'string', enum: ['never', 'latest', 'block', 'mined'] },
   ),
-  class: described(
-    'Methods of one class share a circuit breaker per upstream, so that failing heavy calls do not stop light calls.',
-    textSchema,
-  ),
+  class: described('Methods of one class share a circuit breaker per upstream.', textSchema),
   idempotent: described('`false`: never sent again when it is unknown whether the node has processed the request.', booleanSchema),
 }
 
@@ -67,24 +64,17 @@ const method = {
       items: position,
     }),
     ...defaultableFields,
-    offered: described(
-      '`false`: offered only by networks that name the method in the option `offer` of `params`. For methods that sign, trace, or read the ' +
-        'pool of a node.',
-      booleanSchema,
-    ),
+    offered: described('`false`: offered only by networks that name the method in the option `offer` of `params`.', booleanSchema),
     retryable: described(
-      '`false`: sent to one node, once; neither retried on another node nor hedged. For methods that use the keys of a node, or change the ' +
-        'node itself.',
+      '`false`: sent to one node, once; neither retried nor hedged. For methods that use the keys of a node, or change the node.',
       booleanSchema,
     ),
     readsState: described(
-      '`true`: the result depends on the state of a block, so that upstreams with `archive: true` are requested first where the block is ' +
-        'old or not known, and those with a `history` too short are not.',
+      '`true`: the result depends on the state of a block, so that `archive` and `history` of upstreams decide which is requested.',
       booleanSchema,
     ),
     answer: described(
-      'The gateway answers the method itself: `from` chainId, networkId or clientVersion, `from` openRpc with an OpenRPC document of what the ' +
-        'caller may call, or `value` with any value.',
+      'The gateway answers the method itself: `from` chainId, networkId, clientVersion or openRpc, or `value` with any value.',
       answer,
     ),
     maxResults: described(
@@ -92,15 +82,12 @@ const method = {
       limitSchema,
     ),
     maxBlocks: described(
-      'Maximum number of blocks from `fromBlock` to `toBlock` of the filter at `blockParam`. A wider query fails with -32602, and nodes get ' +
-        'both as numbers: a tag as its number, a missing one as that of the latest block, `blockHash` as the number of its block. Not for ' +
-        'methods with `splittable: true`.',
+      'Maximum number of blocks from `fromBlock` to `toBlock` of the filter at `blockParam`. A wider query fails with -32602, and nodes get both as numbers. Not for methods with `splittable: true`.',
       limitSchema,
     ),
     maxTime: described('Maximum duration of a call; above it the call fails with `query timeout exceeded`.', durationSchema),
     maxWait: described(
-      'For how long a node may wait before it answers, as for a block with the transaction of the call. The `timeout` of `upstream` begins ' +
-        'after it, and so does the search for a hung node. The calls count apart in the `concurrency` of an upstream.',
+      'For how long a node may wait before it answers, as for a block with the transaction of the call. The `timeout` of `upstream` begins after it. The calls count apart in the `concurrency` of an upstream.',
       durationSchema,
     ),
     waitParam: described(
@@ -109,9 +96,7 @@ const method = {
     ),
     result: described(
       '`word`: a word of 32 bytes, padded on the left when the node returns less. `blockNumber`: the number of the newest block; the number ' +
-        'reported to callers never decreases. `block`, `transaction`, `receipt`, `receipts`, `logs`: what the parameters name, and nothing ' +
-        'else: a result of another block or transaction, or logs outside the blocks and addresses of the filter, is a failure of the upstream. The others are types, of which `data` is hex of any length, and `OrNull` allows `null`: a result of ' +
-        'another type is a failure of the upstream too.',
+        'reported to callers never decreases. `block`, `transaction`, `receipt`, `receipts`, `logs`: what the parameters name. The others are types, of which `data` is hex of any length, and `OrNull` allows `null`. Any other result is a failure of the upstream.',
       { type: 'string', enum: [...resultKinds] },
     ),
     reports: described(
