@@ -330,7 +330,8 @@ const limitsSchema = {
       usual: { min: '1MiB', max: '256GiB' },
       default: '512MiB',
       description:
-        'Maximum size of everything that is held for callers, divided among the workers: requests, calls in flight, and responses until they are read.',
+        'Maximum size of everything together that is held for callers, divided among the workers: requests while they arrive, calls in ' +
+        'flight, and responses until callers have read them.',
     },
   },
   default: {},
