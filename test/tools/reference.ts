@@ -62,11 +62,32 @@ const keywordTypeOf = ({ type = 'any', enum: values }: Keyword): string =>
 
 type KeywordSection = keyof typeof methodTableKeywords
 
+/** Those that mean what they mean in JSON Schema. */
+const plainKeywords: readonly string[] = [
+  'type',
+  'enum',
+  'items',
+  'properties',
+  'additionalProperties',
+  'required',
+  'minimum',
+  'maximum',
+  'minLength',
+  'maxLength',
+  'minItems',
+  'maxItems',
+  'maxProperties',
+]
+
 const keywordSections: readonly (readonly [section: KeywordSection, title: string, text: string])[] = [
   ['table', 'The file', 'A method table is a file in `methods/`; a network names it at `methods`.'],
   ['method', 'A method', 'An entry of `methods`.'],
   ['position', 'A position', 'An entry of `params`: a rule, and these keywords.'],
-  ['rule', 'A rule', 'JSON Schema with these keywords. `pattern` is not supported: a slow expression would let callers block the process.'],
+  [
+    'rule',
+    'A rule',
+    `JSON Schema with ${plainKeywords.map(code).join(', ')}, and these keywords. A property that is not \`required\` may be missing or null. \`pattern\` is not supported.`,
+  ],
   ['error', 'An error', 'An entry of `errors`.'],
 ]
 
@@ -87,7 +108,9 @@ const createMethodsPage = (): string =>
 const formatKeywords = (keywords: Readonly<Record<string, Keyword>>): string =>
   formatTable(
     ['keyword', 'type', 'description'],
-    Object.entries(keywords).map(([name, keyword]) => [code(name), keywordTypeOf(keyword), keyword.description]),
+    Object.entries(keywords)
+      .filter(([name]) => !plainKeywords.includes(name))
+      .map(([name, keyword]) => [code(name), keywordTypeOf(keyword), keyword.description]),
   )
 
 /** Methods that differ by nothing but their names and parameters share a row. */
