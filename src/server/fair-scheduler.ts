@@ -13,6 +13,8 @@ interface Lane {
   usedUnits: number
   /** The turn up to which they have been paid. */
   turn: number
+  /** Where its next waiting work begins in the time of the scheduler, which goes on by the units of each lane (start-time fair queueing). */
+  start: number
   /** Calls that have been read. */
   readonly calls: Work[]
   /** Connections that are read no further until their turn. */
@@ -52,13 +54,14 @@ export const unitsOfMessage = (bytes: number): number => 1 + Math.floor(bytes / 
 
 /**
  * Shares out the time of the event loop: an account that calls more than a turn has room for waits behind the calls of others,
- * which do not wait for its calls. Accounts that wait are served in turn, a call each. Without load no call waits.
+ * which do not wait for its calls. Accounts that wait get equal units, however long each piece of their work is. Without load no call waits.
  */
 export class FairScheduler {
   readonly #clock: Pick<Clock, 'monotonic'>
   readonly #lanes = new Map<string, Lane>()
-  /** Lanes with waiting calls, in the order in which they are served. */
-  readonly #queue: Lane[] = []
+  readonly #waiting = new Set<Lane>()
+  /** The start of the work that has begun last. */
+  #virtualTime = 0
   #turn = 0
   #callsSinceMark = 0
   #isTurnEnding = false
@@ -100,7 +103,7 @@ export class FairScheduler {
   /** The gateway stops: from now on all connections are read at once, as what they have sent would be lost when idle connections close. */
   readAll(): void {
     this.#readsAll = true
-    for (const { reads } of this.#queue) for (const { run } of reads) run()
+    for (const { reads } of this.#waiting) for (const { run } of reads) run()
   }
 
   /** A connection has been accepted; more may wait to be. */
@@ -115,7 +118,7 @@ export class FairScheduler {
 
   /** Messages that wait. */
   get waitingCount(): number {
-    return this.#queue.reduce((sum, { calls }) => sum + calls.length, 0)
+    return Array.from(this.#waiting).reduce((sum, { calls }) => sum + calls.length, 0)
   }
 
   /** Has another account called lately? */
@@ -129,7 +132,8 @@ export class FairScheduler {
 
   #wait(lane: Lane, queue: Work[], units: number): Promise<void> {
     return new Promise(run => {
-      if (!isWaiting(lane)) this.#queue.push(lane)
+      if (!isWaiting(lane)) lane.start = Math.max(lane.start, this.#virtualTime)
+      this.#waiting.add(lane)
       queue.push({ units, run })
       this.#endTurnLater()
     })
@@ -139,7 +143,7 @@ export class FairScheduler {
     let lane = this.#lanes.get(owner)
     if (lane === undefined) {
       removeIdle(this.#lanes, maxLanes, isIdle)
-      lane = { usedUnits: 0, turn: this.#turn, calls: [], reads: [] }
+      lane = { usedUnits: 0, turn: this.#turn, start: 0, calls: [], reads: [] }
       this.#lanes.set(owner, lane)
     }
     if (lane.turn !== this.#turn) this.#pay(lane)
@@ -171,21 +175,28 @@ export class FairScheduler {
     this.#isTurnEnding = false
     this.#callsSinceMark = 0
     this.#turn += 1
-    if (this.#queue.length === 0) return void (this.#turnStartMs = undefined)
+    if (this.#waiting.size === 0) return void (this.#turnStartMs = undefined)
     if (this.#isAccepting()) return this.#endTurnLater()
     this.#adaptToTurn()
     this.#skipIdleTurns()
-    let [units, skippedLanes] = [0, 0]
-    while (this.#queue.length > skippedLanes && units < this.#waitingUnitsPerTurn) {
-      const lane = this.#queue.shift()!
-      this.#pay(lane)
-      const mayRun = lane.usedUnits < maxUnitsPerTurn
-      if (mayRun) units += this.#runNext(lane)
-      skippedLanes = mayRun ? 0 : skippedLanes + 1
-      if (isWaiting(lane)) this.#queue.push(lane)
+    let units = 0
+    while (units < this.#waitingUnitsPerTurn) {
+      const lane = this.#nextLane()
+      if (lane === undefined) break
+      units += this.#runNext(lane)
     }
-    if (this.#queue.length > 0) this.#endTurnLater()
+    if (this.#waiting.size > 0) this.#endTurnLater()
     else this.#turnStartMs = undefined
+  }
+
+  /** Of those that may use units in this turn, the one whose work begins first. */
+  #nextLane(): Lane | undefined {
+    let next: Lane | undefined
+    for (const lane of this.#waiting) {
+      this.#pay(lane)
+      if (lane.usedUnits < maxUnitsPerTurn && (next === undefined || lane.start < next.start)) next = lane
+    }
+    return next
   }
 
   /**
@@ -194,7 +205,7 @@ export class FairScheduler {
    */
   #skipIdleTurns(): void {
     let leastUsedUnits = Infinity
-    for (const lane of this.#queue) {
+    for (const lane of this.#waiting) {
       this.#pay(lane)
       if (lane.usedUnits < maxUnitsPerTurn) return
       leastUsedUnits = Math.min(leastUsedUnits, lane.usedUnits)
@@ -230,6 +241,9 @@ export class FairScheduler {
     const read = lane.reads.shift()
     const units = call?.units ?? unitsPerRead
     lane.usedUnits += units
+    this.#virtualTime = lane.start
+    lane.start += Math.max(1, units)
+    if (!isWaiting(lane)) this.#waiting.delete(lane)
     call?.run()
     read?.run()
     return Math.max(1, units)

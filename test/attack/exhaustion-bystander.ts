@@ -99,7 +99,7 @@ const cpuTimes = (): CpuTimes => {
 
 const p99Of = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)] ?? NaN
 
-/** The delays of the events of all blocks until the function that it returns is called; undefined where one is missing. */
+/** The delays of the first log of each block until the function that it returns is called; undefined where a block is missing. */
 const watchBlocks = async (wsUrl: string): Promise<() => readonly number[] | undefined> => {
   const socket = new WebSocket(wsUrl)
   const delays: number[] = []
@@ -109,7 +109,8 @@ const watchBlocks = async (wsUrl: string): Promise<() => readonly number[] | und
     socket.on('message', data => {
       const { params } = JSON.parse(String(data))
       if (params === undefined) return resolve()
-      const number = Number(params.result.number)
+      const number = Number(params.result.blockNumber)
+      if (number === latest) return
       if (latest !== undefined && number !== latest + 1) isComplete = false
       latest = number
       delays.push(Date.now() - number * exhaustionBlockMs)
@@ -119,7 +120,7 @@ const watchBlocks = async (wsUrl: string): Promise<() => readonly number[] | und
     isComplete = false
   })
   await new Promise((resolve, reject) => socket.on('open', resolve).on('error', reject))
-  socket.send('{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}')
+  socket.send('{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["logs",{}]}')
   await subscribed
   return () => {
     const result = isComplete ? delays : undefined

@@ -97,6 +97,20 @@ t.test('accounts that send nothing but long messages get the same time, however 
   t.ok(counts.size === 3 && most < 1.5 * least, JSON.stringify(Object.fromEntries(counts)))
 })
 
+t.test('while turns take long, calls get as much as the long pieces of another account', async t => {
+  const clock = new TestClock()
+  const [scheduler, begun] = [await openMixed(clock), [] as string[]]
+  enter(scheduler, begun, 'long', 1_000, 9)
+  enter(scheduler, begun, 'short', 1_000)
+  begun.length = 0
+  for (let i = 0; i < 100; i += 1) {
+    clock.advance(40)
+    await nextTurn()
+  }
+  const [long, short] = ['long', 'short'].map(owner => begun.filter(each => each === owner).length) as [number, number]
+  t.ok(long > 20 && short > 8 * long && short < 10 * long, `${short} calls beside ${long} pieces of 9 units`)
+})
+
 t.test('while turns of the event loop take long, fewer waiting calls begin in each, and then more again', async t => {
   const clock = new TestClock()
   const [scheduler, begun] = [await openMixed(clock), [] as string[]]
