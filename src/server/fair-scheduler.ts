@@ -17,11 +17,13 @@ interface Lane {
   start: number
   /** Calls that have been read. */
   readonly calls: Work[]
+  /** Events that are to be sent: behind calls, whose callers wait for the answers. */
+  readonly events: Work[]
   /** Connections that are read no further until their turn. */
   readonly reads: Work[]
 }
 
-const isWaiting = ({ calls, reads }: Lane): boolean => calls.length > 0 || reads.length > 0
+const isWaiting = ({ calls, events, reads }: Lane): boolean => calls.length + events.length + reads.length > 0
 const isIdle = (lane: Lane): boolean => !isWaiting(lane)
 
 /** Units that an account may use in one turn of the event loop while others call too; a turn of one account is 1 to 2 ms. */
@@ -81,13 +83,12 @@ export class FairScheduler {
 
   /** Undefined when the work may begin at once; else it may begin when the promise resolves. */
   enter(owner: string, units: number): Promise<void> | undefined {
-    const lane = this.#laneOf(owner)
-    this.#mark(lane)
-    if (!isWaiting(lane) && lane.usedUnits < this.#maxUnits) {
-      lane.usedUnits += units
-      return undefined
-    }
-    return this.#wait(lane, lane.calls, units)
+    return this.#enter(this.#laneOf(owner), 'calls', units)
+  }
+
+  /** The same before events are sent. */
+  enterToSend(owner: string, units: number): Promise<void> | undefined {
+    return this.#enter(this.#laneOf(owner), 'events', units)
   }
 
   /**
@@ -130,6 +131,13 @@ export class FairScheduler {
     return this.#isMixed ? maxUnitsPerTurn : maxUnitsAlone
   }
 
+  #enter(lane: Lane, kind: 'calls' | 'events', units: number): Promise<void> | undefined {
+    this.#mark(lane)
+    if (isWaiting(lane) || lane.usedUnits >= this.#maxUnits) return this.#wait(lane, lane[kind], units)
+    lane.usedUnits += units
+    return undefined
+  }
+
   #wait(lane: Lane, queue: Work[], units: number): Promise<void> {
     return new Promise(run => {
       if (!isWaiting(lane)) lane.start = Math.max(lane.start, this.#virtualTime)
@@ -143,7 +151,7 @@ export class FairScheduler {
     let lane = this.#lanes.get(owner)
     if (lane === undefined) {
       removeIdle(this.#lanes, maxLanes, isIdle)
-      lane = { usedUnits: 0, turn: this.#turn, start: 0, calls: [], reads: [] }
+      lane = { usedUnits: 0, turn: this.#turn, start: 0, calls: [], events: [], reads: [] }
       this.#lanes.set(owner, lane)
     }
     if (lane.turn !== this.#turn) this.#pay(lane)
@@ -237,7 +245,7 @@ export class FairScheduler {
 
   /** With each call that begins, the next one is read, which takes a quarter of its time. So most of the calls that wait take no memory. */
   #runNext(lane: Lane): number {
-    const call = lane.calls.shift()
+    const call = lane.calls.shift() ?? lane.events.shift()
     const read = lane.reads.shift()
     const units = call?.units ?? unitsPerRead
     lane.usedUnits += units

@@ -94,7 +94,7 @@ export class WsConnection {
     this.routedRequest = routedRequest
     origin.push = {
       send: pieces => this.push(pieces),
-      turn: messages => scheduler.enter(this.#memory.owner, Math.ceil(messages / messagesPerUnit)),
+      turn: messages => scheduler.enterToSend(this.#memory.owner, Math.ceil(messages / messagesPerUnit)),
       close: (code, reason) => this.close(code, reason),
     }
     this.#activeRequests = activeRequests

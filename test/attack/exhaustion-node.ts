@@ -42,7 +42,7 @@ const mediumBytes = 100 << 10
 /** Between two blocks of the node. */
 export const exhaustionBlockMs = 500
 
-const logsPerBlock = 100
+const logsPerBlock = 50
 
 /** The newest block of the node: it follows from the time, so that every process knows when a block came. */
 export const newestBlock = (): number => Math.floor(Date.now() / exhaustionBlockMs)

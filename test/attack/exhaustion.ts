@@ -57,8 +57,8 @@ const maxTries = 4
  */
 const maxBystanderMs = ({ bystanderP99AloneMs }: ExhaustionResult): number => 3 * bystanderP99AloneMs + 50
 
-/** How late events of a bystander may be: each block has some of its time, and they are seconds late where the feed waits for an attacker. */
-const maxEventMs = 1_000
+/** How much later than without an attacker events of a bystander may be. Where the feed waits for the attacker, they are later with each block. */
+const maxEventMs = 500
 
 /**
  * Attacks a gateway with what takes its memory: bodies, frames, calls and answers that are not read, and a flood of calls; and with what takes
@@ -140,7 +140,7 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
   const alone = await bystand(aloneMs)
   const rest = residentBytesOf(gateway.pid)
   const peak = samplePeak(gateway.pid)
-  const durationMs = attackMs * scale * (takesConnections ? 2 : 1)
+  const durationMs = attackMs * scale * (takesConnections || hasEvents ? 2 : 1)
   const task: AttackerTask = { name, http: gateway.http(attackerKey), ws: gateway.ws(attackerKey), durationMs, seed }
   const before = await readProcessLoad(gateway)
   const [beside, { sentBytes }] = await Promise.all([

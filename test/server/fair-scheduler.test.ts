@@ -111,6 +111,15 @@ t.test('while turns take long, calls get as much as the long pieces of another a
   t.ok(long > 20 && short > 8 * long && short < 10 * long, `${short} calls beside ${long} pieces of 9 units`)
 })
 
+t.test('calls of an account do not wait for its events', async t => {
+  const [scheduler, begun] = [await openMixed(), [] as string[]]
+  for (let i = 0; i < 10; i += 1) void scheduler.enterToSend('a', 16)?.then(() => begun.push('event'))
+  enter(scheduler, begun, 'a', 5)
+  while (begun.length < 14) await nextTurn()
+  t.same(begun.slice(0, 5), Array(5).fill('a'))
+  t.equal(begun.filter(each => each === 'event').length, 9, 'the first began at once')
+})
+
 t.test('while turns of the event loop take long, fewer waiting calls begin in each, and then more again', async t => {
   const clock = new TestClock()
   const [scheduler, begun] = [await openMixed(clock), [] as string[]]
