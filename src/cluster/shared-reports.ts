@@ -107,8 +107,11 @@ export class ReportBroadcast implements HeightBroadcast {
 }
 
 const noReports: Reports = {
-  ...{ version: 0, height: 0, tags: { reported: {}, upstreams: {} }, transactions: 0 },
+  version: 0,
+  height: 0,
+  tags: { reported: {}, upstreams: {} },
   changed: { height: 0, tags: 0 },
+  transactions: 0,
 }
 
 interface WorkerReportsOptions extends NetworkChannel {

@@ -41,7 +41,8 @@ export class WorkerProcess extends Channel<ToWorker, ToPrimary> {
 
   constructor(clusterWorker: Worker, clock: Clock, log: Log) {
     super({
-      ...{ clock, rules: toWorkerRules },
+      clock,
+      rules: toWorkerRules,
       transmit(message, onSent) {
         // With a callback, a failure to send is no event that would end this process.
         if (clusterWorker.isConnected()) clusterWorker.send(message, onSent)

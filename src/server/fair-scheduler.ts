@@ -117,7 +117,7 @@ export class FairScheduler {
     return this.#turn
   }
 
-  /** Messages that wait. */
+  /** Messages that have been read, and wait. */
   get waitingCount(): number {
     return Array.from(this.#waiting).reduce((sum, { calls }) => sum + calls.length, 0)
   }

@@ -12,6 +12,19 @@ const updateOf = (number: number): ChainUpdate => ({
   added: [{ number, hash: `0x${number}`, parentHash: `0x${number - 1}`, json: '{}' }],
 })
 
+/** The feeds of a worker whose end of the channel is `primary`, and what listeners of its headers have seen. */
+const openWorkerFeeds = (clock: TestClock, primary: ReturnType<typeof connectWorker>['primary']) => {
+  const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, primary })
+  primary.handle({ feed: ({ feed, run, steps }) => workerFeeds.handle(feed, run, steps) })
+  const seen: (number | 'end')[] = []
+  const listen = () =>
+    workerFeeds.headers.subscribe({
+      onUpdate: ({ added }) => seen.push(...added.map(({ number }) => number)),
+      onEnd: () => seen.push('end'),
+    })
+  return { workerFeeds, seen, listen }
+}
+
 /** A primary and workers, whose channels can be stopped. */
 const openCluster = (workerCount: number) => {
   const clock = new TestClock()
@@ -70,14 +83,7 @@ const openCluster = (workerCount: number) => {
       startFeed: (start, reply) => void broadcast.startFeed(toWorker, start, reply),
       stopFeed: ({ feed }) => broadcast.stopFeed(toWorker, feed),
     })
-    const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, primary })
-    primary.handle({ feed: ({ feed, run, steps }) => workerFeeds.handle(feed, run, steps) })
-    const seen: (number | 'end')[] = []
-    const listen = () =>
-      workerFeeds.headers.subscribe({
-        onUpdate: ({ added }) => seen.push(...added.map(({ number }) => number)),
-        onEnd: () => seen.push('end'),
-      })
+    const { workerFeeds, seen, listen } = openWorkerFeeds(clock, primary)
     return {
       seen,
       listen,
@@ -159,14 +165,7 @@ t.test('a feed of the primary', async t => {
         broadcast.stopFeed(worker, feed)
       },
     })
-    const workerFeeds = new WorkerFeeds({ network: 'devnet', clock, primary })
-    primary.handle({ feed: ({ feed, run, steps }) => workerFeeds.handle(feed, run, steps) })
-    const seen: (number | 'end')[] = []
-    const listen = () =>
-      workerFeeds.headers.subscribe({
-        onUpdate: ({ added }) => seen.push(...added.map(({ number }) => number)),
-        onEnd: () => seen.push('end'),
-      })
+    const { seen, listen } = openWorkerFeeds(clock, primary)
     const first = listen()
     unblock()
     await first.isStarted

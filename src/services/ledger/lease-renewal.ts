@@ -165,7 +165,7 @@ export class LeaseRenewal implements ScheduledRenewal {
   /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call. */
   #isIdle(now: number): boolean {
     const isSmall = this.lease.available <= smallLeaseShare * this.balance.remaining
-    return now - this.#user.lastChargedAt >= (isSmall && this.#schedule.isCrowded ? smallLeaseIdleTimeoutMs : idleTimeoutMs)
+    return now - this.#user.lastChargedAt >= (isSmall && this.#schedule.hasManyAccounts ? smallLeaseIdleTimeoutMs : idleTimeoutMs)
   }
 }
 

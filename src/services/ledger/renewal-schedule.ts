@@ -29,7 +29,7 @@ export class RenewalSchedule {
   }
 
   /** So many accounts are active that checks are more seldom: up to ten times with 2,000 accounts and more. */
-  get isCrowded(): boolean {
+  get hasManyAccounts(): boolean {
     return this.#active.size > checksPerSecond
   }
 

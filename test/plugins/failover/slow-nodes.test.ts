@@ -18,20 +18,24 @@ t.test('a node that does not answer in time', async t => {
     )
     await opened.requestMany(100, getReceipt)
     opened.requested.length = 0
-    return { ...opened, fail: (value: boolean) => (isFailing = value) }
+    /** Resolves with the replies to 20 calls. */
+    const requestEach10ms = async (): Promise<readonly Reply[]> => {
+      const replies: Promise<Reply>[] = []
+      for (let i = 0; i < 20; i++) {
+        replies.push(opened.request(getReceipt()))
+        await opened.advance(10)
+      }
+      return Promise.all(replies)
+    }
+    return { ...opened, requestEach10ms, fail: (value: boolean) => (isFailing = value) }
   }
   const hang: Responder = ({ signal }) =>
     new Promise<Reply>(resolve => signal?.addEventListener('abort', () => resolve(refuse('unavailable', { fault: 'caller' }))))
 
   t.test('gets calls of that class only after the others, before any probe is answered, and is probed at once', async t => {
-    const { request, fail, advance, countOf, requested, probes, log } = await openWithFailingNode(hang)
+    const { request, fail, requestEach10ms, countOf, requested, probes, log } = await openWithFailingNode(hang)
     fail(true)
-    const replies: Promise<Reply>[] = []
-    for (let ms = 0; ms < 200; ms += 10) {
-      replies.push(request(getReceipt()))
-      await advance(10)
-    }
-    t.ok((await Promise.all(replies)).every(reply => valueOrErrorCode(reply) === 'b'))
+    t.ok((await requestEach10ms()).every(reply => valueOrErrorCode(reply) === 'b'))
     t.ok(countOf('a') <= 8, `${countOf('a')} calls went to the node that hangs`)
     t.same(probes, ['a eth_blockNumber'])
     t.equal(log.lines.filter(({ message }) => message.startsWith('upstream suspect')).length, 1)
@@ -42,14 +46,9 @@ t.test('a node that does not answer in time', async t => {
   })
 
   t.test('loses its late calls to others, also those for which there is no hedge', async t => {
-    const { request, fail, advance } = await openWithFailingNode(hang, { hedge: false })
+    const { fail, requestEach10ms } = await openWithFailingNode(hang, { hedge: false })
     fail(true)
-    const replies: Promise<Reply>[] = []
-    for (let ms = 0; ms < 200; ms += 10) {
-      replies.push(request(getReceipt()))
-      await advance(10)
-    }
-    t.ok((await Promise.all(replies)).every(reply => valueOrErrorCode(reply) === 'b'))
+    t.ok((await requestEach10ms()).every(reply => valueOrErrorCode(reply) === 'b'))
   })
 
   t.test('keeps its calls where no other node is', async t => {
