@@ -330,6 +330,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/portal/alerts.test.ts'],
   },
   {
+    rule: 'accounts that wait get equal units',
+    file: 'src/server/fair-scheduler.ts',
+    text: 'lane.start < next.start',
+    broken: 'false',
+    tests: ['test/server/fair-scheduler.test.ts'],
+  },
+  {
+    rule: 'calls of an account do not wait for its events',
+    file: 'src/server/fair-scheduler.ts',
+    text: 'lane.calls.shift() ?? lane.events.shift()',
+    broken: 'lane.events.shift() ?? lane.calls.shift()',
+    tests: ['test/server/fair-scheduler.test.ts'],
+  },
+  {
     rule: 'only trusted proxies say where a request comes from',
     file: 'src/server/client-address.ts',
     text: '!trusted.has(peer)',
