@@ -40,7 +40,7 @@ export const holdsCurrentResponse = (): boolean => {
 
 /**
  * Serves a request as if it had offered no upgrade (RFC 9110, 7.8): Node has given up its connection, which gets back to the
- * server with the same request less the offer. For Node before 22.21 and 24.9, which has no `shouldUpgradeCallback`.
+ * server with the same request less the offer. Node's `shouldUpgradeCallback` (22.21, 24.9) loses what is pipelined behind.
  */
 export const ignoreUpgrade = (
   server: Server,

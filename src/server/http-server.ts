@@ -29,15 +29,11 @@ export interface TlsServers {
 interface HttpServerOptions {
   /** For HTTPS; without it, the server speaks plain HTTP. */
   readonly tls?: TlsServers | undefined
-
-  /** Which upgrades become `upgrade` events; other requests with an Upgrade header are served as if they had none. Node 22.21 and 24.9. */
-  shouldUpgradeCallback?(request: IncomingMessage): boolean
 }
 
 /** An HTTP server with the limits that keep slow and silent clients from holding it (headers 10 s, request 30 s). */
-export const createHttpServer = (serve: RequestListener, { tls, ...options }: HttpServerOptions = {}): Server => {
+export const createHttpServer = (serve: RequestListener, { tls }: HttpServerOptions = {}): Server => {
   const serverOptions = {
-    ...options,
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 1000,
@@ -86,7 +82,7 @@ export const closeServer = (server: Server): Promise<void> =>
  * which Node has events of their own. What Node's HTTP parser refuses gets an error response of the gateway.
  */
 export const createRpcServer = (services: RawResponseServices, serve: RequestListener, tls?: TlsServers): Server => {
-  const server = createHttpServer(serve, { shouldUpgradeCallback: isWebSocketUpgrade, tls })
+  const server = createHttpServer(serve, { tls })
   const currentResponse = trackResponses(server)
   const serveUpgrade = (request: IncomingMessage, stream: Duplex, head: Buffer): void => {
     // A connection may have many upgrades that are ignored.
@@ -94,8 +90,7 @@ export const createRpcServer = (services: RawResponseServices, serve: RequestLis
     const run = (): void =>
       request.method === 'CONNECT' || isWebSocketUpgrade(request)
         ? serve(request, new UpgradeResponse(request, stream, head))
-        : // Only where Node does not have `shouldUpgradeCallback` (before 22.21 and 24.9).
-          ignoreUpgrade(server, request, stream, head)
+        : ignoreUpgrade(server, request, stream, head)
     if (callerConnectionOf(request.socket).upgrade()) whenResponded(currentResponse, stream, run)
   }
   server.on('checkContinue', serve) // 100 (Continue) is sent once the headers have been accepted
