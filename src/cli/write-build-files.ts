@@ -7,11 +7,13 @@ import type { OutputChunk, Plugin } from 'rolldown'
 import { gatewaySchema } from '../config/gateway-options.ts'
 import { networkSchema } from '../config/network-schema.ts'
 import { writeParsedTables } from '../config/method-tables.ts'
-import { writeValidators } from '../config/write-validators.ts'
+import { optionSchemas } from '../config/option-schemas.ts'
+import { toJsonSchema } from '../config/schema.ts'
 import { operations } from '../portal/operations/index.ts'
 import { operatorRoutes } from '../portal/operator/operator-app.ts'
 import { routes as portalRoutes } from '../portal/portal-app.ts'
 import { useStepSchema } from '../config/steps.ts'
+import { ajvSchemaOf, ruleSchemas } from '../services/method-table/check-params.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
 import { loadBuiltInPlugins } from './commands.ts'
 
@@ -152,13 +154,16 @@ const licenseOf = (folder: string): string => {
 }
 
 const plugins = await loadBuiltInPlugins()
-writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
+const tables = writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
+const rules = tables.flatMap(({ entries }) => [...entries.values()].flatMap(({ positions = [] }) => positions.map(({ rule }) => rule)))
+await ruleSchemas.write(rules.map(ajvSchemaOf))
 const inputs = [
   ...operations.map(({ input }) => input),
   ...[...operatorRoutes, ...portalRoutes].flatMap(({ query, body }) => [query, body]),
 ]
-await writeValidators([
+const schemas = [
   ...[gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)],
   ...inputs.filter(schema => schema !== undefined),
-])
+]
+await optionSchemas.write(schemas.map(toJsonSchema))
 await writeBundle()

@@ -3,11 +3,11 @@ import type { ErrorObject } from 'ajv'
 import type { Infer, ObjectSchema, Schema, UsualRange } from '../plugin/options-schema.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import type { Validator } from '../util/schema-compiler.ts'
 import { jsonPointer } from '../util/json-path.ts'
 import { maskSecrets } from './effective-file.ts'
 import { formats, parseDuration, parseQuantity, parseSize } from './formats.ts'
-import { createValidator } from './option-validators.ts'
-import type { Validator } from './option-validators.ts'
+import { optionSchemas } from './option-schemas.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { findBrokenRules } from './option-rules.ts'
@@ -87,7 +87,7 @@ const schemaKeywords =
 
 const validators = new WeakMap<ObjectSchema, Validator>()
 
-const validatorOf = (schema: ObjectSchema): Validator => getOrCreate(validators, schema, () => createValidator(toJsonSchema(schema)))
+const validatorOf = (schema: ObjectSchema): Validator => getOrCreate(validators, schema, () => optionSchemas.compile(toJsonSchema(schema)))
 
 /** Adds the defaults to the value. */
 const validate = (schema: ObjectSchema, value: unknown): readonly ErrorObject[] => {

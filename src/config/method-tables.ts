@@ -79,14 +79,19 @@ export const findParsedTable = (path: string, file = parsedTablesFile): unknown 
   }
 }
 
-/** Parses and checks the method tables in a configuration directory for findParsedTable(); leaves out tables with problems. */
-export const writeParsedTables = (configDir: string, file = parsedTablesFile): void => {
-  const tables = yamlBaseNames(join(configDir, 'methods')).flatMap(name => {
+/**
+ * Parses and checks the method tables in a configuration directory for findParsedTable(); leaves out tables with problems. Returns the tables
+ * that it has written.
+ */
+export const writeParsedTables = (configDir: string, file = parsedTablesFile): readonly CompiledTable[] => {
+  const parsed = yamlBaseNames(join(configDir, 'methods')).flatMap(name => {
     const path = join(configDir, 'methods', `${name}.yaml`)
     const { value, problems } = readYamlFile(path)
-    return problems.length > 0 || compileTable(value).issues.length > 0 ? [] : [[hashOf(readFileSync(path)), value]]
+    const { table } = compileTable(value)
+    return problems.length > 0 || table === undefined ? [] : [{ hash: hashOf(readFileSync(path)), value, table }]
   })
-  writeFileSync(file, JSON.stringify(Object.fromEntries(tables)))
+  writeFileSync(file, JSON.stringify(Object.fromEntries(parsed.map(({ hash, value }) => [hash, value]))))
+  return parsed.map(({ table }) => table)
 }
 
 const hashOf = (text: Buffer): string => createHash('sha256').update(text).digest('hex')

@@ -21,7 +21,6 @@ import { ReloadError, RunningNetworks } from './running-networks.ts'
 import type { PreparedNetworks } from './running-networks.ts'
 import type { HostServices } from './stage-services.ts'
 import { openTracing } from './tracing.ts'
-import { loadAjv } from '../util/load-ajv.ts'
 
 export type { ValidConfig } from './reloader.ts'
 
@@ -77,7 +76,6 @@ export const openGateway = async (
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
     const context = { ...services, ...base, running, isReady: () => !isStopping, reloader, endListening }
-    loadAjv() // the first call needs it, and those behind that would wait
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
     const stop = async (graceMs = current.gateway.drain.grace) => {

@@ -7,12 +7,11 @@ import { schemaError, findUnusualValues } from '../../src/config/check-options.t
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkSchema } from '../../src/config/network-schema.ts'
-import { createValidator, validatorFile } from '../../src/config/option-validators.ts'
-import { writeValidators } from '../../src/config/write-validators.ts'
-import type { Validator } from '../../src/config/option-validators.ts'
+import { createOptionSchemas } from '../../src/config/option-schemas.ts'
 import { toJsonSchema } from '../../src/config/schema.ts'
 import { formatProblem, formatProblems, printProblems, sortProblems } from '../../src/config/problem.ts'
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
+import type { Validator } from '../../src/util/schema-compiler.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { stubPlugins, writeConfig } from './config-fixture.ts'
@@ -200,22 +199,24 @@ t.test('a validator that the build has written says what Ajv says; other schemas
     { cache: 1, maxBytes: '1MiB' },
     { strict: 1 },
   ]
-  const schemas = [gatewaySchema, networkSchema, ...plugins.map(({ options }) => options)]
-  await writeValidators(schemas, folder)
-  for (const schema of schemas.map(toJsonSchema)) {
-    const [written, compiled] = [createValidator(schema, folder), createValidator(schema, join(dir, 'none'))]
-    t.not(written, compiled)
-    for (const value of [...values, ...stepValues]) t.same(verdictOf(written, value), verdictOf(compiled, value))
+  const schemas = [gatewaySchema, networkSchema, ...plugins.map(({ options }) => options)].map(toJsonSchema)
+  const [written, ajv] = [createOptionSchemas(folder), createOptionSchemas(join(dir, 'none'))]
+  await written.write(schemas)
+  for (const schema of schemas) {
+    const [validate, compiled] = [written.compile(schema), ajv.compile(schema)]
+    t.same([written.isWritten(schema), ajv.isWritten(schema)], [true, false])
+    for (const value of [...values, ...stepValues]) t.same(verdictOf(validate, value), verdictOf(compiled, value))
   }
   const other = { type: 'object', properties: { count: { type: 'integer', default: 3 } } }
-  t.same(verdictOf(createValidator(other, folder), {}), { isValid: true, value: { count: 3 }, errors: null })
-  t.throws(() => createValidator({ type: 'object', sise: 1 }, folder), { message: /unknown keyword: "sise"/ })
-  const written = validatorFile(toJsonSchema(gatewaySchema), folder)
-  const damaged = [readFileSync(written, 'utf8').slice(0, 1000), '']
+  t.same(verdictOf(written.compile(other), {}), { isValid: true, value: { count: 3 }, errors: null })
+  t.throws(() => written.compile({ type: 'object', sise: 1 }), { message: /unknown keyword: "sise"/ })
+  const schema = toJsonSchema(gatewaySchema)
+  const damaged = [readFileSync(written.fileOf(schema), 'utf8').slice(0, 1000), '']
   for (const [i, text] of damaged.entries()) {
     const damagedFolder = join(dir, `damaged-${i}`)
     mkdirSync(damagedFolder)
-    writeFileSync(validatorFile(toJsonSchema(gatewaySchema), damagedFolder), text)
-    t.match(verdictOf(createValidator(toJsonSchema(gatewaySchema), damagedFolder), {}), { isValid: false })
+    const schemas = createOptionSchemas(damagedFolder)
+    writeFileSync(schemas.fileOf(schema), text)
+    t.match(verdictOf(schemas.compile(schema), {}), { isValid: false })
   }
 })

@@ -1,15 +1,16 @@
-import type { Ajv, AnySchemaObject, ValidateFunction } from 'ajv'
+import type { Ajv, AnySchemaObject } from 'ajv'
 import type { Json } from '../../plugin/call.ts'
 import { isJsonObject } from '../../util/json.ts'
+import type { JsonObject } from '../../util/json.ts'
 import { parseJsonPointer, valueAt } from '../../util/json-path.ts'
-import { loadAjv } from '../../util/load-ajv.ts'
 import { getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
+import { SchemaCompiler, loadAjv, writtenFolder } from '../../util/schema-compiler.ts'
+import type { Validator } from '../../util/schema-compiler.ts'
 import type { CheckedParams } from './index.ts'
 import { describeRule, formatIssue, issueOfAjvError } from './issue-messages.ts'
 import { aliasesOf, createHexCheck, createNormalizer } from './normalize-params.ts'
 import type { Normalize } from './normalize-params.ts'
-import { afterMembers, beforeMembers } from './rule-keywords.ts'
-import type { ObjectKeyword } from './rule-keywords.ts'
+import { beforeMembers, objectKeywords } from './rule-keywords.ts'
 import type { CheckParams, Issue, ResolvedPosition, Rule } from './table-types.ts'
 
 /** For a method without rules. */
@@ -73,48 +74,16 @@ export type CompileRule = (rule: Rule) => CompiledRule
 
 /** Compiles resolved rules without issues; equal rules are compiled once. */
 export const createRuleCompiler = (): CompileRule => {
-  let ajv: Ajv | undefined
-  const compile = (rule: Rule) => (ajv ??= createAjv(false)).compile(ajvSchemaOf(rule))
   const compiled = new Map<string, CompiledRule>()
-  return rule => getOrCreate(compiled, JSON.stringify(rule), () => compileOnFirstUse(() => compile(rule), createNormalizer(rule)))
+  return rule =>
+    getOrCreate(compiled, JSON.stringify(rule), () => {
+      if (!ruleSchemas.isWritten(ajvSchemaOf(rule))) loadAjv() // the first call would wait for it, and all calls behind it
+      return compileOnFirstUse(() => ruleSchemas.compile(ajvSchemaOf(rule)), createNormalizer(rule))
+    })
 }
 
-/** An Ajv with the keywords of rules. Its errors carry the value and the rule, for issueOfAjvError(). */
-export const createAjv = (allErrors: boolean): Ajv => {
-  const ajv = new (loadAjv())({
-    allErrors,
-    verbose: true,
-    messages: false,
-    meta: false,
-    validateSchema: false,
-    allowUnionTypes: true,
-    strictTypes: false, // resolve-rules.ts checks the same, with messages for operators
-    code: { optimize: !allErrors }, // not worth its time for a check once per file
-  })
-  ajv.removeKeyword('required') // in rules `null` counts as missing
-  ajv.addVocabulary(['label', 'tags', 'unsupportedTags'])
-  ajv.addKeyword({ keyword: 'hex', type: 'string', errors: false, compile: (_setting, rule) => createHexCheck(rule as Rule) })
-  for (const [name, keyword] of Object.entries(beforeMembers)) addKeyword(ajv, name, keyword, { before: 'properties' })
-  for (const [name, keyword] of Object.entries(afterMembers)) addKeyword(ajv, name, keyword, {})
-  return ajv
-}
-
-const addKeyword = (ajv: Ajv, keyword: string, { createCheck }: ObjectKeyword, position: { readonly before?: string }): void => {
-  ajv.addKeyword({
-    keyword,
-    type: 'object',
-    errors: false,
-    ...position,
-    compile(_setting, rule) {
-      const check = createCheck(rule as Rule) // as ajvSchemaOf() made it
-      return object => check(object) === undefined
-    },
-  })
-}
-
-/** Ajv takes 1 to 4 ms to compile a rule, which a start would spend on 60 of them. */
-const compileOnFirstUse = (compile: () => ValidateFunction, normalize: Normalize): CompiledRule => {
-  let compiled: ValidateFunction | undefined
+const compileOnFirstUse = (compile: () => Validator, normalize: Normalize): CompiledRule => {
+  let compiled: Validator | undefined
   return {
     validate(value) {
       const validate = (compiled ??= compile())
@@ -126,8 +95,62 @@ const compileOnFirstUse = (compile: () => ValidateFunction, normalize: Normalize
   }
 }
 
+/** What JSON Schema lacks, by keyword: whether a value of the type passes the rule. */
+const checksByKeyword: Readonly<Record<string, (rule: Rule) => (value: never) => boolean>> = {
+  hex: createHexCheck,
+  ...Object.fromEntries(
+    Object.entries(objectKeywords).map(([name, { createCheck }]) => [
+      name,
+      (rule: Rule) => {
+        const check = createCheck(rule)
+        return (object: JsonObject) => check(object) === undefined
+      },
+    ]),
+  ),
+}
+
+/** In the code of a rule. */
+const checkOf = (keyword: string, rule: Rule) => checksByKeyword[keyword]?.(rule)
+
+/** An Ajv with the keywords of rules. Its errors carry the value and the rule, for issueOfAjvError(). */
+export const createAjv = ({ allErrors = false, isWritten = false } = {}): Ajv => {
+  const { Ajv, _, stringify } = loadAjv()
+  const ajv = new Ajv({
+    allErrors,
+    verbose: true,
+    messages: false,
+    meta: false,
+    validateSchema: false,
+    allowUnionTypes: true,
+    strictTypes: false, // resolve-rules.ts checks the same, with messages for operators
+    code: { source: isWritten, optimize: !allErrors }, // not worth its time for a check once per file
+  })
+  ajv.removeKeyword('required') // in rules `null` counts as missing
+  ajv.addVocabulary(['label', 'tags', 'unsupportedTags'])
+  for (const keyword of Object.keys(checksByKeyword)) {
+    ajv.addKeyword({
+      keyword,
+      type: keyword === 'hex' ? 'string' : 'object',
+      ...(keyword in beforeMembers && { before: 'properties' }),
+      code(context) {
+        const rule = context.parentSchema as Rule // as ajvSchemaOf() made it
+        const code = _`checkOf(${keyword}, ${stringify(rule)})`
+        const check = context.gen.scopeValue('keyword', { ref: checkOf(keyword, rule), code })
+        context.pass(_`${check}(${context.data})`)
+      },
+    })
+  }
+  return ajv
+}
+
+/** Rules as ajvSchemaOf() makes them. */
+export const createRuleSchemas = (folder = writtenFolder('rules')): SchemaCompiler =>
+  new SchemaCompiler({ folder, scope: { checkOf }, createAjv: isWritten => createAjv({ isWritten }) })
+
+export const ruleSchemas = createRuleSchemas()
+
 /** The rule for Ajv: members are also checked under their aliases, and may be `null`. */
-const ajvSchemaOf = (rule: Rule): AnySchemaObject => ({
+export const ajvSchemaOf = (rule: Rule): AnySchemaObject => ({
   ...rule,
   ...(rule.items && { items: ajvSchemaOf(rule.items) }),
   ...(rule.properties && { properties: memberSchemasOf(rule, rule.properties) }),

@@ -93,10 +93,8 @@ const ordered: ObjectKeyword = {
 /** The keywords that are checked before the members, in this order. */
 export const beforeMembers = { alias, excludes, exactlyOne, required, maxTotal } as const
 
-/** The keywords that compare members which have passed their own rules. */
-export const afterMembers = { ordered } as const
-
-export const objectKeywords: Readonly<Record<string, ObjectKeyword>> = { ...beforeMembers, ...afterMembers }
+/** `ordered` compares members which have passed their own rules. */
+export const objectKeywords: Readonly<Record<string, ObjectKeyword>> = { ...beforeMembers, ordered }
 
 const quoteNames = (names: readonly string[]): string => names.map(name => `"${name}"`).join(' and ')
 

@@ -24,7 +24,7 @@ let ajv: Ajv | undefined
 
 /** The issues of a methods file, or of one entry of it, by its schema. */
 export const schemaIssues = (data: unknown, part: 'table' | 'method'): readonly Issue[] => {
-  ajv ??= createAjv(true).addSchema(methodTableSchema)
+  ajv ??= createAjv({ allErrors: true }).addSchema(methodTableSchema)
   const validate = ajv.getSchema(part === 'table' ? 'table' : 'table#/definitions/method') // compiled on first use
   if (validate === undefined) throw new Error(`no schema of a ${part}`)
   return validate(data) ? [] : (validate.errors ?? []).map(issueOfAjvError)

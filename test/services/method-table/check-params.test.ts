@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
-import { check, hex, shippedMethods } from './shipped-table.ts'
+import { ajvSchemaOf, createRuleSchemas, ruleSchemas } from '../../../src/services/method-table/check-params.ts'
+import { check, hex, shippedMethods, shippedTable } from './shipped-table.ts'
 
 const digit = fc.constantFrom(...'0123456789abcdefABCDEF')
 const hexText = (digits: fc.Arbitrary<number>) =>
@@ -31,6 +32,28 @@ const calls: fc.Arbitrary<readonly [string, readonly Json[]]> = fc.oneof(
   fc.tuple(fc.constant('eth_getTransactionReceipt'), fc.tuple(hash)),
   fc.tuple(fc.constant('eth_call'), fc.tuple(transaction, block)),
 ) as fc.Arbitrary<readonly [string, readonly Json[]]> // fast-check's JsonValue is Json
+
+t.test('the build has written the code of each rule of the shipped table, and it says what Ajv says', async t => {
+  const rules = [...shippedTable.entries.values()].flatMap(({ positions = [] }) => positions.map(({ rule }) => rule))
+  const ajv = createRuleSchemas(t.testdir())
+  const validators = rules.map(ajvSchemaOf).map(schema => {
+    t.ok(ruleSchemas.isWritten(schema))
+    return [ruleSchemas.compile(schema), ajv.compile(schema)] as const
+  })
+  const value = fc.oneof(
+    calls.chain(([, params]) => fc.constantFrom(...params)),
+    fc.jsonValue(),
+    fc.constant({ from: 7, to: null, gas: '0x00' }),
+  )
+  fc.assert(
+    fc.property(fc.nat({ max: validators.length - 1 }), value, (i, one) => {
+      const [written, compiled] = validators[i] ?? []
+      t.equal(written?.(one), compiled?.(one))
+      t.same(written?.errors, compiled?.errors)
+    }),
+    { numRuns: 2000 },
+  )
+})
 
 t.test('normalized parameters are accepted and stay the same', async () => {
   fc.assert(
