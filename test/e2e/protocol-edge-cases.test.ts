@@ -17,7 +17,6 @@ const node = await startFakeNode({
   eth_chainId: ({ path }) => ({ result: path === '/7' ? '0x7' : '0x7a69' }),
 })
 const deployment = createDeployment({
-  gateway: { limits: { inFlight: '8MiB' } },
   networks: {
     // However long a busy machine takes, the node counts as responsive.
     testnet: networkFile('testnet', [node.url], { upstream: { timeout: '60s', probeAfter: '30s' } }),
@@ -135,11 +134,6 @@ t.test('encodings of a body go by their name in any case, and none is none', asy
     t.match(await exchangeBytes(post(`/v3/${key}`, `Content-Encoding: ${coding}`), /\}$/), /"result":"0x7a69"/)
 })
 
-t.test('an expectation is met or passed over', async t => {
-  t.match(await exchangeBytes(post(`/v3/${key}`, 'Expect: 100-continue'), /\}$/), /^HTTP\/1.1 100 Continue\r\n\r\nHTTP\/1.1 200 /)
-  t.match(await exchangeBytes(post(`/v3/${key}`, 'Expect: the-best'), /\}$/), /^HTTP\/1.1 200 /)
-})
-
 t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the connection ends', async t => {
   const headers = (count: number) => Array.from({ length: count }, (_, i) => `X-${i}: ${'a'.repeat(1000)}`)
   for (const [bytes, status, code] of [
@@ -176,67 +170,6 @@ t.test('a WebSocket handshake that is malformed gets 400, one of another version
   }
 })
 
-t.test('each HTTP response is counted by its status, refused upgrades and callers that leave too', async t => {
-  const counts = async () => {
-    const { text } = await send(`${gateway.admin}/metrics`, '', { method: 'GET' })
-    return new Map(
-      Array.from(text.matchAll(/^tollgate_http_responses_total\{status="(\d+)"\} (\d+)$/gm), ([, status, count]) => [
-        status,
-        Number(count),
-      ]),
-    )
-  }
-  node.setResponse('eth_getLogs', { result: [{ blockNumber: '0x1', data: `0x${'0'.repeat(9_000_000)}` }] })
-  const logs = `{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":[{"fromBlock":"0x0","toBlock":"0x1"}]}`
-  const before = await counts()
-  for (const [bytes, status] of [
-    [validRequest, 200],
-    [validRequest, 200],
-    [post(`/v3/${key}`, 'Connection: close'), 200],
-    [post('/v3/nobody'), 401],
-    [post('/elsewhere'), 404],
-    [requestText(`PUT /v3/${key}`, json), 405],
-    [requestText(`POST /v3/${key}`, [...json.slice(0, 2), 'Content-Length: 1100000'], ' '.repeat(1_100_000)), 413],
-    [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Length: 0'], ''), 415],
-    [requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${logs.length}`], logs), 503], // longer than all the room
-    [requestText('GET /ws/v3/nobody', handshake(), ''), 401],
-    [requestText(`GET /ws/v3/${key}`, handshake('Sec-WebSocket-Key: x'), ''), 400],
-    ['no HTTP\r\n\r\n', 400],
-    ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405],
-  ] as const)
-    t.match(await exchangeBytes(bytes, /\}$/), new RegExp(`^HTTP/1.1 ${status} `))
-  const after = await counts()
-  t.same(
-    Object.fromEntries([...after].map(([status, count]) => [status, count - (before.get(status) ?? 0)]).filter(([, count]) => count !== 0)),
-    {
-      200: 3,
-      400: 2,
-      401: 2,
-      404: 1,
-      405: 2,
-      413: 1,
-      415: 1,
-      503: 1,
-    },
-  )
-})
-
-t.test('the WebSocket path takes GET with an upgrade: other methods get 405, and a GET without one 426', async t => {
-  const bare = ['Host: 127.0.0.1', 'Content-Length: 0']
-  t.match(
-    await exchangeBytes(requestText(`GET /ws/v3/${key}`, bare, ''), /\}\}$/),
-    /^HTTP\/1.1 426 .*Upgrade: websocket\r\n.*WebSocket upgrades/s,
-  )
-  for (const method of ['POST', 'PUT']) {
-    t.match(
-      await exchangeBytes(requestText(`${method} /ws/v3/${key}`, bare, ''), /\}\}$/),
-      /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n.*WebSocket upgrades/s,
-    )
-    t.match(await exchangeBytes(requestText(`${method} /ws/v3`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: GET, OPTIONS\r\n/s)
-  }
-  t.match(await exchangeBytes(requestText(`PUT /v3/${key}`, bare, ''), /\}\}$/), /^HTTP\/1.1 405 .*Allow: POST, OPTIONS\r\n/s)
-})
-
 t.test('a refused upgrade takes its connection along, even if the caller keeps its side open', async t => {
   const { hostname, port } = new URL(gateway.rpc)
   const socket = net.connect({ host: hostname, port: Number(port), allowHalfOpen: true })
@@ -247,27 +180,6 @@ t.test('a refused upgrade takes its connection along, even if the caller keeps i
   const knock = setInterval(() => socket.write('x'), 20)
   t.match(await gone, /^(ECONNRESET|EPIPE)$/)
   clearInterval(knock)
-})
-
-t.test('text that is not UTF-8 gets parse error, then close 1007; a binary frame gets parse error and the socket lives', async t => {
-  const talker = await connectWs(gateway.ws(key))
-  talker.send(Buffer.from([0xff, 0xfe]))
-  t.match(await talker.nextMessage(), { id: null, error: { code: -32700 } })
-  t.equal((await talker.call('eth_chainId')).result, '0x7a69')
-  talker.socket.send(Buffer.from([0xff, 0xfe]), { binary: false })
-  t.match(await talker.nextMessage(), { id: null, error: { code: -32700 } })
-  t.equal((await talker.closed).code, 1007)
-})
-
-t.test('a message may come in fragments, and pings between them are answered', async t => {
-  const talker = await connectWs(gateway.ws(key))
-  const pong = once(talker.socket, 'pong')
-  talker.socket.send(body.slice(0, 9), { fin: false })
-  talker.socket.ping('are you there?')
-  t.equal(String((await pong)[0]), 'are you there?')
-  talker.socket.send(body.slice(9), { fin: true })
-  t.match(await talker.nextMessage(), { id: 1, result: '0x7a69' })
-  await talker.close()
 })
 
 /** A connection whose reading side stays open when the caller closes its writing side. */
@@ -333,25 +245,6 @@ t.test('callers who reset their connections leave no trace', async t => {
   }
   t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
   t.equal(gateway.stderr(), '')
-})
-
-t.test('a caller who pipelines and leaves takes nothing along of the room for long answers', async t => {
-  node.setResponse('eth_getLogs', { result: Array.from({ length: 3000 }, () => ({ blockNumber: '0x1', data: `0x${'0'.repeat(100)}` })) })
-  node.setResponse('eth_feeHistory', 'hang')
-  const ask = (method: string, params: string) => {
-    const text = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`
-    return requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${text.length}`], text)
-  }
-  for (let i = 0; i < 8; i++) {
-    const raw = await openRawConnection(gateway.rpc)
-    raw.write(
-      ask('eth_feeHistory', `["0x${i + 1}","latest"]`) + ask('eth_getLogs', `[{"toBlock":"0x${i + 1}","fromBlock":"0x0"}]`) + validRequest,
-    )
-    await node.waitForRequests('eth_getLogs', i + 1)
-    await call(gateway.http(key), 'eth_chainId')
-    raw.close()
-  }
-  t.equal((await call(gateway.http(key), 'eth_getLogs', [{ fromBlock: '0x0', toBlock: '0x9' }])).error, undefined)
 })
 
 t.test('SIGTERM: a socket that never falls silent does not hold the gateway; each call that was taken is answered, then 1001', async t => {

@@ -1,19 +1,19 @@
 import t from '../support/tap.ts'
-import envelope from '../../plugins/envelope.ts'
 import type { Json } from '../../src/plugin/call.ts'
-import type { Reply } from '../../src/plugin/reply.ts'
-import { createStage, failureOf, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../support/fakes.ts'
+import { harness } from '../../src/testing/index.ts'
+import { valueOrErrorCode } from '../support/fakes.ts'
 
 t.test('envelope', async t => {
-  const valid = { jsonrpc: '2.0', id: 1, method: 'eth_blockNumber', params: [] }
-  const request = (message: Json, strict = false): Promise<Reply> =>
-    createStage(envelope, { strict }).handle({ ...fakeCall('x'), message }, async call => fakeResult(call.context.request.params as Json))
+  const valid = { jsonrpc: '2.0', id: 1, method: 'eth_gasPrice', params: [] }
+  const upstream = { eth_gasPrice: ({ params }: { params: Json }) => ({ result: params }) }
+  const open = (step: string) => harness({ pipeline: `- envelope: ${step}`, upstream })
+  const [lenient, strict] = await Promise.all([open('{}'), open('{ strict: true }')])
 
   t.test('writes method and params into the context', async t => {
-    t.same(valueOrErrorCode(await request({ ...valid, params: ['0x1'] })), ['0x1'])
+    t.same((await lenient.call('eth_gasPrice', ['0x1'])).result, ['0x1'])
   })
 
-  for (const [what, change, byDefault, strict] of [
+  for (const [what, change, byDefault, whenStrict] of [
     ['jsonrpc is missing', { jsonrpc: undefined }, -32600, -32600],
     ['jsonrpc is the number 2', { jsonrpc: 2 }, -32600, -32600],
     ['jsonrpc is 1.0', { jsonrpc: '1.0' }, -32600, -32600],
@@ -32,30 +32,25 @@ t.test('envelope', async t => {
     ['id is an array', { id: [] }, -32600, -32600],
     ['there is another member', { extra: 1 }, [], []],
   ] as const) {
-    t.test(`when ${what}: ${JSON.stringify(byDefault)}, and with strict ${JSON.stringify(strict)}`, async t => {
-      const message = JSON.parse(JSON.stringify({ ...valid, ...change })) as Json // without undefined members
-      t.same(valueOrErrorCode(await request(message)), byDefault)
-      t.same(valueOrErrorCode(await request(message, true)), strict)
+    t.test(`when ${what}: ${JSON.stringify(byDefault)}, and with strict ${JSON.stringify(whenStrict)}`, async t => {
+      for (const [gateway, expected] of [
+        [lenient, byDefault],
+        [strict, whenStrict],
+      ] as const) {
+        const { replies } = await gateway.send(JSON.stringify({ ...valid, ...change })) // without undefined members
+        t.same(replies.map(valueOrErrorCode), [expected])
+      }
     })
   }
 
   t.test('refuses an unknown method before its params, with strict too', async t => {
-    for (const strict of [false, true]) {
-      const stage = createStage(envelope, { strict }, { offers: method => method !== 'eth_nothing' })
-      for (const params of [{ a: 1 }, 'a', 1]) {
-        const reply = failureOf(
-          await stage.handle({ ...fakeCall('x'), message: { ...valid, method: 'eth_nothing', params } }, unreachableNext),
-        )
-        t.match(reply.error, { code: -32601, message: 'the method eth_nothing does not exist/is not available' })
-      }
-    }
+    const message = 'the method eth_nothing does not exist/is not available'
+    for (const gateway of await Promise.all([open('{}\n- params: {}'), open('{ strict: true }\n- params: {}')]))
+      for (const params of [{ a: 1 }, 'a', 1]) t.match(await gateway.call('eth_nothing', params), { error: { code: -32601, message } })
   })
 
   t.test('refuses a message that is not an object', async t => {
-    for (const message of [1, 'a', null, true, []]) {
-      const reply = failureOf(await request(message))
-      t.equal(reply.error.code, -32600)
-      t.match(reply.error.message, /^invalid request: it must be an object/)
-    }
+    for (const message of ['1', '"a"', 'null', 'true'])
+      t.match((await lenient.send(message)).body, { id: null, error: { code: -32600, message: /^invalid request: it must be an object/ } })
   })
 })

@@ -183,9 +183,11 @@ t.test('a WebSocket opens over HTTP/1.1 with version 13; other handshakes get 42
     t.match(response, /\r\nConnection: Upgrade\r\n/i)
     if (bytes.includes('Sec-WebSocket-Version: 8')) t.match(response, /\r\nSec-WebSocket-Version: 13\r\n/i)
   }
-  const accepted = await responseTo(requestText('GET /ws/v3/good', connection, protocol, version, key, 'Sec-WebSocket-Protocol: a, b'))
+  const accepted = await responseTo(
+    requestText('GET /ws/v3/good', ...upgrade, 'Sec-WebSocket-Protocol: a, b', 'Sec-WebSocket-Extensions: permessage-deflate'),
+  )
   t.match(accepted, /^HTTP\/1.1 101 /)
-  t.notMatch(accepted, /Sec-WebSocket-Protocol/i, 'no subprotocol is agreed to')
+  t.notMatch(accepted, /Sec-WebSocket-(?:Protocol|Extensions)/i, 'neither a subprotocol nor compression is agreed to')
   for (const [offered, status] of [
     ['h2c, WebSocket', 101],
     ['websocket,h2c', 101],
@@ -210,6 +212,9 @@ t.test('a method that Node does not know is 405, as any other than POST; what is
     [requestText('post /v3/good'), 405],
     [requestText('FOO /v3/good'), 405],
     [requestText('POSTS /v3/good'), 405],
+    [requestText('PUT /v3/good'), 405],
+    [requestText('PUT /ws/v3/good'), 405],
+    [requestText('POST /ws/v3'), 405],
     [call('good', 'Connection: keep-alive') + requestText('BREW-tea /v3/good'), 405],
     [requestText('{"a":1} /v3/good'), 400],
     ['hello\r\n\r\n', 400],
@@ -220,9 +225,10 @@ t.test('a method that Node does not know is 405, as any other than POST; what is
     const [head = ''] = response.slice(response.lastIndexOf('HTTP/1.1 ')).split('\r\n\r\n')
     t.match(head, new RegExp(`^HTTP/1.1 ${status} `), JSON.stringify(bytes))
     t.match(head, /\r\nDate: \w{3}, .* GMT(?:\r\n|$)/, 'as on all responses (RFC 9110, 6.6.1)')
-    if (status === 405) t.match(head, /\r\nAllow: POST, OPTIONS\r\n/)
+    if (status === 405) t.match(head, `\r\nAllow: ${bytes.includes(' /ws/') ? 'GET' : 'POST'}, OPTIONS\r\n`)
+    t.equal(counted.splice(0).at(-1), status)
   }
-  counted.length = entered.length = 0
+  entered.length = 0
 })
 
 t.test('what is malformed behind a request is answered once, behind its response, in however many pieces it comes', async t => {
@@ -501,7 +507,7 @@ t.test('bytes that the HTTP parser refuses do not reach the middleware', async t
   entered.length = counted.length = 0
   t.equal(await statusOf('no HTTP\r\n\r\n'), 400)
   t.equal(await statusOf(requestText('POST /v3/good', `X: ${'a'.repeat(20_000)}`)), 431)
-  t.same(entered, [])
+  t.same([entered, counted], [[], [400, 431]])
 })
 
 t.test('an upgrade waits for the responses to requests that came before it', async t => {
