@@ -29,7 +29,8 @@ export const suggestHost = (text: string): string | undefined => {
     .replace(/\/.*$/, '')
     .replace(/:\d*$/, '')
     .replace(/\.$/, '')
-  return normalizeHost(hostPart) ?? normalizeHost(domainToASCII(hostPart))
+  // In ASCII, domainToASCII() would make 0.0.0.7 of 7.
+  return normalizeHost(/\P{ASCII}/u.test(hostPart) ? domainToASCII(hostPart) : hostPart)
 }
 
 /** Why a text that looks like a host is none; undefined when it is anything else. */

@@ -3,11 +3,11 @@ import type { Path } from '../plugin/plugin.ts'
 import type { ArraySchema, NumberSchema, ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
 import { jsonPointer, parseJsonPointer } from '../util/json-path.ts'
-import { describeSchema } from './describe-options.ts'
+import { describeSchema, formatOptionValue } from './describe-options.ts'
 import { formats } from './formats.ts'
 import { closestMatch, didYouMean, formatSuggestion } from '../util/did-you-mean.ts'
 import type { Problem } from './problem.ts'
-import { childSchema, isSecretText, schemaAt } from './schema.ts'
+import { childSchema, secrecyOf, schemaAt } from './schema.ts'
 import { formatCodePoint } from './yaml-errors.ts'
 import type { ExpandedText, YamlFile } from './yaml-file.ts'
 
@@ -123,7 +123,7 @@ const wrongValueProblem = ({ source, namePath, owner, schema }: OptionsLocation,
 const holdsSecret = (wanted: Schema): boolean =>
   wanted.type === 'object'
     ? typeof wanted.additionalProperties === 'object' && holdsSecret(wanted.additionalProperties)
-    : isSecretText(wanted) || (wanted.type === 'string' && ['url', 'redis'].includes(wanted.format ?? ''))
+    : secrecyOf(wanted) !== undefined
 
 /** What was probably meant by a value that is not accepted. */
 const suggestFix = (source: YamlFile, path: Path, wanted: Schema): string | undefined => {
@@ -173,10 +173,12 @@ const suggestMap = (value: unknown, { properties, required = [] }: ObjectSchema,
   return properties && describeKeys(Object.keys(properties))
 }
 
-/** A map, or one item, in place of a list of items. */
-const suggestList = (value: unknown, { items }: ArraySchema): string | undefined => {
+/** A map, or one item, in place of a list of items; or no items. */
+const suggestList = (value: unknown, { items, examples: [example] = [] }: ArraySchema): string | undefined => {
   if (isJsonObject(value)) return 'write a list: each item begins with a dash and a space'
-  if (typeof value !== 'string' || items.type !== 'string' || items.format !== undefined || value === '') return undefined
+  if (Array.isArray(value) && value.length === 0 && example !== undefined) return `for example ${formatOptionValue(example)}`
+  if (typeof value !== 'string' || items.type !== 'string' || value === '') return undefined
+  if (items.format !== undefined && !formats[items.format].accepts(value)) return undefined
   return `write [${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}]`
 }
 

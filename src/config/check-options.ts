@@ -11,7 +11,7 @@ import { optionSchemas } from './option-schemas.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { findBrokenRules } from './option-rules.ts'
-import { coerceText, isSecretText, mapOptions, toJsonSchema, walkOptions } from './schema.ts'
+import { coerceText, secrecyOf, mapOptions, toJsonSchema, walkOptions } from './schema.ts'
 import { problemsOfAjvErrors, formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
@@ -39,7 +39,7 @@ export const checkOptions = <const S extends ObjectSchema>(
 ): CheckedOptions<Infer<S>> => {
   const { source, namePath, schema } = location
   const prefix = jsonPointer(namePath)
-  const secrets = [...walkOptions(source.valueAt(namePath), schema, namePath)].filter(node => isSecretText(node.schema))
+  const secrets = [...walkOptions(source.valueAt(namePath), schema, namePath)].filter(node => secrecyOf(node.schema) === 'hidden')
   source.hideValues(secrets.map(({ path }) => path))
   const value = coerceVariables(
     source.valueAt(namePath),
@@ -83,7 +83,7 @@ const describeSchemaError = (message: string): string => {
 /** The keywords of the schemas of options. */
 const schemaKeywords =
   'type properties required additionalProperties items minItems maxItems enum pattern label minLength maxLength default format usual minimum ' +
-  'maximum exclusiveMinimum description examples omitWhenUnset whenOthersHaveIt requires exactlyOneOf entries'
+  'maximum exclusiveMinimum orAuto description examples omitWhenUnset whenOthersHaveIt requires exactlyOneOf entries'
 
 const validators = new WeakMap<ObjectSchema, Validator>()
 

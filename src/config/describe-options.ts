@@ -9,9 +9,8 @@ export const describeSchema = (schema: Schema): string => {
     case 'string':
       return describeString(schema)
     case 'integer':
-      return `an integer${describeBounds(schema)}`
     case 'number':
-      return `a number${describeBounds(schema)}`
+      return `${schema.orAuto ? 'auto, or ' : ''}${schema.type === 'integer' ? 'an integer' : 'a number'}${describeBounds(schema)}`
     case 'boolean':
       return 'true or false'
     case 'array':
@@ -88,7 +87,7 @@ const typeOf = (schema: Schema): string => {
       return stringTypeOf(schema)
     case 'integer':
     case 'number':
-      return `${schema.type}${boundsOf(schema)}`
+      return `${schema.type}${boundsOf(schema)}${schema.orAuto ? ' or `auto`' : ''}`
     case 'boolean':
       return 'boolean'
     case 'array':
@@ -100,25 +99,9 @@ const typeOf = (schema: Schema): string => {
   }
 }
 
-const formatNames = {
-  duration: 'duration',
-  rate: 'rate',
-  'auto-duration': 'duration or `auto`',
-  size: 'size',
-  url: 'URL',
-  redis: 'Redis URL',
-  secret: 'secret',
-  path: 'path',
-  address: 'host:port',
-  subnet: 'IP address or subnet',
-  'web-url': 'URL',
-  'http-url': 'URL',
-  'smtp-url': 'URL',
-} as const
-
 const stringTypeOf = ({ enum: values, format, minimum, usual }: StringSchema): string => {
   if (values !== undefined) return values.map(value => `\`${value}\``).join(', ')
-  const name = format === undefined ? 'string' : formatNames[format]
+  const name = format === undefined ? 'string' : formats[format].name
   const bounds = [
     ...(minimum === undefined ? [] : [`>= ${minimum}`]),
     ...(usual === undefined ? [] : [`usually ${usual.min} to ${usual.max}`]),

@@ -1,6 +1,7 @@
 import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
+import { formats } from './formats.ts'
 import { gatewaySchema } from './gateway-options.ts'
 import { networkSchema } from './network-schema.ts'
 import type { JsonSchema } from './schema.ts'
@@ -113,17 +114,14 @@ const toEditorSchema = (schema: Schema): JsonSchema => {
       }
     case 'string':
       return { ...described, ...stringSchema(schema) }
+    case 'boolean':
+      return { ...described, anyOf: [{ type: 'boolean' }, variable] }
     case undefined:
       return described
     default: {
-      const { type, minimum, maximum, exclusiveMinimum } = {
-        minimum: undefined,
-        maximum: undefined,
-        exclusiveMinimum: undefined,
-        ...schema,
-      }
+      const { type, minimum, maximum, exclusiveMinimum, orAuto } = schema
       const bounds = Object.fromEntries(Object.entries({ minimum, maximum, exclusiveMinimum }).filter(([, bound]) => bound !== undefined))
-      return { ...described, anyOf: [{ type, ...bounds }, variable] }
+      return { ...described, anyOf: [{ type, ...bounds }, ...(orAuto ? [{ const: 'auto' }] : []), variable] }
     }
   }
 }
@@ -135,24 +133,12 @@ const variable = { type: 'string', pattern: variablePattern }
 
 const stringSchema = ({ enum: values, format, pattern, minLength }: StringSchema): JsonSchema => {
   if (values !== undefined) return { anyOf: [{ type: 'string', enum: values }, variable] }
-  const accepted = pattern ?? (format === undefined ? undefined : formatPatterns[format])
+  const accepted = pattern ?? (format === undefined ? undefined : formats[format].pattern)
   return {
     type: 'string',
     ...(accepted !== undefined && { pattern: `(?:${accepted})|${variablePattern}` }),
     ...(minLength !== undefined && { minLength }),
   }
-}
-
-/** Wider than the formats where a pattern cannot tell. */
-const formatPatterns: Readonly<Partial<Record<NonNullable<StringSchema['format']>, string>>> = {
-  duration: '^\\d+(ms|s|m|h|d)$',
-  size: '^\\d+(B|KiB|MiB|GiB|TiB)$',
-  url: '^([hH][tT][tT][pP][sS]?|[wW][sS][sS]?)://',
-  redis: '^rediss?://',
-  'web-url': '^https?://[^/?#@]+/?$',
-  'http-url': '^https?:',
-  'smtp-url': '^smtps?://',
-  address: ':\\d{1,5}$',
 }
 
 const withExamples = (description: string, defaultValue: unknown, examples: readonly unknown[]): string =>

@@ -3,7 +3,7 @@ import type { Node } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
-import { isSecretText, mapOptions } from './schema.ts'
+import { secrecyOf, mapOptions } from './schema.ts'
 import { maskUrls } from './variables.ts'
 import type { YamlFile } from './yaml-file.ts'
 
@@ -17,7 +17,7 @@ export interface EffectiveFile {
 export const maskSecrets = (effective: unknown, options: Schema | undefined): unknown =>
   mapOptions(effective, options, ({ value, schema }) => {
     if (typeof value !== 'string') return value
-    return isSecretText(schema) ? '***' : maskUrls(value).replace(/\*+/g, '***')
+    return secrecyOf(schema) === 'hidden' ? '***' : maskUrls(value).replace(/\*+/g, '***')
   })
 
 /** As YAML; a value that the file does not contain has the comment `default`. */

@@ -2,12 +2,27 @@ import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
 import { isSubnet } from '../util/address-set.ts'
-import { isHostPort, parseAddress, parseRedisUrl } from './addresses.ts'
+import {
+  hostRule,
+  isHostPort,
+  isSecureUrl,
+  normalizeHost,
+  parseAddress,
+  parseRedisUrl,
+  parseStoreAddress,
+  suggestHost,
+} from './addresses.ts'
 
 /** A format of strings. */
 interface Format {
+  /** In tables of options. */
+  readonly name: string
   /** In a message, after "must be". */
   readonly description: string
+  /** The text may hold a secret: it is shown nowhere, or with its URL masked. Messages do not quote it. */
+  readonly secret?: 'hidden' | 'masked URL'
+  /** For editors; wider than the format where no pattern can tell. */
+  readonly pattern?: string
   accepts(text: string): boolean
   /** What the plugin gets; `directory` is that of the YAML file. Only for texts that are accepted. */
   convert(text: string, directory: string): unknown
@@ -58,20 +73,44 @@ const explainUrl = (text: string): string | undefined => {
 
 const maxPort = 65_535
 
+/** What follows the scheme may hold a password. */
+const explainStore = (text: string): string | undefined => {
+  const [scheme = ''] = /^[a-z]+(?=:)/i.exec(text) ?? []
+  if (scheme.startsWith('redis')) return 'the whole URL is redis://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX'
+  return ['', 'lmdb'].includes(scheme) ? undefined : `${scheme} is not supported`
+}
+
+/** fetch() refuses such a URL, with a message that quotes it. */
+const hasCredentials = (text: string): boolean => {
+  if (!URL.canParse(text)) return false
+  const { username, password } = new URL(text)
+  return username !== '' || password !== ''
+}
+
+const kebabCase = /^[a-z0-9]+(-[a-z0-9]+)*$/
+
+/** Names of networks, plans, steps and method tables, which are file names and arguments of commands too. */
+export const isKebabCase = (text: string): boolean => kebabCase.test(text)
+
 export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Format>> = {
   duration: {
+    name: 'duration',
+    pattern: '^\\d+(ms|s|m|h|d)$',
     description: 'a duration such as 250ms, 10s or 5m',
     accepts: text => parseDuration(text) !== undefined,
     convert: parseDuration,
     suggest: text => ifAccepted('duration', withoutFraction(abbreviateUnit(text.replaceAll(' ', '').toLowerCase()), durationUnits)),
   },
   'auto-duration': {
+    name: 'duration or `auto`',
     description: 'auto, or a duration such as 250ms, 10s or 5m',
     accepts: text => text === 'auto' || parseDuration(text) !== undefined,
     convert: text => (text === 'auto' ? text : parseDuration(text)),
     suggest: text => (text.toLowerCase() === 'auto' ? 'auto' : formats.duration.suggest?.(text)),
   },
   size: {
+    name: 'size',
+    pattern: '^\\d+(B|KiB|MiB|GiB|TiB)$',
     description: 'a size such as 64KiB, 512MiB or 2GiB',
     accepts: text => parseSize(text) !== undefined,
     convert: parseSize,
@@ -87,6 +126,9 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
       ),
   },
   url: {
+    name: 'URL',
+    secret: 'masked URL',
+    pattern: '^([hH][tT][tT][pP][sS]?|[wW][sS][sS]?)://',
     description: 'a URL that starts with http, https, ws or wss',
     example: 'https://node.example.org/KEY',
     accepts: text => /^(https?|wss?):\/\//i.test(text) && URL.canParse(text) && explainUrl(text) === undefined,
@@ -95,55 +137,116 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     explain: explainUrl,
   },
   address: {
+    name: 'host:port',
+    pattern: ':\\d{1,5}$',
     description: 'host:port',
     example: '127.0.0.1:8080, or [::1]:8080',
     accepts: isHostPort,
     convert: parseAddress,
     suggest: text => ifAccepted('address', suggestAddress(text)),
   },
+  host: {
+    name: 'host',
+    description: 'a host name or an IP address, without port',
+    example: 'rpc.example.org',
+    accepts: text => normalizeHost(text) !== undefined,
+    convert: normalizeHost,
+    suggest: suggestHost,
+    explain: hostRule,
+  },
+  store: {
+    name: 'lmdb:PATH or Redis URL',
+    secret: 'masked URL',
+    pattern: '^(lmdb:.|rediss?://)',
+    description: 'lmdb:PATH or redis://HOST:PORT',
+    accepts: text => parseStoreAddress(text, '') !== undefined,
+    convert: parseStoreAddress,
+    explain: explainStore,
+  },
   redis: {
+    name: 'Redis URL',
+    secret: 'masked URL',
+    pattern: '^rediss?://',
     description: 'a Redis URL such as redis://127.0.0.1:6379',
     accepts: text => parseRedisUrl(text) !== undefined,
     convert: parseRedisUrl,
   },
   secret: {
+    name: 'secret',
+    secret: 'hidden',
     description: 'a secret',
     accepts: text => text !== '',
     convert: text => new Secret(text),
   },
   rate: {
+    name: 'rate',
     description: 'a rate such as 100/s, 6000/m or 100000/h',
     accepts: text => parseRate(text) !== undefined,
     convert: parseRate,
     suggest: text => ifAccepted('rate', /^\d+$/.test(text) ? `${text}/s` : text.replace(/ *(?:\/|per) *([smh])\w*$/i, '/$1').toLowerCase()),
   },
   subnet: {
+    name: 'IP address or subnet',
     description: 'an IP address or a subnet',
     example: '10.0.0.7, 10.0.0.0/8 or 2001:db8::/32',
     accepts: isSubnet,
     convert: text => text,
   },
   'web-url': {
+    name: 'URL',
+    pattern: '^https?://[^/?#@]+/?$',
     description: 'a URL such as https://tollgate.example.org',
     accepts: text => webUrlPattern.test(text) && URL.canParse(text),
     convert: text => text,
     explain: text => (webUrlPattern.test(text) ? 'the URL has no valid host or port' : undefined),
   },
+  'https-url': {
+    name: 'URL',
+    secret: 'masked URL',
+    pattern: '^https?://[^#]+$',
+    description: 'an https:// URL without user and password',
+    accepts: text => /^https?:\/\/[^#]+$/.test(text) && isSecureUrl(text) && !hasCredentials(text),
+    convert: text => text,
+    explain: text =>
+      /^http:/.test(text) && !isSecureUrl(text)
+        ? 'http:// is for a server on this machine: elsewhere its answers could be replaced on their way'
+        : undefined,
+  },
   'http-url': {
+    name: 'URL',
+    secret: 'hidden',
+    pattern: '^https?:',
     description: 'an http:// or https:// URL',
     accepts: text => /^https?:/.test(text) && URL.canParse(text),
     convert: text => new Secret(text),
   },
   'smtp-url': {
+    name: 'URL',
+    secret: 'hidden',
+    pattern: '^smtps?://',
     description: 'an smtp:// or smtps:// URL',
     accepts: text => /^smtps?:\/\//.test(text) && URL.canParse(text) && new URL(text).hostname !== '',
     convert: text => new Secret(text),
     explain: () => 'user and password stand before the host, special characters as %XX',
   },
   path: {
+    name: 'path',
     description: 'a path',
     accepts: text => text !== '',
     convert: (text, directory) => resolve(directory, text),
+  },
+  'log-file': {
+    name: '`stdout` or path',
+    description: 'stdout or a path',
+    accepts: text => text !== '',
+    convert: (text, directory) => (text === 'stdout' ? text : resolve(directory, text)),
+  },
+  'kebab-case': {
+    name: 'string in kebab-case',
+    pattern: kebabCase.source,
+    description: 'kebab-case',
+    accepts: isKebabCase,
+    convert: text => text,
   },
 }
 
@@ -184,6 +287,3 @@ const suggestAddress = (text: string): string =>
 
 const ifAccepted = (name: 'duration' | 'size' | 'address' | 'rate', text: string): string | undefined =>
   formats[name].accepts(text) ? text : undefined
-
-/** Names of networks, plans, steps and method tables, which are file names and arguments of commands too. */
-export const isKebabCase = (text: string): boolean => /^[a-z0-9]+(-[a-z0-9]+)*$/.test(text)

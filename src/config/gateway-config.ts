@@ -1,13 +1,13 @@
 import { existsSync } from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { availableParallelism } from 'node:os'
+import { dirname, join } from 'node:path'
 import { isDirectory } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
-import { parseStoreAddress } from './addresses.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { gatewaySchema } from './gateway-options.ts'
-import { gatewayRules, parseWorkerCount } from './gateway-rules.ts'
+import { gatewayRules } from './gateway-rules.ts'
 import { networkSchema } from './network-schema.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
@@ -43,21 +43,13 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
   const { problems: tlsProblems, warnings: tlsWarnings, ...tlsCheck } = checkTls(source)
   const problems = [...source.problems, ...schemaProblems, ...ruleProblems, ...tlsProblems, ...unsetVariableProblems(source)]
   const warnings = [...schemaWarnings, ...tlsWarnings]
-  const store = parseStoreAddress(options?.store ?? '', dirname(source.path))
-  if (options === undefined || store === undefined || problems.length > 0) return { config: undefined, problems, warnings }
+  if (options === undefined || problems.length > 0) return { config: undefined, problems, warnings }
 
-  const {
-    workers,
-    plans,
-    accessLog: { file, ...accessLog },
-    ...rest
-  } = options
+  const { workers, plans } = options
   const config: GatewayConfig = {
-    ...rest,
-    accessLog: { ...accessLog, ...(file !== undefined && { file: file === 'stdout' ? file : resolve(dirname(source.path), file) }) },
-    store,
+    ...options,
     plans: Object.fromEntries(Object.entries(plans).map(([name, plan]) => [name, { name, ...plan }])),
-    workers: parseWorkerCount(workers) ?? 1,
+    workers: workers === 'auto' ? availableParallelism() : workers,
   }
   const value = effective()
   return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value } }) }

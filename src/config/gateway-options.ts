@@ -124,8 +124,9 @@ const oidcSchema = {
   properties: {
     issuer: {
       type: 'string',
-      pattern: '^https?://[^?#@]+$',
-      label: 'a URL such as https://login.example.org',
+      format: 'https-url',
+      pattern: '^https?://(?!.*/\\.well-known/)[^?#@]+$',
+      label: 'the https:// URL of the provider, without /.well-known/…',
       description: 'The URL of the provider, as its metadata names it.',
       examples: ['https://login.example.org'],
     },
@@ -263,8 +264,7 @@ const jwtSchema = {
     },
     jwks: {
       type: 'string',
-      pattern: '^https?://[^#]+$',
-      label: 'a URL such as https://login.example.org/.well-known/jwks.json',
+      format: 'https-url',
       description: 'The URL of the JSON Web Key Set of the issuer, without user and password.',
       examples: ['https://login.example.org/.well-known/jwks.json'],
     },
@@ -370,13 +370,18 @@ export const gatewaySchema = {
     },
     store: {
       type: 'string',
+      format: 'store',
       description:
         'Where accounts, keys and credits are stored: lmdb:PATH, a directory, relative to this file, for one machine; ' +
         'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
       examples: ['lmdb:../data', 'redis://127.0.0.1:6379'],
     },
     workers: {
-      description: 'Worker processes that share the port: an integer, or auto for one per core; 1 by default.',
+      type: 'integer',
+      minimum: 1,
+      orAuto: true,
+      default: 1,
+      description: 'Worker processes that share the port; auto is one per core.',
       examples: [4, 'auto'],
     },
     watch: {
@@ -447,6 +452,7 @@ export const gatewaySchema = {
       properties: {
         file: {
           type: 'string',
+          format: 'log-file',
           description:
             'Where lines are written: stdout, or a path relative to this file, which is opened anew on SIGUSR2. None by default.',
           examples: ['stdout', '/var/log/tollgate/access.log'],

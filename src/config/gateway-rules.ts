@@ -1,11 +1,10 @@
 import { existsSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
 import { dirname, resolve } from 'node:path'
 import { readKeyFile } from '../services/jwt/key-file.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isDirectory } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
-import { isHostPort, isSecureUrl, parseAddress, parseStoreAddress } from './addresses.ts'
+import { isHostPort, parseAddress, parseStoreAddress } from './addresses.ts'
 import { parseDuration } from './formats.ts'
 import { defaultRpcAddress } from './gateway-options.ts'
 import type { Problem } from './problem.ts'
@@ -28,18 +27,6 @@ const distinctAddresses: GatewayRule = source => {
   })
 }
 
-const supportedStore: GatewayRule = source => {
-  const text = source.textAt(['store'])
-  if (text === undefined || parseStoreAddress(text, '') !== undefined) return []
-  // What follows the scheme may hold a password; a value of the environment is not printed at all.
-  const scheme = source.expandedTexts.has('/store') ? '' : (/^[a-z]+(?=:)/i.exec(text)?.[0] ?? '')
-  const hint = scheme.startsWith('redis')
-    ? 'the whole URL is redis://USER:PASSWORD@HOST:PORT/DATABASE, special characters as %XX'
-    : 'for example lmdb:../data, or redis://127.0.0.1:6379'
-  const found = ['', 'lmdb', 'redis', 'rediss'].includes(scheme) ? '' : `: ${scheme} is not supported`
-  return [source.problemAt(['store'], `store must be lmdb:PATH or redis://HOST:PORT${found}`, hint)]
-}
-
 /** The path of an embedded store is a directory, which is created if it does not exist. */
 const storePathIsDirectory: GatewayRule = source => {
   const address = parseStoreAddress(source.textAt(['store']) ?? '', dirname(source.path))
@@ -60,12 +47,6 @@ const accessLogFileInFolder: GatewayRule = source => {
 
 const nearestExisting = (path: string): string => (existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path)))
 
-const validWorkerCount: GatewayRule = source => {
-  const value = source.valueAt(['workers'])
-  if (value === undefined || value === '' || parseWorkerCount(value) !== undefined) return []
-  return [source.problemAt(['workers'], `workers must be auto or an integer greater than 0, not ${source.describeValueAt(['workers'])}`)]
-}
-
 /** A day is sent up to 6 hours after its end, with all of its hours. */
 const minSentRetentionMs = 2 * 86_400_000
 
@@ -77,14 +58,6 @@ const usageWebhookRetention: GatewayRule = source => {
   return [source.problemAt(path, message, 'a day is sent when it is over, and must still be stored then')]
 }
 
-const secureIssuer: GatewayRule = source => {
-  const path = ['portal', 'oidc', 'issuer']
-  const issuer = source.textAt(path)
-  if (issuer === undefined || !/^https?:/.test(issuer) || (!issuer.includes('/.well-known/') && isSecureUrl(issuer))) return []
-  const message = 'portal.oidc.issuer must be the https:// URL of the provider'
-  return [source.problemAt(path, message, 'without /.well-known/…; http:// is for a provider on this machine')]
-}
-
 const knownSignUpPlan: GatewayRule = source => {
   const path = ['portal', 'signUp', 'plan']
   const plan = source.textAt(path)
@@ -94,21 +67,6 @@ const knownSignUpPlan: GatewayRule = source => {
   return [source.problemAt(path, `portal.signUp.plan must be one of plans: ${names.join(', ')}`, didYouMean(plan, names))]
 }
 
-const secureKeySet: GatewayRule = source => {
-  const path = ['jwt', 'jwks']
-  const text = source.textAt(path)
-  if (text === undefined || !/^https?:/.test(text)) return []
-  if (hasCredentials(text)) return [source.problemAt(path, 'jwt.jwks must have no user and password', 'the keys of an issuer are public')]
-  if (isSecureUrl(text)) return []
-  return [
-    source.problemAt(
-      path,
-      'jwt.jwks must be an https:// URL',
-      'http:// is for an issuer on this machine: elsewhere the keys could be replaced on their way',
-    ),
-  ]
-}
-
 const readableKeyFile: GatewayRule = source => {
   const path = ['jwt', 'keyFile']
   const text = source.textAt(path)
@@ -116,29 +74,11 @@ const readableKeyFile: GatewayRule = source => {
   return read === undefined || 'keys' in read ? [] : [source.problemAt(path, `jwt.keyFile: ${read.message}`, read.hint)]
 }
 
-/** fetch() refuses such a URL, with a message that quotes it. */
-const hasCredentials = (text: string): boolean => {
-  if (!URL.canParse(text)) return false
-  const { username, password } = new URL(text)
-  return username !== '' || password !== ''
-}
-
-/** `auto`, or a number, which is a string when a variable holds it. */
-export const parseWorkerCount = (value: unknown): number | undefined => {
-  if (value === 'auto') return availableParallelism()
-  const number = typeof value === 'string' ? Number(value) : value
-  return typeof number === 'number' && Number.isSafeInteger(number) && number > 0 ? number : undefined
-}
-
 export const gatewayRules: readonly GatewayRule[] = [
   distinctAddresses,
-  supportedStore,
   storePathIsDirectory,
   accessLogFileInFolder,
-  validWorkerCount,
   usageWebhookRetention,
-  secureIssuer,
   knownSignUpPlan,
-  secureKeySet,
   readableKeyFile,
 ]

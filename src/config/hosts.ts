@@ -1,7 +1,5 @@
 import type { Path } from '../plugin/plugin.ts'
-import { formatSuggestion } from '../util/did-you-mean.ts'
-import { jsonPointer } from '../util/json-path.ts'
-import { hostRule, normalizeHost, suggestHost } from './addresses.ts'
+import { normalizeHost } from './addresses.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 
@@ -13,20 +11,14 @@ export interface ListedHost {
   readonly path: Path
 }
 
-/** The valid `hosts` of a network file, and the problems of the others. */
-export const readHosts = (source: YamlFile): { hosts: readonly ListedHost[]; problems: readonly Problem[] } => {
+/** The valid `hosts` of a network file. */
+export const listHosts = (source: YamlFile): readonly ListedHost[] => {
   const list = source.valueAt(['hosts'])
-  const hosts: ListedHost[] = []
-  const problems: Problem[] = []
-  for (const index of Array.isArray(list) ? list.keys() : []) {
+  return (Array.isArray(list) ? [...list.keys()] : []).flatMap(index => {
     const path = ['hosts', index]
-    const text = source.textAt(path)
-    if (text === undefined) continue
-    const host = normalizeHost(text)
-    if (host === undefined) problems.push(invalidHost(source, path, text))
-    else hosts.push({ host, source, path })
-  }
-  return { hosts, problems }
+    const host = normalizeHost(source.textAt(path) ?? '')
+    return host === undefined ? [] : [{ host, source, path }]
+  })
 }
 
 /** A problem for each host that is listed a second time, in one file or in two. */
@@ -40,10 +32,4 @@ export const duplicateHosts = (hosts: readonly ListedHost[]): readonly Problem[]
     const found = listed.source.describeValueAt(listed.path)
     return [listed.source.problemAt(listed.path, `duplicate host ${found}: already listed at ${file}:${line}:${column}`)]
   })
-}
-
-const invalidHost = (source: YamlFile, path: Path, text: string): Problem => {
-  const hint = source.expandedTexts.has(jsonPointer(path)) ? undefined : (formatSuggestion(suggestHost(text)) ?? hostRule(text))
-  const message = `a host must be a host name or an IP address, without port, not ${source.describeValueAt(path)}`
-  return source.problemAt(path, message, hint)
 }

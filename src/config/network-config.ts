@@ -4,7 +4,7 @@ import { isJsonObject } from '../util/json.ts'
 import { effectiveStep } from './effective-file.ts'
 import type { EffectiveFile } from './effective-file.ts'
 import { isKebabCase } from './formats.ts'
-import { readHosts } from './hosts.ts'
+import { listHosts } from './hosts.ts'
 import type { ListedHost } from './hosts.ts'
 import { networkSchema } from './network-schema.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
@@ -43,16 +43,16 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   const source = readYamlFile(path, env)
   if (source.value === undefined) return { problems: unreadableFileProblems(source), warnings: [], hosts: [] }
   const checked = checkOptions({ source, namePath: [], owner: '', schema: networkSchema })
-  const { hosts, problems: hostProblems } = readHosts(source)
+  const hosts = listHosts(source)
   const { table, problems: tableProblems } = tables.read(source)
   const steps = await readPipeline(source, plugins)
   const problems = [
     ...source.problems,
     ...checked.problems,
-    ...hostProblems,
     ...tableProblems,
     ...checkName(source),
-    ...checkPipeline(source, steps, plugins),
+    ...steps.flatMap(draft => draft.problems),
+    ...checkOrder(steps, plugins),
     ...unsetVariableProblems(
       source,
       steps.flatMap(draft => draft.omitted),
@@ -63,7 +63,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   if (missingVariables.length > 0)
     return { problems, warnings, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }
   if (problems.length > 0 || checked.options === undefined || table === undefined) return { problems, warnings, hosts }
-  const { network: name, chainId, blockTime, devNode } = checked.options
+  const { network: name, chainId, blockTime, devNode, hosts: servedHosts } = checked.options
   const config: NetworkConfig = {
     name,
     chainId,
@@ -71,7 +71,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     devNode,
     file: source.file,
     methods: table,
-    hosts: hosts.map(({ host }) => host),
+    hosts: servedHosts,
     steps: steps.flatMap(({ step }) => step ?? []),
   }
   const effective: EffectiveFile = {
@@ -102,24 +102,12 @@ export const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): P
   return Promise.all(Array.isArray(list) ? list.map((_, index) => readStep(index, { source, plugins, optional })) : [])
 }
 
-/** The problems of the steps, and of their order. */
-const checkPipeline = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => {
-  const list = source.valueAt(['pipeline'])
-  if (Array.isArray(list) && list.length === 0) {
-    const hint = 'it ends with `- upstream: {}`'
-    return [source.problemAtKey(['pipeline'], 'the pipeline is empty', hint)]
-  }
-  return [...steps.flatMap(draft => draft.problems), ...checkOrder(steps, plugins)]
-}
-
+/** A name that is no name is a problem of its own. */
 const checkName = (source: YamlFile): readonly Problem[] => {
   const path = ['network']
   const name = source.textAt(path)
-  if (name === undefined) return []
-  const found = source.describeValueAt(path)
-  if (!isKebabCase(name)) return [source.problemAt(path, `network must be kebab-case, not ${found}`)]
   const file = networkNameOf(source.path)
-  return file === name
-    ? []
-    : [source.problemAt(path, `network is ${found}, but the file is named ${file}.yaml`, `write \`network: ${file}\`, or rename the file`)]
+  if (name === undefined || name === file || !isKebabCase(name)) return []
+  const message = `network is ${source.describeValueAt(path)}, but the file is named ${file}.yaml`
+  return [source.problemAt(path, message, `write \`network: ${file}\`, or rename the file`)]
 }

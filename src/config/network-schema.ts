@@ -7,6 +7,7 @@ export const networkSchema = {
   properties: {
     network: {
       type: 'string',
+      format: 'kebab-case',
       description: 'The name of the network, in kebab-case; the file has the same name.',
       examples: ['base-mainnet'],
     },
@@ -36,11 +37,12 @@ export const networkSchema = {
       type: 'array',
       minItems: 1,
       description: 'The hosts that callers use for this network, without port. No other network may list them.',
-      items: { type: 'string', description: 'A host name or an IP address.' },
+      items: { type: 'string', format: 'host', description: 'A host name or an IP address.' },
       examples: [['base-mainnet.rpc.example.com']],
     },
     pipeline: {
       type: 'array',
+      minItems: 1,
       description: 'The plugins that each call passes through, outermost first; the last one answers.',
       items: { description: 'A map with one key, the name of a plugin; its value is the options of the plugin.' },
       examples: [[{ envelope: {} }, { upstream: {} }]],

@@ -2,6 +2,7 @@ import type { Schema } from '../plugin/options-schema.ts'
 import type { Path } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
 import { mapItems } from '../util/json-path.ts'
+import { formats } from './formats.ts'
 
 /** Plain JSON Schema, as validators and editors know it. */
 export type JsonSchema = { readonly [keyword: string]: unknown }
@@ -12,6 +13,11 @@ export const toJsonSchema = ({ whenOthersHaveIt, requires, ...schema }: Schema):
   if (schema.type === 'string') {
     const { omitWhenUnset, label, usual, minimum, ...rest } = schema
     return rest
+  }
+  if (schema.type === 'integer' || schema.type === 'number') {
+    const { orAuto, ...rest } = schema
+    const { default: defaultValue, ...number } = rest
+    return orAuto ? { anyOf: [number, { const: 'auto' }], ...(defaultValue !== undefined && { default: defaultValue }) } : rest
   }
   if (schema.type !== 'object') return { ...schema }
   const { omitWhenUnset, exactlyOneOf, entries, properties = {}, additionalProperties, ...rest } = schema
@@ -51,9 +57,9 @@ export const mapOptions = (value: unknown, schema: Schema | undefined, change: (
     ? mapItems(value, (item, part) => mapOptions(item, childSchema(schema, part), change, [...path, part]))
     : change({ value, schema, path })
 
-/** Whether a text of this schema is a secret as a whole; of the other formats with secrets, scheme and host may be shown. */
-export const isSecretText = (schema: Schema | undefined): boolean =>
-  schema?.type === 'string' && ['secret', 'http-url', 'smtp-url'].includes(schema.format ?? '')
+/** How a text of this schema is kept from view; undefined where it holds no secret. */
+export const secrecyOf = (schema: Schema | undefined): 'hidden' | 'masked URL' | undefined =>
+  schema?.type === 'string' && schema.format !== undefined ? formats[schema.format].secret : undefined
 
 export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childSchema, schema)
 

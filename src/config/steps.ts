@@ -152,7 +152,11 @@ export const useStepSchema = {
       description: 'A file relative to this one (./my-plugin.js), a package, or a built-in plugin.',
     },
     with: { description: 'The options of the plugin.' },
-    name: { type: 'string', description: 'The name of the step, in kebab-case; required when two steps have the same plugin.' },
+    name: {
+      type: 'string',
+      format: 'kebab-case',
+      description: 'The name of the step, in kebab-case; required when two steps have the same plugin.',
+    },
   },
   required: ['use'],
 } as const satisfies ObjectSchema
@@ -197,19 +201,14 @@ const secondKeyProblem = (source: YamlFile, stepPath: Path, pluginName: string, 
   )
 
 const readUseStep = (source: YamlFile, stepPath: Path): StepSyntax => {
-  const checked = checkOptions({ source, namePath: stepPath, owner: '', schema: useStepSchema })
+  const { problems } = checkOptions({ source, namePath: stepPath, owner: '', schema: useStepSchema })
   const name = source.textAt([...stepPath, 'name'])
-  const path = [...stepPath, 'name']
-  const nameProblems =
-    name === undefined || isKebabCase(name)
-      ? []
-      : [source.problemAt(path, `the name of a step must be kebab-case, not ${source.describeValueAt(path)}`)]
   return {
     pluginName: source.textAt([...stepPath, 'use']) ?? '',
     namePath: [...stepPath, 'use'],
     optionsPath: [...stepPath, 'with'],
     isExternal: true,
     ...(name !== undefined && { name }),
-    problems: [...checked.problems, ...nameProblems],
+    problems,
   }
 }

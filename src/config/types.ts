@@ -2,7 +2,6 @@ import type { Plan } from '../plugin/call.ts'
 import type { Infer } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
-import type { Secret } from '../plugin/secret.ts'
 import type { gatewaySchema } from './gateway-options.ts'
 import type { Problem } from './problem.ts'
 import type { CompiledTable } from '../services/method-table/table-types.ts'
@@ -10,21 +9,12 @@ import type { CompiledTable } from '../services/method-table/table-types.ts'
 type GatewayFile = Infer<typeof gatewaySchema>
 
 /** gateway.yaml, checked, with defaults. Sizes are in bytes, durations in ms. */
-export interface GatewayConfig extends Omit<GatewayFile, 'store' | 'workers' | 'plans'> {
-  readonly store: StoreAddress
+export interface GatewayConfig extends Omit<GatewayFile, 'workers' | 'plans'> {
   readonly workers: number
   readonly plans: Readonly<Record<string, Plan>>
 }
 
-export type { Address } from '../plugin/options-schema.ts'
-
-export type StoreAddress = { readonly kind: 'lmdb'; readonly path: string } | RedisAddress
-
-/** The URL may hold a password; printed, it shows host and port. */
-export interface RedisAddress {
-  readonly kind: 'redis'
-  readonly url: Secret
-}
+export type { Address, RedisAddress, StoreAddress } from '../plugin/options-schema.ts'
 
 /** One networks/<name>.yaml, checked, with defaults. */
 export interface NetworkConfig {

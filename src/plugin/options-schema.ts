@@ -45,10 +45,11 @@ export interface StringSchema extends DescribedSchema {
    * `duration`: `250ms`, `10s`, `5m`, `2h`, `1d` -> milliseconds. `auto-duration`: the same, or `auto` -> `'auto'`. `size`: `512B`, `64KiB`, `1MiB`, `2GiB` -> bytes.
    * `url`: http(s) or ws(s), may hold a provider's key -> Secret. `redis`: a Redis URL, may hold a password -> Secret that
    * shows host and port. `address`: host:port -> { host, port }. `secret`: a password or token -> Secret. `path`: relative to the YAML file ->
-   * absolute path. `rate`: `100/s`, `6000/m`, `100000/h` -> so many per second. `subnet`: an IP address or a subnet. `web-url`: http(s) and a host,
-   * no path. `http-url`, `smtp-url`: URLs that may hold a password -> Secret.
+   * absolute path. `log-file`: the same, or `stdout`. `rate`: `100/s`, `6000/m`, `100000/h` -> so many per second. `subnet`: an IP address or a
+   * subnet. `host`: without port -> lower case. `kebab-case`: a name. `web-url`: http(s) and a host, no path. `https-url`: http is for this machine.
+   * `http-url`, `smtp-url`: URLs that may hold a password -> Secret. `store`: lmdb:PATH or a Redis URL -> StoreAddress.
    */
-  readonly format?: 'duration' | 'auto-duration' | 'size' | 'rate' | 'address' | 'path' | 'subnet' | 'web-url' | SecretFormat
+  readonly format?: PlainFormat | ConvertedFormat | SecretFormat
   /** The least duration or size, such as `1d`. */
   readonly minimum?: string
   /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
@@ -57,6 +58,11 @@ export interface StringSchema extends DescribedSchema {
   readonly omitWhenUnset?: true
 }
 
+/** A text stays a text. */
+type PlainFormat = 'path' | 'log-file' | 'subnet' | 'host' | 'kebab-case' | 'web-url' | 'https-url'
+
+type ConvertedFormat = 'duration' | 'auto-duration' | 'size' | 'rate' | 'address' | 'store'
+
 /** What a text of these formats holds is shown nowhere, or only its host. */
 type SecretFormat = 'url' | 'redis' | 'secret' | 'http-url' | 'smtp-url'
 
@@ -64,6 +70,14 @@ type SecretFormat = 'url' | 'redis' | 'secret' | 'http-url' | 'smtp-url'
 export interface Address {
   readonly host: string
   readonly port: number
+}
+
+/** A directory, absolute, or a URL that may hold a password; printed, it shows host and port. */
+export type StoreAddress = { readonly kind: 'lmdb'; readonly path: string } | RedisAddress
+
+export interface RedisAddress {
+  readonly kind: 'redis'
+  readonly url: Secret
 }
 
 /** Both bounds are included, and written as in YAML. 0 is always usual: it is written on purpose. */
@@ -77,6 +91,8 @@ export interface NumberSchema extends DescribedSchema {
   readonly minimum?: number
   readonly maximum?: number
   readonly exclusiveMinimum?: number
+  /** The text `auto` is accepted too. */
+  readonly orAuto?: true
   readonly default?: number
 }
 
@@ -121,9 +137,11 @@ type InferString<S> = S extends { format: 'duration' | 'size' | 'rate' }
       ? Secret
       : S extends { format: 'address' }
         ? Address
-        : S extends { enum: readonly (infer E)[] }
-          ? E
-          : string
+        : S extends { format: 'store' }
+          ? StoreAddress
+          : S extends { enum: readonly (infer E)[] }
+            ? E
+            : string
 
 type PropertiesOf<S> = S extends { properties: infer P } ? P : Record<never, never>
 type RequiredKeys<S> = S extends { required: readonly (infer R)[] } ? R : never
@@ -143,7 +161,7 @@ type InferObject<S> = S extends { properties: object }
 export type Infer<S> = S extends { type: 'string' }
   ? InferString<S>
   : S extends { type: 'integer' | 'number' }
-    ? number
+    ? number | (S extends { orAuto: true } ? 'auto' : never)
     : S extends { type: 'boolean' }
       ? boolean
       : S extends { type: 'array'; items: infer I }

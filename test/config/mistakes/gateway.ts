@@ -50,9 +50,7 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'a store with another scheme',
     gateway: [['lmdb:../data', 'postgres://localhost/tollgate']],
-    answers: [
-      'gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT: postgres is not supported -> for example lmdb:../data, or redis://127.0.0.1:6379',
-    ],
+    answers: ['gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT -> postgres is not supported'],
   },
   { mistake: 'a Redis without port', gateway: [['lmdb:../data', 'redis://127.0.0.1']], answers: [] },
   {
@@ -70,7 +68,7 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'a store as a plain path',
     gateway: [['lmdb:../data', '../data']],
-    answers: ['gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT -> for example lmdb:../data, or redis://127.0.0.1:6379'],
+    answers: ['gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT -> for example lmdb:../data'],
   },
   {
     mistake: 'a store path that is a file',
@@ -131,12 +129,12 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'workers as a word',
     gateway: [['workers: 1', 'workers: two']],
-    answers: ['gateway.yaml:6:10: workers must be auto or an integer greater than 0, not "two"'],
+    answers: ['gateway.yaml:6:10: workers must be auto, or an integer, at least 1, not "two"'],
   },
   {
     mistake: 'no workers',
     gateway: [['workers: 1', 'workers: 0']],
-    answers: ['gateway.yaml:6:10: workers must be auto or an integer greater than 0, not 0'],
+    answers: ['gateway.yaml:6:10: workers must be auto, or an integer, at least 1, not 0'],
   },
   {
     mistake: 'almost no memory',
@@ -228,7 +226,7 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'a store as a map',
     gateway: [['lmdb:../data', '{ type: redis, url: x }']],
-    answers: ['gateway.yaml:4:8: store must be a string, not a map -> for example lmdb:../data'],
+    answers: ['gateway.yaml:4:8: store must be lmdb:PATH or redis://HOST:PORT -> for example lmdb:../data'],
   },
   {
     mistake: 'a key of listen outside of it',

@@ -76,28 +76,28 @@ export const networkMistakes: readonly Mistake[] = [
     mistake: 'an overlong host',
     network: [['arb.rpc.test', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.test']],
     answers: [
-      'networks/arb.yaml:5:9: a host must be a host name or an IP address, without port, not "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…" -> each part of a host name has at most 63 characters',
+      'networks/arb.yaml:5:9: hosts[0] must be a host name or an IP address, without port, not "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa…" -> each part of a host name has at most 63 characters',
     ],
   },
   {
     mistake: 'a host with a scheme',
     network: [['[arb.rpc.test]', '["https://arb.rpc.test"]']],
     answers: [
-      'networks/arb.yaml:5:9: a host must be a host name or an IP address, without port, not "https://arb.rpc.test" -> did you mean `arb.rpc.test`?',
+      'networks/arb.yaml:5:9: hosts[0] must be a host name or an IP address, without port, not "https://arb.rpc.test" -> did you mean `arb.rpc.test`?',
     ],
   },
   {
     mistake: 'a host with a port',
     network: [['[arb.rpc.test]', '["arb.rpc.test:8080"]']],
     answers: [
-      'networks/arb.yaml:5:9: a host must be a host name or an IP address, without port, not "arb.rpc.test:8080" -> did you mean `arb.rpc.test`?',
+      'networks/arb.yaml:5:9: hosts[0] must be a host name or an IP address, without port, not "arb.rpc.test:8080" -> did you mean `arb.rpc.test`?',
     ],
   },
   {
     mistake: 'a host with a wildcard',
     network: [['[arb.rpc.test]', '["*.rpc.test"]']],
     answers: [
-      'networks/arb.yaml:5:9: a host must be a host name or an IP address, without port, not "*.rpc.test" -> wildcards are not supported: list each host',
+      'networks/arb.yaml:5:9: hosts[0] must be a host name or an IP address, without port, not "*.rpc.test" -> wildcards are not supported: list each host',
     ],
   },
   {
