@@ -313,7 +313,7 @@ export const mutants: readonly Mutant[] = [
     file: 'src/services/upstream-client/secret-redactor.ts',
     text: 'data: this.#redactJson(data)',
     broken: 'data',
-    tests: ['test/services/upstream-client/upstream-client.test.ts', 'test/plugins/upstream/node-errors.test.ts'],
+    tests: ['test/services/upstream-client/upstream-client.test.ts'],
   },
   {
     rule: 'no webhook is sent to private IPv4 addresses',

@@ -1,12 +1,10 @@
 import t from '../../support/tap.ts'
-import upstream from '../../../plugins/upstream/index.ts'
 import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { KnownTags } from '../../../src/services/chain-heads/index.ts'
-import type { FinalityTag, Heads } from '../../../src/services/index.ts'
-import { TestClock, createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
-import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import type { FinalityTag } from '../../../src/services/index.ts'
+import { TestClock, fakeCall, fakeResult, fakeTarget, valueOrErrorCode } from '../../support/fakes.ts'
+import { openUpstream } from './upstream-fixture.ts'
 
-const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
 const address = `0x${'11'.repeat(20)}`
 const hash = `0x${'ab'.repeat(32)}`
 
@@ -24,20 +22,15 @@ const openNode = (finalized: { number: number }, reported: number | null = 0x20,
     if (method !== 'eth_getBlockByNumber') return '0x1'
     return { number: block === 'finalized' ? `0x${finalized.number.toString(16)}` : (block ?? null), hash, parentHash: hash }
   }
-  const stage = createStage(upstream, options, {
-    clock,
-    methods: shippedMethods,
-    heads: { tags, pollIntervalMs: 500, reportHeight: (_name: string, height: number) => height } as Partial<Heads> as Heads, // what is read
-    upstreamClient: {
-      disconnects: () => 0,
-      async request(_target, request) {
-        requests.push(request)
-        return fakeResult(respond(request), { upstream: 'own', ...(request.method === 'eth_getLogs' && { count: 0 }) } as object)
-      },
+  const send = openUpstream(
+    async (_target, request) => {
+      requests.push(request)
+      return fakeResult(respond(request), { upstream: 'own', ...(request.method === 'eth_getLogs' && { count: 0 }) } as object)
     },
-  })
+    { clock, heads: { tags, pollIntervalMs: 500, reportHeight: (_name: string, height: number) => height } },
+  )
   const call = async (method: string, ...params: readonly Json[]) =>
-    valueOrErrorCode(await stage.handle(fakeCall(method, params, { target: { ...fakeTarget, source } }), unreachableNext))
+    valueOrErrorCode(await send(fakeCall(method, params, { target: { ...fakeTarget, source } })))
   return { call, requests, clock, known, sent: () => requests.splice(0).map(({ method, params }) => [method, ...params]) }
 }
 

@@ -1,13 +1,9 @@
 import t from '../../support/tap.ts'
-import upstream from '../../../plugins/upstream/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
-import type { Heads } from '../../../src/services/index.ts'
-import { createStage, fakeCall, fakeResult, unreachableNext } from '../../support/fakes.ts'
-import { shippedMethods } from '../../services/method-table/shipped-table.ts'
-
-const options = { timeout: 30_000, maxBytes: 1 << 30, probeAfter: 2000, maxChunks: 16 }
+import { fakeCall, fakeResult } from '../../support/fakes.ts'
+import { openUpstream } from './upstream-fixture.ts'
 
 const hash = `0x${'ab'.repeat(32)}`
 const position = { blockHash: hash, blockNumber: '0x10' }
@@ -20,12 +16,7 @@ const reportedBy = async (method: string, params: readonly Json[], reply: Reply)
     reported.push(height)
     return height
   }
-  const stage = createStage(upstream, options, {
-    methods: shippedMethods,
-    heads: { reportHeight } as Partial<Heads> as Heads, // nothing else is called
-    upstreamClient: { request: async () => reply, disconnects: () => 0 },
-  })
-  await stage.handle(fakeCall(method, params), unreachableNext)
+  await openUpstream(async () => reply, { heads: { reportHeight } })(fakeCall(method, params))
   return reported
 }
 
@@ -99,13 +90,10 @@ t.test('the answer is given only when every process has the block', async t => {
   const acknowledged = new Promise<number>(resolve => {
     acknowledge = () => resolve(16)
   })
-  const stage = createStage(upstream, options, {
-    methods: shippedMethods,
-    heads: { reportHeight: () => acknowledged } as Partial<Heads> as Heads, // nothing else is called
-    upstreamClient: { request: async () => fakeResult({ transactionHash: hash, ...position }), disconnects: () => 0 },
-  })
+  const respond = async () => fakeResult({ transactionHash: hash, ...position })
+  const send = openUpstream(respond, { heads: { reportHeight: () => acknowledged } })
   let isAnswered = false
-  const reply = stage.handle(fakeCall('eth_getTransactionReceipt', [hash]), unreachableNext).then(() => {
+  const reply = send(fakeCall('eth_getTransactionReceipt', [hash])).then(() => {
     isAnswered = true
   })
   await new Promise(setImmediate)

@@ -1,19 +1,19 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from '../../support/tap.ts'
-import upstream from '../../../plugins/upstream/index.ts'
 import type { Json, Request, Target } from '../../../src/plugin/call.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { ResultMemory } from '../../../src/json/result-memory.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
-import type { Heads, RequestOptions } from '../../../src/services/index.ts'
+import type { RequestOptions } from '../../../src/services/index.ts'
 import { results } from '../../../src/services/results.ts'
+import { harness } from '../../../src/testing/index.ts'
 import type { Results } from '../../../src/services/results.ts'
-import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { toLongResult } from '../../support/long-result.ts'
-import { TestClock, fakeCall, unreachableNext, fakeOrigin, createStage, fakeTarget } from '../../support/fakes.ts'
+import { TestClock, fakeCall, fakeOrigin, fakeTarget } from '../../support/fakes.ts'
+import { openUpstream } from './upstream-fixture.ts'
 
 /** Callers were told of no finalized block. */
 const noTags = { blockFor: () => undefined }
@@ -114,11 +114,9 @@ const requestLogs = async (
 ): Promise<{ readonly reply: Reply; readonly requests: readonly Request[] }> => {
   const { maxChunks = 16, clock = new TestClock(), head, finalized = -1, joinArray = results.joinArray, signal, ...limits } = setting
   const requests: Request[] = []
-  const stage = createStage(
-    upstream,
-    { timeout: 10_000, maxBytes: 1 << 21, probeAfter: 2000, maxChunks },
+  const send = openUpstream(
+    async (_target, request, options) => (requests.push(request), node(request, options)),
     {
-      methods: shippedMethods,
       clock,
       results: { ...results, joinArray },
       heads: {
@@ -129,16 +127,13 @@ const requestLogs = async (
         },
         tags: noTags,
         reportHeight: (_upstream: string, height: number) => height,
-      } as unknown as Heads, // the only members that are read
-      upstreamClient: {
-        request: async (_target, request, options) => (requests.push(request), node(request, options)),
-        disconnects: () => 0,
       },
     },
+    { timeout: 10_000, maxBytes: 1 << 21, maxChunks },
   )
   const call = fakeCall('eth_getLogs', [filter], { target: { ...fakeTarget, ...limits } })
   return {
-    reply: await stage.handle({ ...call, origin: fakeOrigin({ signal: signal ?? new AbortController().signal }) }, unreachableNext),
+    reply: await send({ ...call, origin: fakeOrigin({ signal: signal ?? new AbortController().signal }) }),
     requests,
   }
 }
@@ -261,6 +256,15 @@ t.test('merged logs are checked against the filter of the caller, not only each 
   t.match(reply, { kind: 'unavailable', retryElsewhere: true, cause: /^wrong result: logs are outside the requested blocks/ })
   const own = await requestLogs({ ...filter, toBlock: '0xb' }, limitedNode(chain, {}), { maxRange: 1, joinArray })
   t.equal(textOf(own.reply), textOf(logsOf(chain, { ...filter, toBlock: '0xb' })))
+})
+
+t.test('the limits of an upstream are options of it', async t => {
+  const own = '{ name: own, url: "http://own.test", maxRange: 10, maxParams: 2 }'
+  const pipeline = `- failover: { upstreams: [${own}] }\n- upstream: {}`
+  const gateway = await harness({ pipeline, upstream: { eth_getLogs: { result: [] } } })
+  const address = [1, 2, 3].map(digit => `0x${String(digit).repeat(40)}`)
+  t.match(await gateway.call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x14', address }]), { result: [] })
+  t.equal(gateway.requests.filter(({ method }) => method === 'eth_getLogs').length, 4)
 })
 
 t.test('a query that the node accepts is sent as one request', async t => {
@@ -485,19 +489,12 @@ t.test('5,000 addresses reach a node that accepts 1,000, without a maxParams', a
   const filter = { fromBlock: '0x0', toBlock: '0x2', address }
   const requests: Request[] = []
   let node = limitedNode(chain, { maxParams: 1000 })
-  const stage = createStage(
-    upstream,
-    { timeout: 10_000, maxBytes: 1 << 21, probeAfter: 2000, maxChunks: 16 },
-    {
-      methods: shippedMethods,
-      clock: new TestClock(),
-      heads: { snapshot: { isFinal: () => true }, tags: noTags, reportHeight: () => 0 } as unknown as Heads, // the only members that are read
-      upstreamClient: { request: async (_target, request) => (requests.push(request), node(request)), disconnects: () => 0 },
-    },
-  )
+  const send = openUpstream(async (_target, request) => (requests.push(request), node(request)), {
+    heads: { snapshot: { isFinal: () => true }, tags: noTags, reportHeight: () => 0 },
+  })
   const countAddresses = async (filter: Filter, over: Partial<Target> = {}) => {
     requests.length = 0
-    const reply = await stage.handle(fakeCall('eth_getLogs', [filter], { target: { ...fakeTarget, ...over } }), unreachableNext)
+    const reply = await send(fakeCall('eth_getLogs', [filter], { target: { ...fakeTarget, ...over } }))
     return { reply, sizes: filtersOf(requests).map(query => (query['address'] as readonly string[]).length) }
   }
   const first = await countAddresses(filter)

@@ -1,68 +1,35 @@
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
-import upstream from '../../../plugins/upstream/index.ts'
 import { readSuggestedRange, suggestRange } from '../../../plugins/upstream/too-many-results.ts'
 import { ChunkedBytes } from '../../../src/json/chunked-bytes.ts'
 import type { Call, Json, ContextKey, Request } from '../../../src/plugin/call.ts'
 import { activityOf } from '../../../src/plugin/internal.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
-import type { Heads, RequestOptions, UpstreamClient } from '../../../src/services/index.ts'
-import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import type { RequestOptions } from '../../../src/services/index.ts'
 import { createLongResult } from '../../support/long-result.ts'
-import { createStage, fakeCall, fakeResult, fakeTarget, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
-
-const options = { timeout: 30_000, maxBytes: 1 << 20, probeAfter: 2000, maxChunks: 16 }
+import { fakeCall, fakeResult, fakeTarget, valueOrErrorCode } from '../../support/fakes.ts'
+import { openUpstream } from './upstream-fixture.ts'
 
 /** The plugin's reply where the node's reply is this. */
-const handle = (
-  call: Call<ContextKey>,
-  reply: Reply,
-  inspect?: (options: RequestOptions) => void,
-  methods = shippedMethods,
-): Promise<Reply> =>
-  createStage(upstream, options, {
-    methods,
-    upstreamClient: { request: async (_target, _request, requestOptions) => (inspect?.(requestOptions), reply), disconnects: () => 0 },
-  }).handle(call, unreachableNext)
+const handle = (call: Call<ContextKey>, reply: Reply, inspect?: (options: RequestOptions) => void): Promise<Reply> =>
+  openUpstream(async (_target, _request, requestOptions) => (inspect?.(requestOptions), reply))(call)
 
 const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
 
 t.test('requests have the trace context of the call', async t => {
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const passedOn: (string | undefined)[] = []
-  const upstreamClient: UpstreamClient = {
-    async request(_target, _request, options) {
-      passedOn.push(options.traceparent)
-      return fakeResult('0x1')
-    },
-    disconnects: () => 0,
-  }
-  const { handle } = createStage(upstream, options, { methods: shippedMethods, upstreamClient, traceparent: () => traceparent })
-  await handle(fakeCall('eth_chainId'), unreachableNext)
+  const respond = async (_target: unknown, _request: unknown, options: RequestOptions) => (
+    passedOn.push(options.traceparent), fakeResult('0x1')
+  )
+  await openUpstream(respond, { traceparent: () => traceparent })(fakeCall('eth_chainId'))
   t.same(passedOn, [traceparent])
 })
 
 t.test('the response of a node', async t => {
-  const three = { ...shippedMethods, get: (name: string) => ({ ...shippedMethods.get(name)!, maxResults: 3 }) }
-  const logs = (...blocks: number[]) =>
-    fakeResult(
-      blocks.map(n => ({ blockNumber: `0x${n.toString(16)}` })),
-      { upstream: 'own', ...{ count: blocks.length } },
-    )
-
-  t.test("has as many results as the contract allows; one more is refused with the contract's message", async t => {
-    t.equal((valueOrErrorCode(await handle(fakeCall('eth_getLogs', [{}]), logs(1, 2, 3), undefined, three)) as Json[]).length, 3)
-    t.match(await handle(fakeCall('eth_getLogs', [{ fromBlock: '0x1' }]), logs(1, 2, 3, 4), undefined, three), {
-      error: { code: -32005, message: 'query returned more than 3 results', data: { from: '0x1', to: '0x3', limit: 3 } },
-      upstream: 'own',
-      source: 'node',
-      fault: 'caller',
-    })
-  })
-
   t.test("the contract's time bounds the query where the method has one", async t => {
-    await handle(fakeCall('eth_getLogs', [{}]), logs(), ({ timeoutMs }) => t.equal(timeoutMs, 10_000))
+    await handle(fakeCall('eth_getLogs', [{}]), fakeResult([]), ({ timeoutMs }) => t.equal(timeoutMs, 10_000))
     await handle(fakeCall('eth_call'), fakeResult(1), ({ timeoutMs }) => t.equal(timeoutMs, 30_000))
   })
 
@@ -295,18 +262,12 @@ t.test('the response of a node', async t => {
   t.test('a silent node is probed once, however many calls wait', async t => {
     let probes = 0
     const waiting: RequestOptions[] = []
-    const stage = createStage(upstream, options, {
-      methods: shippedMethods,
-      upstreamClient: {
-        disconnects: () => 0,
-        request: async (_target, request, requestOptions) => {
-          if (request.method === 'eth_blockNumber') probes += 1
-          else waiting.push(requestOptions)
-          return fakeResult('0x1')
-        },
-      },
+    const send = openUpstream(async (_target, request, requestOptions) => {
+      if (request.method === 'eth_blockNumber') probes += 1
+      else waiting.push(requestOptions)
+      return fakeResult('0x1')
     })
-    for (let i = 0; i < 5; i++) await stage.handle(fakeCall('eth_call'), unreachableNext)
+    for (let i = 0; i < 5; i++) await send(fakeCall('eth_call'))
     const alive = await Promise.all(waiting.map(({ livenessProbe }) => livenessProbe?.isAlive()))
     t.same(alive, [true, true, true, true, true])
     t.equal(probes, 1)
@@ -318,12 +279,10 @@ t.test('the response of a node', async t => {
       for (let i = 0; i < calls; i++) activityOf(target).latencyOf('execution').record(0, latencyMs)
       for (let i = 0; i < calls; i++) activityOf(target).latencyOf('light').record(0, 1)
       let afterMs = 0
-      const upstreamClient: UpstreamClient = {
-        disconnects: () => 0,
-        request: async (_target, _request, { livenessProbe }) => ((afterMs = livenessProbe?.afterMs ?? 0), fakeResult('0x1')),
-      }
-      const stage = createStage(upstream, { ...options, probeAfter }, { methods: shippedMethods, upstreamClient })
-      await stage.handle(fakeCall('eth_call', [], { target }), unreachableNext)
+      const respond = async (_target: unknown, _request: unknown, { livenessProbe }: RequestOptions) => (
+        (afterMs = livenessProbe?.afterMs ?? 0), fakeResult('0x1')
+      )
+      await openUpstream(respond, {}, { probeAfter })(fakeCall('eth_call', [], { target }))
       return Math.round(afterMs / 10) * 10
     }
     t.equal(await probeAfterOf(200, 15), 250, 'too few calls')
@@ -336,13 +295,10 @@ t.test('the response of a node', async t => {
   t.test('a silent node that is rate limiting or erroring is alive; a node that does not respond is not', async t => {
     const isAlive = async (probeReply: Reply) => {
       const allOptions: RequestOptions[] = []
-      const upstreamClient = {
-        disconnects: () => 0,
-        request: async (_target: unknown, { method }: Request, requestOptions: RequestOptions) => (
-          allOptions.push(requestOptions), method === 'eth_call' ? fakeResult('0x1') : probeReply
-        ),
-      }
-      await createStage(upstream, options, { methods: shippedMethods, upstreamClient }).handle(fakeCall('eth_call'), unreachableNext)
+      const respond = async (_target: unknown, { method }: Request, requestOptions: RequestOptions) => (
+        allOptions.push(requestOptions), method === 'eth_call' ? fakeResult('0x1') : probeReply
+      )
+      await openUpstream(respond)(fakeCall('eth_call'))
       return allOptions[0]?.livenessProbe?.isAlive()
     }
     const noResponse = refuse('unavailable', { source: 'node', cause: 'connection refused' })
@@ -358,23 +314,16 @@ t.test('a query over blocks with maxBlocks', async t => {
   /** The reply to trace_filter, and what the node was asked. */
   const trace = async (filter: Json, head?: number) => {
     const requests: Request[] = []
-    const upstreamClient: UpstreamClient = {
-      async request(_target, request) {
-        requests.push(request)
-        if (request.method === 'trace_filter') return fakeResult([])
-        const [block] = request.params
-        const number = heights[String(block)]
-        const hash = block === replaced ? replaced : canonical
-        return fakeResult(number === undefined ? null : { number: `0x${number.toString(16)}`, hash })
-      },
-      disconnects: () => 0,
+    const respond = async (_target: unknown, request: Request) => {
+      requests.push(request)
+      if (request.method === 'trace_filter') return fakeResult([])
+      const [block] = request.params
+      const number = heights[String(block)]
+      const hash = block === replaced ? replaced : canonical
+      return fakeResult(number === undefined ? null : { number: `0x${number.toString(16)}`, hash })
     }
-    const stage = createStage(upstream, options, {
-      methods: shippedMethods,
-      upstreamClient,
-      heads: { snapshot: { head }, tags: { blockFor: () => undefined } } as unknown as Heads, // the only members that are read
-    })
-    const reply = await stage.handle(fakeCall('trace_filter', [filter], { target: fakeTarget }), unreachableNext)
+    const heads = { snapshot: { head }, tags: { blockFor: () => undefined } }
+    const reply = await openUpstream(respond, { heads })(fakeCall('trace_filter', [filter]))
     return { reply, asked: requests.map(({ params: [param] }) => param) }
   }
   const fits = async (t: Test, filter: Json, sent: Json, ...blocks: readonly Json[]) => {
@@ -430,68 +379,7 @@ t.test('a query over blocks with maxBlocks', async t => {
 
 t.test('the error of a node', async t => {
   const filter = { fromBlock: '0x1', toBlock: '0xffffff' }
-  const logsError = (error: RpcError) => handle(fakeCall('eth_getLogs', [filter]), nodeError(error))
   const stateError = (error: RpcError) => handle(fakeCall('eth_getStorageAt', ['0xa', '0x0', 'latest']), nodeError(error))
-
-  t.test("too many results: the contract's message, with the range that the node suggests", async t => {
-    const message = 'query returned more than 10000 results'
-    for (const [code, nodeMessage, data] of [
-      [-32005, message, { limit: 10_000 }],
-      [-32005, `${message}. Try with this block range [0xBDE5, 0xBDE6].`, { from: '0xbde5', to: '0xbde6', limit: 10_000 }],
-      [-32602, 'query exceeds max results 20000, retry with the range 16-4112', { from: '0x10', to: '0x1010', limit: 10_000 }],
-    ] as const) {
-      const reply = await logsError({ code, message: nodeMessage })
-      t.match(reply, { kind: 'tooMany', fault: 'caller', source: 'node', upstream: 'own', error: { code: -32005, message } })
-      t.strictSame((reply as Failure).error.data, data)
-      t.equal((reply as Failure).retryElsewhere, undefined)
-      t.ok(isCharged(reply))
-    }
-    t.match(await stateError({ code: -32005, message }), { kind: 'unavailable' }, 'for other methods it is a rate limit')
-  })
-
-  t.test("a timeout: the contract's message where the method has a maxTime; else the next node is tried", async t => {
-    const reply = await logsError({ code: -32000, message: 'Query timeout exceeded. This block range should work: [0x1, 0x9]' })
-    t.match(reply, {
-      kind: 'timeout',
-      fault: 'upstream',
-      retryElsewhere: true,
-      error: { code: -32005, message: 'query timeout exceeded', data: { from: '0x1', to: '0x9' } },
-    })
-    t.match(await stateError({ code: -32002, message: 'request timed out' }), {
-      kind: 'unavailable',
-      fault: 'upstream',
-      retryElsewhere: true,
-    })
-  })
-
-  t.test("a query that is too wide: the next node is tried, and the error is -32602 with the node's message", async t => {
-    t.match(await logsError({ code: -32600, message: 'up to a 500 block range. This block range should work: [0x10, 0x203]' }), {
-      kind: 'node',
-      category: 'rangeTooWide',
-      fault: 'caller',
-      retryElsewhere: true,
-      error: { code: -32602, message: /^the query is too wide: up to a 500/, data: { from: '0x10', to: '0x203' } },
-    })
-  })
-
-  t.test("a block, a state or history that the node does not have: the next node is tried, and the node's error is charged", async t => {
-    for (const [code, message] of [
-      [-32000, 'header not found'],
-      [-32000, 'missing trie node 1f'],
-      [4444, 'pruned history unavailable'],
-    ] as const) {
-      const reply = await stateError({ code, message, data: 'x' })
-      t.match(reply, { kind: 'node', fault: 'caller', retryElsewhere: true, error: { code, message, data: 'x' } })
-      t.ok(isCharged(reply))
-    }
-  })
-
-  t.test("invalid parameters: the node's message under one code", async t => {
-    t.match(await logsError({ code: -32000, message: 'end (1) < begin (2)' }), {
-      error: { code: -32602, message: 'end (1) < begin (2)' },
-      fault: 'caller',
-    })
-  })
 
   t.test("what concerns the gateway's account at a provider is not shown to the caller, and has a Retry-After", async t => {
     for (const [code, message, data, retryAfter, category] of [
@@ -554,46 +442,6 @@ t.test('the error of a node', async t => {
   t.test('a rate limit over HTTP passes unchanged', async t => {
     const limited = refuse('unavailable', { source: 'node', category: 'rateLimited', retryAfter: 3, cause: 'HTTP 429' })
     t.strictSame(await handle(fakeCall('eth_call'), limited), limited)
-  })
-
-  t.test("the node's own fault is not charged, and has no code that clients retry", async t => {
-    for (const [code, message, returnedCode] of [
-      [-32601, 'the method eth_getStorageAt does not exist/is not available', -32601],
-      [-32604, 'Method not enabled', -32601],
-      [-32603, 'Internal error', -32000],
-    ] as const) {
-      const reply = await stateError({ code, message })
-      t.match(reply, { kind: 'node', fault: 'upstream', retryElsewhere: true, status: 200, error: { code: returnedCode, message } })
-      t.notOk(isCharged(reply))
-    }
-  })
-
-  t.test('when a node rejects the request as invalid, the next node is tried', async t => {
-    for (const [code, message] of [
-      [-32600, 'Invalid request'],
-      [-32700, 'parse error'],
-    ] as const) {
-      t.match(await stateError({ code, message }), {
-        kind: 'unavailable',
-        fault: 'upstream',
-        retryElsewhere: true,
-        error: { code: -32002 },
-      })
-    }
-  })
-
-  t.test('reverts, known transactions and unknown errors pass unchanged', async t => {
-    for (const [method, error, category] of [
-      ['eth_call', { code: 3, message: 'execution reverted', data: '0x08c379a0' }, 'reverted'],
-      ['eth_sendRawTransaction', { code: -32000, message: 'already known' }, 'alreadyKnown'],
-      ['eth_sendRawTransaction', { code: -32000, message: 'nonce too low' }, undefined],
-      ['eth_call', { code: 7, message: 'whatever' }, undefined],
-    ] as const) {
-      const reply = (await handle(fakeCall(method), nodeError(error))) as Failure
-      t.match(reply, { kind: 'node', fault: 'caller', error })
-      t.equal(reply.category, category)
-      t.equal((reply as Failure).retryElsewhere, undefined)
-    }
   })
 
   t.test('has its data whatever its length when it is a revert; other data is left out above 4,096 characters', async t => {
