@@ -95,14 +95,16 @@ const formatOption = ({
   path,
   type,
   required,
+  requires,
   default: value,
   hasChildren,
   examples,
   description,
 }: OptionDescription): readonly string[] => {
   const presence = required ? ', required' : value === undefined || hasChildren ? '' : `, default ${formatOptionValue(value)}`
+  const requirement = requires.length === 0 ? '' : `, requires ${requires.join(' or ')}`
   const example = examples.length === 0 ? '' : ` Example: ${examples.map(formatOptionValue).join(', ')}.`
-  return [`  ${path}: ${type}${presence}`, `      ${description}${example}`]
+  return [`  ${path}: ${type}${presence}${requirement}`, `      ${description}${example}`]
 }
 
 /** The step with the options that it needs. */

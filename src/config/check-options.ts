@@ -1,6 +1,6 @@
 import { dirname } from 'node:path'
 import type { ErrorObject } from 'ajv'
-import type { Infer, ObjectSchema, Schema, UsualRange } from '../plugin/options-schema.ts'
+import type { Infer, ObjectSchema, Schema } from '../plugin/options-schema.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { Validator } from '../util/schema-compiler.ts'
@@ -10,13 +10,12 @@ import { formats, parseDuration, parseQuantity, parseSize } from './formats.ts'
 import { optionSchemas } from './option-schemas.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
-import { findBrokenRules } from './option-rules.ts'
+import { findBrokenRules, findUnusualOptions } from './option-rules.ts'
 import { coerceText, secrecyOf, mapOptions, toJsonSchema, walkOptions } from './schema.ts'
 import { problemsOfAjvErrors, formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
 import type { Path } from '../plugin/plugin.ts'
-import { isJsonObject } from '../util/json.ts'
 
 /** The result for one map of options. */
 interface CheckedOptions<Options> {
@@ -25,7 +24,7 @@ interface CheckedOptions<Options> {
   /** The same as an operator would write it, with secrets masked: for the few commands that show it. */
   effective(): unknown
   readonly problems: readonly Problem[]
-  /** Values outside their usual range, and items that lack what others have. */
+  /** Options that are valid, but probably not meant. */
   readonly warnings: readonly Problem[]
   /** Only in an optional network: pointers of omitted options, and the variables without which too little is left. */
   readonly omitted: readonly string[]
@@ -56,7 +55,7 @@ export const checkOptions = <const S extends ObjectSchema>(
     options: isValid ? (convertFormats(omission.value, schema, dirname(source.path)) as Infer<S>) : undefined,
     effective: () => maskSecrets(omission.value, schema),
     problems: [...problemsOfAjvErrors(errors, location), ...brokenRules],
-    warnings: [...findUnusualValues(location), ...findUnevenItems(location)],
+    warnings: findUnusualOptions(location),
     omitted: omission.omitted,
     missingVariables: omission.missingVariables,
   }
@@ -82,7 +81,7 @@ const describeSchemaError = (message: string): string => {
 
 /** The keywords of the schemas of options. */
 const schemaKeywords =
-  'type properties required additionalProperties items minItems maxItems enum pattern label minLength maxLength default format usual minimum ' +
+  'type properties required additionalProperties items minItems maxItems enum pattern label minLength maxLength default format usual usualMinLength minimum ' +
   'maximum exclusiveMinimum orAuto description examples omitWhenUnset whenOthersHaveIt requires exactlyOneOf entries'
 
 const validators = new WeakMap<ObjectSchema, Validator>()
@@ -107,39 +106,6 @@ const convertFormats = (options: unknown, optionsSchema: Schema, directory: stri
   mapOptions(options, optionsSchema, ({ value, schema }) =>
     typeof value === 'string' && schema?.type === 'string' && schema.format ? formats[schema.format].convert(value, directory) : value,
   )
-
-/** A warning for each item of a list that lacks an option which another item has, where the schema says that this matters. */
-const findUnevenItems = ({ source, namePath, owner, schema }: OptionsLocation): readonly Problem[] =>
-  [...walkOptions(source.valueAt(namePath), schema)].flatMap(({ value, schema: list, path }) => {
-    if (!Array.isArray(value) || list?.type !== 'array' || list.items.type !== 'object') return []
-    const maps = [...value.entries()].filter(([, item]) => isJsonObject(item))
-    return Object.entries(list.items.properties ?? {}).flatMap(([key, { whenOthersHaveIt }]) => {
-      const without = maps.filter(([, item]) => isJsonObject(item) && !Object.hasOwn(item, key))
-      if (whenOthersHaveIt === undefined || without.length === maps.length) return []
-      return without.map(([index]) => {
-        const itemPath = [...path, index]
-        const message = `${formatOptionPath(owner, itemPath)} has no \`${key}\`, but another item has: ${whenOthersHaveIt}`
-        return source.problemAt([...namePath, ...itemPath], message, `add \`${key}\``)
-      })
-    })
-  })
-
-/** A warning for each duration or size below the location that is outside its usual range. */
-export const findUnusualValues = ({ source, namePath, owner, schema: options }: OptionsLocation): readonly Problem[] =>
-  [...walkOptions(source.valueAt(namePath), options)].flatMap(({ schema, path: inside }) => {
-    const path = [...namePath, ...inside]
-    const text = source.textAt(path)
-    if (schema?.type !== 'string' || schema.usual === undefined || text === undefined || isUsual(text, schema.usual)) return []
-    const { min, max } = schema.usual
-    const message = `${formatOptionPath(owner, inside)} is usually ${min} to ${max}, not ${source.describeValueAt(path)}`
-    return [source.problemAt(path, message, schema.description)]
-  })
-
-/** A text that is no quantity is a problem of its own. */
-const isUsual = (text: string, { min, max }: UsualRange): boolean => {
-  const value = parseQuantity(text)
-  return value === undefined || value === 0 || (value >= (parseQuantity(min) ?? 0) && value <= (parseQuantity(max) ?? Infinity))
-}
 
 /** What is wrong with the quantities in a schema; undefined when nothing is. */
 const quantityError = (schema: Schema, path: Path = []): string | undefined => {

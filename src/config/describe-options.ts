@@ -1,7 +1,8 @@
 import { stringify } from 'yaml'
-import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
+import type { NumberSchema, ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { formats } from './formats.ts'
 import { countNoun } from './problem.ts'
+import { requiredPaths } from './schema.ts'
 
 /** What a schema accepts, to follow "must be". */
 export const describeSchema = (schema: Schema): string => {
@@ -51,6 +52,8 @@ export interface OptionDescription {
   readonly type: string
   readonly schema: Schema
   readonly required: boolean
+  /** The options of which it requires one. */
+  readonly requires: readonly string[]
   readonly default: unknown
   readonly examples: readonly unknown[]
   readonly description: string
@@ -75,6 +78,7 @@ const describeOption = (path: string, schema: Schema, required: boolean): Option
   type: typeOf(schema),
   schema,
   required,
+  requires: requiredPaths(path.split('.'), schema).map(each => each.join('.')),
   default: 'default' in schema ? schema.default : undefined,
   examples: schema.examples ?? [],
   description: schema.description ?? '',
@@ -93,16 +97,22 @@ const typeOf = (schema: Schema): string => {
     case 'array':
       return `list of ${typeOf(schema.items)}`
     case 'object':
-      return schema.additionalProperties === undefined ? 'map' : `map of ${typeOf(schema.additionalProperties)}`
+      return mapTypeOf(schema)
     default:
       return 'value'
   }
 }
 
-const stringTypeOf = ({ enum: values, format, minimum, usual }: StringSchema): string => {
+const mapTypeOf = ({ additionalProperties, exactlyOneOf }: ObjectSchema): string => {
+  if (additionalProperties !== undefined) return `map of ${typeOf(additionalProperties)}`
+  return exactlyOneOf === undefined ? 'map' : `map with ${exactlyOneOf.options.map(option => `\`${option}\``).join(' or ')}`
+}
+
+const stringTypeOf = ({ enum: values, format, minimum, usual, usualMinLength }: StringSchema): string => {
   if (values !== undefined) return values.map(value => `\`${value}\``).join(', ')
   const name = format === undefined ? 'string' : formats[format].name
   const bounds = [
+    ...(usualMinLength === undefined ? [] : [`usually at least ${countNoun(usualMinLength, 'character')}`]),
     ...(minimum === undefined ? [] : [`>= ${minimum}`]),
     ...(usual === undefined ? [] : [`usually ${usual.min} to ${usual.max}`]),
   ]

@@ -7,6 +7,9 @@ import { rateLimitProperties } from '../services/rate-limit-options.ts'
 const portalListener = { options: ['listen.portal'], hint: 'add listen.portal, for example 127.0.0.1:8081', isIdle: true } as const
 const adminListener = { options: ['listen.admin'], hint: 'add listen.admin, for example 127.0.0.1:8082', isIdle: true } as const
 
+/** Whoever guesses one is the operator, or signs in as anybody: 16 characters of hexadecimal are 64 bits. */
+const minSecretLength = 16
+
 export const defaultRpcAddress = '127.0.0.1:8080'
 
 const certificateSchema = {
@@ -154,8 +157,7 @@ const signUpSchema = {
     options: ['smtp', 'oidc'],
     hint: 'new accounts are confirmed by e-mail: add the mail server, or the provider that has confirmed the address',
   },
-  description:
-    'Lets people whose e-mail address a link or the provider has confirmed make accounts of their own. Off by default; requires `smtp` or `oidc`.',
+  description: 'Lets people whose e-mail address a link or the provider has confirmed make accounts of their own. Off by default.',
   properties: {
     plan: { type: 'string', description: 'The plan of new accounts: one of `plans`.', examples: ['core'] },
     perDay: {
@@ -202,6 +204,7 @@ const portalSchema = {
       requires: portalListener,
       type: 'string',
       format: 'secret',
+      usualMinLength: minSecretLength,
       description:
         'Signs session cookies, and webhooks of alerts and of usage. Without it, the first gateway writes random keys into the store.',
       examples: ['${PORTAL_SECRET}'],
@@ -352,6 +355,7 @@ export const gatewaySchema = {
           requires: adminListener,
           type: 'string',
           format: 'secret',
+          usualMinLength: minSecretLength,
           description:
             'Authorizes /log-level, /access-log, /reload and /api/v1, as `Authorization: Bearer TOKEN`, and signs in at /operator. Without a token these paths do not exist.',
           examples: ['${ADMIN_TOKEN}'],

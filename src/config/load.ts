@@ -12,7 +12,7 @@ import { readNetworkConfig } from './network-config.ts'
 import type { NetworkReadResult } from './network-config.ts'
 import { isSamePlace, sortProblems } from './problem.ts'
 import type { Problem } from './problem.ts'
-import { rateWarnings, shortSecrets } from './warnings.ts'
+import { rateWarnings } from './warnings.ts'
 import { hostsWithoutCertificate } from './tls-check.ts'
 import type { Config } from './types.ts'
 import type { Env } from './variables.ts'
@@ -62,9 +62,7 @@ const warningsOf = (gateway: GatewayReadResult, networks: readonly NetworkReadRe
     ...gateway.warnings,
     ...networks.flatMap(network => network.warnings),
     ...(certificate === undefined ? [] : hostsWithoutCertificate(certificate, hosts)),
-    ...(config === undefined || effective === undefined
-      ? []
-      : [...rateWarnings(effective.source, config, served), ...shortSecrets(effective.source, config)]),
+    ...(config === undefined || effective === undefined ? [] : rateWarnings(effective.source, config, served)),
   ]
 }
 

@@ -1,5 +1,4 @@
-import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
-import type { Path } from '../plugin/plugin.ts'
+import type { ObjectSchema, Schema, UsualRange } from '../plugin/options-schema.ts'
 import { formatAlternatives } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
@@ -7,35 +6,40 @@ import { formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { isKebabCase, parseQuantity } from './formats.ts'
 import type { Problem } from './problem.ts'
-import { walkOptions } from './schema.ts'
+import { requiredPaths, walkOptions } from './schema.ts'
 import type { OptionNode } from './schema.ts'
 
 /** What breaks the keywords of a schema that Ajv does not know. A value of the wrong type has been reported already. */
 export const findBrokenRules = (location: OptionsLocation): readonly Problem[] =>
-  [...walkOptions(location.source.valueAt(location.namePath), location.schema)].flatMap(node => [
-    ...minimumProblems(location, node),
-    ...requirementProblems(location, node),
-    ...choiceProblems(location, node),
-    ...entryProblems(location, node),
-  ])
+  applyRules([minimum, requires, exactlyOneOf, entries], location)
 
-const minimumProblems = ({ source, namePath, owner }: OptionsLocation, { schema, path: inside }: OptionNode): readonly Problem[] => {
+/** What is valid, but probably not meant: a warning each. */
+export const findUnusualOptions = (location: OptionsLocation): readonly Problem[] =>
+  applyRules([usual, usualMinLength, whenOthersHaveIt], location)
+
+/** What a keyword says of one value. */
+type KeywordRule = (location: OptionsLocation, node: OptionNode) => readonly Problem[]
+
+const applyRules = (rules: readonly KeywordRule[], location: OptionsLocation): readonly Problem[] =>
+  [...walkOptions(location.source.valueAt(location.namePath), location.schema)].flatMap(node => rules.flatMap(rule => rule(location, node)))
+
+const minimum: KeywordRule = ({ source, namePath, owner }, { schema, path: inside }) => {
   if (schema?.type !== 'string' || schema.minimum === undefined) return []
   const path = [...namePath, ...inside]
-  const [value, minimum = 0] = [source.textAt(path) ?? '', schema.minimum].map(parseQuantity)
-  if (value === undefined || value >= minimum) return []
+  const [value, least = 0] = [source.textAt(path) ?? '', schema.minimum].map(parseQuantity)
+  if (value === undefined || value >= least) return []
   // One byte or one millisecond.
-  const bound = minimum === 1 ? 'greater than 0' : `at least ${schema.minimum}`
+  const bound = least === 1 ? 'greater than 0' : `at least ${schema.minimum}`
   return [source.problemAt(path, `${formatOptionPath(owner, inside)} must be ${bound}, not ${source.describeValueAt(path)}`)]
 }
 
 /** Of a variable, too, which has the text `true`. */
 const isOff = (value: unknown): boolean => value === undefined || String(value) === 'false' || (Array.isArray(value) && value.length === 0)
 
-const requirementProblems = ({ source, namePath, owner }: OptionsLocation, { value, schema, path }: OptionNode): readonly Problem[] => {
+const requires: KeywordRule = ({ source, namePath, owner }, { value, schema, path }) => {
   if (schema?.requires === undefined || isOff(value)) return []
-  const { options, hint, isIdle = false } = schema.requires
-  const required = options.map((option): Path => (option.includes('.') ? option.split('.') : [...path.slice(0, -1), option]))
+  const { hint, isIdle = false } = schema.requires
+  const required = requiredPaths(path, schema)
   if (required.some(each => !isOff(valueAt(source.valueAt(namePath), each)))) return []
   const names = required.map(each => formatOptionPath(owner, each))
   const message = `${formatOptionPath(owner, path)} ${isIdle ? 'has no effect without' : 'requires'} ${names.join(' or ')}`
@@ -43,7 +47,7 @@ const requirementProblems = ({ source, namePath, owner }: OptionsLocation, { val
   return [typeof value === 'boolean' ? source.problemAt(place, message, hint) : source.problemAtKey(place, message, hint)]
 }
 
-const choiceProblems = ({ source, namePath, owner }: OptionsLocation, { value, schema, path }: OptionNode): readonly Problem[] => {
+const exactlyOneOf: KeywordRule = ({ source, namePath, owner }, { value, schema, path }) => {
   const choice = objectSchema(schema)?.exactlyOneOf
   if (choice === undefined || !isJsonObject(value)) return []
   const { options, hint } = choice
@@ -56,10 +60,10 @@ const choiceProblems = ({ source, namePath, owner }: OptionsLocation, { value, s
   )
 }
 
-const entryProblems = ({ source, namePath, owner }: OptionsLocation, { value, schema, path }: OptionNode): readonly Problem[] => {
-  const entries = objectSchema(schema)?.entries
-  if (entries === undefined || !(value === null || isJsonObject(value))) return []
-  const { noun, example } = entries
+const entries: KeywordRule = ({ source, namePath, owner }, { value, schema, path }) => {
+  const entry = objectSchema(schema)?.entries
+  if (entry === undefined || !(value === null || isJsonObject(value))) return []
+  const { noun, example } = entry
   const place = [...namePath, ...path]
   const names = Object.keys(value ?? {})
   if (names.length === 0)
@@ -67,6 +71,44 @@ const entryProblems = ({ source, namePath, owner }: OptionsLocation, { value, sc
   return names
     .filter(name => !isKebabCase(name))
     .map(name => source.problemAtKey([...place, name], `the ${noun} name \`${name}\` must be kebab-case`))
+}
+
+const usual: KeywordRule = ({ source, namePath, owner }, { schema, path: inside }) => {
+  const path = [...namePath, ...inside]
+  const text = source.textAt(path)
+  if (schema?.type !== 'string' || schema.usual === undefined || text === undefined || isUsual(text, schema.usual)) return []
+  const { min, max } = schema.usual
+  const message = `${formatOptionPath(owner, inside)} is usually ${min} to ${max}, not ${source.describeValueAt(path)}`
+  return [source.problemAt(path, message, schema.description)]
+}
+
+/** A text that is no quantity is a problem of its own. */
+const isUsual = (text: string, { min, max }: UsualRange): boolean => {
+  const value = parseQuantity(text)
+  return value === undefined || value === 0 || (value >= (parseQuantity(min) ?? 0) && value <= (parseQuantity(max) ?? Infinity))
+}
+
+const usualMinLength: KeywordRule = ({ source, namePath, owner }, { schema, path: inside }) => {
+  const path = [...namePath, ...inside]
+  const text = source.textAt(path)
+  if (schema?.type !== 'string' || schema.usualMinLength === undefined || !text || text.length >= schema.usualMinLength) return []
+  const message = `${formatOptionPath(owner, inside)} is shorter than ${schema.usualMinLength} characters`
+  return [source.problemAt(path, message, 'make one with `openssl rand -hex 32`')]
+}
+
+/** Of the items of a list, those without an option that another item has. */
+const whenOthersHaveIt: KeywordRule = ({ source, namePath, owner }, { value, schema, path }) => {
+  if (!Array.isArray(value) || schema?.type !== 'array' || schema.items.type !== 'object') return []
+  const maps = [...value.entries()].filter(([, item]) => isJsonObject(item))
+  return Object.entries(schema.items.properties ?? {}).flatMap(([key, { whenOthersHaveIt: consequence }]) => {
+    const without = maps.filter(([, item]) => isJsonObject(item) && !Object.hasOwn(item, key))
+    if (consequence === undefined || without.length === maps.length) return []
+    return without.map(([index]) => {
+      const itemPath = [...path, index]
+      const message = `${formatOptionPath(owner, itemPath)} has no \`${key}\`, but another item has: ${consequence}`
+      return source.problemAt([...namePath, ...itemPath], message, `add \`${key}\``)
+    })
+  })
 }
 
 const objectSchema = (schema: Schema | undefined): ObjectSchema | undefined => (schema?.type === 'object' ? schema : undefined)

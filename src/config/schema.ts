@@ -11,7 +11,7 @@ export type JsonSchema = { readonly [keyword: string]: unknown }
 export const toJsonSchema = ({ whenOthersHaveIt, requires, ...schema }: Schema): JsonSchema => {
   if (schema.type === 'array') return { ...schema, items: toJsonSchema(schema.items) }
   if (schema.type === 'string') {
-    const { omitWhenUnset, label, usual, minimum, ...rest } = schema
+    const { omitWhenUnset, label, usual, usualMinLength, minimum, ...rest } = schema
     return rest
   }
   if (schema.type === 'integer' || schema.type === 'number') {
@@ -60,6 +60,10 @@ export const mapOptions = (value: unknown, schema: Schema | undefined, change: (
 /** How a text of this schema is kept from view; undefined where it holds no secret. */
 export const secrecyOf = (schema: Schema | undefined): 'hidden' | 'masked URL' | undefined =>
   schema?.type === 'string' && schema.format !== undefined ? formats[schema.format].secret : undefined
+
+/** The options of which the one at the path requires any. */
+export const requiredPaths = (path: Path, { requires }: Schema): readonly Path[] =>
+  (requires?.options ?? []).map(option => (option.includes('.') ? option.split('.') : [...path.slice(0, -1), option]))
 
 export const schemaAt = (schema: Schema, path: Path): Schema | undefined => path.reduce<Schema | undefined>(childSchema, schema)
 

@@ -83,21 +83,6 @@ const duplicateUrls = ({ step }: StepDraft): readonly Problem[] => {
   })
 }
 
-/** Whoever guesses one is the operator, or signs in as anybody: 16 characters of hexadecimal are 64 bits. */
-const minSecretLength = 16
-
-export const shortSecrets = (source: YamlFile, { admin, portal }: GatewayConfig): readonly Problem[] => {
-  const secrets = [
-    [['admin', 'token'], admin.token],
-    [['portal', 'secret'], portal.secret],
-  ] as const
-  return secrets.flatMap(([path, secret]) =>
-    secret === undefined || secret.reveal().length >= minSecretLength
-      ? []
-      : [source.problemAt(path, `${path.join('.')} is shorter than ${minSecretLength} characters`, 'make one with `openssl rand -hex 32`')],
-  )
-}
-
 interface LocatedUrl {
   readonly path: Path
   readonly url: string

@@ -54,6 +54,8 @@ export interface StringSchema extends DescribedSchema {
   readonly minimum?: string
   /** For a duration or size: values outside are valid, but surely a mistake, so that `tollgate check` warns of them. */
   readonly usual?: UsualRange
+  /** A secret that is shorter is valid, but may be guessed, so that `tollgate check` warns of it. */
+  readonly usualMinLength?: number
   /** In an `optional` network, the text is omitted when a variable in it is not set. */
   readonly omitWhenUnset?: true
 }

@@ -65,7 +65,7 @@ t.test('gateway.yaml with every key', t => {
     'gateway.yaml': `
 listen: { rpc: "[::1]:0", portal: localhost:8081, admin: 0.0.0.0:9, proxyProtocol: true, trustedProxies: [10.0.0.0/8] }
 portal: { url: https://dash.example.org, networkUrl: "https://{host}/rpc" }
-admin: { token: s3cret, url: https://admin.example.org }
+admin: { token: s3cret-of-the-operator, url: https://admin.example.org }
 store: lmdb:\${STATE:-/var/lib}/tollgate
 workers: \${WORKERS}
 memory: 2GiB
@@ -91,7 +91,7 @@ usage: { retention: 30d }
         trustedProxies: ['10.0.0.0/8'],
       },
       portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] } },
-      admin: { token: new Secret('s3cret'), url: 'https://admin.example.org' },
+      admin: { token: new Secret('s3cret-of-the-operator'), url: 'https://admin.example.org' },
       accessLog: { sample: 1 },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {

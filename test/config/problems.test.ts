@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { stringify } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
-import { schemaError, findUnusualValues } from '../../src/config/check-options.ts'
+import { schemaError } from '../../src/config/check-options.ts'
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { loadConfig } from '../../src/config/load.ts'
 import { networkSchema } from '../../src/config/network-schema.ts'
@@ -13,6 +13,7 @@ import { formatProblem, formatProblems, printProblems, sortProblems } from '../.
 import { parseYamlFile } from '../../src/config/yaml-file.ts'
 import type { Validator } from '../../src/util/schema-compiler.ts'
 import { closestMatch } from '../../src/util/did-you-mean.ts'
+import { findUnusualOptions } from '../../src/config/option-rules.ts'
 import type { Problem } from '../../src/config/problem.ts'
 import { stubPlugins, writeConfig } from './config-fixture.ts'
 import { describeOptions, describeSchema } from '../../src/config/describe-options.ts'
@@ -71,9 +72,9 @@ t.test('the usual ranges of all options are valid, and contain each default and 
     const unusual = describeOptions(schema).flatMap(({ path, schema, default: value, examples }) =>
       [value, ...examples]
         .filter(text => {
-          const source = parseYamlFile(stringify({ option: text }), 'file.yaml')
+          const source = parseYamlFile(stringify({ option: text }), 'file.yaml', {})
           const parent = { type: 'object', properties: { option: { description: '', ...schema } } } as const
-          return findUnusualValues({ source, namePath: [], owner, schema: parent }).length > 0
+          return findUnusualOptions({ source, namePath: [], owner, schema: parent }).length > 0
         })
         .map(text => `${path}: ${text}`),
     )

@@ -6,7 +6,7 @@ export const formatOptionsTable = (options: readonly OptionDescription[]): strin
   const firstPaths = new Map<string, string>()
   return formatTable(
     ['option', 'value', 'description'],
-    options.map(({ path, type, required, default: value, examples, description, hasChildren }) => {
+    options.map(({ path, type, required, requires, default: value, examples, description, hasChildren }) => {
       const same = JSON.stringify([path.split('.').at(-1), type, description])
       const first = firstPaths.get(same)
       if (first === undefined) firstPaths.set(same, path)
@@ -15,6 +15,7 @@ export const formatOptionsTable = (options: readonly OptionDescription[]): strin
         [
           type,
           ...(required ? ['required'] : value === undefined || hasChildren ? [] : [`default ${formatValue(value)}`]),
+          ...(requires.length > 0 ? [`requires ${requires.map(code).join(' or ')}`] : []),
           ...(first === undefined && examples.length > 0 ? [`such as ${examples.map(formatValue).join(', ')}`] : []),
         ].join('; '),
         first === undefined ? description : `As ${code(first)}.`,
