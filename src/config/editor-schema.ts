@@ -1,9 +1,10 @@
 import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
-import type { AnyPlugin } from '../plugin/plugin.ts'
+import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
 import { formats } from './formats.ts'
 import { gatewaySchema } from './gateway-options.ts'
 import { networkSchema } from './network-schema.ts'
+import { childSchema, requiredPaths } from './schema.ts'
 import type { JsonSchema } from './schema.ts'
 import { useStepSchema } from './steps.ts'
 
@@ -27,11 +28,11 @@ export const editorSchemas = (
   used: readonly UsedPlugin[] = [],
 ): Readonly<Record<SchemaName, JsonSchema>> => ({
   network: fileSchema('A network of Tollgate', {
-    ...toEditorSchema(networkSchema),
+    ...toEditorSchema(networkSchema, true),
     properties: { ...propertiesOf(networkSchema), pipeline: pipelineSchema(plugins, used) },
     definitions: Object.fromEntries([...plugins, ...used.map(({ plugin }) => plugin)].map(plugin => [plugin.name, optionsSchema(plugin)])),
   }),
-  gateway: fileSchema('gateway.yaml of Tollgate', toEditorSchema(gatewaySchema)),
+  gateway: fileSchema('gateway.yaml of Tollgate', toEditorSchema(gatewaySchema, true)),
   methods: fileSchema('A method table of Tollgate', withoutId(methodTableSchema)),
 })
 
@@ -42,6 +43,7 @@ const fileSchema = (title: string, schema: JsonSchema): JsonSchema => ({
   $schema: 'http://json-schema.org/draft-07/schema#',
   title,
   ...schema,
+  type: 'object',
   // Sections that only hold anchors.
   patternProperties: { '^x-': {} },
 })
@@ -77,18 +79,19 @@ const pipelineSchema = (plugins: readonly AnyPlugin[], used: readonly UsedPlugin
 
 const optionsOf = ({ name }: AnyPlugin): JsonSchema => ({ $ref: `#/definitions/${name}` })
 
-/** Null, too: `- key-auth:` without options is an empty value. */
 const optionsSchema = ({ options, summary }: AnyPlugin): JsonSchema => ({
-  ...toEditorSchema(options),
-  type: ['object', 'null'],
+  ...toEditorSchema(options, true),
   description: summary,
 })
 
 const propertiesOf = ({ properties = {} }: ObjectSchema): JsonSchema =>
   Object.fromEntries(Object.entries(properties).map(([name, property]) => [name, toEditorSchema(property)]))
 
-/** A schema of options as editors know it: the loader's own keywords become standard ones, and a variable may stand for any scalar. */
-const toEditorSchema = (schema: Schema): JsonSchema => {
+/**
+ * A schema of options as editors know it: the loader's own keywords become standard ones, and a variable may stand for any scalar.
+ * At the top begin the paths with dots of `requires`.
+ */
+const toEditorSchema = (schema: Schema, isTop = false): JsonSchema => {
   const { description, examples = [] } = schema
   const defaultValue = 'default' in schema && schema.type !== 'object' ? schema.default : undefined
   const described = {
@@ -98,11 +101,14 @@ const toEditorSchema = (schema: Schema): JsonSchema => {
   switch (schema.type) {
     case 'object':
       return {
-        type: 'object',
+        // An empty value is an empty map: `- key-auth:` and `limits:`.
+        type: schema.entries === undefined ? ['object', 'null'] : 'object',
         ...described,
         properties: propertiesOf(schema),
         additionalProperties: schema.additionalProperties ? toEditorSchema(schema.additionalProperties) : false,
         ...(schema.required !== undefined && { required: schema.required }),
+        ...(schema.entries !== undefined && { minProperties: 1, propertyNames: { pattern: formats['kebab-case'].pattern } }),
+        ...withConditions([...choiceConditions(schema), ...requirementConditions(schema, isTop)]),
       }
     case 'array':
       return {
@@ -126,17 +132,51 @@ const toEditorSchema = (schema: Schema): JsonSchema => {
   }
 }
 
+/** Conditions, as a choice between schemas makes editors complain about each of them. */
+const withConditions = (conditions: readonly JsonSchema[]): JsonSchema => (conditions.length === 0 ? {} : { allOf: conditions })
+
+const choiceConditions = ({ exactlyOneOf }: ObjectSchema): readonly JsonSchema[] => {
+  if (exactlyOneOf === undefined) return []
+  const [first = '', ...others] = exactlyOneOf.options
+  return [
+    { if: { not: { anyOf: others.map(other => ({ required: [other] })) } }, then: { required: [first] } },
+    ...exactlyOneOf.options.flatMap((one, i) => exactlyOneOf.options.slice(i + 1).map(other => ({ not: { required: [one, other] } }))),
+  ]
+}
+
+/** Of the options of the map, and at the top of all that have a fixed path. */
+const requirementConditions = (schema: ObjectSchema, isTop: boolean): readonly JsonSchema[] =>
+  optionsBelow(schema).flatMap(([path, option]) => {
+    const beginsAtTop = option.requires?.options.some(name => name.includes('.')) === true
+    if (option.requires === undefined || (beginsAtTop ? !isTop : path.length > 1)) return []
+    const required = requiredPaths(path, option).map(each => givenAt(each, schema))
+    return [{ if: givenAt(path, schema), then: required.length === 1 ? required[0] : { anyOf: required } }]
+  })
+
+const optionsBelow = (schema: Schema, path: Path = []): readonly (readonly [path: Path, option: Schema])[] =>
+  Object.entries(schema.type === 'object' ? (schema.properties ?? {}) : {}).flatMap(([name, option]) => [
+    [[...path, name], option] as const,
+    ...optionsBelow(option, [...path, name]),
+  ])
+
+/** That an option is given: `false` and an empty list are none. */
+const givenAt = ([name, ...rest]: Path, schema: Schema | undefined): JsonSchema => {
+  if (name !== undefined) return { type: 'object', required: [name], properties: { [name]: givenAt(rest, childSchema(schema, name)) } }
+  return schema?.type === 'boolean' ? { not: { const: false } } : schema?.type === 'array' ? { minItems: 1 } : {}
+}
+
 /** `${VAR}` may stand in any text; what it holds is checked by the loader. */
 const variablePattern = '\\$\\{'
 
 const variable = { type: 'string', pattern: variablePattern }
 
-const stringSchema = ({ enum: values, format, pattern, minLength }: StringSchema): JsonSchema => {
+const stringSchema = ({ enum: values, format, pattern, minimum, minLength }: StringSchema): JsonSchema => {
   if (values !== undefined) return { anyOf: [{ type: 'string', enum: values }, variable] }
   const accepted = pattern ?? (format === undefined ? undefined : formats[format].pattern)
   return {
     type: 'string',
-    ...(accepted !== undefined && { pattern: `(?:${accepted})|${variablePattern}` }),
+    // A pattern cannot compare: of a minimum it can tell that it is greater than 0.
+    ...(accepted !== undefined && { pattern: `(?:${minimum === undefined ? '' : '(?!0+\\D)'}${accepted})|${variablePattern}` }),
     ...(minLength !== undefined && { minLength }),
   }
 }

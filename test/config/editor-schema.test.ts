@@ -59,6 +59,40 @@ t.test('a schema accepts variables, empty options, anchors and steps with `use`,
   t.end()
 })
 
+t.test('the schema of gateway.yaml knows what an option requires, which of several must be given, and names and least values', t => {
+  const validate = new Ajv({ strict: false }).compile(editorSchemas(stubPlugins).gateway)
+  const accepts = (text: string, plans = 'core: { dailyCredits: 1 }'): boolean =>
+    validate(parse(`store: lmdb:data\nplans: { ${plans} }\n${text}`))
+  const jwt = 'issuer: https://a.example.org, audience: [a]'
+  const listen = 'listen: { portal: 127.0.0.1:8081 }'
+  for (const right of [
+    '',
+    'portal:',
+    `${listen}\nportal: { secret: abc }`,
+    `${listen}\nportal: { oidc: { issuer: https://a.example.org, clientId: a, clientSecret: s }, signUp: { plan: core } }`,
+    'listen: { proxyProtocol: false }',
+    'listen: { proxyProtocol: true, trustedProxies: [10.0.0.0/8] }',
+    `jwt: { ${jwt}, keyFile: keys.json }`,
+    'workers: auto',
+    'memory: "${MEMORY}"',
+  ])
+    t.ok(accepts(right), `${right}: ${JSON.stringify(validate.errors)}`)
+  t.ok(accepts('', 'core: { dailyCredits: 1, rate: 5/s, burst: 9 }'))
+  for (const wrong of [
+    'portal: { secret: abc }',
+    `${listen}\nportal: { signUp: { plan: core } }`,
+    'listen: { proxyProtocol: true }',
+    'listen: { proxyProtocol: true, trustedProxies: [] }',
+    `jwt: { ${jwt} }`,
+    `jwt: { ${jwt}, keyFile: keys.json, jwks: https://a.example.org/keys }`,
+    'workers: 0',
+    'memory: 0B',
+  ])
+    t.notOk(accepts(wrong), wrong)
+  for (const plans of ['', 'Core: { dailyCredits: 1 }', 'core: { dailyCredits: 1, burst: 9 }']) t.notOk(accepts('', plans), plans)
+  t.end()
+})
+
 t.test('schema --write adds the options of the external plugins that the networks use', async t => {
   const plugin = `export default { name: 'mine', summary: 'Does it.', create: () => () => undefined,
     options: { type: 'object', properties: { calls: { type: 'integer', description: 'Most calls.' } } } }`
