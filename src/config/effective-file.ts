@@ -4,7 +4,7 @@ import type { Path } from '../plugin/plugin.ts'
 import type { Schema } from '../plugin/options-schema.ts'
 import { isJsonObject } from '../util/json.ts'
 import { secrecyOf, mapOptions } from './schema.ts'
-import { maskUrls } from './variables.ts'
+import { maskUrls } from './masking.ts'
 import type { YamlFile } from './yaml-file.ts'
 
 /** A file as the gateway uses it: variables replaced, defaults filled in, secrets masked; in the form of the file itself. */

@@ -1,14 +1,17 @@
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
+import { readKeyFile } from '../services/jwt/key-file.ts'
+import { didYouMean } from '../util/did-you-mean.ts'
 import { isDirectory } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
+import { isHostPort, parseAddress, parseStoreAddress } from './addresses.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { checkOptions } from './check-options.ts'
 import type { EffectiveFile } from './effective-file.ts'
-import { gatewaySchema } from './gateway-options.ts'
-import { gatewayRules } from './gateway-rules.ts'
-import { networkSchema } from './network-schema.ts'
+import { parseDuration } from './formats.ts'
+import { defaultRpcAddress, gatewaySchema } from './gateway-options.ts'
+import { networkSchema } from './network-options.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import type { GatewayConfig } from './types.ts'
@@ -66,3 +69,76 @@ const missingFileProblems = ({ path, problems, isEmpty }: YamlFile): readonly Pr
   const isMissing = isEmpty || problems.some(({ message }) => message === 'no such file')
   return isMissing ? problems.map(problem => ({ ...problem, hint })) : problems
 }
+
+/**
+ * A rule of gateway.yaml that its schema cannot express. It reads the file itself, not the checked options, so that all
+ * problems show in one run; where a value has the wrong type, the schema has reported it already.
+ */
+type GatewayRule = (source: YamlFile) => readonly Problem[]
+
+const distinctAddresses: GatewayRule = source => {
+  const listen = source.valueAt(['listen'])
+  const listenerByAddress = new Map<unknown, string>()
+  return Object.entries({ rpc: defaultRpcAddress, ...(isJsonObject(listen) && listen) }).flatMap(([listener, text]) => {
+    const other = listenerByAddress.get(text)
+    listenerByAddress.set(text, listener)
+    if (other === undefined || typeof text !== 'string' || !isHostPort(text) || parseAddress(text).port === 0) return []
+    return [source.problemAt(['listen', listener], `listen.${listener} has the same address as listen.${other}`)]
+  })
+}
+
+/** The path of an embedded store is a directory, which is created if it does not exist. */
+const storePathIsDirectory: GatewayRule = source => {
+  const address = parseStoreAddress(source.textAt(['store']) ?? '', dirname(source.path))
+  if (address?.kind !== 'lmdb' || isDirectory(nearestExisting(address.path))) return []
+  return [source.problemAt(['store'], 'the path of the store is a file, not a directory', 'lmdb:PATH names a directory')]
+}
+
+/** The folder of a log is never created: a missing one is more often a typo, or a disk that is not mounted. */
+const accessLogFileInFolder: GatewayRule = source => {
+  const path = ['accessLog', 'file']
+  const text = source.textAt(path)
+  if (text === undefined || text === '' || text === 'stdout') return []
+  const file = resolve(dirname(source.path), text)
+  if (isDirectory(file)) return [source.problemAt(path, 'accessLog.file is a directory, not a file', 'add the name of a file')]
+  if (isDirectory(dirname(file))) return []
+  return [source.problemAt(path, 'the directory of accessLog.file does not exist', 'create the directory, or correct the path')]
+}
+
+const nearestExisting = (path: string): string => (existsSync(path) || dirname(path) === path ? path : nearestExisting(dirname(path)))
+
+/** A day is sent up to 6 hours after its end, with all of its hours. */
+const minSentRetentionMs = 2 * 86_400_000
+
+const usageWebhookRetention: GatewayRule = source => {
+  const path = ['usage', 'retention']
+  const retentionMs = parseDuration(source.textAt(path) ?? '')
+  if (retentionMs === undefined || retentionMs >= minSentRetentionMs || source.valueAt(['portal', 'usageWebhook']) === undefined) return []
+  const message = `portal.usageWebhook requires usage.retention of at least 2d, not ${source.describeValueAt(path)}`
+  return [source.problemAt(path, message, 'a day is sent when it is over, and must still be stored then')]
+}
+
+const knownSignUpPlan: GatewayRule = source => {
+  const path = ['portal', 'signUp', 'plan']
+  const plan = source.textAt(path)
+  const plans = source.valueAt(['plans'])
+  const names = isJsonObject(plans) ? Object.keys(plans) : []
+  if (plan === undefined || names.length === 0 || names.includes(plan)) return []
+  return [source.problemAt(path, `portal.signUp.plan must be one of plans: ${names.join(', ')}`, didYouMean(plan, names))]
+}
+
+const readableKeyFile: GatewayRule = source => {
+  const path = ['jwt', 'keyFile']
+  const text = source.textAt(path)
+  const read = text ? readKeyFile(resolve(dirname(source.path), text)) : undefined
+  return read === undefined || 'keys' in read ? [] : [source.problemAt(path, `jwt.keyFile: ${read.message}`, read.hint)]
+}
+
+const gatewayRules: readonly GatewayRule[] = [
+  distinctAddresses,
+  storePathIsDirectory,
+  accessLogFileInFolder,
+  usageWebhookRetention,
+  knownSignUpPlan,
+  readableKeyFile,
+]

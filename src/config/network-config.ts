@@ -6,7 +6,7 @@ import type { EffectiveFile } from './effective-file.ts'
 import { isKebabCase } from './formats.ts'
 import { listHosts } from './hosts.ts'
 import type { ListedHost } from './hosts.ts'
-import { networkSchema } from './network-schema.ts'
+import { networkSchema } from './network-options.ts'
 import { unsetVariableProblems } from './optional-variables.ts'
 import type { MethodTables } from './method-tables.ts'
 import { checkOptions } from './check-options.ts'
@@ -58,7 +58,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
       steps.flatMap(draft => draft.omitted),
     ),
   ]
-  const warnings = [...checked.warnings, ...findWarnings(source, steps, plugins)]
+  const warnings = [...checked.warnings, ...findWarnings(source, { options: checked.options, steps }, plugins)]
   const missingVariables = [...new Set(steps.flatMap(draft => draft.missingVariables))]
   if (missingVariables.length > 0)
     return { problems, warnings, hosts, unserved: { network: networkNameOf(path), variables: missingVariables } }

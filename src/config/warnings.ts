@@ -8,10 +8,15 @@ import type { StepDraft } from './steps.ts'
 import type { YamlFile } from './yaml-file.ts'
 import type { GatewayConfig, NetworkConfig } from './types.ts'
 
-/** What is valid in the pipeline of a network, but probably not meant. */
-export const findWarnings = (source: YamlFile, steps: readonly StepDraft[], plugins: readonly AnyPlugin[]): readonly Problem[] => [
-  ...unusualBlockTime(source),
-  ...missingDevNode(source),
+/** A network, as far as it could be read; without options where these have problems. */
+interface NetworkDraft {
+  readonly options: Pick<NetworkConfig, 'chainId' | 'blockTime'> | undefined
+  readonly steps: readonly StepDraft[]
+}
+
+/** What is valid in the file of a network, but probably not meant. */
+export const findWarnings = (source: YamlFile, { options, steps }: NetworkDraft, plugins: readonly AnyPlugin[]): readonly Problem[] => [
+  ...(options === undefined ? [] : [...unusualBlockTime(source, options), ...missingDevNode(source, options)]),
   ...missingSteps(source, steps, plugins),
   ...stepsWithoutHeads(steps),
   ...steps.flatMap(draft => draft.warnings),
@@ -31,22 +36,17 @@ const undescribedOptions = ({ name, step, problemAtStep }: StepDraft): readonly 
 /** A block time that differs from that of a well-known chain by more than this factor has probably the wrong unit. */
 const maxBlockTimeFactor = 10
 
-const chainIdOf = (source: YamlFile): number => Number(source.textAt(['chainId']) ?? source.valueAt(['chainId']))
-
-const unusualBlockTime = (source: YamlFile): readonly Problem[] => {
-  const chainId = chainIdOf(source)
+const unusualBlockTime = (source: YamlFile, { chainId, blockTime }: Pick<NetworkConfig, 'chainId' | 'blockTime'>): readonly Problem[] => {
   const known = wellKnownChains.find(chain => chain.chainId === chainId)
-  const blockTime = parseDuration(source.textAt(['blockTime']) ?? '')
-  if (known === undefined || !blockTime) return []
+  if (known === undefined) return []
   const factor = blockTime / (parseDuration(known.blockTime) ?? blockTime)
-  if (factor <= maxBlockTimeFactor && factor >= 1 / maxBlockTimeFactor) return []
+  if (!(factor > maxBlockTimeFactor || factor < 1 / maxBlockTimeFactor)) return []
   const message = `blockTime is ${source.describeValueAt(['blockTime'])}, but ${known.name} (chain id ${chainId}) usually has ${known.blockTime}`
   return [source.problemAt(['blockTime'], message, `write \`blockTime: ${known.blockTime}\``)]
 }
 
 /** Written as `false`, it is meant. */
-const missingDevNode = (source: YamlFile): readonly Problem[] => {
-  const chainId = chainIdOf(source)
+const missingDevNode = (source: YamlFile, { chainId }: Pick<NetworkConfig, 'chainId'>): readonly Problem[] => {
   if (!developmentChainIds.has(chainId) || source.valueAt(['devNode']) !== undefined) return []
   const message = `chain id ${chainId} is that of development nodes: without \`devNode: true\` answers are cached, and the height goes back late`
   return [source.problemAt(['chainId'], message, 'write `devNode: true`, or `devNode: false` where blocks are not taken back')]

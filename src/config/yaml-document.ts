@@ -1,8 +1,8 @@
 import { LineCounter, isAlias, isMap, isScalar, isSeq, parseDocument } from 'yaml'
 import type { Alias, Document, ParsedNode, Scalar, YAMLMap, Pair } from 'yaml'
 import type { Path } from '../plugin/plugin.ts'
-import { findSecretRanges } from './secret-ranges.ts'
-import type { SecretRange } from './secret-ranges.ts'
+import { findSecretRanges } from './masking.ts'
+import type { SecretRange } from './masking.ts'
 import { problemsOfYamlErrors, tooDeep } from './yaml-errors.ts'
 import type { YamlProblem } from './yaml-errors.ts'
 
