@@ -1,8 +1,10 @@
+import { formatAlternatives } from '../util/did-you-mean.ts'
 import type { MetricDefinition } from './metrics.ts'
 import { nodeReasons } from './node-reasons.ts'
 import { systemMetricDefinitions } from './system-metric-definitions.ts'
 
-const reasonNames = new Intl.ListFormat('en', { type: 'disjunction' }).format(Object.keys(nodeReasons).map(reason => `"${reason}"`))
+/** Not by Intl, which takes 4 MB when it is first used. */
+const reasonNames = formatAlternatives(Object.keys(nodeReasons).map(reason => `"${reason}"`))
 
 /** All metrics of the gateway and of the plugins that come with it, in the order of the reference page. */
 export const metricDefinitions = {
