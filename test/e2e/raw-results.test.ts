@@ -1,6 +1,4 @@
 import { deepStrictEqual } from 'node:assert/strict'
-import { subscribe, unsubscribe } from 'node:diagnostics_channel'
-import type { IncomingMessage } from 'node:http'
 import fc from 'fast-check'
 import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
@@ -11,7 +9,7 @@ import { TestLog } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { hasInexactNumber, withNamesAsTexts } from '../support/json-numbers.ts'
-import { call, connectWs, post } from '../support/rpc-client.ts'
+import { connectWs, post } from '../support/rpc-client.ts'
 
 // What makes the gateway fast, and what callers may ask of it, observed in its own process.
 
@@ -103,30 +101,6 @@ t.test('results', async t => {
     t.equal(parse(responses[2] ?? '').result.length, logs.length)
   })
 
-  t.test('a thousand identical calls become one request to the node', async t => {
-    requestedMethods.length = 0
-    // The node waits until all of them have arrived.
-    const arrived = new Promise<void>(resolve => {
-      let count = 0
-      const onRequest = (message: unknown) => {
-        const { request } = message as { request: IncomingMessage } // as Node's documentation says
-        if (request.url?.startsWith('/v3/') !== true || (count += 1) < 1000) return
-        unsubscribe('http.server.request.start', onRequest)
-        resolve()
-      }
-      subscribe('http.server.request.start', onRequest)
-    })
-    node.setResponse('eth_getStorageAt', async () => {
-      requestedMethods.push('eth_getStorageAt')
-      await arrived
-      return { result: `0x${marker.padStart(64, '0')}` }
-    })
-    const params = [`0x${'2'.repeat(40)}`, '0x1', '0x10']
-    const results = await Promise.all(Array.from({ length: 1000 }, () => call(url, 'eth_getStorageAt', params)))
-    t.ok(results.every(({ result }) => result === `0x${marker.padStart(64, '0')}`))
-    t.same(requestedMethods, ['eth_getStorageAt'])
-  })
-
   const postText = async (body: string): Promise<string> => {
     const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
     return response.text()
@@ -178,24 +152,6 @@ t.test('results', async t => {
     const talker = await connectWs(wsUrl)
     talker.send(batchFrom(5000))
     deepStrictEqual(await talker.nextMessage(), expected(5000))
-    await talker.close()
-  })
-
-  t.test('a batch over the limit has an error for the id of each call, over HTTP and over WebSocket', async t => {
-    const ids = Array.from({ length: 1001 }, (_, i) => (i % 3 === 0 ? i : i % 3 === 1 ? `s${i}` : null))
-    const batch = JSON.stringify(ids.map(id => ({ jsonrpc: '2.0', id, method: 'eth_chainId' })))
-    const expected = ids.map(id => ({
-      jsonrpc: '2.0',
-      id,
-      error: { code: -32600, message: 'invalid request: more than 1000 calls in a batch' },
-    }))
-    const response = await post(url, batch)
-    deepStrictEqual([response.status, response.json()], [200, expected])
-    t.equal(response.headers['x-tollgate-credits'], '0')
-    const talker = await connectWs(wsUrl)
-    talker.send(batch)
-    deepStrictEqual(await talker.nextMessage(), expected)
-    t.equal((await talker.call('eth_chainId')).result, '0x7a69')
     await talker.close()
   })
 
