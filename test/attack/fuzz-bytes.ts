@@ -146,8 +146,7 @@ const fuzzBytes = async ({ seed, scale, log }: AttackOptions): Promise<readonly 
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_blockNumber: { result: '0x10' } })
   const deployment = createDeployment({ networks: { fuzz: networkFile('fuzz', [node.url]) } })
   try {
-    await deployment.addAccount('attacker', 'custom')
-    const { key } = await deployment.addKey('attacker')
+    const { key } = await deployment.addCaller('attacker', 'custom')
     const gateway = await deployment.start()
     const result = await runFuzzBytes({ url: gateway.rpc, wsUrl: gateway.rpc, apiKey: key, seed, count: casesPerScale * scale, log })
     const code = await gateway.stop() // the last lines of the log count too

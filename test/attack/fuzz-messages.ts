@@ -144,8 +144,7 @@ const fuzzMessages = async ({ seed, scale, log }: AttackOptions): Promise<readon
   const node = await startNode()
   const deployment = createDeployment({ networks: { fuzz: networkFile('fuzz', [node.url]) } })
   try {
-    await deployment.addAccount('attacker', 'custom')
-    const { key } = await deployment.addKey('attacker')
+    const { key } = await deployment.addCaller('attacker', 'custom')
     const gateway = await deployment.start()
     const changed = (count: number) => Array.from({ length: count }, () => mutate(random.pick([...originals]), random))
     const half = Math.ceil((messagesPerScale * scale) / 2)

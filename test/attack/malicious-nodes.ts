@@ -117,8 +117,7 @@ export async function runMaliciousNodes({ seed, count, log }: MaliciousNodesOpti
     networks: Object.fromEntries(nodes.map((node, i) => [`net-${i}`, networkOf(`net-${i}`, node, healthy)])),
   })
   try {
-    await deployment.addAccount('alice', 'growth')
-    const { key } = await deployment.addKey('alice')
+    const { key } = await deployment.addCaller('alice', 'growth')
     const gateway = await deployment.start()
     const run = new MaliciousRun(gateway.http(key), { calls: Math.max(callsPerKind, Math.round(count / kinds.length)), seed, log })
     const queue = [...kinds.entries()]

@@ -41,8 +41,7 @@ export const runPauses = async ({ pauseMs, store, log }: PausesOptions): Promise
     networks: { testnet: networkFile('testnet', [node.url], { cache: false }) },
   })
   try {
-    await deployment.addAccount('alice', 'custom')
-    const { key } = await deployment.addKey('alice')
+    const { key } = await deployment.addCaller('alice', 'custom')
     const gateway = await deployment.start()
     const callers = openCallers(gateway.http(key))
     for (const pid of [...childrenOf(gateway.pid).slice(0, 1), gateway.pid]) {

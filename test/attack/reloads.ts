@@ -53,8 +53,7 @@ export const runReloads = async ({ reloads, callsPerSecond, workers, seed, log }
     nodeOptions: memoryReportOptions,
   })
   try {
-    await deployment.addAccount('alice', 'custom')
-    const { key } = await deployment.addKey('alice')
+    const { key } = await deployment.addCaller('alice', 'custom')
     const gateway = await deployment.start()
     const callers = openCallers(gateway.http(key), callsPerSecond, new SeededRandom(seed))
     const sockets = await openSocketCallers(gateway.ws(key))

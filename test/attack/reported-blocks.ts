@@ -106,8 +106,7 @@ const runGateway = async (
     networks: Object.fromEntries(nodes.map(({ row, upstreams }, i) => [`row-${i}`, networkOf(i, row, upstreams)])),
   })
   try {
-    await deployment.addAccount('alice')
-    const { key } = await deployment.addKey('alice')
+    const { key } = await deployment.addCaller('alice')
     const gateway = await deployment.start()
     return await Promise.all(nodes.map((each, i) => runRow(each, { gateway, key, host: hostOf(i) }, rounds)))
   } finally {

@@ -41,8 +41,7 @@ export const runRestarts = async ({ restarts, callsPerSecond, seed, log }: Resta
   const networks = { testnet: networkFile('testnet', [node.url]) }
   const deployment = createDeployment({ gateway: { drain, log: 'warn' }, networks })
   try {
-    await deployment.addAccount('alice', 'custom')
-    const { key } = await deployment.addKey('alice')
+    const { key } = await deployment.addCaller('alice', 'custom')
     const gateways = [await deployment.start(), await deployment.start()]
     const balancer = await openBalancer(gateways)
     const callers = openCallers(`${balancer.url}/v3/${key}`, callsPerSecond, new SeededRandom(seed))

@@ -33,8 +33,7 @@ export const runStops = async ({ stops, grace, seed, log }: StopsOptions): Promi
   const random = new SeededRandom(seed)
   let [calls, lost] = [0, 0]
   try {
-    await deployment.addAccount('alice', 'custom')
-    const { key } = await deployment.addKey('alice')
+    const { key } = await deployment.addCaller('alice', 'custom')
     for (let i = 0; i < stops; i++) {
       const gateway = await deployment.start()
       const callers = [

@@ -21,8 +21,7 @@ export const blockPolls = async (): Promise<CaseResult> => {
   const network = { ...networkFile('polled', [node.url]), blockTime: `${blockTimeMs}ms` }
   const deployment = createDeployment({ gateway: { log: 'error' }, networks: { polled: network } })
   try {
-    await deployment.addAccount('caller', 'custom')
-    const { key } = await deployment.addKey('caller')
+    const { key } = await deployment.addCaller('caller', 'custom')
     const url = (await deployment.start()).http(key)
     const pollsPerBlock: number[] = []
     for (let round = 0; round < rounds; round += 1) pollsPerBlock.push(await countPolls(node, url))

@@ -104,8 +104,7 @@ const runTrial = async ({ settings, loadProcess }: BenchServers, trial: Trial): 
   const network = { ...networkFile('hang', [first.url, second.url]), chainId: 1337, blockTime: '60m' }
   const deployment = createDeployment({ gateway: { log: 'error' }, networks: { hang: network } })
   try {
-    await deployment.addAccount('caller', 'custom')
-    const { key } = await deployment.addKey('caller')
+    const { key } = await deployment.addCaller('caller', 'custom')
     const url = (await deployment.start()).http(key)
     const session = await loadProcess.open({ url, connections, requests: [trial.request] })
     await session.run({ durationMs: settings.minWarmUpMs, callsPerSecond: trial.callsPerSecond })

@@ -44,8 +44,7 @@ export const overviewsBesideCalls = async (servers: BenchServers): Promise<CaseR
   })
   let browsers: Browsers | undefined
   try {
-    await deployment.addAccount('viewed', 'custom')
-    const { key } = await deployment.addKey('viewed')
+    const { key } = await deployment.addCaller('viewed', 'custom')
     await fillStore(join(deployment.dir, '../data'), 'viewed')
     const cookie = await signIn(deployment)
     const gateway = await deployment.start()

@@ -7,7 +7,7 @@ import { text } from 'node:stream/consumers'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Test } from 'tap'
 import t from '../support/tap.ts'
-import { childrenOf, createDeployment, isRunning, mainPath, networkFile } from '../support/deployment.ts'
+import { childrenOf, createDeployment, isRunning, mainPath, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -33,8 +33,7 @@ t.test('a node gets no call before it has returned the chain ID of its network, 
     await deployment.remove()
     await Promise.all([other.stop(), own.stop(), starting.stop()])
   })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
+  const { key } = await deployment.addCaller('alice')
   const balanceRequests = (node: typeof other) => node.received.filter(({ method }) => method === 'eth_getBalance').length
   const address = `0x${'11'.repeat(20)}`
   for (const workers of [1, 2]) {
@@ -58,7 +57,7 @@ t.test('a node gets no call before it has returned the chain ID of its network, 
       const { status, headers, json } = await requestBalance()
       t.match([status, headers['retry-after'], json()], [503, '1', { error: { code: -32002 } }])
       t.equal(balanceRequests(starting), workers - 1)
-      const { networks } = (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json() as {
+      const { networks } = (await gateway.get('/readyz?verbose')).json() as {
         networks: readonly { name: string; upstreams: readonly object[] }[]
       }
       t.match(networks.find(({ name }) => name === 'startnet')?.upstreams, [
@@ -73,14 +72,8 @@ t.test('a node gets no call before it has returned the chain ID of its network, 
 
 t.test('a duplicate signal, as npm and terminals send it, does not interrupt the shutdown', async t => {
   const node = await startFakeNode({ eth_blockNumber: { result: '0x10' } })
-  const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
+  t.teardown(() => node.stop())
+  const { deployment, gateway, key } = await startGateway(t, { networks: { testnet: networkFile('testnet', [node.url]) } })
   t.equal((await call(gateway.http(key), 'eth_blockNumber')).result, '0x10')
   process.kill(gateway.pid, 'SIGINT')
   t.equal(await gateway.stop(), 0)
@@ -93,8 +86,7 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
     networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
   })
   t.teardown(() => deployment.remove())
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
+  const { key } = await deployment.addCaller('alice')
   const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'start', '--config', deployment.dir])
   t.teardown(() => child.kill('SIGKILL'))
   const exited = once(child, 'exit')
@@ -116,11 +108,12 @@ t.test('SIGHUP and a log that nobody reads end nothing; SIGINT does not wait for
 t.test('a standard output that nobody reads stops no call, no probe and no SIGTERM, and the log says how many lines it lacks', async t => {
   const network = networkFile('testnet', ['http://127.0.0.1:1'])
   const pipeline = [{ use: './logging.mjs', with: {} }, ...(network['pipeline'] as readonly object[])]
-  const deployment = createDeployment({ networks: { testnet: { ...network, pipeline } } })
+  const deployment = createDeployment({
+    networks: { testnet: { ...network, pipeline } },
+    files: { 'networks/logging.mjs': loggingPlugin },
+  })
   t.teardown(() => deployment.remove())
-  writeFileSync(join(deployment.dir, 'networks/logging.mjs'), loggingPlugin)
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
+  const { key } = await deployment.addCaller('alice')
   for (const workers of [1, 2]) {
     deployment.writeGateway({ workers, accessLog: { file: 'stdout' } })
     const { child, reader, listening } = await startOnPipe(t, deployment.dir, `pipe-${workers}`)
@@ -252,20 +245,14 @@ t.test('start() and stop() of an external plugin may be synchronous; an error of
 t.test('an error that nobody catches is logged and ends the process at once, also while the store writes', async t => {
   const { pipeline, ...network } = networkFile('testnet', ['http://127.0.0.1:1']) as { pipeline: object[] }
   const steps = [...pipeline.slice(0, -3), { use: '../crash.mjs' }, ...pipeline.slice(-3)]
-  const deployment = createDeployment({ networks: { testnet: { ...network, pipeline: steps } } })
-  t.teardown(() => deployment.remove())
-  writeFileSync(
-    join(deployment.dir, 'crash.mjs'),
-    `const crash = () => { throw Object.assign(new Error('lost'), { stack: 'Error: lost' }) }
-    export default {
+  const crashing = `const crash = () => { throw Object.assign(new Error('lost'), { stack: 'Error: lost' }) }
+  export default {
     name: 'crash', summary: 'Crashes.', options: { type: 'object', properties: {} },
     create: () => ({ handle: (call, next) => { setImmediate(crash); return next(call) } }),
-  }`,
-  )
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
-  const calls = Array.from({ length: 8 }, () => call(gateway.http(key), 'eth_gasPrice').catch(() => undefined))
+  }`
+  const networks = { testnet: { ...network, pipeline: steps } }
+  const { deployment, gateway, url } = await startGateway(t, { networks, files: { 'crash.mjs': crashing } })
+  const calls = Array.from({ length: 8 }, () => call(url, 'eth_gasPrice').catch(() => undefined))
   await waitUntil(() => !isRunning(gateway.pid))
   await Promise.all(calls)
   t.match(await gateway.waitForEvent('crashed'), { level: 50, stack: /lost/ })
@@ -279,14 +266,11 @@ t.test(
   async t => {
     const node = await startFakeNode({ eth_getBalance: { result: '0x1' }, eth_gasPrice: { raw: '', status: 502 } })
     const gatewayFile = { workers: 2, accessLog: { file: 'access.log' }, admin: { token: 's3cret' } }
-    const deployment = createDeployment({ gateway: gatewayFile, networks: { testnet: networkFile('testnet', [node.url]) } })
-    t.teardown(async () => {
-      await deployment.remove()
-      await node.stop()
+    t.teardown(() => node.stop())
+    const { deployment, gateway, key } = await startGateway(t, {
+      gateway: gatewayFile,
+      networks: { testnet: networkFile('testnet', [node.url]) },
     })
-    await deployment.addAccount('alice')
-    const { key } = await deployment.addKey('alice')
-    const gateway = await deployment.start()
     const file = join(deployment.dir, 'access.log')
     const linesIn = (path: string): readonly { [name: string]: unknown }[] =>
       readFileSync(path, 'utf8')

@@ -11,8 +11,7 @@ t.test('the workers of a primary that is killed', async t => {
     await deployment.remove()
     await node.stop()
   })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
+  const { key } = await deployment.addCaller('alice')
 
   /** Kills the primary while calls are in flight at a node and others come in. Resolves with the calls in flight, once all processes have ended. */
   const killBusyPrimary = async () => {

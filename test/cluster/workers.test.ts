@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
 import t from '../support/tap.ts'
-import { createDeployment, networkFile, childrenOf } from '../support/deployment.ts'
+import { childrenOf, createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { call, connectWs, post } from '../support/rpc-client.ts'
+import { call, connectWs } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
@@ -23,16 +23,12 @@ t.test('several workers', async t => {
   })
   const network = networkFile('testnet', [node.url])
   const pipeline = (network.pipeline as object[]).toSpliced(3, 0, { 'rate-limit': {} })
-  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: { ...network, pipeline } } })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
+  t.teardown(() => node.stop())
+  const { deployment, gateway, key, url } = await startGateway(t, {
+    gateway: { workers: 2 },
+    networks: { testnet: { ...network, pipeline } },
   })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
-  const url = gateway.http(key)
-  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  const metrics = async () => (await gateway.get('/metrics')).text
   const callsOf = (text: string) => Number(/^tollgate_calls_total\{.*method="eth_chainId".*\} (\d+)$/m.exec(text)?.[1] ?? 0)
 
   t.test('share one port, and their metrics add up', async t => {
@@ -41,7 +37,7 @@ t.test('several workers', async t => {
   })
 
   const headPolls = () => node.received.filter(({ method, params }) => method === 'eth_getBlockByNumber' && params[0] === 'latest').length
-  const readiness = async () => (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json()
+  const readiness = async () => (await gateway.get('/readyz?verbose')).json()
   /** Requests heights with concurrent callers, each on connections of its own; the heights of each caller. */
   const requestHeights = (calls: number) =>
     Promise.all(
@@ -103,9 +99,9 @@ t.test('several workers', async t => {
   })
 
   t.test('have their readiness reported by the primary', async t => {
-    t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
-    t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200)
-    t.equal((await post(`${gateway.admin}/other`, '', { method: 'GET' })).status, 404)
+    t.equal((await gateway.get('/readyz')).status, 200)
+    t.equal((await gateway.get('/livez')).status, 200)
+    t.equal((await gateway.get('/other')).status, 404)
   })
 
   t.test('take over connections that a killed worker had not accepted yet', async t => {
@@ -130,7 +126,7 @@ t.test('several workers', async t => {
         () => 'closed',
       )
     const pending = Array.from({ length: 3 }, attempt)
-    t.equal((await post(`${gateway.admin}/livez`, '', { method: 'GET' })).status, 200) // the primary has accepted the connections by then
+    t.equal((await gateway.get('/livez')).status, 200) // the primary has accepted the connections by then
     for (const pid of pids) process.kill(pid, 'SIGKILL')
     t.same(await Promise.all(pending), ['closed', 'closed', 'closed'])
     await waitUntil(async () => (await attempt()) === 'response')

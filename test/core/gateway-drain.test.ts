@@ -14,7 +14,7 @@ import { plugins } from '../../plugins/index.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { acceptPending } from '../../src/server/connection-pacing.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
 import { call, post } from '../support/rpc-client.ts'
@@ -33,8 +33,7 @@ const openOwnGateway = async (t: Test, settings: object = {}, clock: Clock = sys
     await deployment.remove()
     await node.stop()
   })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
+  const { key } = await deployment.addCaller('alice')
   const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
   if (config === undefined) throw new Error('the configuration has problems')
   return { gateway: await openGateway(config, clock, new TestLog()), key, node }
@@ -139,29 +138,23 @@ t.test('connections that came while the process was held up are served, though t
 })
 
 t.test('the primary of several workers stays up for `drain.grace` too', async t => {
-  const deployment = createDeployment({
+  const { gateway, url } = await startGateway(t, {
     gateway: { drain: { grace: '1h' }, workers: 2 },
     networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
   })
-  t.teardown(() => deployment.remove())
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
   process.kill(gateway.pid, 'SIGTERM')
-  const readyStatus = async () => (await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status
+  const readyStatus = async () => (await gateway.get('/readyz')).status
   await waitUntil(async () => (await readyStatus()) !== 200)
   t.equal(await readyStatus(), 503)
-  for (let i = 0; i < 4; i++) t.equal((await call(gateway.http(key), 'eth_chainId')).result, '0x7a69')
+  for (let i = 0; i < 4; i++) t.equal((await call(url, 'eth_chainId')).result, '0x7a69')
   await gateway.kill()
 })
 
 t.test('a gateway without a listener for operators stops in order too: nothing else keeps its process alive', async t => {
-  const deployment = createDeployment({
+  const { gateway } = await startGateway(t, {
     gateway: { listen: { rpc: '127.0.0.1:0' }, drain: { grace: '0s' } },
     networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
   })
-  t.teardown(() => deployment.remove())
-  const gateway = await deployment.start()
   t.equal(await gateway.stop(), 0)
   t.match(gateway.log.slice(-2), [{ event: 'stopping', signal: 'SIGTERM' }, { event: 'stopped' }])
 })

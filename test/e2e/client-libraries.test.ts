@@ -3,24 +3,17 @@ import type { Test } from 'tap'
 import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
 import type { DappClient, ClientLog } from '../support/dapp-clients.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
-import { call, post } from '../support/rpc-client.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
+import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const chain = await startAnvilChain()
-const deployment = createDeployment({
+t.teardown(() => chain.stop())
+const { deployment, gateway, key } = await startGateway(t, {
   gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 1 } } },
   networks: { devnet: networkFile('devnet', [chain.url]) },
 })
-t.teardown(async () => {
-  await deployment.remove()
-  await chain.stop()
-})
-const gateway = await deployment.start()
-await deployment.addAccount('alice', 'core')
-await deployment.addAccount('bob', 'tiny')
-const { key } = await deployment.addKey('alice')
-const { key: poorKey } = await deployment.addKey('bob')
+const { key: poorKey } = await deployment.addCaller('bob', 'tiny')
 const madeUpKey = `tg_${'0'.repeat(38)}`
 
 type Open = (key: string, options?: { readonly staticNetwork: boolean }) => DappClient
@@ -129,7 +122,7 @@ for (const [name, open] of Object.entries(http)) {
 
 /** The subscriptions that the gateway has, of all kinds. */
 const subscriptionCount = async (): Promise<number> => {
-  const { text } = await post(`${gateway.admin}/metrics`, '', { method: 'GET' })
+  const { text } = await gateway.get('/metrics')
   return Array.from(text.matchAll(/^tollgate_subscriptions\{.*\} (\d+)$/gm), ([, count]) => Number(count)).reduce(
     (sum, count) => sum + count,
     0,

@@ -5,24 +5,17 @@ import { createTestClient, createWalletClient, http, parseEther, publicActions }
 import { privateKeyToAccount } from 'viem/accounts'
 import { foundry } from 'viem/chains'
 import { startAnvilChain } from '../support/anvil-chain.ts'
-import { createDeployment } from '../support/deployment.ts'
+import { startGateway } from '../support/deployment.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The shipped network, with calls over the WebSocket of the node.
 const chain = await startAnvilChain()
-const deployment = createDeployment({
+t.teardown(() => chain.stop())
+const { gateway, key, url } = await startGateway(t, {
   networks: { devnet: readFileSync(new URL('../../../configs/networks/devnet.yaml', import.meta.url), 'utf8') },
   env: { DEVNET_URL: chain.url.replace(/^http/, 'ws') },
 })
-t.teardown(async () => {
-  await deployment.remove()
-  await chain.stop()
-})
-const gateway = await deployment.start()
-await deployment.addAccount('alice')
-const { key } = await deployment.addKey('alice')
-const url = gateway.http(key)
 const [account, other] = await chain.request<`0x${string}`[]>('eth_accounts')
 if (account === undefined || other === undefined) throw new Error('the node has no accounts')
 

@@ -1,28 +1,22 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import { startAnvilChain } from '../support/anvil-chain.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 t.test('a node that is stopped for a while is noticed by no caller, and gets calls again when it goes on', async t => {
   const [first, second] = await Promise.all([startAnvilChain(), startAnvilChain()])
-  const deployment = createDeployment({
+  t.teardown(() => Promise.all([first.stop(), second.stop()]))
+  t.teardown(() => process.kill(first.pid, 'SIGCONT'))
+  const { url } = await startGateway(t, {
     gateway: { plans: { core: { dailyCredits: 1_000_000_000 } } },
     networks: { testnet: networkFile('testnet', [first.url, second.url]) },
   })
-  t.teardown(async () => {
-    process.kill(first.pid, 'SIGCONT')
-    await deployment.remove()
-    await Promise.all([first.stop(), second.stop()])
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
   let callCount = 0
   const send = async (method: string, params: readonly unknown[]) => {
     const [id, sentAt] = [(callCount += 1), performance.now()]
-    const response = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id, method, params }))
+    const response = await post(url, JSON.stringify({ jsonrpc: '2.0', id, method, params }))
     const { id: responseId, result } = response.json()
     return {
       isRight: responseId === id && result !== undefined,

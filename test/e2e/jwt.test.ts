@@ -1,13 +1,11 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { SignJWT } from 'jose'
 import t from '../support/tap.ts'
 import { WebSocket } from 'ws'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { post } from '../support/rpc-client.ts'
 
@@ -16,15 +14,13 @@ import { post } from '../support/rpc-client.ts'
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const node = await startFakeNode({ eth_gasPrice: { result: '0x9' } })
 const jwt = { issuer: 'https://login.test', audience: ['tollgate'], keyFile: 'jwt.json' }
-const deployment = createDeployment({ gateway: { jwt }, networks: { testnet: networkFile('testnet', [node.url]) } })
-writeFileSync(join(deployment.dir, 'jwt.json'), JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }))
-t.teardown(async () => {
-  await deployment.remove()
-  await node.stop()
+t.teardown(() => node.stop())
+const { deployment, gateway, ...first } = await startGateway(t, {
+  gateway: { jwt },
+  networks: { testnet: networkFile('testnet', [node.url]) },
+  files: { 'jwt.json': JSON.stringify({ keys: [publicKey.export({ format: 'jwk' })] }) },
 })
-await deployment.addAccount('alice')
-const [first, second] = [await deployment.addKey('alice'), await deployment.addKey('alice')]
-const gateway = await deployment.start()
+const second = await deployment.addKey('alice')
 
 const sign = (keyId: string, lifetimeSeconds = 600, claims: Record<string, unknown> = {}): Promise<string> =>
   new SignJWT({ iss: jwt.issuer, aud: 'tollgate', sub: keyId, exp: Math.floor(Date.now() / 1_000) + lifetimeSeconds, ...claims })

@@ -1,7 +1,5 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t from '../support/tap.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -27,33 +25,29 @@ t.teardown(() => node.stop())
 for (const workers of [1, 2]) {
   t.test(`reaches every process of ${workers}`, async t => {
     const { pipeline, ...network } = networkFile('testnet', [node.url]) as { pipeline: object[] }
-    const deployment = createDeployment({
+    const { gateway, url } = await startGateway(t, {
       gateway: { workers, admin: { token: '${ADMIN_TOKEN}' } },
       networks: { testnet: { ...network, pipeline: [pipeline[0], { use: '../chatty.js' }, ...pipeline.slice(1)] } },
+      files: { 'chatty.js': chattyPlugin },
       env: { ADMIN_TOKEN: 's3cret' },
     })
-    t.teardown(() => deployment.remove())
-    writeFileSync(join(deployment.dir, 'chatty.js'), chattyPlugin)
-    await deployment.addAccount('alice')
-    const { key } = await deployment.addKey('alice')
-    const gateway = await deployment.start()
     const levelUrl = `${gateway.admin}/log-level`
     const headers = { authorization: 'Bearer s3cret' }
     const setLevel = (level: string) => post(levelUrl, JSON.stringify({ level }), { method: 'PUT', headers })
     const loggingPids = () => new Set(gateway.log.flatMap(({ event, pid }) => (event === 'chatty' ? [Number(pid)] : [])))
 
-    for (let i = 0; i < 4; i++) await call(gateway.http(key), 'eth_chainId')
+    for (let i = 0; i < 4; i++) await call(url, 'eth_chainId')
     t.equal(loggingPids().size, 0)
     t.equal((await setLevel('debug')).status, 200)
     t.same((await post(levelUrl, '', { method: 'GET', headers })).json(), { level: 'debug' })
-    await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')) && loggingPids().size === workers)
+    await waitUntil(async () => (await call(url, 'eth_chainId')) && loggingPids().size === workers)
 
     if (workers > 1) {
       const [killed] = loggingPids()
       process.kill(killed!, 'SIGKILL')
       await gateway.waitForEvent('worker-exited')
       await waitUntil(async () => {
-        await call(gateway.http(key), 'eth_chainId').catch(() => undefined)
+        await call(url, 'eth_chainId').catch(() => undefined)
         return loggingPids().size > workers
       })
     }

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { post } from '../support/rpc-client.ts'
 import { residentBytesOf, skipUnlessLinux } from '../support/process-memory.ts'
@@ -19,18 +19,12 @@ const node = await startFakeNode({
   eth_blockNumber: { result: '0x10' },
   eth_call: ({ text }) => (text.includes('"0xdead') ? 'hang' : { result: `0x${'ab'.repeat(text.includes('"0xb16') ? 2 * mib : 50_000)}` }),
 })
-const deployment = createDeployment({
+t.teardown(() => node.stop())
+const { deployment, gateway, ...modest } = await startGateway(t, {
   gateway: { memory: '8MiB', limits: { inFlight: `${inFlightMiB}MiB` } },
   networks: { testnet: networkFile('testnet', [node.url]) },
 })
-await deployment.addAccount('greedy')
-await deployment.addAccount('modest')
-const [greedy, modest] = [await deployment.addKey('greedy'), await deployment.addKey('modest')]
-const gateway = await deployment.start()
-t.teardown(async () => {
-  await deployment.remove()
-  await node.stop()
-})
+const greedy = await deployment.addCaller('greedy')
 
 let callCount = 0
 const callOf = (data: string): string => {
@@ -56,7 +50,7 @@ const open = async (test: Test, body: string, reads: boolean): Promise<Socket> =
 /** Long answers for the modest account, one after the other. */
 const assertModestIsServed = async (test: Test): Promise<void> => {
   for (let i = 0; i < 10; i += 1) {
-    const { status, text } = await post(gateway.http(modest.key), callOf('0x5000'))
+    const { status, text } = await post(modest.url, callOf('0x5000'))
     test.equal(status, 200, text.slice(0, 100))
   }
 }

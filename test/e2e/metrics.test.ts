@@ -4,7 +4,7 @@ import t from '../support/tap.ts'
 import { parse } from 'yaml'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import type { MetricDefinition } from '../../src/services/metrics.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { hasProgram, runPromtool, startPrometheus } from '../support/prometheus.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
@@ -142,14 +142,8 @@ t.test('a gateway that has served calls', async t => {
     eth_gasPrice: { raw: '', status: 502 },
   })
   const networks = { testnet: networkFile('testnet', [node.url, 'http://127.0.0.1:1']) }
-  const deployment = createDeployment({ gateway: { workers: 2 }, networks })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
+  t.teardown(() => node.stop())
+  const { deployment, gateway, key } = await startGateway(t, { gateway: { workers: 2 }, networks })
   const address = `0x${'11'.repeat(20)}`
   for (let i = 0; i < 8; i++) {
     const headers = { 'x-request-id': `balance-${i}` }

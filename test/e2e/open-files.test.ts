@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import t from '../support/tap.ts'
 import { WebSocket } from 'ws'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, openRawConnection, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -18,15 +18,9 @@ const refusedCount = (metrics: string, peer: string, reason = '\\w+'): number =>
 
 t.test('a process that may open few files', async t => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBalance: { result: '0x1' } })
-  const deployment = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) }, maxOpenFiles })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
-  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  t.teardown(() => node.stop())
+  const { gateway, key } = await startGateway(t, { networks: { testnet: networkFile('testnet', [node.url]) }, maxOpenFiles })
+  const metrics = async () => (await gateway.get('/metrics')).text
   const refused = async (peer: string) => refusedCount(await metrics(), peer)
   const { port } = new URL(gateway.rpc)
 
@@ -51,7 +45,7 @@ t.test('a process that may open few files', async t => {
     const refusedConnections = 2 * maxOpenFiles - 51
     await waitUntil(async () => (await refused('caller')) >= refusedConnections)
     t.equal(await refused('caller'), refusedConnections)
-    t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
+    t.equal((await gateway.get('/readyz')).status, 200)
     t.match(await client.call('eth_getBalance', [`0x${'11'.repeat(20)}`, '0x1']), { result: '0x1' })
     t.match(
       gateway.log.filter(({ event }) => event === 'socket-refused'),
@@ -78,7 +72,7 @@ t.test('a process that may open few files', async t => {
         client.send(JSON.stringify({ jsonrpc: '2.0', id: j, method: 'eth_getBalance', params: [address, '0x1'] }))
       }
     }
-    t.equal((await post(`${gateway.admin}/readyz`, '', { method: 'GET' })).status, 200)
+    t.equal((await gateway.get('/readyz')).status, 200)
     t.match(await clients[1]?.nextMessage(), { error: { code: -32002, message: 'the gateway has no connection left; retry later' } })
     await waitUntil(async () => (await refused('upstream')) > 200)
     release()
@@ -94,12 +88,13 @@ t.test('a process that may open few files', async t => {
 })
 
 t.test('two workers that may open few files: each connection that is refused is counted, whichever process refuses it', async t => {
-  const gateway = { workers: 2 }
-  const deployment = createDeployment({ gateway, networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) }, maxOpenFiles })
-  t.teardown(() => deployment.remove())
-  const { rpc, admin, log } = await deployment.start()
-  const metric = async (name: string) =>
-    Number(new RegExp(`^tollgate_${name} (\\d+)`, 'm').exec((await post(`${admin}/metrics`, '', { method: 'GET' })).text)?.[1])
+  const { gateway } = await startGateway(t, {
+    gateway: { workers: 2 },
+    networks: { testnet: networkFile('testnet', ['http://127.0.0.1:1']) },
+    maxOpenFiles,
+  })
+  const { rpc, log } = gateway
+  const metric = async (name: string) => Number(new RegExp(`^tollgate_${name} (\\d+)`, 'm').exec((await gateway.get('/metrics')).text)?.[1])
   let closedCount = 0
   // All at once: the primary accepts them faster than the workers take them.
   const sockets = Array.from({ length: 2 * maxOpenFiles }, () =>
@@ -109,7 +104,7 @@ t.test('two workers that may open few files: each connection that is refused is 
   )
   t.teardown(() => sockets.forEach(socket => socket.destroy()))
   await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  const refused = async () => refusedCount((await post(`${admin}/metrics`, '', { method: 'GET' })).text, 'caller')
+  const refused = async () => refusedCount((await gateway.get('/metrics')).text, 'caller')
   await waitUntil(async () => (await metric('connections')) + (await refused()) === sockets.length)
   await waitUntil(() => closedCount >= sockets.length - 2 * 102)
   t.ok((await refused()) >= sockets.length - 2 * 102)
@@ -119,22 +114,17 @@ t.test('two workers that may open few files: each connection that is refused is 
 
 t.test('an account with idle WebSockets, and an address with silent connections, leave room for the new connections of others', async t => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' } })
-  const deployment = createDeployment({
+  t.teardown(() => node.stop())
+  const {
+    deployment,
+    gateway,
+    key: alice,
+  } = await startGateway(t, {
     gateway: { limits: { connections: 40 } },
     networks: { testnet: networkFile('testnet', [node.url]) },
   })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  const keys: string[] = []
-  for (const account of ['alice', 'mallory']) {
-    await deployment.addAccount(account)
-    keys.push((await deployment.addKey(account)).key)
-  }
-  const [alice = '', mallory = ''] = keys
-  const gateway = await deployment.start()
-  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  const { key: mallory } = await deployment.addCaller('mallory')
+  const metrics = async () => (await gateway.get('/metrics')).text
   const silent: Socket[] = []
   t.teardown(() => silent.forEach(socket => socket.destroy()))
   const openSilent = async (localAddress: string, count: number) => {
@@ -190,10 +180,8 @@ const chainIdCall = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}
 t.test('the admin listener and the portal have a limit of connections too, of which an address gets half', async t => {
   const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0' }
   const networks = { testnet: networkFile('testnet', ['http://127.0.0.1:1']) }
-  const deployment = createDeployment({ gateway: { listen }, networks, maxOpenFiles: 1_024 })
-  t.teardown(() => deployment.remove())
-  const gateway = await deployment.start()
-  const metrics = async () => (await post(`${gateway.admin}/metrics`, '', { method: 'GET' })).text
+  const { gateway } = await startGateway(t, { gateway: { listen }, networks, maxOpenFiles: 1_024 })
+  const metrics = async () => (await gateway.get('/metrics')).text
   for (const [peer, url] of [
     ['admin', gateway.admin],
     ['portal', gateway.portal ?? ''],

@@ -1,9 +1,9 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { mkdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
-import { createDeployment, mainPath, networkFile } from '../support/deployment.ts'
-import type { LogLine, NewKey } from '../support/deployment.ts'
+import { createDeployment, mainPath, networkFile, startGateway } from '../support/deployment.ts'
+import type { LogLine } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -83,25 +83,15 @@ const networkWith = (name: string, uses: readonly string[], below = 'failover') 
   return { ...network, hosts: [`${name}.test`], pipeline: steps }
 }
 
-const deployment = createDeployment({
+t.teardown(() => node.stop())
+const { deployment, gateway, ...alice } = await startGateway(t, {
+  files: plugins,
   networks: {
     ...Object.fromEntries(Object.entries(networks).map(([name, uses]) => [name, networkWith(name, uses)])),
     replacing: networkWith('replacing', ['../replacing.mjs'], 'credits'),
   },
 })
-t.teardown(async () => {
-  await deployment.remove()
-  await node.stop()
-})
-for (const [file, text] of Object.entries(plugins)) writeFileSync(join(deployment.dir, file), text)
-
-const addCaller = async (name: string): Promise<NewKey> => {
-  await deployment.addAccount(name)
-  return deployment.addKey(name)
-}
-const [alice, bob] = await Promise.all([addCaller('alice'), addCaller('bob')])
-const keys = { alice, bob }
-const gateway = await deployment.start()
+const keys = { alice, bob: await deployment.addCaller('bob') }
 
 const paramsOf = (method: string): readonly string[] =>
   method === 'eth_getTransactionCount'
@@ -188,8 +178,7 @@ t.test('a bug of a plugin is logged with the plugin, its file and line; callers 
 })
 
 t.test('a call costs nothing if a plugin above `credits` fails or refuses it after next()', async t => {
-  await deployment.addAccount('carol')
-  const { key } = await deployment.addKey('carol')
+  const { key } = await deployment.addCaller('carol')
   const call = async (method: string): Promise<string | undefined> => {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: [] })
     return (await post(gateway.http(key), body, { host: 'replacing.test' })).headers.ratelimit?.toString()
@@ -222,9 +211,8 @@ t.test('a plugin has the classes of the gateway itself: an option that it refuse
     'refusing.cjs': `const { Misconfigured } = require('tollgate/plugin')\n${text.replace('export default', 'module.exports =')}`,
   }
   for (const [file, plugin] of Object.entries(files)) {
-    const refusing = createDeployment({ networks: { refusing: networkWith('refusing', [`../${file}`]) } })
+    const refusing = createDeployment({ networks: { refusing: networkWith('refusing', [`../${file}`]) }, files: { [file]: plugin } })
     t.teardown(refusing.remove)
-    writeFileSync(join(refusing.dir, file), plugin)
     // As npm installs the gateway: require() finds it there.
     mkdirSync(join(refusing.dir, 'node_modules'))
     symlinkSync(dirname(dirname(dirname(mainPath))), join(refusing.dir, 'node_modules/tollgate'))

@@ -5,7 +5,7 @@ import net from 'node:net'
 import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 import t from '../support/tap.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, openRawConnection, post as send } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -16,20 +16,14 @@ const node = await startFakeNode({
   eth_blockNumber: { result: '0x10' },
   eth_chainId: ({ path }) => ({ result: path === '/7' ? '0x7' : '0x7a69' }),
 })
-const deployment = createDeployment({
+t.teardown(() => node.stop())
+const { deployment, gateway, key } = await startGateway(t, {
   networks: {
     // However long a busy machine takes, the node counts as responsive.
     testnet: networkFile('testnet', [node.url], { upstream: { timeout: '60s', probeAfter: '30s' } }),
     othernet: { ...networkFile('othernet', [`${node.url}/7`]), chainId: 7, hosts: ['other.test', '::1'] },
   },
 })
-t.teardown(async () => {
-  await deployment.remove()
-  await node.stop()
-})
-await deployment.addAccount('alice')
-const { key } = await deployment.addKey('alice')
-const gateway = await deployment.start()
 
 const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
 const json = ['Host: 127.0.0.1', 'Content-Type: application/json', `Content-Length: ${body.length}`]
@@ -194,8 +188,7 @@ t.test('a caller that closes its side before the response has left: its calls ar
   const posted = requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${callText.length}`], callText)
   const frame = Buffer.concat([Buffer.from([0x81, 0x80 | callText.length, 0, 0, 0, 0]), Buffer.from(callText)])
   const upgradeText = Buffer.from(requestText(`GET /ws/v3/${key}`, handshake(), ''))
-  const count499 = async () =>
-    Number(/status="499"\} (\d+)/.exec((await send(`${gateway.admin}/metrics`, '', { method: 'GET' })).text)?.[1] ?? 0)
+  const count499 = async () => Number(/status="499"\} (\d+)/.exec((await gateway.get('/metrics')).text)?.[1] ?? 0)
   const before = await count499()
   for (const [i, [bytes, received]] of (
     [
@@ -276,18 +269,14 @@ t.test('SIGTERM: a socket that never falls silent does not hold the gateway; eac
 })
 
 t.test('SIGTERM: who reads a long answer slowly gets all of it', async t => {
-  const long = createDeployment({ networks: { testnet: networkFile('testnet', [node.url]) } })
-  t.teardown(() => long.remove())
-  await long.addAccount('alice')
-  const { key } = await long.addKey('alice')
-  const other = await long.start()
+  const { gateway, url } = await startGateway(t, { networks: { testnet: networkFile('testnet', [node.url]) } })
   const data = `0x${'0'.repeat(20_000_000)}` // more than the system takes off our hands
   node.setResponse('eth_call', { result: data })
-  const asking = request(other.http(key), { method: 'POST', headers: { 'content-type': 'application/json' } })
+  const asking = request(url, { method: 'POST', headers: { 'content-type': 'application/json' } })
   asking.end('{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x1111111111111111111111111111111111111111"},"latest"]}')
   const [response] = (await once(asking, 'response')) as [IncomingMessage]
-  const stopped = other.stop()
-  await waitUntil(async () => (await send(`${other.admin}/readyz`, '', { method: 'GET' })).status !== 200)
+  const stopped = gateway.stop()
+  await waitUntil(async () => (await gateway.get('/readyz')).status !== 200)
   t.equal((await text(response)).length, data.length + '{"jsonrpc":"2.0","id":1,"result":""}'.length)
   t.equal(await stopped, 0)
 })

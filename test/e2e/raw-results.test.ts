@@ -50,8 +50,7 @@ t.test('results', async t => {
   // However long a busy machine takes, the node counts as responsive.
   const network = networkFile('testnet', [node.url], { upstream: { timeout: '60s', probeAfter: '30s' } })
   const deployment = createDeployment({ networks: { testnet: { ...network, blockTime: '60s' } } })
-  await deployment.addAccount('alice', 'growth')
-  const { key } = await deployment.addKey('alice')
+  const { key } = await deployment.addCaller('alice', 'growth')
   const config = await loadValidConfig(deployment.dir, plugins, { env: {}, err: line => t.fail(line) })
   if (config === undefined) return
   const gateway = await openGateway(config, systemClock, new TestLog())

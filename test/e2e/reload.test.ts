@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
-import { childrenOf, createDeployment, networkFile } from '../support/deployment.ts'
+import { childrenOf, networkFile, startGateway } from '../support/deployment.ts'
 import type { DeploymentOptions } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
@@ -15,16 +15,14 @@ const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptio
     eth_gasPrice: { result: '0x9' },
     eth_getBlockByNumber: { result: null },
   })
-  const deployment = createDeployment({ gateway, networks: networks ?? { testnet: networkFile('testnet', [node.url]) } })
-  t.teardown(async () => {
-    await deployment.remove()
-    await node.stop()
-  })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const running = await deployment.start()
+  t.teardown(() => node.stop())
+  const {
+    deployment,
+    gateway: running,
+    key,
+  } = await startGateway(t, { gateway, networks: networks ?? { testnet: networkFile('testnet', [node.url]) } })
   const linesOf = (event: string) => running.log.filter(line => line['event'] === event)
-  const metricsText = async () => (await post(`${running.admin}/metrics`, '', { method: 'GET' })).text
+  const metricsText = async () => (await running.get('/metrics')).text
   const metric = async (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(await metricsText())?.[1])
   /** Sends SIGHUP; resolves with the line of the reload's result. */
   const reload = async (event = 'reloaded') => {
@@ -121,7 +119,7 @@ t.test('several workers reload together', async t => {
   t.match(await metricsText(), /tollgate_upstream_up\{.*renamed.*\} 1/)
   deployment.writeNetwork('testnet', price(7, [other.url]))
   await reload()
-  const { text } = await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })
+  const { text } = await gateway.get('/readyz?verbose')
   t.match(JSON.parse(text), { networks: [{ upstreams: [{ name: 'node-1', usable: true }] }] })
 
   // The second worker that starts the plugin fails.

@@ -1,5 +1,5 @@
 import t from '../support/tap.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { callResult, connectWs, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -26,15 +26,8 @@ const node = await startFakeNode({
     return { result: null }
   },
 })
-const deployment = createDeployment({ gateway: { workers }, networks: { devnet: networkFile('devnet', [node.url]) } })
-t.teardown(async () => {
-  await deployment.remove()
-  await node.stop()
-})
-await deployment.addAccount('alice')
-const { key } = await deployment.addKey('alice')
-const gateway = await deployment.start()
-const url = gateway.http(key)
+t.teardown(() => node.stop())
+const { gateway, key, url } = await startGateway(t, { gateway: { workers }, networks: { devnet: networkFile('devnet', [node.url]) } })
 
 t.test('a caller who has sent a transaction joins no call of before, whichever worker and way its next call takes', async t => {
   // Each is a new connection: every worker gets some, and shares one call between them.

@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import type { AnvilChain } from '../support/anvil-chain.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { connectWs, post } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 
@@ -11,15 +11,15 @@ export const startSubscriptionGateway = async (
   gateway: object,
   devnet = networkFile('devnet', [chain.url]),
 ) => {
-  const deployment = createDeployment({
+  const {
+    deployment,
+    gateway: running,
+    ...alice
+  } = await startGateway(t, {
     gateway: { plans: { core: { dailyCredits: 3_000_000 }, tiny: { dailyCredits: 100 } }, ...gateway },
     networks: { devnet },
   })
-  t.teardown(() => deployment.remove())
-  await deployment.addAccount('alice', 'core')
-  await deployment.addAccount('bob', 'tiny')
-  const [alice, bob] = [await deployment.addKey('alice'), await deployment.addKey('bob')]
-  const running = await deployment.start()
+  const bob = await deployment.addCaller('bob', 'tiny')
   const connect = async (key = alice.key): Promise<WsClient> => {
     const client = await connectWs(running.ws(key))
     t.teardown(() => client.close())

@@ -2,7 +2,7 @@ import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../support/anvil-chain.ts'
 import { childrenOf, networkFile } from '../support/deployment.ts'
-import { call, post } from '../support/rpc-client.ts'
+import { call } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
@@ -288,7 +288,7 @@ t.test('a reload that changes the block time closes sockets with subscriptions, 
   const [client, other] = [await connect(), await connect()]
   await subscribe(client, 'newHeads')
   const seriesOfUpstreams = async () => {
-    const { text } = await post(`${running.admin}/metrics`, '', { method: 'GET' })
+    const { text } = await running.get('/metrics')
     const names = text.split('\n').flatMap(line => /^(tollgate_upstream_\w+)\{.*\bupstream="/.exec(line)?.[1] ?? [])
     return [...new Set(names)].sort()
   }

@@ -54,12 +54,6 @@ const deploy = (t: Test, workers: number, listenOptions: object = {}): { deploym
   return { deployment, secretDir }
 }
 
-const startWithKey = async (deployment: Deployment): Promise<{ gateway: GatewayProcess; key: string }> => {
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  return { gateway: await deployment.start(), key }
-}
-
 const requestBody = (method: string, params: readonly unknown[] = []) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
 /** A call by undici, which verifies the certificate. */
@@ -136,7 +130,8 @@ const metric = async (gateway: GatewayProcess, name: string): Promise<number> =>
 for (const workers of [1, 2]) {
   t.test(`callers reach a gateway of ${workers} by HTTPS and WSS, and stay connected while the certificate is replaced`, async t => {
     const { deployment, secretDir } = deploy(t, workers)
-    const { gateway, key } = await startWithKey(deployment)
+    const { key } = await deployment.addCaller('alice')
+    const gateway = await deployment.start()
     t.match(gateway.rpc, /^https:\/\/127\.0\.0\.1:\d+$/)
     t.match(gateway.portal, /^https:/)
     t.match(gateway.admin, /^https:/)
@@ -192,8 +187,7 @@ for (const workers of [1, 2]) {
 
 t.test('behind a proxy that speaks the PROXY protocol, a key sees the address of the caller, over HTTPS and WSS', async t => {
   const { deployment } = deploy(t, 2, { proxyProtocol: true, trustedProxies: ['127.0.0.1'] })
-  await deployment.addAccount('alice')
-  const { id, key } = await deployment.addKey('alice')
+  const { id, key } = await deployment.addCaller('alice')
   await deployment.run('keys', 'set', id, '--ips', '203.0.113.7')
   const gateway = await deployment.start()
   const proxyPort = async (address: string): Promise<number> => {

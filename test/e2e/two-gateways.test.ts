@@ -63,8 +63,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   })
 
   t.test('another plan of an account is in force at both gateways within a second, on open sockets too', async t => {
-    await deployment.addAccount('bob', 'tiny')
-    const { key } = await deployment.addKey('bob')
+    const { key } = await deployment.addCaller('bob', 'tiny')
     const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
     const answers = await Promise.all(sockets.map(socket => socket.call('eth_call', [{ to }])))
     t.same(answers.map(({ error }) => error?.code).sort(), [-33000, undefined].sort(), 'one call is served in all')
@@ -80,8 +79,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   t.test(
     'changes of the networks of a key, and of the credits of an account, are in force at both gateways within a second, on open sockets too',
     async t => {
-      await deployment.addAccount('dora', 'tiny')
-      const { key, id } = await deployment.addKey('dora')
+      const { key, id } = await deployment.addCaller('dora', 'tiny')
       const sockets = await Promise.all(gateways.map(gateway => connectWs(gateway.ws(key))))
       /** Resolves with the milliseconds until both answer with this code, over HTTP and on the sockets. */
       const msUntilCode = async (code: number | undefined): Promise<number> => {
@@ -111,8 +109,7 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   )
 
   t.test('both gateways charge one balance, and usage is reported', async t => {
-    await deployment.addAccount('carol')
-    const { key } = await deployment.addKey('carol')
+    const { key } = await deployment.addCaller('carol')
     for (const gateway of gateways) for (let i = 0; i < 5; i += 1) await call(gateway.http(key), 'eth_call', [{ to }])
     const used = async () => JSON.parse((await deployment.run('usage', 'carol', '--json')).stdout).used as number
     while ((await used()) < 800) await sleep(100)

@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -20,14 +20,11 @@ t.test('what operators are told about nodes is what calls meet', async t => {
   const notFound = { raw: '<html>', status: 404 }
   const wrong = await startFakeNode({ eth_chainId: notFound, eth_getBlockByNumber: notFound, eth_getBalance: notFound })
   const urls = [first.url, second.url, `${wrong.url}/mistyped`]
-  const deployment = createDeployment({ gateway: { workers: 2 }, networks: { testnet: networkFile('testnet', urls) } })
-  t.teardown(async () => {
-    await deployment.remove()
-    await Promise.all([first.stop(), second.stop(), wrong.stop()])
+  t.teardown(() => Promise.all([first.stop(), second.stop(), wrong.stop()]))
+  const { deployment, gateway, key } = await startGateway(t, {
+    gateway: { workers: 2 },
+    networks: { testnet: networkFile('testnet', urls) },
   })
-  await deployment.addAccount('alice')
-  const { key } = await deployment.addKey('alice')
-  const gateway = await deployment.start()
   const get = (path: string) => post(`${gateway.admin}${path}`, '', { method: 'GET' })
   const metric = async (name: string, upstream: string) =>
     Number(

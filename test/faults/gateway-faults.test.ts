@@ -3,7 +3,7 @@ import http from 'node:http'
 import type { Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import t from '../support/tap.ts'
-import { createDeployment, networkFile } from '../support/deployment.ts'
+import { networkFile, startGateway } from '../support/deployment.ts'
 import { faults } from '../support/node-faults.ts'
 import { exceptChainId, respondCorrectly } from '../support/node-responses.ts'
 import { startFaultyNode } from '../support/faulty-node.ts'
@@ -44,7 +44,9 @@ const laggingNode = await startNodeAt(98)
 const syncedNode = await startNodeAt(100)
 const withHost = (host: string, network: object) => ({ ...network, hosts: [host] })
 const forwarding = { partner: { name: 'helper', url: partnerNode.url, when: 'header' } }
-const deployment = createDeployment({
+t.teardown(() => Promise.all([silentNode.stop(), brokenNode.stop(), partnerNode.stop(), laggingNode.stop(), syncedNode.stop()]))
+const { deployment, gateway, key } = await startGateway(t, {
+  plan: 'growth',
   networks: {
     silentnet: withHost('silent.test', networkFile('silentnet', [silentNode.url])),
     behindnet: withHost('behind.test', networkFile('behindnet', [laggingNode.url, syncedNode.url])),
@@ -54,13 +56,6 @@ const deployment = createDeployment({
     ),
   },
 })
-t.teardown(async () => {
-  await deployment.remove()
-  await Promise.all([silentNode.stop(), brokenNode.stop(), partnerNode.stop(), laggingNode.stop(), syncedNode.stop()])
-})
-await deployment.addAccount('alice', 'growth')
-const { key } = await deployment.addKey('alice')
-const gateway = await deployment.start()
 const rpcMessage = (method: string, params: unknown) => JSON.stringify({ jsonrpc: '2.0', id: 1, method, params })
 
 t.test('when callers disconnect, their requests to nodes are canceled within 100 ms', async t => {

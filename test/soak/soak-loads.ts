@@ -135,8 +135,7 @@ export const revokeKeys = async (run: SoakRun, deployment: Deployment, { gateway
   await run.repeat(async () => {
     count += 1
     const account = `guest-${count}`
-    await deployment.addAccount(account, 'custom')
-    const { id, key } = await deployment.addKey(account)
+    const { id, key } = await deployment.addCaller(account, 'custom')
     const ask = () => post(gateway.http(key), JSON.stringify(request(1, 'eth_getBalance', balanceParams(1))), { host })
     const { status } = await ask()
     if (status === unauthorizedStatus) run.recordOutcome({ kind: 'wrong', reason: 'a new key was refused' })

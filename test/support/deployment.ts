@@ -7,9 +7,12 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
 import { runCommand } from '../../src/cli/command.ts'
 import type { Terminal } from '../../src/cli/command.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
+import { post } from './rpc-client.ts'
+import type { HttpResponse } from './rpc-client.ts'
 
 /** A configuration directory with a store of its own, and the actions of an operator. */
 export interface Deployment {
@@ -25,6 +28,8 @@ export interface Deployment {
   /** Runs the program, whatever the command. */
   runProgram(...args: readonly string[]): Promise<CommandResult>
   addAccount(name: string, plan?: string): Promise<void>
+  /** Adds an account, and a key of it for all networks. */
+  addCaller(name: string, plan?: string): Promise<NewKey>
   /** For all networks unless some are named. */
   addKey(account: string, ...networks: readonly string[]): Promise<NewKey>
   /** Runs `tollgate start`; several processes may share a deployment. Rejects when the process does not listen. */
@@ -51,6 +56,8 @@ export interface GatewayProcess {
   http(key: string): string
   /** URL for WebSockets. */
   ws(key: string): string
+  /** GET on the admin listener. */
+  get(path: string): Promise<HttpResponse>
   /** Base URLs of the listeners, from the log line `listening`. */
   readonly rpc: string
   readonly admin: string
@@ -74,6 +81,8 @@ export interface DeploymentOptions {
   readonly gateway?: object
   /** Network files by name. */
   readonly networks: Readonly<Record<string, object | string>>
+  /** Other files, by their paths beside gateway.yaml. */
+  readonly files?: Readonly<Record<string, string>>
   readonly env?: Readonly<Record<string, string>>
   /** What `ulimit -n` says for `start`. */
   readonly maxOpenFiles?: number
@@ -87,6 +96,7 @@ export interface DeploymentOptions {
 export const createDeployment = ({
   gateway,
   networks,
+  files = {},
   env = {},
   maxOpenFiles,
   nodeOptions = [],
@@ -133,7 +143,13 @@ export const createDeployment = ({
     writeFileSync(join(dir, 'networks', `${name}.yaml`), yaml)
   }
 
+  const addAccount = async (name: string, plan = 'core') => void (await runJson('accounts', 'add', name, '--plan', plan))
+  // The shape is promised by the command line (docs/reference/commands.md).
+  const addKey = async (account: string, ...names: readonly string[]) =>
+    (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey
+
   for (const [name, content] of Object.entries(networks)) writeNetwork(name, content)
+  for (const [path, content] of Object.entries(files)) writeFileSync(join(dir, path), content)
   return {
     dir,
     writeGateway,
@@ -141,10 +157,12 @@ export const createDeployment = ({
     removeNetwork: name => rmSync(join(dir, 'networks', `${name}.yaml`)),
     run,
     runProgram,
-    addAccount: async (name, plan = 'core') => void (await runJson('accounts', 'add', name, '--plan', plan)),
-    // The shape is promised by the command line (docs/reference/commands.md).
-    addKey: async (account, ...names) =>
-      (await runJson('keys', 'add', account, ...(names.length > 0 ? ['--networks', names.join(',')] : []))) as NewKey,
+    addAccount,
+    addKey,
+    async addCaller(name, plan) {
+      await addAccount(name, plan)
+      return addKey(name)
+    },
     start: () => whenListening(spawnCommand(['start'], nodeOptions, maxOpenFiles)),
     async remove() {
       await Promise.all([...running].map(killProcess))
@@ -152,6 +170,25 @@ export const createDeployment = ({
       rmSync(home, { recursive: true, force: true })
     },
   }
+}
+
+interface RunningDeployment extends NewKey {
+  readonly deployment: Deployment
+  readonly gateway: GatewayProcess
+  /** For HTTP calls with the key. */
+  readonly url: string
+}
+
+/** A gateway that runs until the test ends, with an account `alice` and a key of it. */
+export const startGateway = async (
+  t: Pick<Test, 'teardown'>,
+  { plan, ...options }: DeploymentOptions & { readonly plan?: string },
+): Promise<RunningDeployment> => {
+  const deployment = createDeployment(options)
+  t.teardown(deployment.remove)
+  const caller = await deployment.addCaller('alice', plan)
+  const gateway = await deployment.start()
+  return { deployment, gateway, ...caller, url: gateway.http(caller.key) }
 }
 
 /**
@@ -243,6 +280,7 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
     waitForEvent,
     http: key => `${rpc}/v3/${key}`,
     ws: key => `${rpc.replace('http', 'ws')}/ws/v3/${key}`,
+    get: path => post(`${admin}${path}`, '', { method: 'GET' }),
     stderr: () => errors.join('\n'),
     async stop() {
       child.kill('SIGTERM')

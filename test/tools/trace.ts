@@ -107,8 +107,7 @@ const runTrace = async () => {
     program: fileURLToPath(new URL('../../src/main.js', import.meta.url)),
   })
   try {
-    await deployment.addAccount('trace')
-    const { key } = await deployment.addKey('trace')
+    const { key } = await deployment.addCaller('trace')
     return await traceGateway(await deployment.start(), key)
   } finally {
     await deployment.remove()

@@ -1,7 +1,7 @@
 import t from '../../support/tap.ts'
 import { privateKeyToAccount } from 'viem/accounts'
 import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
-import { createDeployment, networkFile } from '../../support/deployment.ts'
+import { networkFile, startGateway } from '../../support/deployment.ts'
 import { call, post } from '../../support/rpc-client.ts'
 import { fastestMs } from '../../support/fastest-ms.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -12,7 +12,9 @@ const chain = await startAnvilChain()
 const emitter = await deployEmitter(chain)
 await chain.request('anvil_mine', '0x64')
 const [fastHost, toolsHost] = ['fast.localhost', 'tools.localhost']
-const deployment = createDeployment({
+t.teardown(() => chain.stop())
+const { gateway, url } = await startGateway(t, {
+  plan: 'custom',
   networks: {
     devnet: { ...networkFile('devnet', [chain.url]), blockTime: '1s' },
     fast: { ...networkFile('fast', [chain.url]), hosts: [fastHost] },
@@ -24,14 +26,6 @@ const deployment = createDeployment({
     },
   },
 })
-t.teardown(async () => {
-  await deployment.remove()
-  await chain.stop()
-})
-await deployment.addAccount('alice', 'custom')
-const { key } = await deployment.addKey('alice')
-const gateway = await deployment.start()
-const url = gateway.http(key)
 
 type RpcRequest = readonly [method: string, ...params: readonly unknown[]]
 
@@ -145,20 +139,13 @@ t.test('/readyz?verbose shows the heads of the network and its nodes', async t =
 t.test('heads by subscription invalidate cached answers long before the next poll', async t => {
   const upstreams = [{ name: 'node-1', url: chain.url, ws: chain.url.replace('http', 'ws') }]
   const file = { ...networkFile('devnet', [], { failover: { upstreams } }), blockTime: '1m' }
-  const slow = createDeployment({ networks: { devnet: file } })
-  t.teardown(() => slow.remove())
-  await slow.addAccount('bob')
-  const { key } = await slow.addKey('bob')
-  const gateway = await slow.start()
+  const { gateway, url } = await startGateway(t, { networks: { devnet: file } })
   const height = async () => {
-    const response = await post(
-      gateway.http(key),
-      JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBlockByNumber', params: ['latest', false] }),
-    )
-    return Number((response.json().result as { number: string }).number)
+    const { result } = await call(url, 'eth_getBlockByNumber', ['latest', false])
+    return Number((result as { number: string }).number)
   }
   const status = async () => {
-    const { networks } = (await post(`${gateway.admin}/readyz?verbose`, '', { method: 'GET' })).json() as unknown as { networks: object[] }
+    const { networks } = (await gateway.get('/readyz?verbose')).json() as unknown as { networks: object[] }
     return networks[0] as { head?: number; upstreams: { subscribed?: boolean }[] }
   }
   await height()

@@ -245,8 +245,7 @@ t.test('two gateways with separate stores share one redis', { skip: skipWithoutR
     await Promise.all([chain.stop(), redis.remove()])
   })
   const start = async (deployment: Deployment, account: string) => {
-    await deployment.addAccount(account)
-    const { key } = await deployment.addKey(account)
+    const { key } = await deployment.addCaller(account)
     const gateway = await deployment.start()
     return async ({ method, params }: RpcRequest) => {
       const response = await post(gateway.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
