@@ -7,7 +7,7 @@ import { describeSchema, formatOptionValue } from './describe-options.ts'
 import { formats } from './formats.ts'
 import { closestMatch, didYouMean, formatSuggestion } from '../util/did-you-mean.ts'
 import type { Problem } from './problem.ts'
-import { childSchema, secrecyOf, schemaAt } from './schema.ts'
+import { childSchema, formatOptionPath, isFixedPath, secrecyOf, schemaAt, walkSchema } from './schema.ts'
 import { formatCodePoint } from './yaml-errors.ts'
 import type { ExpandedText, YamlFile } from './yaml-file.ts'
 
@@ -93,16 +93,8 @@ const hintOfThousands = (key: string): string | undefined =>
 
 /** A key that stands in the wrong map of these options. */
 const hintOfOwner = ({ schema, owner }: OptionsLocation, key: string): string | undefined => {
-  const path = pathsToKey(schema, key)[0]
-  return path && `\`${key}\` belongs in \`${formatOptionPath(owner, path)}\``
-}
-
-/** The maps with fixed keys that have this one, the outermost first. */
-const pathsToKey = (schema: Schema, key: string, path: Path = []): readonly Path[] => {
-  if (schema.type !== 'object') return []
-  const children = Object.entries(schema.properties ?? {})
-  const here = path.length > 0 && children.some(([name]) => name === key) ? [path] : []
-  return [...here, ...children.flatMap(([name, child]) => pathsToKey(child, key, [...path, name]))]
+  const node = [...walkSchema(schema)].find(({ path }) => path.length > 1 && path.at(-1) === key && isFixedPath(path))
+  return node && `\`${key}\` belongs in \`${formatOptionPath(owner, node.path.slice(0, -1))}\``
 }
 
 const missingKeyProblem = ({ source, namePath, owner, schema }: OptionsLocation, inside: Path, key: string): Problem => {
@@ -201,7 +193,3 @@ const booleanSpellings: Readonly<Record<string, string>> = {
   ...{ true: 'true', yes: 'true', on: 'true', 1: 'true' },
   ...{ false: 'false', no: 'false', off: 'false', 0: 'false' },
 }
-
-/** `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. */
-export const formatOptionPath = (owner: string, path: Path): string =>
-  path.reduce<string>((text, part) => (typeof part === 'number' ? `${text}[${part}]` : text === '' ? part : `${text}.${part}`), owner)

@@ -11,11 +11,11 @@ import { optionSchemas } from './option-schemas.ts'
 import { omitUnsetOptionals } from './optional-variables.ts'
 import type { Problem } from './problem.ts'
 import { findBrokenRules, findUnusualOptions } from './option-rules.ts'
-import { coerceText, secrecyOf, mapOptions, toJsonSchema, walkOptions } from './schema.ts'
-import { problemsOfAjvErrors, formatOptionPath } from './ajv-errors.ts'
+import { coerceText, formatOptionPath, secrecyOf, mapOptions, toJsonSchema, walkOptions, walkSchema } from './schema.ts'
+import type { SchemaNode } from './schema.ts'
+import { problemsOfAjvErrors } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { hasUnresolvedVariables } from './yaml-file.ts'
-import type { Path } from '../plugin/plugin.ts'
 
 /** The result for one map of options. */
 interface CheckedOptions<Options> {
@@ -65,7 +65,7 @@ export const checkOptions = <const S extends ObjectSchema>(
 export const schemaError = (schema: ObjectSchema): string | undefined => {
   try {
     validatorOf(schema)
-    return quantityError(schema)
+    return [...walkSchema(schema)].map(quantityError).find(error => error !== undefined)
   } catch (error) {
     return describeSchemaError(error instanceof Error ? error.message : String(error))
   }
@@ -103,20 +103,13 @@ const coerceVariables = (options: unknown, optionsSchema: Schema, isBare: (point
 
 /** Durations, sizes, addresses, URLs and paths become numbers, their parts, secrets and absolute paths. */
 const convertFormats = (options: unknown, optionsSchema: Schema, directory: string): unknown =>
-  mapOptions(options, optionsSchema, ({ value, schema }) =>
-    typeof value === 'string' && schema?.type === 'string' && schema.format ? formats[schema.format].convert(value, directory) : value,
-  )
+  mapOptions(options, optionsSchema, ({ value, schema }) => {
+    const convert = schema?.type === 'string' && schema.format !== undefined ? formats[schema.format].convert : undefined
+    return convert !== undefined && typeof value === 'string' ? convert(value, directory) : value
+  })
 
-/** What is wrong with the quantities in a schema; undefined when nothing is. */
-const quantityError = (schema: Schema, path: Path = []): string | undefined => {
-  if (schema.type === 'array') return quantityError(schema.items, path)
-  if (schema.type === 'object') {
-    const children = [
-      ...Object.entries(schema.properties ?? {}),
-      ...(schema.additionalProperties ? [['NAME', schema.additionalProperties] as const] : []),
-    ]
-    return children.map(([name, child]) => quantityError(child, [...path, name])).find(error => error !== undefined)
-  }
+/** What is wrong with the quantities of a schema; undefined when nothing is. */
+const quantityError = ({ path, schema }: SchemaNode): string | undefined => {
   if (schema.type !== 'string') return undefined
   if (schema.minimum !== undefined && parseQuantity(schema.minimum) === undefined)
     return `minimum of ${formatOptionPath('', path)} must be a duration or a size`

@@ -2,7 +2,8 @@ import { stringify } from 'yaml'
 import type { NumberSchema, ObjectSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { formats } from './formats.ts'
 import { countNoun } from './problem.ts'
-import { requiredPaths } from './schema.ts'
+import { formatOptionPath, isFixedPath, requiredPaths, walkSchema } from './schema.ts'
+import type { SchemaNode } from './schema.ts'
 
 /** What a schema accepts, to follow "must be". */
 export const describeSchema = (schema: Schema): string => {
@@ -62,27 +63,22 @@ export interface OptionDescription {
 }
 
 /** All options below this schema, each after the option that contains it. */
-export const describeOptions = (schema: Schema, prefix = ''): readonly OptionDescription[] => {
-  if (schema.type === 'array') return describeOptions(schema.items, `${prefix}[]`)
-  if (schema.type !== 'object') return []
-  const { properties = {}, required = [], additionalProperties } = schema
-  const listed = Object.entries(properties).flatMap(([name, property]) => {
-    const path = prefix === '' ? name : `${prefix}.${name}`
-    return [describeOption(path, property, required.includes(name)), ...describeOptions(property, path)]
-  })
-  return [...listed, ...(additionalProperties === undefined ? [] : describeOptions(additionalProperties, `${prefix}.NAME`))]
-}
+export const describeOptions = (schema: Schema): readonly OptionDescription[] => optionsBelow(schema).map(describeOption)
 
-const describeOption = (path: string, schema: Schema, required: boolean): OptionDescription => ({
-  path,
+/** Those with a name of their own. */
+const optionsBelow = (schema: Schema): readonly SchemaNode[] =>
+  [...walkSchema(schema)].filter(({ path }) => path.length > 0 && isFixedPath(path.slice(-1)))
+
+const describeOption = ({ path, schema, isRequired }: SchemaNode): OptionDescription => ({
+  path: formatOptionPath('', path),
   type: typeOf(schema),
   schema,
-  required,
-  requires: requiredPaths(path.split('.'), schema).map(each => each.join('.')),
+  required: isRequired,
+  requires: requiredPaths(path, schema).map(each => formatOptionPath('', each)),
   default: 'default' in schema ? schema.default : undefined,
   examples: schema.examples ?? [],
   description: schema.description ?? '',
-  hasChildren: describeOptions(schema, path).length > 0,
+  hasChildren: optionsBelow(schema).length > 0,
 })
 
 const typeOf = (schema: Schema): string => {

@@ -4,7 +4,7 @@ import { methodTableSchema } from '../services/method-table/table-schema.ts'
 import { formats } from './formats.ts'
 import { gatewaySchema } from './gateway-options.ts'
 import { networkSchema } from './network-options.ts'
-import { childSchema, requiredPaths } from './schema.ts'
+import { childSchema, isFixedPath, requiredPaths, walkSchema } from './schema.ts'
 import type { JsonSchema } from './schema.ts'
 import { useStepSchema } from './steps.ts'
 
@@ -146,18 +146,12 @@ const choiceConditions = ({ exactlyOneOf }: ObjectSchema): readonly JsonSchema[]
 
 /** Of the options of the map, and at the top of all that have a fixed path. */
 const requirementConditions = (schema: ObjectSchema, isTop: boolean): readonly JsonSchema[] =>
-  optionsBelow(schema).flatMap(([path, option]) => {
+  [...walkSchema(schema)].flatMap(({ path, schema: option }) => {
     const beginsAtTop = option.requires?.options.some(name => name.includes('.')) === true
-    if (option.requires === undefined || (beginsAtTop ? !isTop : path.length > 1)) return []
+    if (option.requires === undefined || !isFixedPath(path) || (beginsAtTop ? !isTop : path.length !== 1)) return []
     const required = requiredPaths(path, option).map(each => givenAt(each, schema))
     return [{ if: givenAt(path, schema), then: required.length === 1 ? required[0] : { anyOf: required } }]
   })
-
-const optionsBelow = (schema: Schema, path: Path = []): readonly (readonly [path: Path, option: Schema])[] =>
-  Object.entries(schema.type === 'object' ? (schema.properties ?? {}) : {}).flatMap(([name, option]) => [
-    [[...path, name], option] as const,
-    ...optionsBelow(option, [...path, name]),
-  ])
 
 /** That an option is given: `false` and an empty list are none. */
 const givenAt = ([name, ...rest]: Path, schema: Schema | undefined): JsonSchema => {

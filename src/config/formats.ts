@@ -24,8 +24,8 @@ interface Format {
   /** For editors; wider than the format where no pattern can tell. */
   readonly pattern?: string
   accepts(text: string): boolean
-  /** What the plugin gets; `directory` is that of the YAML file. Only for texts that are accepted. */
-  convert(text: string, directory: string): unknown
+  /** What the plugin gets in place of the text; `directory` is that of the YAML file. Only for texts that are accepted. */
+  readonly convert?: (text: string, directory: string) => unknown
   /** The accepted text that was probably meant. */
   suggest?(text: string): string | undefined
   /** What is wrong with a text that is nearly accepted, without the text. */
@@ -190,14 +190,12 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     description: 'an IP address or a subnet',
     example: '10.0.0.7, 10.0.0.0/8 or 2001:db8::/32',
     accepts: isSubnet,
-    convert: text => text,
   },
   'web-url': {
     name: 'URL',
     pattern: '^https?://[^/?#@]+/?$',
     description: 'a URL such as https://tollgate.example.org',
     accepts: text => webUrlPattern.test(text) && URL.canParse(text),
-    convert: text => text,
     explain: text => (webUrlPattern.test(text) ? 'the URL has no valid host or port' : undefined),
   },
   'https-url': {
@@ -206,7 +204,6 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     pattern: '^https?://[^#]+$',
     description: 'an https:// URL without user and password',
     accepts: text => /^https?:\/\/[^#]+$/.test(text) && isSecureUrl(text) && !hasCredentials(text),
-    convert: text => text,
     explain: text =>
       /^http:/.test(text) && !isSecureUrl(text)
         ? 'http:// is for a server on this machine: elsewhere its answers could be replaced on their way'
@@ -246,7 +243,6 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     pattern: kebabCase.source,
     description: 'kebab-case',
     accepts: isKebabCase,
-    convert: text => text,
   },
 }
 

@@ -2,11 +2,10 @@ import type { ObjectSchema, Schema, UsualRange } from '../plugin/options-schema.
 import { formatAlternatives } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
-import { formatOptionPath } from './ajv-errors.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
 import { isKebabCase, parseQuantity } from './formats.ts'
 import type { Problem } from './problem.ts'
-import { requiredPaths, walkOptions } from './schema.ts'
+import { formatOptionPath, requiredPaths, walkOptions } from './schema.ts'
 import type { OptionNode } from './schema.ts'
 
 /** What breaks the keywords of a schema that Ajv does not know. A value of the wrong type has been reported already. */

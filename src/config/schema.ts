@@ -37,6 +37,36 @@ export const childSchema = (schema: Schema | undefined, part: string | number): 
   return Object.hasOwn(properties, part) ? properties[part] : additionalProperties
 }
 
+/** A schema below another: in its path `[]` stands for any item of a list, NAME for any name of a map. */
+export interface SchemaNode {
+  readonly path: readonly string[]
+  readonly schema: Schema
+  readonly isRequired: boolean
+}
+
+/** The schema, and all below it, each after the one that contains it. */
+export const walkSchema = function* (schema: Schema, path: readonly string[] = [], isRequired = false): Generator<SchemaNode> {
+  yield { path, schema, isRequired }
+  if (schema.type === 'array') yield* walkSchema(schema.items, [...path, '[]'])
+  if (schema.type !== 'object') return
+  const { properties = {}, required = [], additionalProperties } = schema
+  for (const [name, property] of Object.entries(properties)) yield* walkSchema(property, [...path, name], required.includes(name))
+  if (additionalProperties !== undefined) yield* walkSchema(additionalProperties, [...path, 'NAME'])
+}
+
+/** Of an option that each file can have once. */
+export const isFixedPath = (path: readonly string[]): boolean => !path.includes('[]') && !path.includes('NAME')
+
+/**
+ * `failover.upstreams[0].url`: a place inside the options of `owner`, or inside a file when `owner` is empty. Of a schema, too:
+ * `upstreams[].url`, `plans.NAME.rate`.
+ */
+export const formatOptionPath = (owner: string, path: Path): string =>
+  path.reduce<string>((text, part) => {
+    if (part === '[]') return `${text}[]`
+    return typeof part === 'number' ? `${text}[${part}]` : text === '' ? part : `${text}.${part}`
+  }, owner)
+
 /** A value with its schema, and its path below the value that was walked. */
 export interface OptionNode {
   readonly value: unknown
