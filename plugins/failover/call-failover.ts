@@ -1,5 +1,5 @@
 import { waitMsOf } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
+import { copyReply, isFailure, isJsonNull } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request, Signal } from '../../src/plugin/plugin.ts'
 import { findSentTransaction, resolveDuplicateTransaction, transactionHashOf } from './duplicate-transaction.ts'
 import { attemptWithin, hedge } from './hedging.ts'
@@ -163,8 +163,7 @@ export class CallFailover implements Alternatives {
 
   /** Such a block has no uncle mostly, for which `null` is right. */
   get #isAboutKnownBlock(): boolean {
-    const { method, heads } = this.#selection
-    const blocks = blockSelectorOf(method, this.#call.context.request.params)
+    const { method, blocks, heads } = this.#selection
     return blocks !== undefined && 'hash' in blocks && method?.result !== 'objectOrNull' && heads.isKnownBlock(blocks.hash)
   }
 

@@ -1,4 +1,5 @@
-import type { Clock, Heads, Method, Services } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Clock, Heads, Method, Services } from '../../src/plugin/plugin.ts'
 import type { FailoverNodes } from './open-nodes.ts'
 import { rank, sortByRank } from './rank.ts'
 import { requiredBlockOf } from './required-block.ts'
@@ -20,6 +21,8 @@ export interface NodeSelection {
   readonly candidates: readonly UpstreamNode[]
   /** Undefined for calls that are not forwarded. */
   readonly partner: UpstreamNode | undefined
+  /** What the call is about; undefined for a method without blocks. */
+  readonly blocks: BlockSelector | undefined
   /** Undefined where each node may be requested. */
   readonly requiredBlock: RequiredBlock | undefined
   /** False when a call gets one attempt. */
@@ -43,9 +46,10 @@ export const createNodeSelector = (
   return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
     const method = methods.get(request.method)
     const methodClass = method?.class ?? 'other'
-    const fitnessOf = upstreamCapabilities?.fitnessFor(request, method)
+    const blocks = blockSelectorOf(method, request.params)
+    const fitnessOf = upstreamCapabilities?.fitnessFor(request.method, blocks)
     const capable = fitnessOf === undefined ? all : capableOf(all, fitnessOf)
-    const requiredBlock = requiredBlockOf(request, method)
+    const requiredBlock = requiredBlockOf(blocks, method)
     const block = requiredBlock?.number ?? heads.snapshot.reportedHeight
     const turnOf = turns.next(capable, methodClass)
     const candidates = sortByRank(capable, node =>
@@ -54,6 +58,6 @@ export const createNodeSelector = (
     const partner = variant === forwarding ? partnerNode : undefined
     const mayRetry = variant !== singleAttempt && method?.retryable !== false
     const isHedgeable = hasAlternatives && mayRetry && method?.idempotent === true && methods.isHedgedClass(methodClass)
-    return { method, methodClass, candidates, partner, requiredBlock, mayRetry, isHedgeable, nodes, heads, clock }
+    return { method, methodClass, candidates, partner, blocks, requiredBlock, mayRetry, isHedgeable, nodes, heads, clock }
   }
 }

@@ -1,4 +1,4 @@
-import { ChainIdCheck, isFinalityTag, singleFlight } from '../../src/plugin/internal.ts'
+import { ChainIdCheck, isFinalityTag, namedBlocksOf, singleFlight } from '../../src/plugin/internal.ts'
 import type { ExclusionReason, RequestOptions } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, isFailure, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { CallContext, Origin, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
@@ -92,11 +92,10 @@ export class PartnerNode extends UpstreamNode {
     const method = methods.get(request.method)
     const blocks = blockSelectorOf(method, request.params)
     const { reportedHeight } = heads.snapshot
-    const required = requiredBlockOf(request, method)
-    const tagged = blocks === undefined || 'hash' in blocks ? [] : [blocks.from, blocks.to].filter(isFinalityTag)
+    const required = requiredBlockOf(blocks, method)
     const heights = [
       ...(required === undefined ? [] : [Math.min(required.number ?? reportedHeight, reportedHeight)]),
-      ...tagged.flatMap(tag => heads.tags.known(tag) ?? []),
+      ...namedBlocksOf(blocks).flatMap(block => (isFinalityTag(block) ? (heads.tags.known(block) ?? []) : [])),
     ]
     return heights.length === 0 ? undefined : Math.max(...heights)
   }

@@ -1,5 +1,5 @@
-import { blockSelectorOf, createNameMatcher } from '../../src/plugin/plugin.ts'
-import type { Heads, Method, MethodTable, Request, BlockSelector, ChainSnapshot } from '../../src/plugin/plugin.ts'
+import { createNameMatcher } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, ChainSnapshot, Heads, MethodTable } from '../../src/plugin/plugin.ts'
 import type { FailoverOptions } from './failover-options.ts'
 
 /** What an upstream states that it can do. */
@@ -16,7 +16,7 @@ export interface UpstreamCapabilities {
   /** False for a method that no upstream answers. */
   offers(method: string): boolean
   /** How well each upstream fits the call: the lower the better. */
-  fitnessFor(request: Request, method: Method | undefined): FitnessOf
+  fitnessFor(method: string, blocks: BlockSelector | undefined): FitnessOf
 }
 
 /**
@@ -39,11 +39,12 @@ export const createUpstreamCapabilities = (
 
   return {
     offers: name => Array.from(byName.values()).some(({ answers }) => answers(name)),
-    fitnessFor(request, method) {
-      const age = method?.readsState === true ? stateAgeOf(request, method, heads) : 0
+    fitnessFor(method, blocks) {
+      // Undefined where the age cannot be known, as for a transaction by its hash.
+      const age = methods.get(method)?.readsState === true ? blocks && oldestBlockAge(blocks, heads.snapshot) : 0
       return name => {
         const upstream = byName.get(name)
-        return upstream?.answers(request.method) === true ? fitnessForState(upstream, age) : fitness.lacksMethod
+        return upstream?.answers(method) === true ? fitnessForState(upstream, age) : fitness.lacksMethod
       }
     },
   }
@@ -55,12 +56,6 @@ const methodsOf = ({ methods: patterns }: Capabilities, table: MethodTable): ((n
   const matches = createNameMatcher(patterns)
   const known = new Set(table.names.filter(matches))
   return name => known.has(name) || (table.get(name) === undefined && matches(name))
-}
-
-/** How old the state is that the call is about; undefined where that cannot be known, as for a transaction by its hash. */
-const stateAgeOf = ({ params }: Request, method: Method, { snapshot }: Pick<Heads, 'snapshot'>): number | undefined => {
-  const blocks = blockSelectorOf(method, params)
-  return blocks && oldestBlockAge(blocks, snapshot)
 }
 
 const fitnessForState = ({ archive, history }: Capabilities, age: number | undefined): number => {

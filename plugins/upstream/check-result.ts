@@ -1,8 +1,8 @@
-import { MemberSearch } from '../../src/plugin/internal.ts'
-import type { ExpectedMember, ResultKind, Results } from '../../src/plugin/internal.ts'
+import { MemberSearch, memberIsOneOf, memberIsWithin, namedBlocksOf } from '../../src/plugin/internal.ts'
+import type { BlockNumberOrTag, ExpectedMember, ResultKind, Results } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
-import type { Failure, Method, Reply, Request, Result } from '../../src/plugin/plugin.ts'
-import { expectedMembersOf, filterOf } from './split-logs/split-filter.ts'
+import type { BlockSelector, Failure, Method, Reply, Request, Result } from '../../src/plugin/plugin.ts'
+import { filterOf } from './filter-lists.ts'
 import { refuseLongResult } from './too-many-results.ts'
 
 /** What a result is the result of. */
@@ -20,14 +20,15 @@ interface Expectation {
  */
 export const checkResult = (result: Result, { method, request, logs }: Expectation, results: Results): Reply | Promise<Reply> => {
   const { maxResults } = method
-  if (maxResults !== undefined && (result.count ?? 0) > maxResults) return refuseLongResult(result, maxResults, request, results)
+  if (maxResults !== undefined && (result.count ?? 0) > maxResults)
+    return refuseLongResult(result, maxResults, blockSelectorOf(method, request.params), results)
   switch (method.result) {
     case undefined:
       return maxResults !== undefined && result.count === undefined ? copyReply(result, { unexpectedType: true }) : result
     case 'word':
       return padStorageWord(result)
     case 'logs':
-      return checkLogs(result, logs ?? expectLogs(request), results)
+      return checkLogs(result, logs ?? expectLogs(request, method), results)
     case 'block':
     case 'transaction':
     case 'receipt':
@@ -115,10 +116,26 @@ interface ExpectedLogs {
   readonly search: MemberSearch
 }
 
-export const expectLogs = (request: Request): ExpectedLogs => {
-  const members = expectedMembersOf(filterOf(request))
+export const expectLogs = (request: Request, method: Method): ExpectedLogs => {
+  const { address } = filterOf(request)
+  const addresses = (Array.isArray(address) ? address : [address]).filter(each => typeof each === 'string')
+  const members = [
+    ...(addresses.length === 0 ? [] : [memberIsOneOf('address', addresses)]),
+    ...expectedBlocks(blockSelectorOf(method, request.params)),
+  ]
   return { members, search: new MemberSearch(members) }
 }
+
+/** Logs of the pending block have no number. */
+const expectedBlocks = (blocks: BlockSelector | undefined): readonly ExpectedMember[] => {
+  if (blocks !== undefined && 'hash' in blocks) return [memberIsOneOf('blockHash', [blocks.hash])]
+  const named = namedBlocksOf(blocks)
+  if (blocks === undefined || named.includes('pending') || !named.some(isNumber)) return []
+  const { from, to } = blocks
+  return [memberIsWithin('blockNumber', isNumber(from) ? from : 0, isNumber(to) ? to : Infinity)]
+}
+
+const isNumber = (block: BlockNumberOrTag): block is number => typeof block === 'number'
 
 export const checkLogs = async (result: Result, { members, search }: ExpectedLogs, results: Results): Promise<Reply> => {
   if (result.count === undefined) return wrongResult(result, 'logs are no list')

@@ -11,13 +11,11 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallContext, Explanation, Heads, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { checkResult, expectLogs, wrongResult } from './check-result.ts'
-import { requestBlocks } from './limit-blocks.ts'
 import { normalizeError } from './normalize-error.ts'
 import { withinRate } from './node-query.ts'
 import type { RequestLimits } from './node-query.ts'
-import { createTagSender } from './replace-finality-tags.ts'
+import { createQuerySender } from './query-plan.ts'
 import { reportedBlockOf } from './reported-block.ts'
-import { requestLogs } from './split-logs/index.ts'
 
 /** Sends the request to the node that `failover` chose, and checks and normalizes the response. */
 export default definePlugin({
@@ -63,9 +61,8 @@ export default definePlugin({
   reads: ['request', 'target'],
   terminal: true,
   create({ timeout, maxBytes, probeAfter, maxChunks }, services) {
-    const { clock, heads, methods, results } = services
-    const sendTagged = createTagSender(services)
-    const paramLimited = new Set<string>()
+    const { methods } = services
+    const sendQuery = createQuerySender(services, maxChunks)
     const requestOnce = createRequester(probeAfter, services)
     const handle: DirectHandler<'request' | 'target'> = call => {
       const { request, target } = call.context
@@ -75,15 +72,7 @@ export default definePlugin({
       const limits = { timeoutMs, maxBytes, signal: call.signal ?? call.origin.signal }
       const sendOnce = requestOnce(call, method)
       const sendRequest = target.rate === undefined ? sendOnce : withinRate(sendOnce, target, services)
-      const send = (tagged: Request): Promise<Reply> => {
-        const { splittable = false, maxBlocks, maxResults = Infinity, blockParam = 0 } = method ?? {}
-        if (!splittable && maxBlocks === undefined) return sendRequest(tagged, limits)
-        const query = { request: tagged, target, limits, sendRequest }
-        return maxBlocks === undefined
-          ? requestLogs({ ...query, maxResults }, { clock, results, heads, maxChunks }, paramLimited)
-          : requestBlocks({ ...query, filterParam: blockParam, maxBlocks }, { clock, results, heads })
-      }
-      const reply = sendTagged({ request, method, target, send, requestBlock: block => sendRequest(block, limits) })
+      const reply = sendQuery({ request, target, limits, sendRequest }, method)
       return method?.reports !== undefined ? reply.then(result => reportResult(result, call.context, method, services)) : reply
     }
     const offers = (method: string) => methods.get(method)?.stateful !== true
@@ -98,9 +87,9 @@ const createRequester = (probeAfter: number | 'auto', services: Services) => {
     async (request: Request, { timeoutMs, maxBytes, signal }: RequestLimits): Promise<Reply> => {
       const { target } = call.context
       const activity = activityOf(target)
-      // requestLogs() requests blocks too.
+      // A query may need blocks too.
       const requested = request.method === call.context.request.method ? method : methods.get(request.method)
-      const logs = requested?.result === 'logs' ? expectLogs(request) : undefined
+      const logs = requested?.result === 'logs' ? expectLogs(request, requested) : undefined
       const afterMs = probeAfter === 'auto' ? activity.probeAfterMs(method?.class ?? 'other') : probeAfter
       const waitMs = waitMsOf(requested, request.params)
       const reply = await upstreamClient.request(target, request, {

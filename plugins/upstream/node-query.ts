@@ -1,12 +1,14 @@
 import { rateOf } from '../../src/plugin/internal.ts'
 import type { RequestOptions } from '../../src/plugin/internal.ts'
 import { Cancellation, onAbort, refuse } from '../../src/plugin/plugin.ts'
-import type { Clock, Failure, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
-import type { SendRequest } from './split-logs/split-filter.ts'
+import type { BlockSelector, Clock, Failure, Method, Reply, Request, Services, Signal, Target } from '../../src/plugin/plugin.ts'
 
 export type RequestLimits = Pick<RequestOptions, 'timeoutMs' | 'maxBytes' | 'signal'>
 
 export type SendLimitedRequest = (request: Request, limits: RequestLimits) => Promise<Reply>
+
+/** Sends a request to the node of the query, within what is left of the query's time. */
+export type SendRequest = (request: Request) => Promise<Reply>
 
 /** A query that may need several requests to its node. */
 export interface NodeQuery {
@@ -18,15 +20,26 @@ export interface NodeQuery {
   readonly sendRequest: SendLimitedRequest
 }
 
-/** Sends requests within what is left of the query's time, until the caller disconnects or the query is canceled. */
-export const openDeadline = (
-  { sendRequest, limits, target }: NodeQuery,
-  clock: Clock,
-): { readonly sendRequest: SendRequest; cancel(): void } => {
+/** A query about blocks. */
+export interface BlockQuery extends NodeQuery {
+  readonly method: Method
+  readonly blocks: BlockSelector
+}
+
+/** A query whose requests share its time. */
+export interface OpenQuery extends Omit<BlockQuery, 'sendRequest'> {
+  readonly sendRequest: SendRequest
+  cancel(): void
+}
+
+/** Requests are sent within what is left of the query's time, until the caller disconnects or the query is canceled. */
+export const openDeadline = (query: BlockQuery, clock: Clock): OpenQuery => {
+  const { sendRequest, limits, target } = query
   const cancellation = new Cancellation()
   const deadlineAt = clock.monotonic() + limits.timeoutMs
   const stopListening = onAbort(limits.signal, () => cancellation.abort())
   return {
+    ...query,
     async sendRequest(request) {
       const timeoutMs = deadlineAt - clock.monotonic()
       if (timeoutMs <= 0) return refuse('timeout', { source: target.source, upstream: target.name })

@@ -1,5 +1,5 @@
-import { copyReply, refuse } from '../../src/plugin/plugin.ts'
-import type { ErrorCategory, Failure, Json, Method, MethodTable, Request } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, refuse } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, ErrorCategory, Failure, Json, Method, MethodTable, Request } from '../../src/plugin/plugin.ts'
 import { normalizeTooManyResults, readSuggestedRange } from './too-many-results.ts'
 
 /** The failure as the caller gets it: the same for every node and provider. */
@@ -14,13 +14,14 @@ export const normalizeError = (failure: Failure, request: Request, methods: Meth
 /** These say no more than the HTTP status does: that the node, or the provider, is unhealthy. */
 const nodeHealthCategories: ReadonlySet<ErrorCategory> = new Set(['unauthorized', 'noBackend', 'requestRejected', 'internal'])
 
-const normalizeNodeError = (failure: Failure, { method: name, params: [filter] }: Request, methods: MethodTable): Failure => {
+const normalizeNodeError = (failure: Failure, { method: name, params }: Request, methods: MethodTable): Failure => {
   const category =
     failure.kind === 'timeout' ? 'timeout' : failure.kind === 'node' ? methods.errorCategory(failure.error, name) : failure.category
   if (category === undefined) return withBoundedData(failure)
   if (category === 'rateLimited' && failure.kind !== 'node') return failure // HTTP 429, which has no JSON-RPC error
   const bounded = category === 'reverted' ? failure : withBoundedData(failure)
-  return normalizers[category](copyReply(bounded, { category }), { method: methods.get(name), filter })
+  const method = methods.get(name)
+  return normalizers[category](copyReply(bounded, { category }), { method, blocks: blockSelectorOf(method, params) })
 }
 
 /** What a contract returns with a revert belongs to the caller; other data of errors is for programs, and short. */
@@ -33,7 +34,7 @@ const withBoundedData = (failure: Failure): Failure => {
 
 interface FailedRequest {
   readonly method: Method | undefined
-  readonly filter: Json | undefined
+  readonly blocks: BlockSelector | undefined
 }
 
 type ErrorNormalizer = (failure: Failure, request: FailedRequest) => Failure
@@ -42,24 +43,24 @@ const asReported: ErrorNormalizer = failure => failure
 
 const retryOtherNode = (failure: Failure): Failure => copyReply(failure, { retryElsewhere: true })
 
-const tooManyResults: ErrorNormalizer = (failure, { method, filter }) =>
-  method?.maxResults === undefined ? failure : normalizeTooManyResults(failure, method.maxResults, filter)
+const tooManyResults: ErrorNormalizer = (failure, { method, blocks }) =>
+  method?.maxResults === undefined ? failure : normalizeTooManyResults(failure, method.maxResults, blocks)
 
 /** A live node could not finish in time. Whether that is due to the query shows where the other calls of the node are known. */
-const queryTimeout: ErrorNormalizer = (failure, { method, filter }) => {
+const queryTimeout: ErrorNormalizer = (failure, { method, blocks }) => {
   if (method?.maxTime === undefined) return unusableResponse(failure, 'upstream request timeout')
   return refuse('timeout', {
     ...metadataOf(failure),
-    data: readSuggestedRange(failure.error, filter),
+    data: readSuggestedRange(failure.error, blocks),
     fault: 'upstream',
     retryElsewhere: true,
   })
 }
 
 /** The code of geth, reth and Erigon. Clients retry -32005, which cannot help here. */
-const rangeTooWide: ErrorNormalizer = (failure, { filter }) => {
+const rangeTooWide: ErrorNormalizer = (failure, { blocks }) => {
   const { message, data } = failure.error
-  const error = errorOf(-32602, `the query is too wide: ${message}`, readSuggestedRange(failure.error, filter) ?? data)
+  const error = errorOf(-32602, `the query is too wide: ${message}`, readSuggestedRange(failure.error, blocks) ?? data)
   return copyReply(failure, { error, retryElsewhere: true })
 }
 

@@ -1,3 +1,4 @@
+import { namedBlocksOf } from '../../src/plugin/internal.ts'
 import type { BlockId, BlockReport, Results } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, parseJsonHexQuantity, toBuffer } from '../../src/plugin/plugin.ts'
 import type { Method, RawJson, Request, Result } from '../../src/plugin/plugin.ts'
@@ -13,7 +14,7 @@ export const reportedBlockOf = (
   results: Results,
 ): BlockId | undefined => {
   const { reports } = method
-  if (reports === undefined || namesPendingBlock(method, params)) return undefined
+  if (reports === undefined || namedBlocksOf(blockSelectorOf(method, params)).includes('pending')) return undefined
   const object = reports === 'logs' ? lastObjectOf(result) : result
   const [numberText, hash] = object === undefined ? [] : results.findMembers(object, memberNames[reports])
   const number = hash?.startsWith('"') === true ? parseJsonHexQuantity(numberText) : undefined
@@ -25,11 +26,6 @@ const memberNames: Readonly<Record<BlockReport, readonly [number: string, hash: 
   block: ['number', 'hash'],
   transaction: ['blockNumber', 'blockHash'],
   logs: ['blockNumber', 'blockHash'],
-}
-
-const namesPendingBlock = (method: Pick<Method, 'blockParam'>, params: Request['params']): boolean => {
-  const blocks = blockSelectorOf(method, params)
-  return blocks !== undefined && 'to' in blocks && (blocks.from === 'pending' || blocks.to === 'pending')
 }
 
 /** A log takes 600 bytes. */

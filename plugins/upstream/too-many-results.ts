@@ -1,25 +1,23 @@
 import type { Results } from '../../src/plugin/internal.ts'
-import { isJsonObject, refuseTooManyResults, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, Request, Result, RpcError } from '../../src/plugin/plugin.ts'
-import type { LogsOfChunks } from './split-logs/fetch-chunks.ts'
-import { parseBlockNumber } from './split-logs/split-filter.ts'
-import type { BlockRange, ChunkGroup } from './split-logs/split-filter.ts'
+import { isJsonObject, parseHexQuantity, refuseTooManyResults, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Failure, Json, Result, RpcError } from '../../src/plugin/plugin.ts'
+import type { NumberRange } from './block-range.ts'
 
 // The refusal of queries with more results than `maxResults` of the method, and the narrower range that the refusal suggests.
 
 type SuggestedBlocks = { readonly from: string; readonly to: string; readonly limit: number }
 
 /** What an indexer needs to retry with success: blocks `from` to `to` hold at most `limit` logs. */
-type SuggestedRange = SuggestedBlocks | Pick<SuggestedBlocks, 'limit'>
+export type SuggestedRange = SuggestedBlocks | Pick<SuggestedBlocks, 'limit'>
 
 /** A node has returned more results than the method allows. */
 export const refuseLongResult = async (
   { result, source, upstream }: Result,
   maxResults: number,
-  { params: [filter] }: Request,
+  blocks: BlockSelector | undefined,
   results: Results,
 ): Promise<Failure> => {
-  const data = suggestRange(await results.toContiguous(result), maxResults, filter)
+  const data = suggestRange(await results.toContiguous(result), maxResults, blocks)
   return refuseTooManyResults(maxResults, { data, source, upstream })
 }
 
@@ -27,52 +25,33 @@ export const refuseLongResult = async (
 export const normalizeTooManyResults = (
   { error, source, upstream, category }: Failure,
   maxResults: number,
-  filter: Json | undefined,
+  blocks: BlockSelector | undefined,
 ): Failure =>
-  refuseTooManyResults(maxResults, { source, upstream, category, data: { ...readSuggestedRange(error, filter), limit: maxResults } })
+  refuseTooManyResults(maxResults, { source, upstream, category, data: { ...readSuggestedRange(error, blocks), limit: maxResults } })
 
 /**
  * Nodes return logs in the order of blocks, so all blocks before the block of log number `limit + 1` fit. Only `{ limit }`
  * when a single block holds too many. Searches the bytes: 10,001 searches take about 2 ms, parsing would take 40.
  */
-export const suggestRange = (logs: Uint8Array, limit: number, filter: Json | undefined): SuggestedRange => {
+export const suggestRange = (logs: Uint8Array, limit: number, blocks: BlockSelector | undefined): SuggestedRange => {
   const bytes = toBuffer(logs)
   const first = blockNumberAt(bytes, 0)
   let past = first
   for (let i = 0; i < limit && past !== undefined; i++) past = blockNumberAt(bytes, past.end)
   if (first === undefined || past === undefined) return { limit }
-  const from = blockNumberOf(filter) ?? first.number
-  return past.number > from ? { from: toHexQuantity(from), to: toHexQuantity(past.number - 1n), limit } : { limit }
-}
-
-/**
- * The same for a query that was sent in chunks: the first groups of chunks that have results and fit; where not even the
- * first group fits, what its node suggests.
- */
-export const suggestRangeOfChunks = (
-  groups: readonly ChunkGroup[],
-  logs: LogsOfChunks,
-  failures: ReadonlyMap<number, Failure>,
-  limit: number,
-): SuggestedRange => {
-  let [end, count, chunk]: [string | undefined, number, number] = [undefined, 0, 0]
-  for (const { blocks, filters } of groups) {
-    for (const each of logs.slice(chunk, (chunk += filters.length))) count += each?.count ?? Infinity
-    if (count > limit) break
-    end = blocks?.to
-  }
-  const from = groups[0]?.blocks?.from
-  if (from !== undefined && end !== undefined) return { from, to: end, limit }
-  const first = groups[0]?.filters.length === 1 ? failures.get(0)?.error.data : undefined
-  return (first ?? { limit }) as SuggestedRange // a failure of the kind `tooMany` has no other data
+  const { from = first.number } = rangeOf(blocks)
+  return past.number > from ? { from: toHexQuantity(from), to: toHexQuantity(past.number - 1), limit } : { limit }
 }
 
 /** The narrower range that a node's error suggests, in its data or its message; undefined when it is not within the query's. */
-export const readSuggestedRange = ({ message, data }: RpcError, filter: Json | undefined): Omit<SuggestedBlocks, 'limit'> | undefined => {
-  const [from, to] = [blockNumberOf(data, 'from'), blockNumberOf(data, 'to')]
-  const suggested = from !== undefined && to !== undefined ? { from, to } : rangeInMessage(message)
+export const readSuggestedRange = (
+  { message, data }: RpcError,
+  blocks: BlockSelector | undefined,
+): Omit<SuggestedBlocks, 'limit'> | undefined => {
+  const suggested = rangeInData(data) ?? rangeInMessage(message)
   if (suggested === undefined || suggested.from > suggested.to) return undefined
-  const isInside = suggested.from >= (blockNumberOf(filter) ?? 0n) && suggested.to <= (blockNumberOf(filter, 'toBlock') ?? suggested.to)
+  const { from, to } = rangeOf(blocks)
+  const isInside = suggested.from >= (from ?? 0) && suggested.to <= (to ?? Infinity)
   return isInside ? { from: toHexQuantity(suggested.from), to: toHexQuantity(suggested.to) } : undefined
 }
 
@@ -84,26 +63,34 @@ const rangePattern = /^[ :[(]{0,4}(0x[0-9a-f]{1,16}|\d{1,16})(?:[ ,-]{1,4}| to )
 
 const maxSearchedChars = 2000
 
-const rangeInMessage = (message: string): BlockRange | undefined => {
+const rangeInData = (data: Json | undefined): NumberRange | undefined => {
+  const [from, to] = isJsonObject(data) ? [parseHexQuantity(data['from']), parseHexQuantity(data['to'])] : []
+  return from === undefined || to === undefined ? undefined : { from, to }
+}
+
+const rangeInMessage = (message: string): NumberRange | undefined => {
   const text = message.slice(0, maxSearchedChars).toLowerCase()
   const phrase = suggestionPhrases.find(each => text.includes(each))
   const [, from, to] = (phrase && rangePattern.exec(text.slice(text.indexOf(phrase) + phrase.length))) || []
-  return from === undefined || to === undefined ? undefined : { from: BigInt(from), to: BigInt(to) }
+  return from === undefined || to === undefined ? undefined : { from: Number(from), to: Number(to) }
 }
 
 const blockNumberKey = Buffer.from('"blockNumber"')
 const quoteCode = 0x22
 
 /** The next block number at or after `start`. The other members of a log are hex, so no value contains the name. */
-const blockNumberAt = (bytes: Buffer, start: number): { number: bigint; end: number } | undefined => {
+const blockNumberAt = (bytes: Buffer, start: number): { number: number; end: number } | undefined => {
   const at = bytes.indexOf(blockNumberKey, start)
   if (at < 0) return undefined
   const open = bytes.indexOf(quoteCode, at + blockNumberKey.length)
   const close = bytes.indexOf(quoteCode, open + 1)
-  const number = open > 0 ? parseBlockNumber(bytes.toString('latin1', open + 1, close)) : undefined
+  const number = open > 0 ? parseHexQuantity(bytes.toString('latin1', open + 1, close)) : undefined
   return number === undefined ? undefined : { number, end: close }
 }
 
-/** A member that is a block's number. */
-const blockNumberOf = (value: Json | undefined, member = 'fromBlock'): bigint | undefined =>
-  isJsonObject(value) ? parseBlockNumber(value[member]) : undefined
+/** The numbers of the queried range. */
+const rangeOf = (blocks: BlockSelector | undefined): { readonly from?: number; readonly to?: number } => {
+  if (blocks === undefined || 'hash' in blocks) return {}
+  const { from, to } = blocks
+  return { ...(typeof from === 'number' && { from }), ...(typeof to === 'number' && { to }) }
+}

@@ -22,8 +22,8 @@ export { isJsonObject, parseHexQuantity, parseJsonHexQuantity, toHexQuantity } f
 export type { Json, JsonObject, Path } from '../util/json.ts'
 export { memoizeFrozen } from '../util/memoize.ts'
 export { createNameMatcher } from '../util/name-pattern.ts'
-export { blockSelectorOf } from '../services/method-table/index.ts'
-export type { BlockSelector } from '../services/method-table/index.ts'
+export { blockSelectorOf } from '../services/method-table/block-selector.ts'
+export type { BlockSelector } from '../services/method-table/block-selector.ts'
 export type { ChainSnapshot, Clock, Counter, Gauge, Heads, Histogram, Log, Lookup, Method, MethodDescription } from '../services/index.ts'
 export type { MethodTable, MetricDefinition, Metrics, Services, Timer } from '../services/index.ts'
 

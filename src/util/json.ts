@@ -21,9 +21,11 @@ export const toHexQuantity = (value: number | bigint): string => `0x${value.toSt
 /** `0x` and hex digits. Nodes and callers also send leading zeros and upper case. */
 const hexQuantityPattern = /^0x[0-9a-f]+$/i
 
+export const isHexQuantity = (text: string): boolean => hexQuantityPattern.test(text)
+
 /** The number in a hex quantity; undefined when the text is none, or is above 2^53 - 1. */
 export const parseHexQuantity = (text: unknown): number | undefined => {
-  if (typeof text !== 'string' || !hexQuantityPattern.test(text)) return undefined
+  if (typeof text !== 'string' || !isHexQuantity(text)) return undefined
   const value = Number(text)
   return Number.isSafeInteger(value) ? value : undefined
 }

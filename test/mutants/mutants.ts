@@ -673,7 +673,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a partner answers about a finality tag only with the block that it is known to name',
     file: 'plugins/failover/partner-node.ts',
-    text: 'heads.tags.known(tag) ?? []',
+    text: 'heads.tags.known(block) ?? []',
     broken: '[]',
     tests: [failover('partner')],
   },
@@ -700,8 +700,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a query above the newest block is not sent in chunks',
-    file: 'plugins/upstream/split-logs/split-filter.ts',
-    text: 'from > lastBlock.number',
+    file: 'plugins/upstream/block-range.ts',
+    text: 'first > lastBlock.number',
     broken: 'false',
     tests: splitLogs,
   },

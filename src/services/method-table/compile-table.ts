@@ -217,6 +217,7 @@ const splittableWithMaxBlocks = (path: Path): Issue => ({
 })
 
 const settingsOf = ({ params: _params, answer: _answer, maxTime, maxWait, ...rest }: MethodEntry) => ({
+  ...((rest.splittable === true || rest.maxBlocks !== undefined) && { blockParam: 0 }),
   ...rest,
   ...(maxTime !== undefined && { maxTime: parseDurationMs(maxTime) }),
   ...(maxWait !== undefined && { maxWait: parseDurationMs(maxWait) }),

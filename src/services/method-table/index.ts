@@ -1,7 +1,7 @@
 import type { Json } from '../../plugin/call.ts'
 import type { ErrorCategory } from '../../plugin/error-table.ts'
 import type { RpcError } from '../../plugin/reply.ts'
-import { isJsonObject, parseHexQuantity } from '../../util/json.ts'
+import { parseHexQuantity } from '../../util/json.ts'
 
 /**
  * How long a result may be cached; an error, `null` and anything pending never are.
@@ -61,7 +61,7 @@ export interface Method {
   readonly result?: ResultKind
   /** A caller who gets the result knows that block: later answers are never from before it. */
   readonly reports?: BlockReport
-  /** The position in params of the block, or of the filter over blocks: see blockSelectorOf(). */
+  /** The position in params of the block, or of the filter over blocks: see blockSelectorOf(). A method with `splittable` or `maxBlocks` has one. */
   readonly blockParam?: number
   /** params[0] is a filter and the result is logs: the call can be sent in chunks to a node with a smaller limit. */
   readonly splittable?: boolean
@@ -126,23 +126,6 @@ export interface MethodTable {
   toOpenRpc(described: readonly MethodDescription[]): Uint8Array
 }
 
-/** A block by its number or its tag. */
-export type BlockNumberOrTag = number | string
-
-/** The blocks that a call is about: one, by its hash, or a range. */
-export type BlockSelector = { readonly hash: string } | { readonly from: BlockNumberOrTag; readonly to: BlockNumberOrTag }
-
-/** The blocks that a call selects by its block parameter or filter; undefined for methods without `blockParam`. */
-export const blockSelectorOf = ({ blockParam }: Pick<Method, 'blockParam'> = {}, params: readonly Json[]): BlockSelector | undefined => {
-  if (blockParam === undefined) return undefined
-  const param = params[blockParam]
-  if (typeof param === 'string') return param.length === blockHashChars ? { hash: param } : singleBlock(param)
-  if (!isJsonObject(param)) return singleBlock(undefined)
-  const { blockHash, blockNumber, fromBlock, toBlock } = param
-  if (typeof blockHash === 'string') return { hash: blockHash }
-  return blockNumber === undefined ? { from: blockNumberOrTag(fromBlock), to: blockNumberOrTag(toBlock) } : singleBlock(blockNumber)
-}
-
 /** How long the node may wait before it answers the call, in ms, which is no sign of its health; 0 for most methods. */
 export const waitMsOf = ({ maxWait, waitParam }: Pick<Method, 'maxWait' | 'waitParam'> = {}, params: readonly Json[]): number => {
   if (maxWait === undefined) return 0
@@ -151,14 +134,3 @@ export const waitMsOf = ({ maxWait, waitParam }: Pick<Method, 'maxWait' | 'waitP
   // 0: the node takes its default.
   return Math.min(maxWait, askedMs || maxWait)
 }
-
-const blockHashChars = 66
-
-const singleBlock = (block: Json | undefined): BlockSelector => {
-  const height = blockNumberOrTag(block)
-  return { from: height, to: height }
-}
-
-/** A missing block is `latest`. There are no blocks above 2^53 - 1: such a number stays a string. */
-const blockNumberOrTag = (block: Json | undefined): BlockNumberOrTag =>
-  typeof block === 'string' ? (parseHexQuantity(block) ?? block) : 'latest'

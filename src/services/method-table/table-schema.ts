@@ -106,8 +106,8 @@ const method = {
       { type: 'string', enum: ['block', 'transaction', 'logs'] },
     ),
     blockParam: described(
-      'Position, from 0, of the parameter that names the block or is a filter. Without `blockParam` a result never counts as finalized, and ' +
-        'no upstream is deprioritized because it lacks the block.',
+      'Position, from 0, of the parameter that names the block or is a filter; 0 for a method with `maxBlocks` or `splittable: true`. Without ' +
+        '`blockParam` a result never counts as finalized, and no upstream is deprioritized because it lacks the block.',
       countSchema,
     ),
     splittable: described(

@@ -4,6 +4,7 @@ import { capableOf, createUpstreamCapabilities } from '../../../plugins/failover
 import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
+import { blockSelectorOf } from '../../../src/services/method-table/block-selector.ts'
 import { hex, shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 import { breaker, failure, node } from './failover-fixture.ts'
@@ -28,7 +29,7 @@ const selectFrom =
       upstreams.map(({ archive = false, ...upstream }) => ({ archive, ...upstream })),
       { methods: shippedMethods, heads },
     )
-    const fitnessOf = capable?.fitnessFor({ method, params }, shippedMethods.get(method)) ?? (() => 0)
+    const fitnessOf = capable?.fitnessFor(method, blockSelectorOf(shippedMethods.get(method), params)) ?? (() => 0)
     const names = capableOf(upstreams, fitnessOf).map(({ name }) => name)
     return names.toSorted((one, other) => fitnessOf(one) - fitnessOf(other)).join(' ')
   }

@@ -7,6 +7,7 @@ import { activityOf } from '../../../src/plugin/internal.ts'
 import { isCharged, isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Result, Reply, RpcError } from '../../../src/plugin/reply.ts'
 import type { RequestOptions } from '../../../src/services/index.ts'
+import { blockSelectorOf } from '../../../src/services/method-table/block-selector.ts'
 import { createLongResult } from '../../support/long-result.ts'
 import { fakeCall, fakeResult, fakeTarget, valueOrErrorCode } from '../../support/fakes.ts'
 import { openUpstream } from './upstream-fixture.ts'
@@ -360,7 +361,7 @@ t.test('a query over blocks with maxBlocks', async t => {
     const most = 'more than the 1000 that can be requested at once'
     await isTooWide({ fromBlock: '0x1', toBlock: '0x3e9' }, `1001 blocks, ${most}`, { from: '0x1', to: '0x3e8' })
     await isTooWide({ fromBlock: 'earliest' }, `5001 blocks, ${most}`, { from: '0x0', to: '0x3e7' })
-    await isTooWide({ fromBlock: '0x0', toBlock: '0xffffffffffffffff' }, `18446744073709551616 blocks, ${most}`, { from: '0x0' })
+    await isTooWide({ fromBlock: '0x0', toBlock: '0xffffffffffffffff' }, `9007199254740992 blocks, ${most}`, { from: '0x0' })
   })
 
   t.test('is refused without a request where the head is known', async t => {
@@ -487,24 +488,31 @@ t.test('the error of a node', async t => {
   })
 })
 
+/** The blocks that a filter selects. */
+const blocksOf = (filter: Json) => blockSelectorOf({ blockParam: 0 }, [filter])
+
 t.test('the range suggested for a query with too many results', async t => {
   const logs = (...blocks: number[]) => Buffer.from(JSON.stringify(blocks.map(n => ({ topics: [], blockNumber: `0x${n.toString(16)}` }))))
   t.test('ends before the block of the first log that does not fit', async t => {
-    t.same(suggestRange(logs(5, 5, 6, 7, 7), 3, {}), { from: '0x5', to: '0x6', limit: 3 })
-    t.same(suggestRange(logs(5, 5, 7, 7), 3, { fromBlock: '0x2' }), { from: '0x2', to: '0x6', limit: 3 })
+    t.same(suggestRange(logs(5, 5, 6, 7, 7), 3, blocksOf({})), { from: '0x5', to: '0x6', limit: 3 })
+    t.same(suggestRange(logs(5, 5, 7, 7), 3, blocksOf({ fromBlock: '0x2' })), { from: '0x2', to: '0x6', limit: 3 })
   })
   t.test('is missing when one block holds too many logs, or blocks cannot be read', async t => {
-    t.same(suggestRange(logs(5, 5, 5, 5), 3, { fromBlock: '0x5' }), { limit: 3 })
-    t.same(suggestRange(Buffer.from('[1,2,3,4]'), 3, {}), { limit: 3 })
+    t.same(suggestRange(logs(5, 5, 5, 5), 3, blocksOf({ fromBlock: '0x5' })), { limit: 3 })
+    t.same(suggestRange(Buffer.from('[1,2,3,4]'), 3, blocksOf({})), { limit: 3 })
   })
   t.test('is found behind any white space', async t => {
-    t.same(suggestRange(Buffer.from('[{"blockNumber" : "0x1"},\n{"blockNumber"\t:\n"0x9"}]'), 1, {}), { from: '0x1', to: '0x8', limit: 1 })
+    t.same(suggestRange(Buffer.from('[{"blockNumber" : "0x1"},\n{"blockNumber"\t:\n"0x9"}]'), 1, blocksOf({})), {
+      from: '0x1',
+      to: '0x8',
+      limit: 1,
+    })
   })
 })
 
 t.test('the range that a node suggests', async t => {
   const read = (message: string, data?: Json, filter: Json = { fromBlock: '0x1', toBlock: '0xffff' }) =>
-    readSuggestedRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, filter)
+    readSuggestedRange(data === undefined ? { code: 1, message } : { code: 1, message, data }, blocksOf(filter))
   t.test('is read from the message of each provider', async t => {
     for (const [message, from, to] of [
       ['... Try with this block range [0xBDE5, 0xBDEF].', '0xbde5', '0xbdef'],
