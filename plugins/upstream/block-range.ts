@@ -1,7 +1,7 @@
 import { isFinalityTag } from '../../src/plugin/internal.ts'
 import type { BlockNumberOrTag, BlockRange, Results } from '../../src/plugin/internal.ts'
 import { isFailure, parseJsonHexQuantity, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { ChainSnapshot, Failure, Json, Target } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, ChainSnapshot, Failure, Json, Target } from '../../src/plugin/plugin.ts'
 import type { SendRequest } from './node-query.ts'
 
 // What the blocks of a query are on its node.
@@ -10,6 +10,13 @@ import type { SendRequest } from './node-query.ts'
 export type NumberRange = BlockRange<number>
 
 export const countBlocks = ({ from, to }: NumberRange): number => to - from + 1
+
+/** The numbers between which the blocks are as far as the query says: a tag may mean any block. */
+export const boundsOf = (blocks: BlockSelector | undefined): NumberRange => {
+  if (blocks === undefined || 'hash' in blocks) return { from: 0, to: Infinity }
+  const { from, to } = blocks
+  return { from: typeof from === 'number' ? from : 0, to: typeof to === 'number' ? to : Infinity }
+}
 
 /** The range as far as it is known without a request: refusals are not charged, and should cost the node nothing. */
 export const knownRangeOf = ({ from, to }: BlockRange, snapshot: ChainSnapshot, upstream: string): NumberRange | undefined => {

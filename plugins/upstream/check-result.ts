@@ -1,7 +1,8 @@
 import { MemberSearch, memberIsOneOf, memberIsWithin, namedBlocksOf } from '../../src/plugin/internal.ts'
-import type { BlockNumberOrTag, ExpectedMember, ResultKind, Results } from '../../src/plugin/internal.ts'
+import type { ExpectedMember, ResultKind, Results } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
 import type { BlockSelector, Failure, Method, Reply, Request, Result } from '../../src/plugin/plugin.ts'
+import { boundsOf } from './block-range.ts'
 import { filterOf } from './filter-lists.ts'
 import { refuseLongResult } from './too-many-results.ts'
 
@@ -130,12 +131,10 @@ export const expectLogs = (request: Request, method: Method): ExpectedLogs => {
 const expectedBlocks = (blocks: BlockSelector | undefined): readonly ExpectedMember[] => {
   if (blocks !== undefined && 'hash' in blocks) return [memberIsOneOf('blockHash', [blocks.hash])]
   const named = namedBlocksOf(blocks)
-  if (blocks === undefined || named.includes('pending') || !named.some(isNumber)) return []
-  const { from, to } = blocks
-  return [memberIsWithin('blockNumber', isNumber(from) ? from : 0, isNumber(to) ? to : Infinity)]
+  if (named.includes('pending') || !named.some(block => typeof block === 'number')) return []
+  const { from, to } = boundsOf(blocks)
+  return [memberIsWithin('blockNumber', from, to)]
 }
-
-const isNumber = (block: BlockNumberOrTag): block is number => typeof block === 'number'
 
 export const checkLogs = async (result: Result, { members, search }: ExpectedLogs, results: Results): Promise<Reply> => {
   if (result.count === undefined) return wrongResult(result, 'logs are no list')

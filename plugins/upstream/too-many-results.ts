@@ -1,6 +1,8 @@
+import { namedBlocksOf } from '../../src/plugin/internal.ts'
 import type { Results } from '../../src/plugin/internal.ts'
 import { isJsonObject, parseHexQuantity, refuseTooManyResults, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { BlockSelector, Failure, Json, Result, RpcError } from '../../src/plugin/plugin.ts'
+import { boundsOf } from './block-range.ts'
 import type { NumberRange } from './block-range.ts'
 
 // The refusal of queries with more results than `maxResults` of the method, and the narrower range that the refusal suggests.
@@ -39,7 +41,8 @@ export const suggestRange = (logs: Uint8Array, limit: number, blocks: BlockSelec
   let past = first
   for (let i = 0; i < limit && past !== undefined; i++) past = blockNumberAt(bytes, past.end)
   if (first === undefined || past === undefined) return { limit }
-  const { from = first.number } = rangeOf(blocks)
+  const [named] = namedBlocksOf(blocks)
+  const from = typeof named === 'number' ? named : first.number
   return past.number > from ? { from: toHexQuantity(from), to: toHexQuantity(past.number - 1), limit } : { limit }
 }
 
@@ -50,8 +53,8 @@ export const readSuggestedRange = (
 ): Omit<SuggestedBlocks, 'limit'> | undefined => {
   const suggested = rangeInData(data) ?? rangeInMessage(message)
   if (suggested === undefined || suggested.from > suggested.to) return undefined
-  const { from, to } = rangeOf(blocks)
-  const isInside = suggested.from >= (from ?? 0) && suggested.to <= (to ?? Infinity)
+  const { from, to } = boundsOf(blocks)
+  const isInside = suggested.from >= from && suggested.to <= to
   return isInside ? { from: toHexQuantity(suggested.from), to: toHexQuantity(suggested.to) } : undefined
 }
 
@@ -86,11 +89,4 @@ const blockNumberAt = (bytes: Buffer, start: number): { number: number; end: num
   const close = bytes.indexOf(quoteCode, open + 1)
   const number = open > 0 ? parseHexQuantity(bytes.toString('latin1', open + 1, close)) : undefined
   return number === undefined ? undefined : { number, end: close }
-}
-
-/** The numbers of the queried range. */
-const rangeOf = (blocks: BlockSelector | undefined): { readonly from?: number; readonly to?: number } => {
-  if (blocks === undefined || 'hash' in blocks) return {}
-  const { from, to } = blocks
-  return { ...(typeof from === 'number' && { from }), ...(typeof to === 'number' && { to }) }
 }
