@@ -121,13 +121,7 @@ for (const [name, open] of Object.entries(http)) {
 }
 
 /** The subscriptions that the gateway has, of all kinds. */
-const subscriptionCount = async (): Promise<number> => {
-  const { text } = await gateway.get('/metrics')
-  return Array.from(text.matchAll(/^tollgate_subscriptions\{.*\} (\d+)$/gm), ([, count]) => Number(count)).reduce(
-    (sum, count) => sum + count,
-    0,
-  )
-}
+const subscriptionCount = () => gateway.metric('tollgate_subscriptions')
 
 for (const [name, open] of Object.entries(webSocket)) {
   t.test(`${name} watches blocks and events, through a reorg`, async t => {

@@ -7,7 +7,7 @@ import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { call } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
-import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
+import { hashesOf, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
 import type { Log } from './subscription-fixture.ts'
 
 const chain = await startAnvilChain()
@@ -150,7 +150,7 @@ for (const [name, network] of Object.entries(pendingNetworks)) {
     await subscribe(transactions, 'newPendingTransactions', true)
     const filter = (await call(url, 'eth_newPendingTransactionFilter')).result
     const fullFilter = (await call(url, 'eth_newPendingTransactionFilter', [true])).result
-    await waitUntil(async () => (await openCount(running.admin, 'newPendingTransactions')) === 4)
+    await waitUntil(async () => (await running.metric('tollgate_subscriptions', { kind: 'newPendingTransactions' })) === 4)
     const [from, to] = await chain.request<string[]>('eth_accounts')
     const sent: string[] = []
     for (const value of ['0x1', '0x2', '0x3']) sent.push(await chain.request('eth_sendTransaction', { from, to, value }))

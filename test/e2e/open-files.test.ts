@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import t from '../support/tap.ts'
 import { WebSocket } from 'ws'
 import { networkFile, startGateway } from '../support/deployment.ts'
+import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, openRawConnection, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -11,17 +12,14 @@ import { waitUntil } from '../support/wait-until.ts'
 const maxOpenFiles = 200
 
 /** By all reasons together, or by one. */
-const refusedCount = (metrics: string, peer: string, reason = '\\w+'): number => {
-  const series = metrics.matchAll(new RegExp(`^tollgate_sockets_refused_total\\{peer="${peer}",reason="${reason}"\\} (\\d+)`, 'gm'))
-  return [...series].reduce((sum, [, count]) => sum + Number(count), 0)
-}
+const refusedCount = async (gateway: GatewayProcess, peer: string, reason?: string): Promise<number> =>
+  (await gateway.metric('tollgate_sockets_refused_total', { peer, ...(reason !== undefined && { reason }) })) || 0
 
 t.test('a process that may open few files', async t => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBalance: { result: '0x1' } })
   t.teardown(() => node.stop())
   const { gateway, key } = await startGateway(t, { networks: { testnet: networkFile('testnet', [node.url]) }, maxOpenFiles })
-  const metrics = async () => (await gateway.get('/metrics')).text
-  const refused = async (peer: string) => refusedCount(await metrics(), peer)
+  const refused = (peer: string) => refusedCount(gateway, peer)
   const { port } = new URL(gateway.rpc)
 
   t.test('says at its start that the configured connections do not fit', async t => {
@@ -76,7 +74,7 @@ t.test('a process that may open few files', async t => {
     t.match(await clients[1]?.nextMessage(), { error: { code: -32002, message: 'the gateway has no connection left; retry later' } })
     await waitUntil(async () => (await refused('upstream')) > 200)
     release()
-    t.notMatch(await metrics(), /^tollgate_upstream_reduced\{.*reason="breaker".*\} 1$/m)
+    t.notOk(await gateway.metric('tollgate_upstream_reduced', { reason: 'breaker' }))
     t.notOk(gateway.log.some(({ msg }) => String(msg).startsWith('upstream')))
     t.equal(gateway.stderr(), '')
   })
@@ -94,7 +92,6 @@ t.test('two workers that may open few files: each connection that is refused is 
     maxOpenFiles,
   })
   const { rpc, log } = gateway
-  const metric = async (name: string) => Number(new RegExp(`^tollgate_${name} (\\d+)`, 'm').exec((await gateway.get('/metrics')).text)?.[1])
   let closedCount = 0
   // All at once: the primary accepts them faster than the workers take them.
   const sockets = Array.from({ length: 2 * maxOpenFiles }, () =>
@@ -104,8 +101,8 @@ t.test('two workers that may open few files: each connection that is refused is 
   )
   t.teardown(() => sockets.forEach(socket => socket.destroy()))
   await Promise.all(sockets.map(socket => once(socket, 'connect')))
-  const refused = async () => refusedCount((await gateway.get('/metrics')).text, 'caller')
-  await waitUntil(async () => (await metric('connections')) + (await refused()) === sockets.length)
+  const refused = () => refusedCount(gateway, 'caller')
+  await waitUntil(async () => (await gateway.metric('tollgate_connections')) + (await refused()) === sockets.length)
   await waitUntil(() => closedCount >= sockets.length - 2 * 102)
   t.ok((await refused()) >= sockets.length - 2 * 102)
   await waitUntil(async () => closedCount === (await refused()))
@@ -124,7 +121,6 @@ t.test('an account with idle WebSockets, and an address with silent connections,
     networks: { testnet: networkFile('testnet', [node.url]) },
   })
   const { key: mallory } = await deployment.addCaller('mallory')
-  const metrics = async () => (await gateway.get('/metrics')).text
   const silent: Socket[] = []
   t.teardown(() => silent.forEach(socket => socket.destroy()))
   const openSilent = async (localAddress: string, count: number) => {
@@ -158,7 +154,7 @@ t.test('an account with idle WebSockets, and an address with silent connections,
   // Where none is free, the account that holds most has the one that is closed.
   const idle = await Promise.all(Array.from({ length: 8 }, () => connectWs(gateway.ws(alice))))
   for (let i = 0; i < 12; i++) await openSilent(`127.0.5.${i}`, 1)
-  await waitUntil(async () => /^tollgate_connections 40$/m.test(await metrics()))
+  await waitUntil(async () => (await gateway.metric('tollgate_connections')) === 40)
   t.match(await callNewly(), { status: 200 })
   await waitUntil(() => closed.length > 0)
   t.same(closed, [[1013, 'too many connections are open']])
@@ -166,9 +162,9 @@ t.test('an account with idle WebSockets, and an address with silent connections,
   await openSilent('127.0.0.3', 60)
   for (let i = 0; i < 20; i++) t.match(await callNewly(), { status: 200 })
   for (const client of idle) t.match(await client.call('eth_chainId'), { result: '0x7a69' })
-  t.ok(refusedCount(await metrics(), 'caller', 'replaced') > 0)
-  t.ok(refusedCount(await metrics(), 'caller', 'share') > 40)
-  t.same(refusedCount(await metrics(), 'caller', 'limit'), 0)
+  t.ok((await refusedCount(gateway, 'caller', 'replaced')) > 0)
+  t.ok((await refusedCount(gateway, 'caller', 'share')) > 40)
+  t.equal(await refusedCount(gateway, 'caller', 'limit'), 0)
   t.match(
     gateway.log.find(({ event, reason }) => event === 'socket-refused' && reason === 'replaced'),
     { peer: 'caller', level: 40 },
@@ -181,7 +177,6 @@ t.test('the admin listener and the portal have a limit of connections too, of wh
   const listen = { rpc: '127.0.0.1:0', portal: '127.0.0.1:0', admin: '127.0.0.1:0' }
   const networks = { testnet: networkFile('testnet', ['http://127.0.0.1:1']) }
   const { gateway } = await startGateway(t, { gateway: { listen }, networks, maxOpenFiles: 1_024 })
-  const metrics = async () => (await gateway.get('/metrics')).text
   for (const [peer, url] of [
     ['admin', gateway.admin],
     ['portal', gateway.portal ?? ''],
@@ -193,7 +188,7 @@ t.test('the admin listener and the portal have a limit of connections too, of wh
       sockets.push(socket.on('error', () => undefined).on('close', () => (closedCount += 1)))
       await once(socket, 'connect')
     }
-    await waitUntil(async () => refusedCount(await metrics(), peer, 'share') >= 40 - 15)
+    await waitUntil(async () => (await refusedCount(gateway, peer, 'share')) >= 40 - 15)
     await waitUntil(() => closedCount >= 40 - 15)
     t.equal((await post(url, '', { method: 'GET' })).status < 500, true)
     for (const socket of sockets) socket.destroy()

@@ -188,7 +188,7 @@ t.test('a caller that closes its side before the response has left: its calls ar
   const posted = requestText(`POST /v3/${key}`, [...json.slice(0, 2), `Content-Length: ${callText.length}`], callText)
   const frame = Buffer.concat([Buffer.from([0x81, 0x80 | callText.length, 0, 0, 0, 0]), Buffer.from(callText)])
   const upgradeText = Buffer.from(requestText(`GET /ws/v3/${key}`, handshake(), ''))
-  const count499 = async () => Number(/status="499"\} (\d+)/.exec((await gateway.get('/metrics')).text)?.[1] ?? 0)
+  const count499 = async () => (await gateway.metric('tollgate_http_responses_total', { status: '499' })) || 0
   const before = await count499()
   for (const [i, [bytes, received]] of (
     [

@@ -23,7 +23,7 @@ const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptio
   } = await startGateway(t, { gateway, networks: networks ?? { testnet: networkFile('testnet', [node.url]) } })
   const linesOf = (event: string) => running.log.filter(line => line['event'] === event)
   const metricsText = async () => (await running.get('/metrics')).text
-  const metric = async (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(await metricsText())?.[1])
+  const isReloaded = () => running.metric('tollgate_config_last_reload_successful')
   /** Sends SIGHUP; resolves with the line of the reload's result. */
   const reload = async (event = 'reloaded') => {
     const before = linesOf(event).length
@@ -33,14 +33,14 @@ const open = async (t: Test, { gateway = {}, networks }: Partial<DeploymentOptio
   }
   const creditsOf = async (method: string) =>
     Number((await post(running.http(key), JSON.stringify({ jsonrpc: '2.0', id: 1, method }))).headers['x-tollgate-credits'])
-  return { node, deployment, gateway: running, key, url: running.http(key), linesOf, metric, reload, creditsOf, metricsText }
+  return { node, deployment, gateway: running, key, url: running.http(key), linesOf, isReloaded, reload, creditsOf, metricsText }
 }
 
 t.test('SIGHUP applies the changed files', async t => {
-  const { node, deployment, gateway, key, url, reload, metric, metricsText, creditsOf, linesOf } = await open(t)
+  const { node, deployment, gateway, key, url, reload, isReloaded, metricsText, creditsOf, linesOf } = await open(t)
   const socket = await connectWs(gateway.ws(key))
   t.equal(await creditsOf('eth_gasPrice'), 80)
-  t.equal(await metric('tollgate_config_last_reload_successful'), 1)
+  t.equal(await isReloaded(), 1)
 
   await t.test('a price, and says what has changed', async t => {
     deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 7 } } }))
@@ -82,12 +82,12 @@ t.test('SIGHUP applies the changed files', async t => {
       column: 13,
       msg: /nothing has changed: .*chainId/,
     })
-    t.equal(await metric('tollgate_config_last_reload_successful'), 0)
+    t.equal(await isReloaded(), 0)
     t.equal((await call(url, 'eth_gasPrice')).error?.code, -33000, 'the plan, too, stays')
     t.ok((await socket.call('eth_gasPrice')).error)
     deployment.writeNetwork('testnet', networkFile('testnet', [node.url]))
     await reload()
-    t.equal(await metric('tollgate_config_last_reload_successful'), 1)
+    t.equal(await isReloaded(), 1)
     t.equal(await creditsOf('eth_gasPrice'), 80)
   })
   await socket.close()
@@ -96,7 +96,7 @@ t.test('SIGHUP applies the changed files', async t => {
 
 t.test('several workers reload together', async t => {
   const settings = { workers: 2, admin: { token: 's3cret' } }
-  const { node, deployment, gateway, url, reload, creditsOf, metric, metricsText } = await open(t, { gateway: settings })
+  const { node, deployment, gateway, url, reload, creditsOf, isReloaded, metricsText } = await open(t, { gateway: settings })
   const other = await startFakeNode({
     eth_chainId: { result: '0x7a69' },
     eth_gasPrice: { result: '0xa' },
@@ -136,7 +136,7 @@ export default {
   deployment.writeNetwork('testnet', { ...rest, pipeline: [{ use: '../once.js' }, ...(pipeline as object[])] })
   t.match(await reload('reload-failed'), { msg: /once did not start: .*EEXIST/ })
   t.same([...(await costs())], [7], 'none has reloaded')
-  t.equal(await metric('tollgate_config_last_reload_successful'), 0)
+  t.equal(await isReloaded(), 0)
 
   deployment.writeNetwork('testnet', price(5, [other.url]))
   await reload()

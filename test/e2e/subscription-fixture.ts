@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import type { AnvilChain } from '../support/anvil-chain.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
-import { connectWs, post } from '../support/rpc-client.ts'
+import { connectWs } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 
 /** A gateway with two accounts: `bob` has credits for few calls. */
@@ -26,12 +26,6 @@ export const startSubscriptionGateway = async (
     return client
   }
   return { deployment, alice, bob, running, connect }
-}
-
-/** Open subscriptions of all workers, as the metrics tell. */
-export const openCount = async (admin: string, kind: string): Promise<number> => {
-  const { text } = await post(`${admin}/metrics`, '', { method: 'GET' })
-  return Number(new RegExp(`^tollgate_subscriptions\\{.*kind="${kind}".*\\} (\\d+)$`, 'm').exec(text)?.[1])
 }
 
 export const subscribe = async (client: WsClient, ...params: readonly unknown[]): Promise<string> =>

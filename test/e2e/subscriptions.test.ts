@@ -5,7 +5,7 @@ import { childrenOf, networkFile } from '../support/deployment.ts'
 import { call } from '../support/rpc-client.ts'
 import type { WsClient } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
-import { hashesOf, openCount, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
+import { hashesOf, replay, startSubscriptionGateway, subscribe } from './subscription-fixture.ts'
 import type { Header, Log } from './subscription-fixture.ts'
 
 const chain = await startAnvilChain()
@@ -229,7 +229,7 @@ t.test('with 2 workers', async t => {
   })
 
   t.test('a closed socket leaves nothing behind', async t => {
-    const gauge = () => openCount(running.admin, 'newHeads')
+    const gauge = () => running.metric('tollgate_subscriptions', { kind: 'newHeads' })
     const client = await connect()
     const before = await gauge()
     await subscribe(client, 'newHeads')

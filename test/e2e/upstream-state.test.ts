@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from '../support/tap.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { call, post } from '../support/rpc-client.ts'
+import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const block = (number: number) => ({
@@ -25,19 +25,10 @@ t.test('what operators are told about nodes is what calls meet', async t => {
     gateway: { workers: 2 },
     networks: { testnet: networkFile('testnet', urls) },
   })
-  const get = (path: string) => post(`${gateway.admin}${path}`, '', { method: 'GET' })
-  const metric = async (name: string, upstream: string) =>
-    Number(
-      new RegExp(`^tollgate_upstream_${name}\\{network="testnet",upstream="${upstream}"\\} (\\S+)$`, 'm').exec(
-        (await get('/metrics')).text,
-      )?.[1],
-    )
-  const isLimited = async (upstream: string) =>
-    new RegExp(`^tollgate_upstream_reduced\\{network="testnet",upstream="${upstream}",class="all",reason="rateLimited"\\} 1$`, 'm').test(
-      (await get('/metrics')).text,
-    )
+  const metric = (name: string, upstream: string, labels = {}) => gateway.metric(`tollgate_upstream_${name}`, { upstream, ...labels })
+  const isLimited = async (upstream: string) => (await metric('reduced', upstream, { class: 'all', reason: 'rateLimited' })) === 1
   const upstreams = async () =>
-    ((await get('/readyz?verbose')).json() as unknown as { networks: [{ upstreams: object[] }] }).networks[0].upstreams
+    ((await gateway.get('/readyz?verbose')).json() as unknown as { networks: [{ upstreams: object[] }] }).networks[0].upstreams
   let address = 0
   const callNode = () => call(gateway.http(key), 'eth_getBalance', [`0x${(address += 1).toString(16).padStart(40, '0')}`, '0x1'])
 
@@ -91,8 +82,8 @@ t.test('what operators are told about nodes is what calls meet', async t => {
 
   t.test('a store whose folder is removed under the gateway is named, and no credits are leased of it until it is back', async t => {
     const data = join(deployment.dir, '../data')
-    const store = async () => (await get('/readyz?verbose')).json()['store']
-    const isRemoved = async () => /^tollgate_store_unavailable\{reason="removed"\} 1$/m.test((await get('/metrics')).text)
+    const store = async () => (await gateway.get('/readyz?verbose')).json()['store']
+    const isRemoved = async () => (await gateway.metric('tollgate_store_unavailable', { reason: 'removed' })) === 1
     t.same(await store(), { usable: true })
     await rename(data, `${data}-moved`)
     await waitUntil(isRemoved)

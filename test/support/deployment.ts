@@ -58,6 +58,8 @@ export interface GatewayProcess {
   ws(key: string): string
   /** GET on the admin listener. */
   get(path: string): Promise<HttpResponse>
+  /** The sum of the samples of a metric that have these labels; NaN where there is none. */
+  metric(name: string, labels?: Readonly<Record<string, string>>): Promise<number>
   /** Base URLs of the listeners, from the log line `listening`. */
   readonly rpc: string
   readonly admin: string
@@ -271,6 +273,7 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
     throw new Error(`the gateway exited before "${name}": ${errors.join('\n') || JSON.stringify(log)}`)
   }
   const { rpc, admin, portal } = (await waitForEvent('listening')) as { rpc: string; admin: string; portal?: string }
+  const get = (path: string) => post(`${admin}${path}`, '', { method: 'GET' })
   return {
     pid: child.pid ?? 0,
     rpc,
@@ -280,7 +283,8 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
     waitForEvent,
     http: key => `${rpc}/v3/${key}`,
     ws: key => `${rpc.replace('http', 'ws')}/ws/v3/${key}`,
-    get: path => post(`${admin}${path}`, '', { method: 'GET' }),
+    get,
+    metric: async (name, labels = {}) => sumOfSamples((await get('/metrics')).text, name, labels),
     stderr: () => errors.join('\n'),
     async stop() {
       child.kill('SIGTERM')
@@ -289,6 +293,15 @@ const whenListening = async (child: CommandProcess): Promise<GatewayProcess> => 
     },
     kill: () => killProcess(child),
   }
+}
+
+const sumOfSamples = (metrics: string, name: string, labels: Readonly<Record<string, string>>): number => {
+  const pairs = Object.entries(labels).map(([label, value]) => `${label}="${value}"`)
+  const values = metrics.split('\n').flatMap(line => {
+    const [, sample, labelText = '', value] = /^(\w+)(?:\{(.*?)\})? (\S+)/.exec(line) ?? []
+    return sample === name && pairs.every(pair => labelText.split(',').includes(pair)) ? [Number(value)] : []
+  })
+  return values.length === 0 ? NaN : values.reduce((sum, value) => sum + value)
 }
 
 /** The workers die too: one that survived would keep the standard output open, and `close` would not come. */
