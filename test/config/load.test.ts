@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
@@ -140,6 +141,39 @@ t.test('the store may be a redis, whose URL is a secret that shows host and port
     t.match(readStore(text).problems, [{ message: 'store must be lmdb:PATH or redis://HOST:PORT' }], text)
   }
   t.match(readStore('postgres://localhost').problems, [{ hint: 'postgres is not supported' }])
+  t.end()
+})
+
+t.test('workers is auto, one per core, or a number, which may be a variable without quotes', t => {
+  const read = (workers: string) =>
+    readGatewayConfig(
+      writeConfig(t.testdir(), { 'gateway.yaml': `store: lmdb:x\nplans: { a: { dailyCredits: 1 } }\nworkers: ${workers}\n` }),
+      { WORKERS: '3', AUTO: 'auto' },
+    )
+  t.equal(read('auto').config?.workers, availableParallelism())
+  t.equal(read('${AUTO}').config?.workers, availableParallelism())
+  t.equal(read('${WORKERS}').config?.workers, 3)
+  t.match(read('"${WORKERS}"').problems, [{ hint: /a variable in quotes is always a string/ }])
+  t.end()
+})
+
+t.test('keys of an issuer come by https, or from this machine, by a URL without user and password', t => {
+  const problemsOf = (jwks: string) =>
+    readGatewayConfig(
+      writeConfig(t.testdir(), {
+        'gateway.yaml': `store: lmdb:x\nplans: { a: { dailyCredits: 1 } }\njwt: { issuer: a, audience: [b], jwks: "${jwks}" }\n`,
+      }),
+      {},
+    ).problems
+  for (const url of ['https://a.example.org/keys?v=2', 'http://localhost:8080/keys', 'http://[::1]/keys']) t.same(problemsOf(url), [], url)
+  for (const url of [
+    'http://a.example.org/keys',
+    'https://a:b@a.example.org/keys',
+    'https://a.example.org/keys#1',
+    'ftp://localhost',
+    'keys',
+  ])
+    t.match(problemsOf(url), [{ message: 'jwt.jwks must be an https:// URL without user and password' }], url)
   t.end()
 })
 
