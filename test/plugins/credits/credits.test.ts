@@ -3,11 +3,11 @@ import t from '../../support/tap.ts'
 import { parse } from 'yaml'
 import credits from '../../../plugins/credits/index.ts'
 import { plugins } from '../../../plugins/index.ts'
-import type { Account, Call, ContextKey } from '../../../src/plugin/call.ts'
+import type { Account, Call, CallContext, ContextKey } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
-import type { ChargeResult, CountedCall, MethodTable, Services } from '../../../src/services/index.ts'
+import type { ChargeResult, CountedCall, Services } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import {
   TestClock,
@@ -21,88 +21,79 @@ import {
   unreachableNext,
 } from '../../support/fakes.ts'
 
-t.test('credits', async t => {
-  const methods = {
-    names: ['eth_getLogs'],
-    defaultCost: 80,
-    get: (name: string) => (name === 'eth_getLogs' ? { name, cost: 255 } : undefined),
-  } as unknown as MethodTable // the part that the plugin reads
-  const openCredits = (result?: ChargeResult, costs = {}) => {
-    const charges: number[] = []
-    const quota = { limit: 1_000, remaining: 500, resetsInMs: 60_000 }
-    let refunds = 0
-    const charged: ChargeResult = {
-      kind: 'charged',
-      day: 20_468,
-      quota,
-      refund() {
-        refunds += 1
-        return true
-      },
-    }
-    const charge = (_account: unknown, cost: number) => {
-      charges.push(cost)
-      return result ?? charged
-    }
-    const counted: CountedCall[] = []
-    const stage = createStage(
-      credits,
-      { costs, onStoreOutage: 'closed' },
-      { methods, ledger: { charge }, usage: { count: record => void counted.push(record) } },
-    )
-    return { stage, charges, counted, refunds: () => refunds }
+/** The plugin over a ledger that grants each charge unless `refusalOf` says otherwise, and what it charged, refunded and counted. */
+const openCredits = (
+  refusalOf: (account: Account) => ChargeResult | undefined = () => undefined,
+  options: object = {},
+  clock = new TestClock(),
+) => {
+  const charges: { readonly id: string; readonly limit: number; readonly cost: number; readonly grace: unknown }[] = []
+  const refunded: string[] = []
+  const counted: CountedCall[] = []
+  const charge: Services['ledger']['charge'] = (account, cost, grace) => {
+    const { id, plan } = account
+    charges.push({ id, limit: plan.dailyCredits, cost, grace })
+    const quota = { limit: 1_000, remaining: id === fakeKey.id ? 500 : 900, resetsInMs: 60_000 }
+    return refusalOf(account) ?? { kind: 'charged', day: 20_468, quota, refund: () => refunded.push(id) > 0 }
   }
+  const services = { clock, methods: shippedMethods, ledger: { charge }, usage: { count: (call: CountedCall) => void counted.push(call) } }
+  const stage = createStage(credits, { costs: {}, onStoreOutage: 'closed', ...options }, services)
+  const request = (reply: Reply, method = 'eth_getLogs', context: Partial<CallContext> = {}) =>
+    stage.handle(fakeCall(method, [], context), async () => reply)
+  return { stage, request, charges, refunded, counted }
+}
 
+const storeUnavailable = (): ChargeResult => ({ kind: 'storeUnavailable' })
+
+t.test('credits', async t => {
   t.test('charges the cost of the method before the plugins below run, and reports it in the reply', async t => {
-    const { stage, charges, refunds } = openCredits()
+    const { stage, charges, refunded } = openCredits()
     const reply = await stage.handle(fakeCall('eth_getLogs'), async () => {
-      t.same(charges, [255])
+      t.match(charges, [{ id: fakeAccount.id, cost: 255 }])
       return fakeResult([])
     })
     t.equal(reply.credits, 255)
-    t.equal(refunds(), 0)
+    t.same(refunded, [])
   })
 
   t.test('charges the default for a method that is not in the table, and the cost of the options in place of both', async t => {
-    const { stage, charges } = openCredits(undefined, { eth_getLogs: 7 })
-    await stage.handle(fakeCall('eth_other'), async () => fakeResult(1))
-    await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
-    t.same(charges, [80, 7])
+    const { request, charges } = openCredits(undefined, { costs: { eth_getLogs: 7 } })
+    await request(fakeResult(1), 'eth_other')
+    await request(fakeResult(1))
+    t.same(
+      charges.map(({ cost }) => cost),
+      [80, 7],
+    )
   })
 
   t.test('a key with a daily limit charges a ledger of its own first, and its account only when that charged', async t => {
-    const charges: (readonly [id: string, limit: number])[] = []
-    const refunded: string[] = []
-    const results = new Map<string, ChargeResult>()
-    const quotaOf = (remaining: number) => ({ limit: 1_000, remaining, resetsInMs: 60_000 })
-    const exhausted: ChargeResult = { kind: 'exhausted', limit: 1_000, used: 990, resetAt: 0, quota: quotaOf(10) }
-    const charge = ({ id, plan }: Account): ChargeResult => {
-      charges.push([id, plan.dailyCredits])
-      const refund = () => refunded.push(id) > 0
-      return results.get(id) ?? { kind: 'charged', day: 1, quota: quotaOf(id === fakeAccount.id ? 900 : 500), refund }
+    let exhaustedId = ''
+    const exhausted: ChargeResult = {
+      kind: 'exhausted',
+      limit: 1_000,
+      used: 990,
+      resetAt: 0,
+      quota: { limit: 1_000, remaining: 10, resetsInMs: 60_000 },
     }
-    const counted: CountedCall[] = []
-    const { handle } = createStage(
-      credits,
-      { costs: {}, onStoreOutage: 'closed' },
-      { methods, ledger: { charge }, usage: { count: record => void counted.push(record) } },
-    )
-    const request = (reply: Reply) => handle(fakeCall('eth_call', [], { key: { ...fakeKey, dailyCredits: 1_000 } }), async () => reply)
-    const reply = await request(fakeResult(1))
-    t.same(charges.splice(0), [
-      [fakeKey.id, 1_000],
-      [fakeAccount.id, fakeAccount.plan.dailyCredits],
+    const { request, charges, refunded, counted } = openCredits(({ id }) => (id === exhaustedId ? exhausted : undefined))
+    const requestWithLimit = (reply: Reply) => request(reply, 'eth_call', { key: { ...fakeKey, dailyCredits: 1_000 } })
+    t.match(await requestWithLimit(fakeResult(1)), { credits: 80, quota: { remaining: 500 } }, 'the smaller of both is shown')
+    t.match(charges.splice(0), [
+      { id: fakeKey.id, limit: 1_000 },
+      { id: fakeAccount.id, limit: fakeAccount.plan.dailyCredits },
     ])
-    t.match(reply, { credits: 80, quota: { remaining: 500 } }, 'the smaller of both is shown')
-    await request(refuse('unavailable'))
+    await requestWithLimit(refuse('unavailable'))
     t.same(refunded.splice(0).sort(), [fakeAccount.id, fakeKey.id].sort())
     charges.splice(0)
-    results.set(fakeKey.id, exhausted)
-    t.match(failureOf(await request(fakeResult(1))).error, { message: /limit of this API key/, data: { limit: 1_000, used: 990 } })
-    t.same(charges, [[fakeKey.id, 1_000]])
-    results.clear()
-    results.set(fakeAccount.id, exhausted)
-    t.match(failureOf(await request(fakeResult(1))).error, { message: 'the daily credits are used up' })
+    exhaustedId = fakeKey.id
+    t.match(failureOf(await requestWithLimit(fakeResult(1))).error, {
+      message: /limit of this API key/,
+      data: { limit: 1_000, used: 990 },
+    })
+    t.match(charges, [{ id: fakeKey.id, limit: 1_000 }])
+    t.equal(charges.length, 1)
+    exhaustedId = fakeAccount.id
+    t.match(failureOf(await requestWithLimit(fakeResult(1))).error, { message: 'the daily credits are used up' })
     t.same(refunded, [fakeKey.id])
     t.same(
       counted.map(({ account, credits: paid }) => [account, paid]),
@@ -127,49 +118,44 @@ t.test('credits', async t => {
     ['a fault of the gateway', refuse('internal'), false],
   ] as const) {
     t.test(`${isKept ? 'keeps' : 'refunds'} the charge for ${what}`, async t => {
-      const { stage, refunds } = openCredits()
-      const returned = await stage.handle(fakeCall('eth_getLogs'), async () => reply as Reply)
-      t.equal(returned.credits, isKept ? 255 : 0)
-      t.equal(refunds(), isKept ? 0 : 1)
+      const { request, refunded } = openCredits()
+      t.equal((await request(reply as Reply)).credits, isKept ? 255 : 0)
+      t.equal(refunded.length, isKept ? 0 : 1)
     })
   }
 
   t.test('refunds the charge when a plugin below throws', async t => {
-    const { stage, refunds } = openCredits()
-    await t.rejects(
-      stage.handle(fakeCall('eth_getLogs'), async () => {
-        throw new Error('bug')
-      }),
-      { message: 'bug' },
-    )
-    t.equal(refunds(), 1)
+    const { stage, refunded } = openCredits()
+    await t.rejects(stage.handle(fakeCall('eth_getLogs'), unreachableNext), { message: /next\(\) was called/ })
+    t.equal(refunded.length, 1)
   })
 
   t.test('counts each call once, by its outcome', async t => {
-    const { stage, counted } = openCredits()
+    const { stage, request, counted } = openCredits()
     const common = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468 }
-    await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult([], { source: 'partner' }))
-    await stage.handle(fakeCall('eth_made_up'), async () => refuse('method'))
-    await t.rejects(
-      stage.handle(fakeCall('eth_getLogs'), async () => {
-        throw new Error('bug')
-      }),
-    )
+    await request(fakeResult([], { source: 'partner' }))
+    await request(refuse('method'), 'eth_made_up')
+    await t.rejects(stage.handle(fakeCall('eth_getLogs'), unreachableNext))
     t.same(counted, [
       { ...common, method: 'eth_getLogs', outcome: 'ok', forwarded: true, credits: 255 },
       { ...common, method: 'other', outcome: 'method', forwarded: false, credits: 0 },
       { ...common, method: 'eth_getLogs', outcome: 'internal', forwarded: false, credits: 0 },
     ])
-    const unavailable = openCredits({ kind: 'storeUnavailable' })
-    await unavailable.stage.handle(fakeCall('eth_getLogs'), unreachableNext)
-    t.match(unavailable.counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
   })
 
-  t.test('counts an answer that the server could not deliver as the error that the caller got instead, without credits', async t => {
+  t.test('refuses with 503 when the store is unreachable, and counts that', async t => {
+    const { stage, counted } = openCredits(storeUnavailable)
+    const reply = failureOf(await stage.handle(fakeCall('eth_getLogs'), unreachableNext))
+    t.match(reply, { status: 503, error: { code: -32002 } })
+    t.match(counted, [{ outcome: 'unavailable', day: undefined, credits: 0 }])
+  })
+
+  t.test('refunds an answer that the server could not deliver, and counts it as the error that the caller got instead', async t => {
     for (const outcome of ['tooLarge', 'unavailable'] as const) {
-      const { stage, counted } = openCredits()
-      const reply = await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
+      const { request, counted, refunded } = openCredits()
+      const reply = await request(fakeResult(1))
       reply.charge?.refund(outcome)
+      t.equal(refunded.length, 1)
       t.match(counted, [
         { outcome: 'ok', calls: 1, credits: 255 },
         { outcome: 'ok', calls: -1, credits: -255 },
@@ -179,14 +165,14 @@ t.test('credits', async t => {
   })
 
   t.test('passes the grace of its options to the ledger', async t => {
-    const graces: unknown[] = []
-    const ledger = {
-      charge: (_account: unknown, _cost: number, grace: unknown) => (graces.push(grace), { kind: 'storeUnavailable' } as const),
+    const gracesOf = async (options: object) => {
+      const { stage, charges } = openCredits(storeUnavailable, options)
+      await stage.handle(fakeCall('eth_getLogs'), unreachableNext)
+      return charges.map(({ grace }) => grace)
     }
-    for (const options of [{ onStoreOutage: 'closed' }, { onStoreOutage: 'grace', grace: 500 }, { onStoreOutage: 'open' }]) {
-      await createStage(credits, { costs: {}, ...options }, { methods, ledger }).handle(fakeCall('eth_getLogs'), unreachableNext)
-    }
-    t.same(graces, [undefined, { maxCredits: 500, maxDurationMs: Infinity }, { maxCredits: Infinity, maxDurationMs: 300_000 }])
+    t.same(await gracesOf({ onStoreOutage: 'closed' }), [undefined])
+    t.same(await gracesOf({ onStoreOutage: 'grace', grace: 500 }), [{ maxCredits: 500, maxDurationMs: Infinity }])
+    t.same(await gracesOf({ onStoreOutage: 'open' }), [{ maxCredits: Infinity, maxDurationMs: 300_000 }])
   })
 
   t.test('`grace` is required with `onStoreOutage: grace`, and only there', async t => {
@@ -203,31 +189,12 @@ t.test('credits', async t => {
     ])
   })
 
-  t.test('the server can refund the charge when it cannot deliver', async t => {
-    const { stage, refunds } = openCredits()
-    const reply = await stage.handle(fakeCall('eth_getLogs'), async () => fakeResult(1))
-    reply.charge?.refund('unavailable')
-    t.equal(refunds(), 1)
-  })
-
   t.test('refuses with 402 -33000 and without Retry-After when the credits of the day are used up', async t => {
-    const { stage } = openCredits({
-      kind: 'exhausted',
-      limit: 100,
-      used: 90,
-      resetAt: Date.UTC(2026, 0, 16),
-      quota: { limit: 100, remaining: 0, resetsInMs: 1 },
-    })
+    const quota = { limit: 100, remaining: 0, resetsInMs: 1 }
+    const { stage } = openCredits(() => ({ kind: 'exhausted', limit: 100, used: 90, resetAt: Date.UTC(2026, 0, 16), quota }))
     const reply = failureOf(await stage.handle(fakeCall('eth_getLogs'), unreachableNext))
     t.match(reply, { status: 402, error: { code: -33000, data: { limit: 100, used: 90, resetAt: '2026-01-16T00:00:00.000Z' } } })
     t.equal(reply.retryAfter, undefined)
-  })
-
-  t.test('refuses with 503 when the store is unreachable', async t => {
-    t.match(failureOf(await openCredits({ kind: 'storeUnavailable' }).stage.handle(fakeCall('eth_getLogs'), unreachableNext)), {
-      status: 503,
-      error: { code: -32002 },
-    })
   })
 })
 
@@ -235,16 +202,7 @@ t.test('free failures of an account', async t => {
   const failed = refuse('timeout', { source: 'node', upstream: 'own', fault: 'upstream' })
   const openNetwork = async () => {
     const clock = new TestClock()
-    const charge = () => ({ kind: 'charged', day: 1, quota: { limit: 1, remaining: 1, resetsInMs: 1 }, refund: () => true })
-    const stage = createStage(
-      credits,
-      { costs: { eth_syncing: 0 }, onStoreOutage: 'closed' },
-      {
-        clock,
-        methods: shippedMethods,
-        ledger: { charge } as unknown as Services['ledger'], // what is read of a charge
-      },
-    )
+    const { stage } = openCredits(undefined, { costs: { eth_syncing: 0 } }, clock)
     await stage.start?.()
     t.teardown(() => stage.stop?.())
     /** The accounts of the calls that ran. */
