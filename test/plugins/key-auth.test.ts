@@ -56,10 +56,6 @@ t.test('key-auth', async t => {
     })
   })
 
-  t.test('admits a valid key', async t => {
-    t.equal(await createKeyAuth({ kind: 'granted', key: fakeKey, account: fakeAccount }).admit?.(originWithKey()), undefined)
-  })
-
   t.test('looks a key up once per HTTP request, and for each message of a WebSocket', async t => {
     const openRequest = (transport: Origin['transport'], result: (lookups: number) => Lookup | Promise<Lookup>) => {
       let lookups = 0

@@ -9,7 +9,7 @@ import type { Clock } from '../../src/services/clock.ts'
 import { AccessLog } from '../../src/services/access-log.ts'
 import type { AccessLogSettings } from '../../src/services/access-log.ts'
 import { HeadTracker } from '../../src/services/chain-heads/index.ts'
-import type { ChainCheck, Method, MethodTable, Services } from '../../src/services/index.ts'
+import type { ChainCheck, Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { MetricsRegistry } from '../../src/services/metrics.ts'
 import { NodeStatuses } from '../../src/services/node-status.ts'
@@ -109,10 +109,4 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
   // fakeCall() has the whole context, so one type fits every plugin.
   const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
   return { ...stage, handle: async (call, next) => stage.handle(call, next) }
-}
-
-/** A method table with the part of these entries that a test is about. */
-export const fakeMethodTable = (entries: Readonly<Record<string, Partial<Method>>>): MethodTable => {
-  const methods = new Map(Object.entries(entries).map(([name, entry]) => [name, { name, idempotent: true, ...entry }]))
-  return { names: [...methods.keys()], get: (name: string) => methods.get(name) } as unknown as MethodTable // the part that plugins read
 }

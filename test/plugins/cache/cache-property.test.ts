@@ -10,7 +10,8 @@ import { Secret } from '../../../src/plugin/secret.ts'
 import { HeadTracker } from '../../../src/services/chain-heads/index.ts'
 import type { UpstreamClient } from '../../../src/services/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
-import { TestClock, TestLog, fakeCall, fakeMethodTable, fakeResult, createStage } from '../../support/fakes.ts'
+import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { TestClock, TestLog, fakeCall, fakeResult, createStage } from '../../support/fakes.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { ModelChain, ModelNode, ancestorAt, responseAt, seededRandom, transactionAt } from '../../support/model-chain.ts'
 import type { ModelBlock, RandomBelow } from '../../support/model-chain.ts'
@@ -42,15 +43,6 @@ interface State {
   readonly head: ModelBlock
   readonly final: ModelBlock
 }
-
-const methods = fakeMethodTable({
-  eth_blockNumber: { cache: 'latest' },
-  eth_getStorageAt: { cache: 'block', blockParam: 2 },
-  eth_getLogs: { cache: 'block', blockParam: 0 },
-  eth_getTransactionReceipt: { cache: 'mined' },
-  eth_getBlockByNumber: { cache: 'block', blockParam: 0 },
-  eth_getBlockByHash: { cache: 'block', blockParam: 0 },
-})
 
 /** All calls come from one caller: making another takes longer than answering it. */
 const caller = fakeCall('eth_blockNumber')
@@ -92,7 +84,7 @@ class CacheModel {
     const heads = new HeadTracker({
       ...network,
       upstreamClient: { request: this.#poll, disconnects: () => 0 },
-      errorCategory: methods.errorCategory,
+      errorCategory: shippedMethods.errorCategory,
       clock,
       log: new TestLog(),
       metrics: createMetricsRegistry(),
@@ -100,7 +92,7 @@ class CacheModel {
     heads.track(this.nodes.map(({ name }) => ({ name, url: new Secret(`http://${name}.test`), source: 'node' })))
     this.#heads = heads
     const options = { maxBytes: 1 << 22, methods: {} }
-    this.#stage = createStage(cache, options, { clock, methods, heads, network, cacheBytes: 1 << 22 })
+    this.#stage = createStage(cache, options, { clock, methods: shippedMethods, heads, network, cacheBytes: 1 << 22 })
   }
 
   async step(): Promise<void> {

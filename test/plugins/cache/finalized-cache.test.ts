@@ -5,21 +5,15 @@ import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import type { SharedCaches, SharedCacheEntry, Services, BlockId } from '../../../src/services/index.ts'
+import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
-import { TestClock, fakeCall, fakeMethodTable, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
+import { TestClock, fakeCall, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
 import { createDeployment, networkFile } from '../../support/deployment.ts'
 import type { Deployment } from '../../support/deployment.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import { post } from '../../support/rpc-client.ts'
 
 // The second level of the cache: final answers that machines share through Redis.
-
-const table = fakeMethodTable({
-  eth_getStorageAt: { cache: 'block', blockParam: 2 },
-  eth_getLogs: { cache: 'block', blockParam: 0, maxResults: 3 },
-  eth_getTransactionReceipt: { cache: 'mined' },
-  eth_blockNumber: { cache: 'latest' },
-})
 
 const hashOf = (number: number, chain: string): string => `0x${number.toString(16)}${chain}`
 
@@ -82,7 +76,7 @@ const openMachine = (
     ...options,
   }
   const stage = createStage(cache, all, {
-    methods: table,
+    methods: shippedMethods,
     heads,
     sharedCaches: caches,
     clock,
@@ -210,11 +204,11 @@ t.test('entries differ by network, chain and variant of the caller', async t => 
 t.test('an entry above the maxResults of this machine is not returned', async t => {
   const { caches } = startFakeSharedCache()
   const call = fakeCall('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x10' }])
-  await openMachine(caches).request(call, own([1, 2, 3, 4]))
+  await openMachine(caches).request(call, own([]))
   const counted: SharedCaches = {
     open: () => ({
       ...caches.open(new Secret('x')),
-      get: (name, maxBytes, accept) => caches.open(new Secret('x')).get(name, maxBytes, entry => accept({ ...entry, count: 4 })),
+      get: (name, maxBytes, accept) => caches.open(new Secret('x')).get(name, maxBytes, entry => accept({ ...entry, count: 10_001 })),
     }),
   }
   t.match(await openMachine(counted).request(call), { cache: 'miss' })
