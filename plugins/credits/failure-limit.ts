@@ -56,6 +56,8 @@ export class RecentCalls {
   unusedRotations = 0
   readonly #calls = new Array<number>(bucketCount).fill(0)
   readonly #failures = new Array<number>(bucketCount).fill(0)
+  /** The bucket of now; the one behind it, around the end, is the oldest. */
+  #newest = 0
   #totalCalls = 0
   #totalFailures = 0
 
@@ -64,13 +66,13 @@ export class RecentCalls {
   }
 
   recordCall(): void {
-    this.#calls[0]! += 1
+    this.#calls[this.#newest]! += 1
     this.#totalCalls += 1
   }
 
   recordFreeFailure(): void {
     this.recordCall()
-    this.#failures[0]! += 1
+    this.#failures[this.#newest]! += 1
     this.#totalFailures += 1
   }
 
@@ -85,8 +87,9 @@ export class RecentCalls {
     let [calls, failures, buckets] = [this.#totalCalls, this.#totalFailures, 0]
     while (isAbove(refusalShare, calls, failures)) {
       buckets += 1
-      calls -= this.#calls[bucketCount - buckets] ?? calls
-      failures -= this.#failures[bucketCount - buckets] ?? failures
+      const oldest = (this.#newest + buckets) % bucketCount
+      calls -= this.#calls[oldest]!
+      failures -= this.#failures[oldest]!
     }
     return buckets * bucketMs
   }
@@ -95,13 +98,14 @@ export class RecentCalls {
     return this.#totalCalls === 0 && this.#totalFailures === 0
   }
 
-  /** The newest bucket is the first. */
+  /** The oldest bucket becomes the newest. */
   rotate(): void {
     this.unusedRotations += 1
-    this.#totalCalls -= this.#calls.pop() ?? 0
-    this.#totalFailures -= this.#failures.pop() ?? 0
-    this.#calls.unshift(0)
-    this.#failures.unshift(0)
+    this.#newest = (this.#newest + 1) % bucketCount
+    this.#totalCalls -= this.#calls[this.#newest]!
+    this.#totalFailures -= this.#failures[this.#newest]!
+    this.#calls[this.#newest] = 0
+    this.#failures[this.#newest] = 0
   }
 }
 

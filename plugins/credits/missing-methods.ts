@@ -18,7 +18,8 @@ interface MissingMethod {
  */
 export class MissingMethods {
   readonly #clock: Clock
-  readonly #methods = new Map<string, MissingMethod>()
+  /** Undefined without any: most accounts have none, and a process has thousands of accounts. */
+  #methods: Map<string, MissingMethod> | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -26,23 +27,23 @@ export class MissingMethods {
 
   /** Is no node to be asked for a call of the method? When the time is over, one call asks. */
   refuses(method: string): boolean {
-    if (this.#methods.size === 0) return false
-    const missing = this.#methods.get(method)
+    const missing = this.#methods?.get(method)
     if (missing === undefined || missing.callsInRow < minCallsInRow) return false
     const now = this.#clock.monotonic()
     if (now < missing.until) return true
-    this.#methods.set(method, { ...missing, until: now + rememberedForMs })
+    this.#methods?.set(method, { ...missing, until: now + rememberedForMs })
     return false
   }
 
   /** The nodes lack the method, says the reply to a call. */
   record(method: string): void {
+    this.#methods ??= new Map()
     const callsInRow = 1 + (this.#methods.get(method)?.callsInRow ?? 0)
     this.#methods.set(method, { callsInRow, until: this.#clock.monotonic() + rememberedForMs })
   }
 
   /** A call of the method has been charged, so a node has it. */
   forget(method: string): void {
-    if (this.#methods.size > 0) this.#methods.delete(method)
+    this.#methods?.delete(method)
   }
 }

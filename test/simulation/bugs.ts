@@ -112,7 +112,7 @@ export const bugs: readonly Bug[] = [
   {
     name: 'a process that stops considers credits returned that are not',
     file: 'src/services/ledger/lease-renewal.js',
-    original: 'return this.#expiredLeases.isEmpty',
+    original: 'return this.#areExpiredSettled',
     replacement: 'return true',
   },
   {

@@ -18,7 +18,7 @@ export class ExpiredLeases {
   }
 
   add(lease: Lease): void {
-    if (!lease.isSettled) this.#leases.push(lease)
+    this.#leases.push(lease)
   }
 
   /** A lease that cannot be settled because the store is unavailable stays for the next call. */

@@ -30,7 +30,8 @@ export class LeaseRenewal implements ScheduledRenewal {
   readonly #schedule: RenewalSchedule
   readonly #user: LeaseUser
   readonly #sizing = new LeaseSizing()
-  readonly #expiredLeases: ExpiredLeases
+  /** Undefined while no lease of the account has expired: most have none, and a process has thousands of accounts. */
+  #expiredLeases: ExpiredLeases | undefined
   readonly #overdraft = new Overdraft()
   #renewal: Promise<void> | undefined
 
@@ -39,7 +40,6 @@ export class LeaseRenewal implements ScheduledRenewal {
     this.#client = client
     this.#schedule = schedule
     this.#user = user
-    this.#expiredLeases = new ExpiredLeases(account, client)
     this.lease = new Lease(client.dayBoundary.today(client.clock.monotonic()))
   }
 
@@ -76,7 +76,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     const today = this.#client.dayBoundary.today(now)
     if (today === this.lease.day) return
     this.#replaceLease(today)
-    void this.#expiredLeases.settle()
+    void this.#expiredLeases?.settle()
   }
 
   /** Has check() called each second, until everything is returned and reported. */
@@ -86,7 +86,7 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   check(now: number): boolean {
     this.checkDay(now)
-    if (!this.#expiredLeases.isEmpty) void this.#expiredLeases.settle()
+    if (!this.#areExpiredSettled) void this.#expiredLeases?.settle()
     if (this.#isIdle(now) ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()
     return !this.#isSettled
   }
@@ -108,8 +108,8 @@ export class LeaseRenewal implements ScheduledRenewal {
     await this.#renewal
     this.#schedule.remove(this)
     this.#replaceLease(this.lease.day)
-    for (let attempts = 0; attempts < maxStopAttempts && !this.#expiredLeases.isEmpty; attempts += 1) await this.#expiredLeases.settle()
-    return this.#expiredLeases.isEmpty
+    for (let attempts = 0; attempts < maxStopAttempts && !this.#areExpiredSettled; attempts += 1) await this.#expiredLeases?.settle()
+    return this.#areExpiredSettled
   }
 
   /** Brings the lease to its target size, up or down, and reports its use. */
@@ -153,13 +153,17 @@ export class LeaseRenewal implements ScheduledRenewal {
   }
 
   #replaceLease(today: number): void {
-    this.#expiredLeases.add(this.lease)
+    if (!this.lease.isSettled) (this.#expiredLeases ??= new ExpiredLeases(this.#account, this.#client)).add(this.lease)
     this.lease = new Lease(today)
     this.balance.startDay()
   }
 
   get #isSettled(): boolean {
-    return this.lease.isSettled && this.#expiredLeases.isEmpty
+    return this.lease.isSettled && this.#areExpiredSettled
+  }
+
+  get #areExpiredSettled(): boolean {
+    return this.#expiredLeases === undefined || this.#expiredLeases.isEmpty
   }
 
   /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call. */
