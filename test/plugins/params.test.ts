@@ -4,12 +4,10 @@ import type { Json } from '../../src/plugin/call.ts'
 import { Misconfigured } from '../../src/plugin/plugin.ts'
 import { isCharged, isFailure } from '../../src/plugin/reply.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
-import { openMethodTable } from '../../src/services/method-table/compile-table.ts'
-import { devnet, hex, shippedTable } from '../services/method-table/shipped-table.ts'
+import { hex, shippedMethods as methods } from '../services/method-table/shipped-table.ts'
 import { fakeCall, unreachableNext, fakeResult, valueOrErrorCode, createStage } from '../support/fakes.ts'
 
 const address = hex(20)
-const methods = openMethodTable(shippedTable, devnet)
 const defaults = { strict: false, methods: {}, tags: {}, offer: [] }
 
 /** The reply of the plugin over a node that returns the parameters it got. */

@@ -6,29 +6,9 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
-import type { Heads, MethodTable, UpstreamClient } from '../../../src/services/index.ts'
+import type { Heads, UpstreamClient } from '../../../src/services/index.ts'
+import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { TestClock, TestLog, createStage, fakeAccount, fakeCall, fakeResult } from '../../support/fakes.ts'
-
-/** The part of a method table that failover reads. */
-const table = {
-  heavyClasses: new Set(['logs']),
-  isHedgedClass: (name: string) => name === 'light',
-  get: (name: string) =>
-    (
-      ({
-        eth_getLogs: { class: 'logs', idempotent: true, maxTime: 10_000, blockParam: 0 },
-        eth_call: { class: 'state', idempotent: true, blockParam: 1 },
-        eth_getBalance: { class: 'light', idempotent: true, blockParam: 1 },
-        eth_getBlockByHash: { class: 'light', idempotent: true, blockParam: 0, reports: 'block', result: 'block' },
-        eth_getBlockTransactionCountByHash: { class: 'light', idempotent: true, blockParam: 0, result: 'quantityOrNull' },
-        eth_getUncleByBlockHashAndIndex: { class: 'light', idempotent: true, blockParam: 0, result: 'objectOrNull' },
-        eth_getTransactionReceipt: { class: 'light', idempotent: true, reports: 'transaction' },
-        eth_sendTransaction: { class: 'light', idempotent: false, retryable: false },
-        eth_sendRawTransaction: { class: 'light', idempotent: false },
-        eth_sendRawTransactionSync: { class: 'waiting', idempotent: false, maxWait: 60_000, waitParam: 1 },
-      }) as Record<string, object>
-    )[name],
-} as unknown as MethodTable
 
 export const node = (name: string, over = {}) => ({ name, url: new Secret(`http://${name}.test`), ...over })
 export const breaker = { openFor: 60_000 }
@@ -75,7 +55,7 @@ export const openFailover = (
       return method === 'eth_chainId' ? respondToChainId() : respondToProbe(timeoutMs, name)
     },
   }
-  const services = { methods: table, upstreamClient, clock, log, metrics: createMetricsRegistry(), ...(heads && { heads }) }
+  const services = { methods: shippedMethods, upstreamClient, clock, log, metrics: createMetricsRegistry(), ...(heads && { heads }) }
   const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, services)
   t.teardown(() => stage.stop?.())
   /** The names of the requested nodes, in order. */

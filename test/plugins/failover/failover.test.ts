@@ -5,7 +5,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { ErrorCategory } from '../../../src/plugin/error-table.ts'
 import type { Failure } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
-import { createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
+import { fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
 import { breaker, failure, getLogs, getReceipt, node, openFailover, uncounted } from './failover-fixture.ts'
 import type { Responder } from './failover-fixture.ts'
 
@@ -55,9 +55,9 @@ t.test('when all nodes are down the reply comes at once', async t => {
 })
 
 t.test('a bug below is not taken for a failing node', async t => {
-  const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker }, { methods: { get: () => undefined } as never })
-  t.teardown(() => stage.stop?.())
-  await t.rejects(stage.handle(getLogs(), unreachableNext), { message: /next\(\) was called/ })
+  const { request, requested } = openFailover(t, { a: unreachableNext })
+  await t.rejects(request(getLogs()), { message: /next\(\) was called/ })
+  t.same(requested, ['a'])
 })
 
 const problemsOf = (options: object): string[] => {

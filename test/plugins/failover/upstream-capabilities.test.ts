@@ -1,13 +1,12 @@
 import t from '../../support/tap.ts'
-import type { Test } from 'tap'
 import { capableOf, createUpstreamCapabilities } from '../../../plugins/failover/upstream-capabilities.ts'
 import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
 import { blockSelectorOf } from '../../../src/services/method-table/block-selector.ts'
 import { hex, shippedMethods } from '../../services/method-table/shipped-table.ts'
-import { createStage, fakeCall, fakeResult, unreachableNext, valueOrErrorCode } from '../../support/fakes.ts'
-import { breaker, failure, node } from './failover-fixture.ts'
+import { fakeCall, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
+import { breaker, node, openFailover } from './failover-fixture.ts'
 
 const head = 10_000
 const block = (age: number): string => `0x${(head - age).toString(16)}`
@@ -86,31 +85,14 @@ t.test('when every history is too short, the nodes that answer the method are as
   t.equal(select('eth_getBalance', [address, block(200)]), 'b')
 })
 
-const open = (
-  t: Pick<Test, 'teardown'>,
-  upstreams: readonly object[],
-  answer: (name: string) => ReturnType<typeof failure> | ReturnType<typeof fakeResult>,
-) => {
-  const stage = createStage(failover, { upstreams, breaker, hedge: false }, { methods: shippedMethods })
-  t.teardown(() => stage.stop?.())
-  const requested: string[] = []
-  const request = (method: string, params: readonly Json[]) =>
-    stage.handle(fakeCall(method, params), async call => {
-      const { name } = (call as ReturnType<typeof fakeCall>).context.target // the pipeline passes the whole context
-      requested.push(name)
-      return answer(name)
-    })
-  return { stage, request, requested }
-}
-
 t.test('failover never sends a call to an upstream that does not answer the method, not even after a failure', async t => {
   const upstreams = [node('a', { methods: ['eth_*'] }), node('b', { methods: ['trace_*'] }), node('c', { methods: ['trace_*'], weight: 2 })]
-  const { stage, request, requested } = open(t, upstreams, name => (name === 'c' ? failure('c') : fakeResult(name)))
-  t.equal(valueOrErrorCode(await request('trace_block', ['latest'])), 'b')
+  const responders = { a: () => fakeResult('a'), b: () => fakeResult('b') }
+  const { stage, request, requested } = openFailover(t, responders, { upstreams })
+  t.equal(valueOrErrorCode(await request(fakeCall('trace_block', ['latest']))), 'b')
   t.same(requested.splice(0), ['c', 'b'])
-  t.equal(valueOrErrorCode(await request('eth_gasPrice', [])), 'a')
-  const refusal = await stage.handle(fakeCall('txpool_status'), unreachableNext)
-  t.match(refusal, { source: 'gateway', kind: 'method', error: { code: -32601 } })
+  t.equal(valueOrErrorCode(await request(fakeCall('eth_gasPrice'))), 'a')
+  t.match(await request(fakeCall('txpool_status')), { source: 'gateway', kind: 'method', error: { code: -32601 } })
   t.same(
     ['eth_call', 'trace_block', 'txpool_status'].map(name => stage.offers?.(name)),
     [true, true, false],
@@ -122,7 +104,7 @@ t.test('options that contradict each other, or name no method, are problems', as
   const options = { upstreams: [{ ...node('a'), archive: true, history: 128 }], breaker }
   failover.check?.(options as never, (path, message) => problems.push([...path, message]))
   t.same(problems, [['upstreams', 0, 'history', '`history` applies only without `archive: true`']])
-  t.throws(() => open(t, [node('a', { methods: ['eth_*', 'trce_*'] })], failure), {
+  t.throws(() => openFailover(t, {}, { upstreams: [node('a', { methods: ['eth_*', 'trce_*'] })] }), {
     message: 'the method trce_* is not in the method table',
   } as never)
 })
