@@ -1,19 +1,18 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from '../../support/tap.ts'
 import { EventDelivery } from '../../../plugins/subscriptions/event-delivery.ts'
-import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
-import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'
+import type { Subscription, Topic } from '../../../plugins/subscriptions/subscription.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import type { LogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import { LogPublisher } from '../../../plugins/subscriptions/publishers.ts'
 import { results } from '../../../src/services/results.ts'
-import { Cancellation } from '../../../src/plugin/call.ts'
 import { composeEventRules } from '../../../src/services/event-rules.ts'
 import type { EventRules } from '../../../src/services/event-rules.ts'
 import type { CountedCall } from '../../../src/services/index.ts'
 import { FairScheduler } from '../../../src/server/fair-scheduler.ts'
 import { systemClock } from '../../../src/services/clock.ts'
-import { TestLog, fakeAccount, fakeOrigin } from '../../support/fakes.ts'
+import { TestLog } from '../../support/fakes.ts'
+import { openPushSocket } from './push-socket-fixture.ts'
 
 /** So many turns of the event loop. */
 const turns = async (count: number): Promise<void> => {
@@ -68,32 +67,11 @@ const openDelivery = (balance = Infinity, isFree = false) => {
     usage: { count: call => void usage.push(call) },
     network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
   })
-  const subscribe = ({
-    key = 'key_1',
-    cost = 50,
-    isReading = (): boolean => true,
-    onSent = (): unknown => undefined,
-    topic = { kind: 'newHeads', cost } as Topic,
-  } = {}) => {
-    const sent: unknown[] = []
-    const closed: string[] = []
-    const signal = new Cancellation()
-    const push = {
-      send: (pieces: readonly (string | Uint8Array)[]) => {
-        onSent()
-        return (
-          isReading() &&
-          closed.length === 0 &&
-          sent.push((JSON.parse(pieces.join('')) as { params: { result: unknown } }).params.result) > 0
-        )
-      },
-      turn: (messages: number) => scheduler.enter(key, Math.ceil(messages / 4)),
-      close: (code: number, reason: string) => void closed.push(`${code} ${reason}`),
-    }
-    const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
-    const subscription = new Subscription(topic, { origin, account: fakeAccount, key: { id: key } })
+  const subscribe = ({ key = 'key_1', cost = 50, accept = (): boolean => true, topic = { kind: 'newHeads', cost } as Topic } = {}) => {
+    const socket = openPushSocket({ accept, turn: messages => scheduler.enter(key, Math.ceil(messages / 4)) })
+    const subscription = socket.subscription(topic, key)
     subscription.begin()
-    return { subscription, sent, closed, signal }
+    return { ...socket, subscription }
   }
   const deliver = async (subscriptions: readonly { subscription: Subscription }[], texts = ['"a"', '"b"'], options = {}) => {
     delivery.deliver(
@@ -171,8 +149,8 @@ t.test('events of a block', async t => {
   t.test('of thousands of subscriptions of one account hold up no other, nor the event loop', async t => {
     const { subscribe, deliver } = openDelivery()
     let [sentToMany, sentToManyBefore, mostInTurn] = [0, Infinity, 0]
-    const many = Array.from({ length: 1_500 }, () => subscribe({ key: 'many', cost: 0, onSent: () => (sentToMany += 1) }))
-    const other = subscribe({ onSent: () => (sentToManyBefore = Math.min(sentToManyBefore, sentToMany)) })
+    const many = Array.from({ length: 1_500 }, () => subscribe({ key: 'many', cost: 0, accept: () => (sentToMany += 1) > 0 }))
+    const other = subscribe({ accept: () => (sentToManyBefore = Math.min(sentToManyBefore, sentToMany)) >= 0 })
     const delivered = deliver(
       [...many, other],
       Array.from({ length: 100 }, () => '"log"'),
@@ -199,7 +177,7 @@ t.test('events of a block', async t => {
   t.test('that cannot be sent are free', async t => {
     const { subscribe, deliver, charges, counted } = openDelivery()
     let isReading = true
-    const slow = subscribe({ isReading: () => isReading })
+    const slow = subscribe({ accept: () => isReading })
     const [other, gone] = [subscribe(), subscribe()]
     isReading = false
     gone.signal.abort()
@@ -258,14 +236,12 @@ t.test('logs that are taken back go to those who got them, and to no later subsc
 })
 
 t.test('events that come before the caller has the id are sent after it, in order', async t => {
-  const sent: string[] = []
-  const push = { send: (pieces: readonly unknown[]) => sent.push(String(pieces[1])) > 0, turn: () => undefined, close: () => undefined }
-  const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket' }), push }
-  const subscription = new Subscription({ kind: 'newHeads', cost: 0 }, { origin, account: fakeAccount, key: { id: 'key_1' } })
+  const socket = openPushSocket()
+  const subscription = socket.subscription()
   subscription.send(['1', '2'])
   subscription.send(['3'])
-  t.same(sent, [])
+  t.same(socket.sent, [])
   subscription.begin()
   subscription.send(['4'])
-  t.same(sent, ['1', '2', '3', '4'])
+  t.same(socket.sent, [1, 2, 3, 4])
 })

@@ -3,46 +3,31 @@ import { FeedConsumer } from '../../../plugins/subscriptions/feed-consumer.ts'
 import { FilterValues } from '../../../plugins/subscriptions/used-filters.ts'
 import { parseLogFilter } from '../../../plugins/subscriptions/log-filter.ts'
 import { Subscription } from '../../../plugins/subscriptions/subscription.ts'
-import type { PushOrigin, Topic } from '../../../plugins/subscriptions/subscription.ts'
+import type { Topic } from '../../../plugins/subscriptions/subscription.ts'
 import { SubscriptionRegistry } from '../../../plugins/subscriptions/subscription-registry.ts'
-import { Cancellation } from '../../../src/plugin/call.ts'
 import { SharedFeed } from '../../../src/services/chain-heads/index.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
-import { fakeAccount, fakeOrigin } from '../../support/fakes.ts'
-
-const openSocket = () => {
-  const sent: string[] = []
-  const closed: string[] = []
-  const signal = new Cancellation()
-  const push = {
-    send: (pieces: readonly (string | Uint8Array)[]) => sent.push(String(pieces[1])) > 0,
-    turn: () => undefined,
-    close: (code: number, reason: string) => void closed.push(`${code} ${reason}`),
-  }
-  const origin: PushOrigin = { ...fakeOrigin({ transport: 'websocket', signal }), push }
-  const subscription = () => new Subscription({ kind: 'newHeads', cost: 0 }, { origin, account: fakeAccount, key: { id: 'key_1' } })
-  return { sent, closed, signal, subscription }
-}
+import { openPushSocket } from './push-socket-fixture.ts'
 
 t.test('a subscription', async t => {
   t.test('of a WebSocket that has closed is removed at once, also when there were others before', async t => {
     for (const olderCount of [0, 1]) {
       let removedCount = 0
       const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => (removedCount += 1))
-      const socket = openSocket()
+      const socket = openPushSocket()
       for (let i = 0; i < olderCount; i++) registry.add(socket.subscription())
       socket.signal.abort()
       const late = socket.subscription()
       registry.add(late)
       t.equal(registry.activate(late), false)
       t.equal(removedCount, olderCount + 1)
-      t.equal(registry.limitOf(late.topic, openSocket().subscription().subscriber, 1), undefined, 'it does not count')
+      t.equal(registry.limitOf(late.topic, openPushSocket().subscription().subscriber, 1), undefined, 'it does not count')
     }
   })
 
   t.test('gets no event after it has been removed', async t => {
     const registry = new SubscriptionRegistry({ metrics: createMetricsRegistry() }, new FilterValues(), () => undefined)
-    const { subscription, sent } = openSocket()
+    const { subscription, sent } = openPushSocket()
     const ended = subscription()
     registry.add(ended)
     registry.begin(ended)
@@ -57,7 +42,7 @@ t.test('a subscription', async t => {
     const filter = parseLogFilter({ topics: [Array.from({ length: 100_000 }, (_, i) => `0x${i}`)] }, 'eth_subscribe')
     const small = parseLogFilter({ address: '0x1' }, 'eth_subscribe')
     if ('error' in filter || 'error' in small) throw new Error('not parsed')
-    const { subscriber } = openSocket().subscription()
+    const { subscriber } = openPushSocket().subscription()
     const limitOf = (topic: Topic) => registry.limitOf(topic, subscriber, 9)
     const large = new Subscription({ kind: 'logs', filter, cost: 0 }, subscriber)
     t.equal(limitOf(large.topic), undefined)
@@ -69,7 +54,7 @@ t.test('a subscription', async t => {
   })
 
   t.test('whose id is never sent does not collect events for ever', async t => {
-    const { subscription, closed } = openSocket()
+    const { subscription, closed } = openPushSocket()
     const waiting = subscription()
     let heldCount = 0
     while (heldCount < 100_000 && waiting.send(['1'])) heldCount += 1
