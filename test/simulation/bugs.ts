@@ -117,8 +117,8 @@ export const bugs: readonly Bug[] = [
   },
   {
     name: 'credits that are left at midnight are never returned',
-    file: 'src/services/ledger/expired-leases.js',
-    original: '(!lease.isSettled)',
+    file: 'src/services/ledger/lease-renewal.js',
+    original: '(!this.lease.isSettled)',
     replacement: '(false)',
   },
   {
