@@ -1,6 +1,5 @@
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
 import { createDeployment, mainPath, networkFile, startGateway } from '../support/deployment.ts'
 import type { LogLine } from '../support/deployment.ts'
@@ -62,7 +61,6 @@ const plugins = {
 /** The external plugins above `failover`, and so below `cache`, by network. */
 const networks: Readonly<Record<string, readonly string[]>> = {
   inspecting: ['../inspecting.mjs'],
-  typed: [fileURLToPath(new URL('header-reading-plugin.js', import.meta.url))],
   varying: ['../passing.mjs', '../varying.mjs'],
   failing: ['../failing.mjs', '../passing.mjs'],
 }
@@ -128,12 +126,6 @@ t.test('a plugin below one that shares reaches nothing of a caller, whether or n
         `${method} for ${name}`,
       )
     }
-  }
-})
-
-t.test("headers that a plugin in TypeScript reads below one that shares are nobody's", async t => {
-  for (const method of methods) {
-    t.same([await resultFor('alice', 'typed', method), await resultFor('bob', 'typed', method)], [{ user: null }, { user: null }], method)
   }
 })
 

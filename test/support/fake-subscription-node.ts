@@ -17,8 +17,6 @@ export interface FakeSubscriptionNode {
   /** Resolves once there were `count` requests for the method. */
   waitForRequests(method: string, count: number): Promise<void>
   /** Sends a notification to each subscriber. */
-  publishHead(block: object): void
-  /** The same with any result. */
   publish(result: unknown): void
   /** Sends this text to each connection. */
   sendText(text: string): void
@@ -76,7 +74,6 @@ export const startFakeSubscriptionNode = async (
       while (requestedMethods.filter(requested => requested === method).length < count) await once(server, 'request')
     },
     publish,
-    publishHead: publish,
     get connectionCount() {
       return server.clients.size
     },

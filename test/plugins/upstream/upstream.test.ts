@@ -18,16 +18,6 @@ const handle = (call: Call<ContextKey>, reply: Reply, inspect?: (options: Reques
 
 const nodeError = (error: RpcError): Failure => ({ kind: 'node', error, fault: 'caller', status: 200, source: 'node', upstream: 'own' })
 
-t.test('requests have the trace context of the call', async t => {
-  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
-  const passedOn: (string | undefined)[] = []
-  const respond = async (_target: unknown, _request: unknown, options: RequestOptions) => (
-    passedOn.push(options.traceparent), fakeResult('0x1')
-  )
-  await openUpstream(respond, { traceparent: () => traceparent })(fakeCall('eth_chainId'))
-  t.same(passedOn, [traceparent])
-})
-
 t.test('the response of a node', async t => {
   t.test("the contract's time bounds the query where the method has one", async t => {
     await handle(fakeCall('eth_getLogs', [{}]), fakeResult([]), ({ timeoutMs }) => t.equal(timeoutMs, 10_000))

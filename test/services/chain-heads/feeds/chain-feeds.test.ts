@@ -384,14 +384,14 @@ const headerOf = ({ number, hash, parent }: ModelBlock) => ({
 })
 
 const publish = (node: FakeSubscriptionNode, block: ModelBlock | undefined): void => {
-  if (block !== undefined) node.publishHead(headerOf(block))
+  if (block !== undefined) node.publish(headerOf(block))
 }
 
 const feedFaults: Readonly<Record<string, FeedFault>> = {
   'is silent': () => undefined,
   'is behind': (node, _block, blocks) => publish(node, blocks.at(-5)),
   'stays on another fork': (node, block) =>
-    node.publishHead({ ...headerOf(block), hash: `0x${'f'.repeat(64)}`, parentHash: `0x${'e'.repeat(64)}` }),
+    node.publish({ ...headerOf(block), hash: `0x${'f'.repeat(64)}`, parentHash: `0x${'e'.repeat(64)}` }),
   'repeats blocks': (node, block, blocks) => [block, block, blocks.at(-2), block].forEach(each => publish(node, each)),
   'has them out of order': (node, block, blocks) =>
     [block, blocks.at(-3), blocks.at(-2), blocks.at(-4)].forEach(each => publish(node, each)),
@@ -399,8 +399,8 @@ const feedFaults: Readonly<Record<string, FeedFault>> = {
   'is closed at each block': node => node.dropConnections(),
   'sends what is no JSON': node => node.sendText('nonsense'),
   'sends messages that are too long': node => node.sendText(`"${'x'.repeat(200_000)}"`),
-  'sends headers that are incomplete': node => node.publishHead({ number: '0x1', hash: null }),
-  'sends a block of the far future': (node, block) => node.publishHead({ ...headerOf(block), number: '0x3b9aca00' }),
+  'sends headers that are incomplete': node => node.publish({ number: '0x1', hash: null }),
+  'sends a block of the far future': (node, block) => node.publish({ ...headerOf(block), number: '0x3b9aca00' }),
 }
 
 t.test('a feed has each block in order, whatever the WebSocket of an upstream does:', async t => {
