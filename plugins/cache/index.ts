@@ -3,7 +3,7 @@ import type { CachePolicy } from '../../src/plugin/internal.ts'
 import { assertKnownMethods, definePlugin } from '../../src/plugin/plugin.ts'
 import type { ExplainedCall, Explanation } from '../../src/plugin/plugin.ts'
 import { createUncachedHandlers } from './calls-in-flight.ts'
-import { MemoryCache, createCachingHandler, createMethodCaches } from './memory-cache.ts'
+import { MemoryCache, createCachingHandler, openMethodCaches } from './memory-cache.ts'
 import { SecondLevelCache } from './second-level-cache.ts'
 
 const cachePolicies = ['never', 'latest', 'block', 'mined'] as const
@@ -54,17 +54,17 @@ export default definePlugin({
       methods,
     )
     if (network.devNode) return directStage({ handle: (call, next) => next(call), explain: () => ({ text: [explanations.never] }) })
-    const methodCaches = createMethodCaches(overrides, services)
+    const methodCacheOf = openMethodCaches(overrides, services)
     let stopMeasuring = () => {}
     const secondLevelCache = redis && new SecondLevelCache(redis, services)
     const memoryCache = new MemoryCache(maxBytes, services, secondLevelCache)
     const uncachedHandlers = createUncachedHandlers({ memoryCache, secondLevelCache }, services)
     const explain = ({ method }: ExplainedCall): Explanation => {
-      const methodCache = methodCaches.get(method)
+      const methodCache = methodCacheOf(method)
       return { text: [explainPolicy(methodCache === undefined || methodCache.sends ? 'never' : methodCache.policy)] }
     }
     return directStage({
-      handle: createCachingHandler({ methodCaches, memoryCache, ...uncachedHandlers }, services),
+      handle: createCachingHandler({ methodCacheOf, memoryCache, ...uncachedHandlers }, services),
       explain,
       async start() {
         stopMeasuring = memoryCache.measure(services.metrics)

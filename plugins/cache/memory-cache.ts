@@ -24,16 +24,16 @@ export interface UncachedHandlers {
 }
 
 interface CachingOptions extends UncachedHandlers {
-  readonly methodCaches: ReadonlyMap<string, MethodCache>
+  readonly methodCacheOf: FindMethodCache
   readonly memoryCache: MemoryCache
 }
 
 /** Answers from memory. */
 export const createCachingHandler =
-  ({ methodCaches, memoryCache, answerMiss, send }: CachingOptions, { heads, vary }: Services): DirectHandler<'request'> =>
+  ({ methodCacheOf, memoryCache, answerMiss, send }: CachingOptions, { heads, vary }: Services): DirectHandler<'request'> =>
   (call, next) => {
     const { method, params } = call.context.request
-    const methodCache = methodCaches.get(method)
+    const methodCache = methodCacheOf(method)
     if (methodCache === undefined) return next(call)
     if (methodCache.sends) return send(call, next)
     const requestKey = methodCache.keyOf(params)
@@ -70,16 +70,24 @@ class MethodCache {
   }
 }
 
-export const createMethodCaches = (
+/** What the cache knows of a method; undefined for one that the network does not offer. */
+type FindMethodCache = (method: string) => MethodCache | undefined
+
+/** Each is created with the first call of its method: most networks use few of the methods. */
+export const openMethodCaches = (
   overrides: Readonly<Record<string, CachePolicy>>,
-  { methods, metrics }: Services,
-): ReadonlyMap<string, MethodCache> =>
-  new Map(
-    methods.names.flatMap(name => {
-      const method = methods.get(name)
-      return method === undefined ? [] : [[name, new MethodCache(method, overrides[name] ?? method.cache, metrics)] as const]
-    }),
-  )
+  { methods, metrics }: Pick<Services, 'methods' | 'metrics'>,
+): FindMethodCache => {
+  const created = new Map<string, MethodCache>()
+  const create = (name: string): MethodCache | undefined => {
+    const method = methods.get(name)
+    if (method === undefined) return undefined
+    const methodCache = new MethodCache(method, overrides[name] ?? method.cache, metrics)
+    created.set(name, methodCache)
+    return methodCache
+  }
+  return name => created.get(name) ?? create(name)
+}
 
 /**
  * JSON text is unambiguous: `[[A,B]]` is not `[A,B]`. Parameters are normalized: equal requests have equal texts. Undefined for
