@@ -83,7 +83,7 @@ else
 fi
 if docker_runs; then
   check 'image: build' docker docker build -q -f deploy/docker/Dockerfile -t tollgate-check .
-  check 'image: check' docker docker run --rm --read-only --env ETHEREUM_URL=http://127.0.0.1:1 tollgate-check check --config /etc/tollgate
+  check 'image: check' docker docker run --rm --read-only --env ETHEREUM_MAINNET_URL=http://127.0.0.1:1 tollgate-check check --config /etc/tollgate
 else
   skipped+=('image: no container engine runs')
 fi

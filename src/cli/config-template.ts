@@ -11,7 +11,7 @@ import { CommandError } from './command.ts'
 const shippedDir = fileURLToPath(new URL('../../../configs', import.meta.url))
 
 /** The network whose text is that of new networks, so that these have all plugins and comments of the shipped ones. */
-const templateNetwork = { file: join(shippedDir, 'networks/ethereum-mainnet.yaml'), variablePrefix: 'ETHEREUM' }
+const templateNetwork = 'ethereum-mainnet'
 
 interface NetworkTemplate extends Chain {
   readonly hosts: readonly string[]
@@ -27,13 +27,13 @@ const variablePrefix = (network: string): string => network.toUpperCase().replac
 /** The text of a new network's file. */
 export const networkText = ({ name, chainId, currency, blockTime, hosts, url }: NetworkTemplate): string => {
   const variable = `"\${${urlVariable(name)}}"`
-  return setKeys(readFileSync(templateNetwork.file, 'utf8'), {
+  return setKeys(readFileSync(join(shippedDir, `networks/${templateNetwork}.yaml`), 'utf8'), {
     network: name,
     chainId: currency === undefined ? String(chainId) : `${String(chainId).padEnd(chainIdChars)} # the native currency is ${currency}`,
     blockTime: developmentChainIds.has(chainId) ? `${blockTime}\n${devNodeLine}` : blockTime,
     hosts: `[${hosts.join(', ')}]`,
   })
-    .replaceAll(`\${${templateNetwork.variablePrefix}_`, () => `\${${variablePrefix(name)}_`)
+    .replaceAll(`\${${variablePrefix(templateNetwork)}_`, () => `\${${variablePrefix(name)}_`)
     .replace(variable, found => (url === undefined ? found : JSON.stringify(url)))
 }
 

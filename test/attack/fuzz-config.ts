@@ -22,7 +22,7 @@ const casesPerScale = 500
 /** A value that only the environment holds: no report may show it. */
 const secretValue = 'c4n4ry-in-the-environment'
 
-const env = { DEVNET_URL: `http://127.0.0.1:9/${secretValue}`, ETHEREUM_URL: `https://user:${secretValue}@node.example.org/` }
+const env = { DEVNET_URL: `http://127.0.0.1:9/${secretValue}`, ETHEREUM_MAINNET_URL: `https://user:${secretValue}@node.example.org/` }
 
 interface Outcome {
   readonly kind: 'accepted' | 'refused' | 'thrown' | 'unplaced' | 'leaked'

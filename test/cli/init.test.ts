@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import * as viemChains from 'viem/chains'
@@ -41,7 +41,7 @@ t.test('networks add writes a network of the list that check accepts, with all p
   const env = Object.fromEntries(wellKnownChains.map(({ name }) => [urlVariable(name), 'http://127.0.0.1:1']))
   const { problems, warnings, networks } = await loadConfig(dir, plugins, env)
   t.same([...problems, ...warnings], [])
-  const shipped = (await loadConfig('configs', plugins, { ETHEREUM_URL: 'http://127.0.0.1:1' })).networks[0]
+  const shipped = (await loadConfig('configs', plugins, { ETHEREUM_MAINNET_URL: 'http://127.0.0.1:1' })).networks[0]
   for (const { name, chainId, blockTime, hosts, steps } of networks.filter(({ name }) => name !== 'local')) {
     const chain = wellKnownChains.find(each => each.name === name)
     t.same([chainId, blockTime, hosts], [chain?.chainId, parseDuration(chain?.blockTime ?? ''), [`${name}.localhost`]], name)
@@ -53,6 +53,16 @@ t.test('networks add writes a network of the list that check accepts, with all p
   t.equal(networks.length, wellKnownChains.length + 1)
   t.match((await runCommand(networksCommand, ['list', '--config', dir])).out, [/^CHAIN ID/, /^1 +ethereum-mainnet +ETH +12s +yes$/])
   t.match(await add('8453'), { code: exitCodes.failed, err: [/base-mainnet.yaml exists already; nothing is written$/] })
+})
+
+t.test('the shipped networks name their variables after themselves, as networks add does', t => {
+  for (const file of readdirSync('configs/networks').filter(each => !each.endsWith('.test.yaml'))) {
+    const prefix = urlVariable(file.replace('.yaml', '')).replace(/URL$/, '')
+    const variables = Array.from(readFileSync(join('configs/networks', file), 'utf8').matchAll(/\$\{(\w+)/g), ([, name = '']) => name)
+    t.not(variables.length, 0, file)
+    for (const name of variables) t.ok(name.startsWith(prefix), `${file}: ${name}`)
+  }
+  t.end()
 })
 
 t.test('networks add takes a chain that is not in the list, by its name and block time', async t => {

@@ -76,8 +76,8 @@ t.test('the given allowlists of a key are changed, by its id', async t => {
     'methods   eth_call',
     'origins   all',
     'ips       all',
-    'credits   none',
-    'rate      none',
+    'credits   no limit',
+    'rate      no limit',
     'expires   never',
   ])
   const changed = await json(keysCommand, 'set', added.id, '--networks', 'all', '--methods', 'all')
@@ -174,14 +174,14 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^methods   all$/,
     /^origins   all$/,
     /^ips       all$/,
-    /^credits   none$/,
-    /^rate      none$/,
+    /^credits   no limit$/,
+    /^rate      no limit$/,
     /^expires   never$/,
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS  RATE  EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  …\w{4}  devnet    all      all      all  none     none  never    20\S+Z  active$/,
+    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  …\w{4}  devnet    all      all      all  no limit  no limit  never    20\S+Z  active$/,
   ])
 })
 

@@ -22,7 +22,7 @@ const read = (file: string): string => readFileSync(join(rootDir, file), 'utf8')
 
 const methodTable = { 'methods/ethereum.yaml': read('configs/methods/ethereum.yaml') }
 const ethereum = { 'networks/ethereum-mainnet.yaml': read('configs/networks/ethereum-mainnet.yaml') }
-const env = { ETHEREUM_URL: 'http://127.0.0.1:1', TOLLGATE_STORE: 'redis://redis:6379' }
+const env = { ETHEREUM_MAINNET_URL: 'http://127.0.0.1:1', TOLLGATE_STORE: 'redis://redis:6379' }
 
 /** The objects of the Kubernetes file, by kind and name. */
 const objects = parseAllDocuments(read('deploy/kubernetes/tollgate.yaml')).map(document => document.toJS() as unknown)

@@ -20,6 +20,9 @@ const neverKeyword = 'never'
 /** In place of a number of credits or a rate: no limit but that of the account. */
 const noLimitKeyword = noRateKeyword
 
+/** What is shown in its place: `none` would read as 0. */
+const noLimitText = 'no limit'
+
 const defaultOverlap = '1d'
 
 const id = { type: 'string', description: 'The id of the key, as `keys list` shows it.' } as const
@@ -279,8 +282,8 @@ const formatSettings = ({ networks, methods, origins, ips, dailyCredits, rate, b
   methods: formatList(methods),
   origins: formatList(origins),
   ips: formatList(ips),
-  credits: String(dailyCredits ?? noLimitKeyword),
-  rate: rate === null ? noLimitKeyword : rate + (burst === null ? '' : `, burst ${burst}`),
+  credits: String(dailyCredits ?? noLimitText),
+  rate: rate === null ? noLimitText : rate + (burst === null ? '' : `, burst ${burst}`),
   expires: expires ?? neverKeyword,
 })
 

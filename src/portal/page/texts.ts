@@ -128,6 +128,7 @@ export const texts = {
     origins: 'Web pages (origins)',
     ips: 'IP addresses',
     limit: 'Daily limit',
+    noLimit: 'no limit',
     rate: 'Rate limit',
     rateHelp: 'Calls in a time, such as 10/s or 600/m; empty: as many as the account. Networks without rate limits ignore it.',
     burst: 'Burst',

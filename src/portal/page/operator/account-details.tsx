@@ -234,7 +234,7 @@ const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onCh
       { title: texts.keys.name, cell: key => key.name || key.id },
       { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
       { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
-      { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.none : formatNumber(key.dailyCredits)) },
+      { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)) },
       { title: texts.keys.created, isTime: true, cell: key => formatTime(key.created) },
       { title: texts.keys.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
       { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
