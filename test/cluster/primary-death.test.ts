@@ -1,4 +1,5 @@
 import t from '../support/tap.ts'
+import { deferred } from '../support/deferred.ts'
 import { createDeployment, networkFile, childrenOf, isRunning } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call } from '../support/rpc-client.ts'
@@ -15,10 +16,7 @@ t.test('the workers of a primary that is killed', async t => {
 
   /** Kills the primary while calls are in flight at a node and others come in. Resolves with the calls in flight, once all processes have ended. */
   const killBusyPrimary = async () => {
-    let release = (): void => undefined
-    const released = new Promise<void>(resolve => {
-      release = resolve
-    })
+    const { promise: released, resolve: release } = deferred()
     node.setResponse('eth_call', async () => {
       await released
       return { result: '0x01' }

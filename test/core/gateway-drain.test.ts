@@ -14,6 +14,7 @@ import { plugins } from '../../plugins/index.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { acceptPending } from '../../src/server/connection-pacing.ts'
+import { deferred } from '../support/deferred.ts'
 import { createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
@@ -77,10 +78,7 @@ t.test('while `drain.grace` lasts, /readyz answers 503, and calls are answered w
 t.test('while calls in flight finish, operators are answered, also where their listener has TLS', async t => {
   for (const admin of [{}, { tls: { cert: certificate, key: certificate } }]) {
     const { gateway, key, node } = await openOwnGateway(t, { admin })
-    let answer: (() => void) | undefined
-    const answered = new Promise<void>(resolve => {
-      answer = resolve
-    })
+    const { promise: answered, resolve: answer } = deferred()
     node.setResponse('eth_gasPrice', async () => {
       await answered
       return { result: '0x1' }
@@ -94,7 +92,7 @@ t.test('while calls in flight finish, operators are answered, also where their l
     const { status } = await fetch(`${gateway.urls.admin}/readyz`, { dispatcher: operator })
     t.equal(status, 503)
     await operator.destroy()
-    answer?.()
+    answer()
     t.match(await inFlight, { result: '0x1' })
     await stopped
   }

@@ -16,6 +16,7 @@ import { loadValidConfig } from '../../src/cli/gateway-process.ts'
 import { openGateway } from '../../src/core/gateway.ts'
 import { openTracing } from '../../src/core/tracing.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { deferred } from '../support/deferred.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import type { FakeNode } from '../support/fake-node.ts'
@@ -200,8 +201,7 @@ t.test('each call of a batch, and each over a WebSocket, is a span of the trace 
 })
 
 t.test('a call that joins another in flight links to the span in which the node is requested', async t => {
-  let answer = () => {}
-  const asked = new Promise<void>(resolve => (answer = resolve))
+  const { promise: asked, resolve: answer } = deferred()
   for (const node of [gateway.first, gateway.second])
     node.setResponse('eth_getBalance', async () => {
       await asked

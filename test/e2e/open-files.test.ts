@@ -3,6 +3,7 @@ import { connect } from 'node:net'
 import type { Socket } from 'node:net'
 import t from '../support/tap.ts'
 import { WebSocket } from 'ws'
+import { deferred } from '../support/deferred.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
@@ -55,10 +56,7 @@ t.test('a process that may open few files', async t => {
   })
 
   t.test('blames no node when it has no socket left to ask it', async t => {
-    let release = (): void => undefined
-    const released = new Promise<void>(resolve => {
-      release = resolve
-    })
+    const { promise: released, resolve: release } = deferred()
     node.setResponse('eth_getBalance', async () => {
       await released
       return { result: '0x1' }

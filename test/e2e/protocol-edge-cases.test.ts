@@ -5,6 +5,7 @@ import net from 'node:net'
 import { text } from 'node:stream/consumers'
 import { WebSocket } from 'ws'
 import t from '../support/tap.ts'
+import { deferred } from '../support/deferred.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, openRawConnection, post as send } from '../support/rpc-client.ts'
@@ -242,10 +243,7 @@ t.test('callers who reset their connections leave no trace', async t => {
 
 t.test('SIGTERM: a socket that never falls silent does not hold the gateway; each call that was taken is answered, then 1001', async t => {
   const other = await deployment.start()
-  let finish: (() => void) | undefined
-  const held = new Promise<void>(resolve => {
-    finish = resolve
-  })
+  const { promise: held, resolve: finish } = deferred()
   node.setResponse('eth_gasPrice', async () => {
     await held
     return { result: '0x9' }
@@ -261,7 +259,7 @@ t.test('SIGTERM: a socket that never falls silent does not hold the gateway; eac
   clearInterval(talking)
   waiting.send(body)
   t.equal(waiting.socket.readyState, WebSocket.OPEN)
-  finish?.()
+  finish()
   t.equal((await post).result, '0x9')
   t.match(await waiting.nextMessage(), { id: 'held', result: '0x9' })
   t.equal((await waiting.closed).code, 1001)

@@ -1,4 +1,5 @@
 import t from '../support/tap.ts'
+import { deferred } from '../support/deferred.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { callResult, connectWs, post } from '../support/rpc-client.ts'
@@ -10,10 +11,7 @@ const lookUp = { jsonrpc: '2.0', id: 1, method: 'eth_getTransactionByHash', para
 const send = { ...lookUp, method: 'eth_sendRawTransaction', params: ['0x02f8'] }
 
 /** Of the node: the first look-up of each worker is answered when it is released, as if it had been asked too early. */
-let release = () => {}
-const released = new Promise<void>(resolve => {
-  release = resolve
-})
+const { promise: released, resolve: release } = deferred()
 let lookUps = 0
 const node = await startFakeNode({
   eth_chainId: { result: '0x7a69' },

@@ -24,6 +24,7 @@ import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
 import type { RawJson } from '../../src/json/chunked-bytes.ts'
 import type { Reply } from '../../src/plugin/reply.ts'
 import type { ResultMemory } from '../../src/json/result-memory.ts'
+import { deferred } from '../support/deferred.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
 import { createLongResult } from '../support/long-result.ts'
@@ -248,10 +249,7 @@ t.test('the request id is that of the caller where it is well-formed', async t =
 })
 
 t.test('the request id is that of the caller where a request behind another one finds no room, too', async t => {
-  let answer = () => {}
-  const whenAnswered = new Promise<void>(resolve => {
-    answer = resolve
-  })
+  const { promise: whenAnswered, resolve: answer } = deferred()
   const { caller, call, startedCalls } = await openServer(t, { resultBytes: 100, memoryBudget: new MemoryBudget(60_000), whenAnswered })
   call()
   await waitUntil(() => startedCalls() === 1)
@@ -290,10 +288,7 @@ t.test('each call is a line of the access log, found by the id of its request', 
 
 t.test('a caller that leaves is a line with the status 499', async t => {
   const { accessLog, lines } = openTestAccessLog(new TestClock())
-  let answer = () => {}
-  const whenAnswered = new Promise<void>(resolve => {
-    answer = resolve
-  })
+  const { promise: whenAnswered, resolve: answer } = deferred()
   const { caller, call, activeRequests, startedCalls } = await openServer(t, { accessLog, whenAnswered })
   call()
   while (startedCalls() === 0) await new Promise(setImmediate)
@@ -646,10 +641,7 @@ t.test('requests in flight', async t => {
   })
 
   t.test('are few on one connection, however many are pipelined; all are answered in the end', async t => {
-    let answer = () => {}
-    const whenAnswered = new Promise<void>(resolve => {
-      answer = resolve
-    })
+    const { promise: whenAnswered, resolve: answer } = deferred()
     const { caller, call, startedCalls, memoryBudget } = await openServer(t, { resultBytes: 10, whenAnswered })
     const count = 10_000
     for (let i = 0; i < count; i += 1) call()

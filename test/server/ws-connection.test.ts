@@ -21,6 +21,7 @@ import { systemClock } from '../../src/services/clock.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { CallerMemory, MemoryBudget } from '../../src/services/memory-budget.ts'
 import { createMessageParser } from '../../src/json-rpc/parse-message.ts'
+import { deferred } from '../support/deferred.ts'
 import { TestClock, TestLog, fakeAccessLog, fakeResult, openTestAccessLog } from '../support/fakes.ts'
 import { HeldScheduler } from '../support/held-scheduler.ts'
 import { createLongResult } from '../support/long-result.ts'
@@ -539,10 +540,7 @@ t.test('a caller who does not read events is disconnected when one does not fit,
 })
 
 t.test('while 200 messages are handled, no more are read', async t => {
-  let answer = () => {}
-  const whenAnswered = new Promise<void>(resolve => {
-    answer = resolve
-  })
+  const { promise: whenAnswered, resolve: answer } = deferred()
   const { caller, calls, socket } = await open(t, 60_000, { whenAnswered })
   const count = 2_000
   for (let i = 0; i < count; i += 1) caller.send(`{"jsonrpc":"2.0","id":1,"method":"eth_call","params":["${'a'.repeat(2_000)}"]}`)

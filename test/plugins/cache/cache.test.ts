@@ -8,16 +8,9 @@ import type { Reply, Result } from '../../../src/plugin/reply.ts'
 import type { Services, ChainSnapshot } from '../../../src/services/index.ts'
 import { harness } from '../../../src/testing/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { deferred } from '../../support/deferred.ts'
 import { createLongResult } from '../../support/long-result.ts'
 import { TestClock, TestLog, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode, createStage } from '../../support/fakes.ts'
-
-const deferred = <T>() => {
-  let settle!: (value: T) => void
-  const promise = new Promise<T>(resolve => {
-    settle = resolve
-  })
-  return { promise, settle }
-}
 
 /** Heads that the test controls: node `a` is at the head, `b` behind; blocks up to 0x10 are finalized on `a`. */
 const createHeads = () => {
@@ -108,7 +101,7 @@ t.test('caches an answer that may change for half a block time, counted from its
   clock.advance(1)
   await request(fakeCall('eth_blockNumber'))
   t.equal(requests(), 2)
-  const { promise, settle } = deferred<Reply>()
+  const { promise, resolve: settle } = deferred<Reply>()
   const slow = stage.handle(fakeCall('eth_getLogs', [{}]), () => promise)
   clock.advance(500)
   settle(fakeResult([]))
@@ -135,7 +128,7 @@ t.test('an answer that may change is cached only until the head changes', async 
   t.equal(valueOrErrorCode(await request(storage, fakeResult('0x2', { upstream: 'a' }))), '0x2')
   t.equal(requests(), 2)
 
-  const { promise, settle } = deferred<Reply>()
+  const { promise, resolve: settle } = deferred<Reply>()
   const early = stage.handle(fakeCall('eth_blockNumber'), () => promise)
   state.headVersion = 2
   t.equal(
@@ -157,7 +150,7 @@ t.test('the answer of a node that is behind, or not known to be at the head, is 
   const { request, requests, stage } = openCache({ heads })
   for (const upstream of ['b', 'partner', 'b']) await request(fakeCall('eth_getLogs', [{}]), fakeResult([], { upstream }))
   t.equal(requests(), 3)
-  const { promise, settle } = deferred<Reply>()
+  const { promise, resolve: settle } = deferred<Reply>()
   const pending = stage.handle(fakeCall('eth_getLogs', [{}]), () => promise)
   state.current = ['a', 'b']
   settle(fakeResult([], { upstream: 'b' }))
@@ -262,7 +255,7 @@ t.test('a process that may not know what callers were told', async t => {
 
   t.test('without an answer it asks a node, and joins no call in flight', async t => {
     const { request, stage } = await openLagging(() => {})
-    const { promise, settle } = deferred<Reply>()
+    const { promise, resolve: settle } = deferred<Reply>()
     const before = stage.handle(latest(), () => promise)
     await new Promise(setImmediate)
     t.equal(valueOrErrorCode(await request(latest(), fakeResult('new'))), 'new')
@@ -279,7 +272,7 @@ t.test('a process that may not know what callers were told', async t => {
 t.test('an answer about a block that became finalized only after the request is not cached as final', async t => {
   const { state, heads } = createHeads()
   const { request, requests, stage } = openCache({ heads })
-  const { promise, settle } = deferred<Reply>()
+  const { promise, resolve: settle } = deferred<Reply>()
   const pending = stage.handle(fakeCall('eth_getStorageAt', ['0xa', '0x0', '0x12']), () => promise)
   state.final = { a: 0x20 }
   state.headVersion += 1
@@ -355,7 +348,7 @@ t.test('distinguishes calls whose parameters nest differently', async t => {
 t.test('a thousand identical calls in flight make one upstream call, and the log tells which', async t => {
   const log = new TestLog()
   const { stage } = openCache({ log })
-  const { promise, settle } = deferred<Reply>()
+  const { promise, resolve: settle } = deferred<Reply>()
   let requests = 0
   const replies = Array.from({ length: 1000 }, () =>
     stage.handle(fakeCall('eth_blockNumber'), () => {
@@ -384,7 +377,7 @@ t.test('a shared call continues while one caller waits, and is canceled when the
   t.equal(shared?.aborted, false)
   second.abort()
   t.equal(shared?.aborted, true)
-  const { settle, promise } = deferred<Reply>()
+  const { promise, resolve: settle } = deferred<Reply>()
   const late = stage.handle(fakeCall('eth_blockNumber'), () => promise)
   settle(fakeResult('0x6'))
   t.equal(valueOrErrorCode(await late), '0x6', 'no call joins a canceled one')
@@ -398,7 +391,7 @@ t.test('nothing about the pending block is shared, nor what some nodes take as t
     ['eth_estimateGas', [{}]],
     ['eth_estimateGas', [{}, null]],
   ] as const) {
-    const { promise, settle } = deferred<Reply>()
+    const { promise, resolve: settle } = deferred<Reply>()
     let requests = 0
     const next = () => {
       requests += 1
@@ -420,7 +413,7 @@ t.test('no call joins one that began before a transaction may have been accepted
     ['a transaction that the gateway refused', refuse('params'), true],
   ] as const) {
     const { stage, request, requests } = openCache()
-    const { promise, settle } = deferred<Reply>()
+    const { promise, resolve: settle } = deferred<Reply>()
     const before = stage.handle(fakeCall('eth_getTransactionReceipt', ['0x1']), () => promise)
     await request(fakeCall('eth_sendRawTransaction', ['0x02']), outcome)
     const after = request(fakeCall('eth_getTransactionReceipt', ['0x1']), fakeResult('after'))
@@ -442,7 +435,7 @@ t.test('a transaction ends the answers from before that may change where blocks 
   ] as const) {
     const { stage, request, requests } = openCache(given)
     const slot = (address: string) => fakeCall('eth_getStorageAt', [address, '0x0', 'latest'])
-    const { promise, settle } = deferred<Reply>()
+    const { promise, resolve: settle } = deferred<Reply>()
     await request(slot('0xa'), fakeResult('0x1'))
     const slow = stage.handle(slot('0xb'), () => promise)
     await request(transaction, outcome)
@@ -500,7 +493,7 @@ t.test('the memory of a long result', async t => {
   t.test('is freed when each caller of a shared call has released it', async t => {
     const { stage } = openCache()
     const { reply, memory } = longReply(mib)
-    const { promise, settle } = deferred<Reply>()
+    const { promise, resolve: settle } = deferred<Reply>()
     const replies = Array.from({ length: 3 }, () => stage.handle(fakeCall('eth_getLogs', [{}]), () => promise))
     settle(reply)
     await Promise.all(replies)

@@ -1,5 +1,6 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import t from '../../support/tap.ts'
+import { deferred } from '../../support/deferred.ts'
 import { parse } from 'yaml'
 import credits from '../../../plugins/credits/index.ts'
 import { plugins } from '../../../plugins/index.ts'
@@ -247,10 +248,7 @@ t.test('free failures of an account', async t => {
 
   t.test('count also where the calls end long after they began', async t => {
     const { request, stage, clock } = await openNetwork()
-    let fail = (_reply: Reply) => {}
-    const hanging = new Promise<Reply>(resolve => {
-      fail = resolve
-    })
+    const { promise: hanging, resolve: fail } = deferred<Reply>()
     const calls = Array.from({ length: 20 }, () => stage.handle(fakeCall('eth_call'), () => hanging))
     clock.advance(30_000)
     fail(failed)

@@ -8,6 +8,7 @@ import type { Reply } from '../../../src/plugin/reply.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
+import { deferred } from '../../support/deferred.ts'
 import { fakeAccount, fakeCall, fakeOrigin, fakeResult, valueOrErrorCode } from '../../support/fakes.ts'
 import { failure, getLogs, growth, node, openFailover, partner, rateLimited, uncounted } from './failover-fixture.ts'
 
@@ -133,10 +134,7 @@ t.test('the partner', async t => {
       ['0x5', -32002, 0],
       ['0x7a69', 'p', 2],
     ] as const) {
-      let respond = (_reply: Reply) => {}
-      const reply = new Promise<Reply>(resolve => {
-        respond = resolve
-      })
+      const { promise: reply, resolve: respond } = deferred<Reply>()
       const { request, countOf, requestMany, probes } = openFailover(
         t,
         { p: () => fakeResult('p') },

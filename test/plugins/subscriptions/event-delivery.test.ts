@@ -11,6 +11,7 @@ import type { EventRules } from '../../../src/services/event-rules.ts'
 import type { CountedCall } from '../../../src/services/index.ts'
 import { FairScheduler } from '../../../src/server/fair-scheduler.ts'
 import { systemClock } from '../../../src/services/clock.ts'
+import { deferred } from '../../support/deferred.ts'
 import { TestLog } from '../../support/fakes.ts'
 import { openPushSocket } from './push-socket-fixture.ts'
 
@@ -126,8 +127,8 @@ t.test('events of a block', async t => {
   t.test('of one key wait for no charge of another', async t => {
     const { subscribe, deliver, held } = openDelivery()
     const [slow, other] = [subscribe({ key: 'slow' }), subscribe()]
-    let release = (): void => undefined
-    held.set('slow', new Promise(resolve => (release = resolve)))
+    const { promise, resolve: release } = deferred()
+    held.set('slow', promise)
     for (let i = 0; i < 3; i++) await deliver([slow, other])
     t.same([slow.sent.length, other.sent.length], [0, 6])
     release()
@@ -223,8 +224,8 @@ t.test('logs that are taken back go to those who got them, and to no later subsc
   const subscriptions = new Set([older.subscription, slow.subscription])
   const publisher = new LogPublisher({ subscriptions, delivery, results })
   const block = { number: 7, hash: '0x7', parentHash: '0x6', json: '[{"address":"0x1","topics":[],"removed":false}]' }
-  let release = (): void => undefined
-  held.set('slow', new Promise(resolve => (release = resolve)))
+  const { promise, resolve: release } = deferred()
+  held.set('slow', promise)
   publisher.publish({ removed: [], added: [block] })
   subscriptions.add(late.subscription)
   publisher.publish({ removed: [block], added: [] })

@@ -8,6 +8,7 @@ import { createMetricsRegistry } from '../../../src/services/metrics.ts'
 import { openUpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import type { UpstreamClient } from '../../../src/services/upstream-client/index.ts'
 import { startAnvilChain } from '../../support/anvil-chain.ts'
+import { deferred } from '../../support/deferred.ts'
 import { blockJson, startFakeSubscriptionNode } from '../../support/fake-subscription-node.ts'
 import { TestClock, TestLog, fakeResult } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -23,10 +24,7 @@ t.test('heads by subscription', async t => {
     const clock = new TestClock()
     const log = new TestLog()
     const requests: string[] = []
-    let returnChainId = () => {}
-    const chainIdReturned = new Promise<void>(resolve => {
-      returnChainId = resolve
-    })
+    const { promise: chainIdReturned, resolve: returnChainId } = deferred()
     if (!isChainIdLate) returnChainId()
     let polledHead = 100
     let pollsReturned: Promise<void> | undefined

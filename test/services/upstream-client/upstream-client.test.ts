@@ -25,6 +25,7 @@ import { SecretRedactor } from '../../../src/services/upstream-client/secret-red
 import { systemClock } from '../../../src/services/clock.ts'
 import type { Clock } from '../../../src/services/clock.ts'
 import { hourMs } from '../../../src/util/dates.ts'
+import { deferred } from '../../support/deferred.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { closeIdleConnection, compressResponse, faults } from '../../support/node-faults.ts'
 import { chunk, chunkedHead, httpResponse, respondCorrectly, respondEncoded } from '../../support/node-responses.ts'
@@ -80,8 +81,7 @@ const createWaiter = (): Waiter => ({ isCanceled: false, onCancel: undefined })
 
 /** A probe whose promise `hasBegun` resolves when bytes of the response have come. */
 const watchResponse = (probe: { readonly afterMs: number; isAlive(): Promise<boolean> }) => {
-  let recordBytes = (): void => undefined
-  const hasBegun = new Promise<void>(resolve => (recordBytes = resolve))
+  const { promise: hasBegun, resolve: recordBytes } = deferred<number>()
   return { hasBegun, livenessProbe: { ...probe, recordBytes } }
 }
 
