@@ -54,17 +54,21 @@ export const createQuerySender = (allServices: Services, maxChunks: number) => {
 
   return (query: NodeQuery, method: Method | undefined): Promise<Reply> => {
     const blocks = blockSelectorOf(method, query.request.params)
-    if (method === undefined || blocks === undefined) return query.sendRequest(query.request, query.limits)
-    const blockQuery = { ...query, method, blocks }
     const tag = namedBlocksOf(blocks).find(isFinalityTag)
+    // Of most calls nothing is copied.
+    if (method === undefined || blocks === undefined || (tag === undefined && !isPlanned(method)))
+      return query.sendRequest(query.request, query.limits)
+    const blockQuery = { ...query, method, blocks }
     return tag === undefined || 'hash' in blocks ? sendPlanned(blockQuery, services) : sendTagged(blockQuery, blocks, tag)
   }
 }
 
+/** Is a query of the method limited, or may it be split? */
+const isPlanned = ({ splittable = false, maxBlocks }: Method): boolean => splittable || maxBlocks !== undefined
+
 const sendPlanned = (query: BlockQuery, services: PlanServices): Promise<Reply> => {
-  const { splittable = false, maxBlocks } = query.method
-  if (splittable) return requestLogs(query, services)
-  return maxBlocks === undefined ? query.sendRequest(query.request, query.limits) : runPlan(query, services)
+  if (!isPlanned(query.method)) return query.sendRequest(query.request, query.limits)
+  return query.method.splittable === true ? requestLogs(query, services) : runPlan(query, services)
 }
 
 /** Most addresses, and most topics in one position, that geth and Erigon accept. The contract allows 5,000 in all. */
