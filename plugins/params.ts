@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { directStage, getOrCreate } from '../src/plugin/internal.ts'
+import { closestMatch, directStage, formatSuggestion, getOrCreate } from '../src/plugin/internal.ts'
 import type { DirectHandler, MethodOverride } from '../src/plugin/internal.ts'
 import { definePlugin, Misconfigured, refuse, refuseUnknownMethod, memoizeFrozen, withContext } from '../src/plugin/plugin.ts'
 import type { CallContext, Explanation, Method, MethodDescription, MethodTable, Services } from '../src/plugin/plugin.ts'
@@ -63,11 +63,16 @@ export default definePlugin({
     const methods = strict ? offered.strict() : offered
 
     const openRpcFor = createDiscovery(methods, services)
+    /** The method that was probably meant, if the network offers it. Few edits: to compare with all 160 methods then takes at most 60 us. */
+    const findMeant = (name: string): string | undefined => {
+      const meant = name.length > maxComparedChars ? undefined : closestMatch(name, methods.names, maxTypos)
+      return meant !== undefined && services.offers(meant) ? meant : undefined
+    }
 
     const handle: DirectHandler<'request', 'request'> = (call, next) => {
       const { method: name, params } = call.context.request
       const method = methods.get(name)
-      if (method === undefined) return refuseUnknownMethod(name)
+      if (method === undefined) return refuseUnknownMethod(name, findMeant(name))
       const checked = method.check(params)
       if ('issue' in checked) return invalidParams(checked)
       if (method.answer !== undefined) return { source: 'local', result: method.answer }
@@ -81,7 +86,7 @@ export default definePlugin({
         return method !== undefined && (method.answer === undefined && method.discovers !== true ? true : 'answered')
       },
       describeMethods: described => describeOffered(methods, described),
-      explain: ({ method }) => explainMethod(methods.get(method)),
+      explain: ({ method }) => explainMethod(methods.get(method), findMeant(method)),
     })
   },
 })
@@ -95,8 +100,14 @@ const describeOffered = (methods: MethodTable, described: readonly MethodDescrip
   })
 }
 
-const explainMethod = (method: Method | undefined): Explanation => {
-  if (method === undefined) return { text: ['the method is not offered'], ends: 'refused' }
+/** Names of methods are shorter. */
+const maxComparedChars = 40
+
+const maxTypos = 2
+
+const explainMethod = (method: Method | undefined, meant: string | undefined): Explanation => {
+  if (method === undefined)
+    return { text: [`the method is not offered${meant === undefined ? '' : `; ${formatSuggestion(meant)}`}`], ends: 'refused' }
   const text = method.describeParams().map(({ title, optional, accepts, default: value }, i) => {
     const presence = optional ? `, optional${value === undefined ? '' : `: ${JSON.stringify(value)} by default`}` : ''
     return `params[${i}], the ${title}: ${accepts}${presence}`

@@ -1,4 +1,4 @@
-import { directStage } from '../../src/plugin/internal.ts'
+import { directStage, formatCount } from '../../src/plugin/internal.ts'
 import type { OutageGrace } from '../../src/plugin/internal.ts'
 import { assertKnownMethods, definePlugin } from '../../src/plugin/plugin.ts'
 import type { ExplainedCall, Explanation } from '../../src/plugin/plugin.ts'
@@ -65,10 +65,10 @@ export default definePlugin({
 })
 
 const explainCharge = (cost: number, { creditsLeft, keyCreditsLeft }: ExplainedCall): Explanation => {
-  const text = [`charges ${cost} credits; a call that delivers nothing is refunded`]
+  const text = [`charges ${formatCount(cost)} credits; a call that delivers nothing is refunded`]
   if (creditsLeft === undefined) return { text }
-  text.push(`the account has ${creditsLeft} credits left today`)
-  if (keyCreditsLeft !== undefined) text.push(`the key has ${keyCreditsLeft} credits left of its daily limit`)
+  text.push(`the account has ${formatCount(creditsLeft)} credits left today`)
+  if (keyCreditsLeft !== undefined) text.push(`the key has ${formatCount(keyCreditsLeft)} credits left of its daily limit`)
   return { text, ...(Math.min(creditsLeft, keyCreditsLeft ?? Infinity) < cost && { ends: 'refused' }) }
 }
 

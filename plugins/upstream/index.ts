@@ -1,4 +1,13 @@
-import { activityOf, directStage, resultMemoryOf, thenMaybe, waitMsOf } from '../../src/plugin/internal.ts'
+import {
+  activityOf,
+  directStage,
+  formatCount,
+  formatDuration,
+  formatSize,
+  resultMemoryOf,
+  thenMaybe,
+  waitMsOf,
+} from '../../src/plugin/internal.ts'
 import type { DirectHandler, MaybePromise } from '../../src/plugin/internal.ts'
 import {
   copyReply,
@@ -124,13 +133,13 @@ const explainLimits = (
 ): Explanation => {
   if (method?.stateful === true) return { text: ['the method is never sent to a node, and no plugin above answers it'], ends: 'refused' }
   const timeoutMs = Math.min(timeout, method?.maxTime ?? timeout)
-  const wait = method?.maxWait === undefined ? '' : `, after a wait of at most ${method.maxWait} ms`
-  const maxResults = method?.maxResults === undefined ? '' : ` and ${method.maxResults} results`
-  const blocks = method?.maxBlocks === undefined ? [] : [`queries over at most ${method.maxBlocks} blocks`]
+  const wait = method?.maxWait === undefined ? '' : `, after a wait of at most ${formatDuration(method.maxWait)}`
+  const maxResults = method?.maxResults === undefined ? '' : ` and ${formatCount(method.maxResults)} results`
+  const blocks = method?.maxBlocks === undefined ? [] : [`queries over at most ${formatCount(method.maxBlocks)} blocks`]
   const chunks = `split into at most ${maxChunks} chunks for a node with maxRange or maxParams`
   return {
     text: [
-      `at most ${timeoutMs} ms and ${maxBytes} bytes${maxResults}${wait}`,
+      `at most ${formatDuration(timeoutMs)} and ${formatSize(maxBytes)}${maxResults}${wait}`,
       ...blocks,
       ...(method?.splittable === true ? [chunks] : []),
     ],

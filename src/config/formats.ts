@@ -2,6 +2,8 @@ import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
 import { isSubnet } from '../util/address-set.ts'
+import { durationUnits, formatInUnits, isNearlyInteger, sizeUnits } from '../util/units.ts'
+import type { Units } from '../util/units.ts'
 import {
   hostRule,
   isHostPort,
@@ -37,12 +39,8 @@ interface Format {
 /** Milliseconds; undefined when the text is no duration. */
 export const parseDuration = (text: string): number | undefined => parseUnits(text, durationUnits)
 
-const durationUnits = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
-
 /** Bytes; undefined when the text is no size. */
 export const parseSize = (text: string): number | undefined => parseUnits(text, sizeUnits)
-
-const sizeUnits = { B: 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 }
 
 /** Per second, greater than 0; undefined when the text is no rate. */
 export const parseRate = (text: string): number | undefined => {
@@ -55,12 +53,9 @@ const secondsByUnit = { s: 1, m: 60, h: 3_600 } as const
 
 /** The shortest text that parseRate() reads as this rate. */
 export const formatRate = (perSecond: number): string => {
-  const unit = (['s', 'm', 'h'] as const).find(each => isWhole(perSecond * secondsByUnit[each])) ?? 'h'
+  const unit = (['s', 'm', 'h'] as const).find(each => isNearlyInteger(perSecond * secondsByUnit[each])) ?? 'h'
   return `${Math.round(perSecond * secondsByUnit[unit])}/${unit}`
 }
-
-/** Nearly: a sixtieth is no exact number. */
-const isWhole = (value: number): boolean => Math.abs(value - Math.round(value)) < 1e-6
 
 /** URL.canParse() encodes most of these characters; none of them belongs in a URL. Variables do, as in examples. */
 const explainUrl = (text: string): string | undefined => {
@@ -252,7 +247,7 @@ export const parseQuantity = (text: string): number | undefined => parseDuration
 /** What has the form of a URL may still be none, such as http://1.2.3.999. */
 const webUrlPattern = /^https?:\/\/[^/?#@]+\/?$/
 
-const parseUnits = (text: string, units: Readonly<Record<string, number>>): number | undefined => {
+const parseUnits = (text: string, units: Units): number | undefined => {
   const [, digits, unit = ''] = /^(\d+)([a-zA-Z]+)$/.exec(text) ?? []
   const value = Number(digits) * (units[unit] ?? NaN)
   return Number.isSafeInteger(value) ? value : undefined
@@ -265,11 +260,9 @@ const abbreviateUnit = (text: string): string =>
   )
 
 /** `0.25s` in the largest unit in which it is a whole number: 250ms. */
-const withoutFraction = (text: string, units: Readonly<Record<string, number>>): string => {
+const withoutFraction = (text: string, units: Units): string => {
   const [, fraction, unit = ''] = /^(\d*\.\d+)([a-zA-Z]+)$/.exec(text) ?? []
-  const value = Number(fraction) * (units[unit] ?? NaN)
-  const [name, factor = 1] = Object.entries(units).findLast(([, each]) => isWhole(value / each) && value >= each) ?? []
-  return name === undefined ? text : `${Math.round(value / factor)}${name}`
+  return formatInUnits(Number(fraction) * (units[unit] ?? NaN), units) ?? text
 }
 
 /** Only a port, a URL, `*` for all addresses, or an IPv6 address without brackets. */

@@ -2,7 +2,7 @@ import type { Json } from './call.ts'
 import { memoryOf } from '../json/chunked-bytes.ts'
 import type { RawJson } from '../json/chunked-bytes.ts'
 import type { ResultMemory } from '../json/result-memory.ts'
-import { didYouMean } from '../util/did-you-mean.ts'
+import { didYouMean, formatSuggestion } from '../util/did-you-mean.ts'
 import { refusals, tooManyResultsMessage } from './error-table.ts'
 import type { ErrorCategory, Fault, RefusalKind, Source } from './error-table.ts'
 
@@ -139,10 +139,11 @@ const describeUnknownKind = (kind: string): string => {
 export const refuseTooManyResults = (maxResults: number, details: Omit<RefusalDetails, 'message'>): Failure =>
   refuse('tooMany', { ...details, message: tooManyResultsMessage(maxResults) })
 
-/** The row `method` with the message of geth, which clients search for. The name comes from the caller: it is shortened, and made printable. */
-export const refuseUnknownMethod = (name: string): Failure => {
+/** The row `method` with the message of geth, which clients search for. The name comes from the caller: it is shortened, and made printable. `meant` is offered. */
+export const refuseUnknownMethod = (name: string, meant?: string): Failure => {
   const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
-  return refuse('method', { message: `the method ${shown} does not exist/is not available` })
+  const hint = meant === undefined ? '' : `; ${formatSuggestion(meant)}`
+  return refuse('method', { message: `the method ${shown} does not exist/is not available${hint}` })
 }
 
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply

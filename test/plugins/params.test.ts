@@ -36,6 +36,15 @@ t.test('refuses an unknown method with the message that clients search for', asy
   t.notOk(isCharged(reply))
 })
 
+t.test('names the method that was probably meant, if it is offered', async t => {
+  const messageFor = async (name: string, ...more: readonly object[]) => messageOf(await request(name, [], ...more))
+  const refusal = (name: string, hint = '') => `the method ${name} does not exist/is not available${hint}`
+  t.equal(await messageFor('eth_blokNumber'), refusal('eth_blokNumber', '; did you mean `eth_blockNumber`?'))
+  t.equal(await messageFor('eth_GetBlockByNumber'), refusal('eth_GetBlockByNumber', '; did you mean `eth_getBlockByNumber`?'))
+  t.equal(await messageFor('eth_getBlocks'), refusal('eth_getBlocks'), 'more than two edits')
+  t.equal(await messageFor('eth_gasPric', { methods: { eth_gasPrice: false } }), refusal('eth_gasPric'))
+})
+
 t.test('shortens the name of an unknown method, and makes it printable', async t => {
   t.equal(messageOf(await request('\u001b[31m\u202e\n', [])), 'the method ?[31m?? does not exist/is not available')
   t.equal(messageOf(await request('x'.repeat(1e6), [])), `the method ${'x'.repeat(37)}... does not exist/is not available`)
