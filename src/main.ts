@@ -7,11 +7,15 @@ import { keepCompiledCode, saveCompiledCode } from './runtime/compile-cache.ts'
 import { holdTickShape } from './runtime/gc-hints.ts'
 import { systemClock } from './services/clock.ts'
 import { didYouMean } from './util/did-you-mean.ts'
+import { styleOf } from './util/style.ts'
 
 const terminal: Terminal = {
   out: line => void process.stdout.write(`${line}\n`),
   err: line => void process.stderr.write(`${line}\n`),
   ...(process.stderr.isTTY && { status: (text: string) => void process.stderr.write(`\r\x1b[K${text}`) }),
+  styleOut: styleOf(process.stdout, process.env),
+  styleErr: styleOf(process.stderr, process.env),
+  isWatched: process.stdout.isTTY,
   env: process.env,
 }
 
@@ -23,9 +27,9 @@ const runCommandLine = async ([name, ...args]: readonly string[]): Promise<numbe
   }
   const load = findCommandLoader(name)
   if (load === undefined) {
-    const hint = didYouMean(name, Object.keys(commandSummaries))
-    terminal.err(`tollgate: unknown command "${name}"${hint === undefined ? '' : `; ${hint}`}`)
-    return printHelp(terminal.err, exitCodes.usage)
+    const hint = didYouMean(name, Object.keys(commandSummaries)) ?? '`tollgate help` lists the commands'
+    terminal.err(`tollgate: unknown command "${name}"; ${hint}`)
+    return exitCodes.usage
   }
   const command = await load()
   const isHelp = args.includes('--help') || args.includes('-h')

@@ -31,8 +31,8 @@ export const configArgument = (dir: string): string => (dir === configOption.def
 
 export const jsonOption = { type: 'boolean', default: false, description: 'Prints JSON, for programs.' } as const satisfies CommandOption
 
-/** The options of all commands that work on the store of a configuration. */
-export const storeOptions = { json: jsonOption, config: configOption } as const
+/** The options that most commands have. */
+export const commonOptions = { json: jsonOption, config: configOption } as const
 
 type Options = Readonly<Record<string, CommandOption>>
 type OptionValues<O extends Options> = ReturnType<typeof parseArgs<{ options: O }>>['values']

@@ -8,7 +8,8 @@ import type { StoreContext } from './store-context.ts'
 import { commandSummaries, exitCodes } from './command.ts'
 import type { Command } from './command.ts'
 import { formatTable } from './table-output.ts'
-import { readArguments, storeOptions } from './args.ts'
+import { readArguments, commonOptions } from './args.ts'
+import { plain } from '../util/style.ts'
 
 const maxAttempts = 3
 const attemptIntervalMs = 1_000
@@ -22,11 +23,15 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
   summary: commandSummaries.audit,
   usage: ['audit [--json] [--config DIR]'],
   positionals: {},
-  options: storeOptions,
+  options: commonOptions,
+  examples: {
+    audit: 'a line for each account, and each disagreement',
+    'audit --json --config /etc/tollgate': 'for programs; exit code 1 on a disagreement',
+  },
   async run(args, terminal) {
     const {
       values: { config: dir, json },
-    } = readArguments(args, [], storeOptions)
+    } = readArguments(args, [], commonOptions)
     let rows: readonly AuditRow[] = []
     const code = await withStoreContext(dir, terminal, async ({ store, config: { plans } }) => {
       rows = await auditAccounts({ store, plans })
@@ -34,7 +39,7 @@ export const createAuditCommand = (waitBetweenAttempts: () => Promise<unknown>):
         await waitBetweenAttempts()
         rows = await auditAccounts({ store, plans })
       }
-      for (const line of json ? [JSON.stringify(rows)] : formatAudit(rows)) terminal.out(line)
+      for (const line of json ? [JSON.stringify(rows)] : formatAudit(rows, terminal.styleOut)) terminal.out(line)
     })
     return rows.some(hasFaults) ? exitCodes.failed : code
   },
@@ -112,13 +117,13 @@ const hasFaults = ({ faults }: AuditRow): boolean => faults.length > 0
 
 const columnTitles = ['ACCOUNT', 'PLAN', 'LIMIT', 'LEASED', 'USED', 'HELD', 'FORFEITED', 'COUNTED']
 
-const formatAudit = (rows: readonly AuditRow[]): readonly string[] =>
+const formatAudit = (rows: readonly AuditRow[], style = plain): readonly string[] =>
   rows.length === 0
     ? ['no accounts']
     : [
-        ...formatTable(columnTitles, rows.map(toCells)),
-        ...rows.flatMap(({ account, faults }) => faults.map(fault => `${account}: ${fault}`)),
-        ...(rows.some(hasFaults) ? [] : ['leased credits and counted calls agree']),
+        ...formatTable(columnTitles, rows.map(toCells), style),
+        ...rows.flatMap(({ account, faults }) => faults.map(fault => style('error', `${account}: ${fault}`))),
+        ...(rows.some(hasFaults) ? [] : [style('ok', 'leased credits and counted calls agree')]),
       ]
 
 const toCells = ({ account, plan, limit, leased, used, held, forfeited, counted }: AuditRow): readonly string[] => [

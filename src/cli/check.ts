@@ -8,8 +8,9 @@ import { systemClock } from '../services/clock.ts'
 import { findKeySetFailure } from '../services/jwt/key-set.ts'
 import { inspectStore, openStore } from '../store/open-store.ts'
 import { StoreError } from '../store/store.ts'
-import { formatAlternatives } from '../util/did-you-mean.ts'
-import { configOption, readArguments } from './args.ts'
+import { plain } from '../util/style.ts'
+import type { Style } from '../util/style.ts'
+import { configOption, jsonOption, readArguments } from './args.ts'
 import { askUpstreams, listUpstreams } from './ask-upstreams.ts'
 import type { UpstreamReports, UpstreamReport } from './ask-upstreams.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
@@ -24,41 +25,37 @@ const options = {
     description: 'Asks every upstream, connects to a store on Redis, and fetches the keys of tokens (jwt.jwks).',
   },
   strict: { type: 'boolean', default: false, description: 'Warnings are problems: exit code 78.' },
-  format: {
-    type: 'string',
-    placeholder: 'FORMAT',
-    default: 'text',
-    description: 'Text for people, json for programs, or github for annotations of GitHub Actions.',
-  },
+  json: jsonOption,
+  github: { type: 'boolean', default: false, description: 'Prints annotations, for GitHub Actions.' },
 } as const satisfies Readonly<Record<string, CommandOption>>
 
 /** `dryRun` creates every stage, for the problems that only a plugin's create() finds; it starts none. */
 export const createCheckCommand = (plugins: readonly AnyPlugin[], dryRun: (config: Config) => Promise<readonly Problem[]>): Command => ({
   name: 'check',
   summary: commandSummaries.check,
-  usage: ['check [--online] [--strict] [--format text|json|github] [--config DIR]'],
+  usage: ['check [--online] [--strict] [--json|--github] [--config DIR]'],
   positionals: {},
   options,
+  examples: {
+    'check --online': 'also asks every node and a Redis',
+    'check --strict --github --config deploy/configs': 'in a workflow of GitHub: warnings fail too',
+  },
   async run(args, terminal) {
-    const { config: dir, online, strict, format } = readArguments(args, [], options).values
-    const reportFormat = readFormat(format)
+    const { config: dir, online, strict, json, github } = readArguments(args, [], options).values
+    if (json && github) throw new UsageError('--json and --github cannot be combined')
     const config = await loadConfig(dir, plugins, terminal.env)
     const problems = [...config.problems, ...(await dryRun(config))]
     const { networks, unserved, warnings } = config
     const found: CheckReport = { networks, unserved, problems, warnings, failures: [], storeWarnings: [] }
     const { report, code } =
       problems.length > 0 ? { report: found, code: exitCodes.config } : await checkFurther(found, config, online, terminal)
-    printReport(report, reportFormat, terminal)
-    const isStrictFailure = strict && report.warnings.length + report.storeWarnings.length > 0
+    if (json) terminal.out(JSON.stringify(toJsonReport(report)))
+    else if (github) formatAnnotations(report).forEach(line => terminal.out(line))
+    else printTextReport(report, terminal)
+    const isStrictFailure = strict && countWarnings(report) > 0
     return isStrictFailure ? exitCodes.config : code
   },
 })
-
-const readFormat = (text: string): ReportFormat => {
-  const found = reportFormats.find(format => format === text)
-  if (found === undefined) throw new UsageError(`--format must be ${formatAlternatives(reportFormats)}`)
-  return found
-}
 
 /** What only shows once the files have no problems. */
 const checkFurther = async (
@@ -162,15 +159,8 @@ interface CheckReport extends Pick<Config, 'networks' | 'unserved' | 'problems' 
   readonly upstreams?: readonly UpstreamReport[]
 }
 
-const reportFormats = ['text', 'json', 'github'] as const
-
-type ReportFormat = (typeof reportFormats)[number]
-
-const printReport = (report: CheckReport, format: ReportFormat, terminal: Pick<Terminal, 'out' | 'err'>): void => {
-  if (format === 'json') terminal.out(JSON.stringify(toJsonReport(report)))
-  else if (format === 'github') formatAnnotations(report).forEach(line => terminal.out(line))
-  else printTextReport(report, terminal)
-}
+const countWarnings = ({ warnings, storeWarnings }: Pick<CheckReport, 'warnings' | 'storeWarnings'>): number =>
+  warnings.length + storeWarnings.length
 
 const toJsonReport = ({ networks, unserved, problems, warnings, failures, storeWarnings, upstreams }: CheckReport): object => ({
   problems,
@@ -181,22 +171,26 @@ const toJsonReport = ({ networks, unserved, problems, warnings, failures, storeW
   ...(upstreams && { upstreams }),
 })
 
-const printTextReport = (report: CheckReport, { out, err }: Pick<Terminal, 'out' | 'err'>): void => {
+const printTextReport = (report: CheckReport, { out, err, styleOut = plain, styleErr = plain }: Terminal): void => {
   const { problems, warnings, failures, storeWarnings, upstreams = [] } = report
-  printProblems(problems, err)
-  for (const warning of warnings) err(`warning: ${formatProblem(warning)}`)
-  for (const failure of failures) err(failure)
-  if (problems.length + failures.length === 0) formatSummary(report).forEach(line => out(line))
-  if (upstreams.length > 0) formatTable(upstreamHeaders, upstreams.map(upstreamCells)).forEach(line => out(`  ${line}`))
-  if (problems.length + failures.length === 0) for (const text of storeWarnings) out(`  warning: ${text}`)
+  printProblems(problems, { err, styleErr })
+  for (const warning of warnings)
+    err(`${styleErr('warning', 'warning:')} ${formatProblem(warning, { style: styleErr, meaning: 'warning' })}`)
+  for (const failure of failures) err(styleErr('error', failure))
+  if (problems.length + failures.length === 0) formatSummary(report, styleOut).forEach(line => out(line))
+  if (upstreams.length > 0) formatTable(upstreamHeaders, upstreams.map(upstreamCells), styleOut).forEach(line => out(`  ${line}`))
+  if (problems.length + failures.length === 0) for (const text of storeWarnings) out(`  ${styleOut('warning', `warning: ${text}`)}`)
 }
 
-const formatSummary = ({ networks, unserved }: CheckReport): readonly string[] => {
+const formatSummary = (report: CheckReport, style: Style): readonly string[] => {
+  const { networks, unserved } = report
+  const warningCount = countWarnings(report)
   const names = [...networks.map(({ name }) => name), ...unserved.map(({ network }) => network)]
   const width = Math.max(...names.map(name => name.length))
+  const warnings = warningCount === 0 ? '' : `, ${style('warning', countNoun(warningCount, 'warning'))}`
   const unservedCount = unserved.length > 0 ? `, ${unserved.length} not served` : ''
   return [
-    `no problems; ${countNoun(networks.length, 'network')} served${unservedCount}`,
+    `${style('ok', 'no problems')}${warnings}; ${countNoun(networks.length, 'network')} served${unservedCount}`,
     ...networks.map(({ name, steps }) => `  ${name.padEnd(width)}  ${steps.map(step => step.name).join(' > ')}`),
     ...unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: ${describeUnset(variables)}`),
   ]

@@ -1,4 +1,5 @@
 import { StoreError } from '../store/store.ts'
+import type { Style } from '../util/style.ts'
 
 /** Where a command writes and what it reads of its environment; tests pass their own. */
 export interface Terminal {
@@ -6,6 +7,11 @@ export interface Terminal {
   err(line: string): void
   /** Overwrites the last line; only where standard error is a terminal. */
   readonly status?: (text: string) => void
+  /** Present where the output may be in color. */
+  readonly styleOut?: Style
+  readonly styleErr?: Style
+  /** Somebody watches standard output, which is a terminal. */
+  readonly isWatched?: boolean
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
@@ -32,6 +38,8 @@ export interface Command {
   readonly positionals: Readonly<Record<string, string>>
   /** Of all forms together. */
   readonly options: Readonly<Record<string, CommandOption>>
+  /** Command lines without `tollgate`, and what each does. */
+  readonly examples: Readonly<Record<string, string>>
   /** Resolves with the exit code. Throws UsageError, CommandError or StoreError. */
   run(args: readonly string[], terminal: Terminal): Promise<number>
 }
@@ -42,7 +50,7 @@ export const commandSummaries = {
   start: 'Serves the networks of a configuration directory.',
   check: 'Reports every problem of a configuration; starts nothing.',
   show: 'Prints the effective configuration: variables replaced, defaults filled in, secrets masked.',
-  explain: 'Prints what would happen to a call, plugin by plugin; sends nothing.',
+  explain: 'Prints what would happen to a call, plugin by plugin; sends nothing. Exit code 1 when it would be refused.',
   test: 'Runs the cases of networks/NAME.test.yaml, without nodes, a store or real time.',
   plugins: 'Lists plugins, describes their options, and writes a new plugin with its test.',
   schema: 'Prints the JSON Schema of a kind of file, for YAML editors; with --write, writes all of them.',
@@ -56,6 +64,8 @@ export const commandSummaries = {
   usage: "Shows an account's credits of today, or its calls by method, network and other fields; exports the calls of all accounts.",
   audit: 'Verifies that leased credits and counted calls of every account agree for today.',
   store: 'Copies a store into another, from LMDB to Redis or back; backs up an embedded store; or repairs the day of a store.',
+  reload: 'Asks the running gateway to reload its configuration; prints what has changed, or the problems.',
+  completion: 'Prints the completion of commands and options for a shell: bash, zsh or fish.',
   top: 'Shows calls, cache and credits of a running gateway, and the state of its nodes.',
 } as const
 
@@ -90,7 +100,7 @@ export const formatUsage = ({ name, usage }: Pick<Command, 'name' | 'usage'>, [f
 }
 
 /** What `tollgate NAME --help` prints. */
-export const formatCommandHelp = ({ summary, usage, positionals, options }: Command): readonly string[] => {
+export const formatCommandHelp = ({ summary, usage, positionals, options, examples }: Command): readonly string[] => {
   const rows = [
     ...Object.entries(positionals),
     ...Object.entries(options).map(([name, option]) => [formatOption(name, option), describeOption(option)] as const),
@@ -102,7 +112,17 @@ export const formatCommandHelp = ({ summary, usage, positionals, options }: Comm
     ...usage.map(form => `  tollgate ${form}`),
     '',
     ...rows.map(([name, description]) => `  ${name.padEnd(width)}  ${description}`),
+    '',
+    'Examples:',
+    '',
+    ...formatExamples(examples).map(line => `  ${line}`),
   ]
+}
+
+/** Each may be pasted into a shell. */
+export const formatExamples = (examples: Command['examples']): readonly string[] => {
+  const width = Math.max(...Object.keys(examples).map(line => line.length))
+  return Object.entries(examples).map(([line, does]) => `tollgate ${line.padEnd(width)}  # ${does}`)
 }
 
 export const formatOption = (name: string, { placeholder }: CommandOption): string =>

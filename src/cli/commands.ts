@@ -19,20 +19,44 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   accounts: async () =>
     createOperationCommand(
       'accounts',
-      (await import('../portal/operations/account-operations.ts')).accountOperations,
-      (await import('../portal/operations/link-operations.ts')).linkOperations,
+      [
+        ...(await import('../portal/operations/account-operations.ts')).accountOperations,
+        ...(await import('../portal/operations/link-operations.ts')).linkOperations,
+      ],
+      {
+        'accounts add alice --plan core': 'prints a link to the dashboard too',
+        'accounts set alice --plan growth': 'from the next call on',
+      },
     ),
-  keys: async () => createOperationCommand('keys', (await import('../portal/operations/key-operations.ts')).keyOperations),
-  alerts: async () => createOperationCommand('alerts', (await import('../portal/operations/alert-operations.ts')).alertOperations),
-  changes: async () => createOperationCommand('changes', (await import('../portal/operations/change-operations.ts')).changeOperations),
+  keys: async () =>
+    createOperationCommand('keys', (await import('../portal/operations/key-operations.ts')).keyOperations, {
+      'keys add alice --networks base-mainnet --credits 10000': 'the key is printed once',
+      'keys rotate key_4f1c --overlap 1d': 'a new key; the old one works for a day',
+    }),
+  alerts: async () =>
+    createOperationCommand('alerts', (await import('../portal/operations/alert-operations.ts')).alertOperations, {
+      'alerts set alice --daily 80,100 --email on': 'mail at 80 % and 100 % of the credits of a day',
+      'alerts test alice': 'sends a message to the webhook',
+    }),
+  changes: async () =>
+    createOperationCommand('changes', (await import('../portal/operations/change-operations.ts')).changeOperations, {
+      'changes --account alice': 'who changed what of an account, this month',
+      'changes --month 2026-01 --csv': 'of a month, for a spreadsheet',
+    }),
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,
   store: async () => (await import('./store.ts')).storeCommand,
+  reload: async () => (await import('./reload.ts')).reloadCommand,
+  completion: async () =>
+    (await import('./completion.ts')).createCompletionCommand(() => Promise.all(Object.values(commandLoaders).map(load => load()))),
   top: async () => (await import('./top.ts')).topCommand,
 }
 
-const createOperationCommand = async (name: CommandName, ...operations: readonly (readonly Operation[])[]): Promise<Command> =>
-  (await import('./operations.ts')).createOperationCommand(name, operations.flat())
+const createOperationCommand = async (
+  name: CommandName,
+  operations: readonly Operation[],
+  examples: Command['examples'],
+): Promise<Command> => (await import('./operations.ts')).createOperationCommand(name, operations, examples)
 
 /** Undefined for a name that no command has. */
 export const findCommandLoader = (name: string): (() => Promise<Command>) | undefined =>

@@ -34,11 +34,15 @@ export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
   usage: ['dev [--config DIR]'],
   positionals: {},
   options: { config: configOption },
+  examples: {
+    dev: 'a node, a gateway, and a call to paste',
+    'dev --config examples/configs': 'the same with another configuration',
+  },
   async run(args, terminal) {
     const dir = readConfigDir(args)
     const { config: gateway, problems } = readGatewayConfig(dir, terminal.env)
     if (gateway === undefined) {
-      printProblems(problems, terminal.err)
+      printProblems(problems, terminal)
       return exitCodes.config
     }
     return runUntilSignal(['SIGTERM', 'SIGINT', 'SIGHUP'], stopRequested => runDev(gateway, { dir, plugins, stopRequested }, terminal))

@@ -14,6 +14,8 @@ import type { NetworkStatus } from '../server/network-status.ts'
 import { openStore } from '../store/open-store.ts'
 import type { BalanceStore } from '../store/store.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
+import { plain } from '../util/style.ts'
+import type { Style } from '../util/style.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
@@ -38,30 +40,35 @@ export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall:
   usage: ['explain NETWORK METHOD [--key KEY] [--json] [--config DIR]'],
   positionals: { NETWORK: 'The name of a network.', METHOD: 'The name of a method, such as eth_getLogs.' },
   options,
-  async run(args, { env, out, err }) {
+  examples: {
+    'explain base-mainnet eth_getLogs': 'what each plugin does with the call',
+    'explain base-mainnet eth_call --key $API_KEY': 'the same for one caller: would it pass?',
+  },
+  async run(args, terminal) {
     const {
       values,
       positionals: [network, method],
     } = readArguments(args, ['NETWORK', 'METHOD'], options)
-    const config = await loadConfig(values.config, plugins, env)
-    printProblems(config.problems, err)
+    const config = await loadConfig(values.config, plugins, terminal.env)
+    printProblems(config.problems, terminal)
     if (config.problems.length > 0 || config.gateway === undefined) return exitCodes.config
     requireServedNetwork(config, network)
     const caller = values.key === undefined ? noCaller : await readCaller(config.gateway, values.key)
     const stages = (await explainCall(config, network, { method, ...caller })) ?? []
     const status = await fetchNetworkStatus(config.gateway, network)
     const explanation = { network, method, stages, ...(status && { upstreams: status.upstreams }) }
-    if (values.json) out(JSON.stringify(explanation))
-    else printExplanation(explanation, config.gateway, out)
-    return exitCodes.ok
+    if (values.json) terminal.out(JSON.stringify(explanation))
+    else printExplanation(explanation, config.gateway, terminal)
+    return stages.at(-1)?.ends === 'refused' ? exitCodes.failed : exitCodes.ok
   },
 })
 
 const requireServedNetwork = ({ networks, unserved }: Config, network: string): void => {
   const missing = unserved.find(each => each.network === network)
   if (missing !== undefined) throw new UsageError(`the network ${network} is not served: set ${missing.variables.join(' or ')}`)
-  const names = networks.map(({ name }) => name)
-  if (!names.includes(network)) throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
+  if (networks.some(({ name }) => name === network)) return
+  const names = [...networks.map(({ name }) => name), ...unserved.map(each => each.network)]
+  throw new UsageError(`unknown network "${network}"${formatHint(didYouMean(network, names))}`)
 }
 
 type Caller = Pick<ExplainedCall, 'lookup' | 'creditsLeft' | 'keyCreditsLeft'>
@@ -102,22 +109,24 @@ interface CallExplanation {
   readonly upstreams?: NetworkStatus['upstreams']
 }
 
-const printExplanation = ({ stages, upstreams }: CallExplanation, gateway: GatewayConfig, out: Terminal['out']): void => {
+const printExplanation = ({ stages, upstreams }: CallExplanation, gateway: GatewayConfig, { out, styleOut = plain }: Terminal): void => {
   for (const { plugin, text, ends } of stages) {
-    out(`${plugin}${ends === 'refused' ? ': refuses the call' : ends === 'answered' ? ': answers the call' : ''}`)
+    const end =
+      ends === 'refused' ? styleOut('error', ': refuses the call') : ends === 'answered' ? styleOut('ok', ': answers the call') : ''
+    out(styleOut('title', plugin) + end)
     for (const line of text) out(`  ${line}`)
   }
   if (stages.at(-1)?.ends !== undefined) return
-  out('upstreams now')
-  if (upstreams !== undefined) return upstreams.map(describeUpstream).forEach(line => out(`  ${line}`))
+  out(styleOut('title', 'upstreams now'))
+  if (upstreams !== undefined) return upstreams.map(upstream => describeUpstream(upstream, styleOut)).forEach(line => out(`  ${line}`))
   const url = adminUrl(gateway)
   const reason = url === undefined ? 'gateway.yaml has no listen.admin with a port to ask' : `no gateway answers at ${url}`
   out(`  not known: ${reason}`)
 }
 
-const describeUpstream = ({ name, usable, because, head, reasons = [] }: NetworkStatus['upstreams'][number]): string => {
+const describeUpstream = ({ name, usable, because, head, reasons = [] }: NetworkStatus['upstreams'][number], style: Style): string => {
   const state = [
-    usable ? 'usable' : `not usable${because === undefined ? '' : `: ${because}`}`,
+    usable ? style('ok', 'usable') : style('error', `not usable${because === undefined ? '' : `: ${because}`}`),
     ...(head === undefined ? [] : [`head ${head}`]),
     ...reasons.map(({ class: methodClass, text }) => (methodClass === 'all' ? text : `${methodClass}: ${text}`)),
   ]

@@ -54,11 +54,11 @@ export const createConfigReader =
 export const loadValidConfig = async (
   dir: string,
   plugins: readonly AnyPlugin[],
-  { env, err }: Pick<Terminal, 'env' | 'err'>,
+  terminal: Pick<Terminal, 'env' | 'err' | 'styleErr'>,
 ): Promise<ValidConfig | undefined> => {
-  const config = await readValidConfig(dir, plugins, env)
+  const config = await readValidConfig(dir, plugins, terminal.env)
   if ('networks' in config) return config
-  printProblems(config, err)
+  printProblems(config, terminal)
   return undefined
 }
 

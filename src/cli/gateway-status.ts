@@ -9,8 +9,14 @@ import type { TLSSocket } from 'node:tls'
 import { isJsonObject } from '../util/json.ts'
 import type { GatewayConfig } from '../config/types.ts'
 import { localAdminUrl } from '../server/listener-urls.ts'
+import { formatChange, formatReloadProblem } from '../core/config-changes.ts'
+import type { ConfigChange } from '../core/config-changes.ts'
 import type { ReloadReport } from '../core/reloader.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
+import { plain } from '../util/style.ts'
+import type { Style } from '../util/style.ts'
+import { CommandError, exitCodes } from './command.ts'
+import type { Terminal } from './command.ts'
 
 /** The admin listener answers from memory, except that it first polls nodes that no call keeps polled. */
 const statusTimeoutMs = 5_000
@@ -19,6 +25,7 @@ const statusTimeoutMs = 5_000
 export const adminUrl = (config: GatewayConfig): string | undefined => (config.listen.admin?.port === 0 ? undefined : localAdminUrl(config))
 
 interface AdminRequest {
+  readonly method?: 'GET' | 'POST'
   readonly headers?: Readonly<Record<string, string>>
   readonly signal: AbortSignal
 }
@@ -30,9 +37,9 @@ export type FetchAdmin = (url: string | URL, request: AdminRequest) => Promise<P
 export const openAdminFetch = ({ admin: { tls } }: Pick<GatewayConfig, 'admin'>): FetchAdmin =>
   tls === undefined ? fetch : (url, request) => fetchOverTls(new URL(url), request, tls.cert)
 
-const fetchOverTls = async (url: URL, { headers, signal }: AdminRequest, certificateFile: string): Promise<Response> => {
+const fetchOverTls = async (url: URL, { method = 'GET', headers, signal }: AdminRequest, certificateFile: string): Promise<Response> => {
   const socket = await connectTo(url, certificateFile, signal)
-  const sent = request(url, { ...(headers === undefined ? {} : { headers }), signal, createConnection: () => socket }).end()
+  const sent = request(url, { method, ...(headers === undefined ? {} : { headers }), signal, createConnection: () => socket }).end()
   const [response] = (await once(sent, 'response')) as [Readable & { readonly statusCode: number }] // a response of node:http
   return new Response(await text(response), { status: response.statusCode })
 }
@@ -65,8 +72,8 @@ export const requestAdmin = (
   config: GatewayConfig,
   url: string,
   path: string,
-  headers: Readonly<Record<string, string>> = {},
-): ReturnType<FetchAdmin> => openAdminFetch(config)(`${url}${path}`, { headers, signal: AbortSignal.timeout(statusTimeoutMs) })
+  { timeoutMs = statusTimeoutMs, ...request }: Omit<AdminRequest, 'signal'> & { readonly timeoutMs?: number } = {},
+): ReturnType<FetchAdmin> => openAdminFetch(config)(`${url}${path}`, { ...request, signal: AbortSignal.timeout(timeoutMs) })
 
 /** fetch() hides why a connection failed in the cause. */
 export const describeFetchError = (error: unknown): string => {
@@ -76,21 +83,49 @@ export const describeFetchError = (error: unknown): string => {
   return reason.includes('ECONNREFUSED') ? `${reason}; is the gateway running, with this configuration?` : reason
 }
 
-/** What a reload of the running gateway would come to, as the admin listener answers it. */
-export type ReloadPreview = Pick<ReloadReport, 'changes' | 'problems'>
+/** What a reload of the running gateway has come to, or would, as the admin listener answers it. */
+type ReloadResult = Pick<ReloadReport, 'changes' | 'problems'>
 
-/** A text says why there is none. */
-export const fetchReloadPreview = async (config: GatewayConfig): Promise<ReloadPreview | string> => {
+/** New networks are started first: their nodes have so long to answer. */
+const reloadTimeoutMs = 60_000
+
+/** Asks the running gateway to reload, or (GET) what that would change. It reads the files itself, with its own environment. Throws CommandError. */
+const requestReload = async (config: GatewayConfig, method: 'GET' | 'POST'): Promise<ReloadResult> => {
   const url = adminUrl(config)
   const { token } = config.admin
   if (url === undefined || token === undefined)
-    return '--diff asks the running gateway: it requires listen.admin with a fixed port, and admin.token'
-  const response = await requestAdmin(config, url, '/reload', { authorization: `Bearer ${token.reveal()}` }).catch(() => undefined)
-  if (response === undefined) return `no gateway answers at ${url}`
-  if (response.status === 401) return `the gateway at ${url} has another admin.token`
-  if (response.status !== 200 && response.status !== 422) return `the gateway at ${url} answers ${response.status} to GET /reload`
-  return (await response.json()) as ReloadPreview // of the same version
+    throw new CommandError('the running gateway cannot be asked: that requires listen.admin with a fixed port, and admin.token')
+  const headers = { authorization: `Bearer ${token.reveal()}` }
+  const response = await requestAdmin(config, url, '/reload', { method, headers, timeoutMs: reloadTimeoutMs }).catch((error: unknown) => {
+    throw new CommandError(`no gateway answers at ${url}: ${describeFetchError(error)}`)
+  })
+  if (response.status === 401) throw new CommandError(`the gateway at ${url} has another admin.token`)
+  if (response.status !== 200 && response.status !== 422)
+    throw new CommandError(`the gateway at ${url} answers ${response.status} to ${method} /reload`)
+  return (await response.json()) as ReloadResult // of the same version
 }
+
+/** What is printed of a reload, or of one that is not made. */
+interface ReloadTexts {
+  readonly method: 'GET' | 'POST'
+  readonly json: boolean
+  readonly refused: string
+  readonly unchanged: string
+}
+
+/** Resolves with the exit code. Throws CommandError. */
+export const printReload = async (config: GatewayConfig, texts: ReloadTexts, terminal: Terminal): Promise<number> => {
+  const { method, json, refused, unchanged } = texts
+  const { out, err, styleOut = plain, styleErr = plain } = terminal
+  const { changes, problems } = await requestReload(config, method)
+  if (json) out(JSON.stringify({ changes, problems }))
+  else if (problems.length > 0) [...problems.map(formatReloadProblem), styleErr('error', refused)].forEach(line => err(line))
+  else (changes.length > 0 ? changes.map(change => styleChange(change, styleOut)) : [unchanged]).forEach(line => out(line))
+  return problems.length > 0 ? exitCodes.config : exitCodes.ok
+}
+
+const styleChange = (change: ConfigChange, style: Style): string =>
+  style(change.needsRestart ? 'warning' : ({ added: 'ok', changed: 'place', removed: 'error' } as const)[change.kind], formatChange(change))
 
 /** What the running gateway of this configuration says of a network; undefined when none answers. */
 export const fetchNetworkStatus = async (config: GatewayConfig, network: string): Promise<NetworkStatus | undefined> => {

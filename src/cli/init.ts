@@ -22,6 +22,10 @@ export const initCommand: Command = {
   usage: ['init [--config DIR]'],
   positionals: {},
   options: { config: configOption },
+  examples: {
+    init: 'writes ./configs',
+    'init --config /etc/tollgate': 'writes that folder',
+  },
   async run(args, terminal) {
     const { out } = terminal
     const dir = readConfigDir(args)

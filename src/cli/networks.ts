@@ -4,7 +4,7 @@ import { isKebabCase, parseDuration } from '../config/formats.ts'
 import { normalizeHost } from '../config/addresses.ts'
 import { networkNames } from '../config/load.ts'
 import { existsSync } from 'node:fs'
-import { configArgument, configOption, readArguments, readList, runSubcommand } from './args.ts'
+import { configArgument, configOption, readArguments, readList, runSubcommand, commonOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { wellKnownChains } from '../config/chains.ts'
 import type { Chain } from '../config/chains.ts'
@@ -31,10 +31,14 @@ export const networksCommand: Command = {
   summary: commandSummaries.networks,
   usage: [
     'networks add CHAIN_ID [--name NAME] [--block-time TIME] [--hosts A,B] [--url URL] [--config DIR]',
-    'networks list [--config DIR]',
+    'networks list [--json] [--config DIR]',
   ],
   positionals: { CHAIN_ID: 'The chain id (EIP-155), such as 8453.' },
-  options: addOptions,
+  options: { ...addOptions, ...commonOptions },
+  examples: {
+    'networks add 8453': 'Base: writes configs/networks/base-mainnet.yaml',
+    'networks add 12345 --name my-chain --block-time 2s --url http://10.0.0.7:8545': 'a chain that is not in the list',
+  },
   run: async (args, terminal) => runSubcommand({ add, list }, args, terminal),
 }
 
@@ -59,17 +63,16 @@ const add: Subcommand = async (args, terminal) => {
   return exitCodes.ok
 }
 
-const list: Subcommand = async (args, { out }) => {
-  const dir = readArguments(args, [], { config: configOption }).values.config
+const list: Subcommand = async (args, { out, styleOut }) => {
+  const { config: dir, json } = readArguments(args, [], commonOptions).values
   const configured = new Set(networkNames(dir))
-  const rows = wellKnownChains.map(({ chainId, name, currency, blockTime }) => [
-    String(chainId),
-    name,
-    currency ?? '',
-    blockTime,
-    configured.has(name) ? 'yes' : '',
+  const chains = wellKnownChains.map(chain => ({ ...chain, configured: configured.has(chain.name) }))
+  const rows = chains.map(chain => [
+    ...[String(chain.chainId), chain.name, chain.currency ?? '', chain.blockTime],
+    chain.configured ? 'yes' : '',
   ])
-  for (const line of formatTable(['CHAIN ID', 'NAME', 'CURRENCY', 'BLOCK TIME', 'CONFIGURED'], rows)) out(line)
+  const titles = ['CHAIN ID', 'NAME', 'CURRENCY', 'BLOCK TIME', 'CONFIGURED']
+  for (const line of json ? [JSON.stringify(chains)] : formatTable(titles, rows, styleOut)) out(line)
   return exitCodes.ok
 }
 

@@ -20,7 +20,7 @@ export const newPluginOptions = {
 /** `plugins new`: writes a plugin with its tests to a folder of its name. */
 export const createNewPlugin =
   (builtIn: readonly AnyPlugin[]): Subcommand =>
-  async (args, { out, err }) => {
+  async (args, { out, err, styleOut }) => {
     const {
       positionals: [name],
       values: { typescript },
@@ -40,6 +40,7 @@ export const createNewPlugin =
     for (const line of formatTable(
       ['FILE', ''],
       Object.entries(files).map(([file, { purpose }]) => [join(name, file), purpose]),
+      styleOut,
     ))
       out(line)
     nextSteps(name, language).forEach(out)

@@ -9,7 +9,8 @@ import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { checkInput } from '../portal/check-input.ts'
 import { systemClock } from '../services/clock.ts'
 import { didYouMean, formatAlternatives } from '../util/did-you-mean.ts'
-import { configArgument, formatHint, parsePositiveInteger, readArguments, readList, runSubcommand, storeOptions } from './args.ts'
+import type { Style } from '../util/style.ts'
+import { configArgument, formatHint, parsePositiveInteger, readArguments, readList, runSubcommand, commonOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { CommandError, UsageError, commandSummaries, formatOption, programName } from './command.ts'
 import type { Command, CommandName, CommandOption, Terminal } from './command.ts'
@@ -28,6 +29,7 @@ interface OwnSubcommand extends Pick<Command, 'options'> {
 export const createOperationCommand = (
   name: CommandName,
   operations: readonly Operation[],
+  examples: Command['examples'],
   own: Readonly<Record<string, OwnSubcommand>> = {},
 ): Command => {
   const whole = operations.find(operation => operation.name === name)
@@ -42,6 +44,7 @@ export const createOperationCommand = (
     usage: [...operations.map(formatForm), ...Object.values(own).map(({ usage }) => usage)],
     positionals: Object.assign({}, ...operations.map(describePositionals)) as Command['positionals'],
     options: Object.assign({}, ...operations.map(optionsOf), ...Object.values(own).map(({ options }) => options)) as Command['options'],
+    examples,
     run: async (args, terminal) =>
       runWhole !== undefined && !Object.hasOwn(subcommands, args[0] ?? '')
         ? runWhole(args, terminal)
@@ -75,7 +78,7 @@ const defaultPlaceholder = (schema: Schema): string => {
 const optionsOf = (operation: Operation): Readonly<Record<string, CommandOption>> => ({
   ...Object.fromEntries(flagsOf(operation).map(flag => [flag.name, toOption(flag)])),
   ...(operation.command.csv && { csv: csvOption }),
-  ...storeOptions,
+  ...commonOptions,
 })
 
 const csvOption = { type: 'boolean', default: false, description: 'Prints CSV.' } as const satisfies CommandOption
@@ -148,12 +151,12 @@ const formatOutput = ({ command }: Operation, { input, output, config, csv }: Op
   const table = csv ? command.csv?.(output) : undefined
   if (table !== undefined) return [table.columns, ...table.rows].map(cells => cells.map(quoteCsvField).join(','))
   const commandLine = (words: string): string => `${programName(terminal)} ${words}${configArgument(config)}`
-  return command.text(output, input, { commandLine, now: systemClock.now() }).flatMap(formatBlock)
+  return command.text(output, input, { commandLine, now: systemClock.now() }).flatMap(block => formatBlock(block, terminal.styleOut))
 }
 
-const formatBlock = (block: TextBlock): readonly string[] => {
+const formatBlock = (block: TextBlock, style?: Style): readonly string[] => {
   if (typeof block === 'string') return [block]
-  return 'fields' in block ? formatFields(block.fields) : formatTable(block.columns, block.rows)
+  return 'fields' in block ? formatFields(block.fields, style) : formatTable(block.columns, block.rows, style)
 }
 
 const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err }: Terminal): OperationServices => ({

@@ -26,13 +26,17 @@ export const createPluginsCommand = (builtIn: readonly AnyPlugin[]): Command => 
   usage: ['plugins list [--json] [--config DIR]', 'plugins describe NAME [--json] [--config DIR]', 'plugins new NAME [--typescript]'],
   positionals: { NAME: 'A plugin of `plugins list`, a file (./my-plugin.js) or a package; with new, a name in kebab-case.' },
   options,
+  examples: {
+    'plugins describe cache': 'its options, and a step to copy',
+    'plugins new quiet-hours --typescript': 'writes a plugin and its tests to ./quiet-hours',
+  },
   run: async (args, terminal) =>
     runSubcommand({ list: list(builtIn), describe: describe(builtIn), new: createNewPlugin(builtIn) }, args, terminal),
 })
 
 const list =
   (builtIn: readonly AnyPlugin[]): Subcommand =>
-  async (args, { env, out }) => {
+  async (args, { env, out, styleOut }) => {
     const { config, json } = readArguments(args, [], { config: options.config, json: options.json }).values
     const all = await listPlugins(builtIn, config, env)
     const rows = all.map(({ use, file, plugin, reason }) => ({ name: plugin?.name ?? use, file, summary: plugin?.summary ?? reason ?? '' }))
@@ -41,6 +45,7 @@ const list =
       formatTable(
         ['PLUGIN', 'FROM', 'SUMMARY'],
         rows.map(({ name, file, summary }) => [name, file, summary]),
+        styleOut,
       ).forEach(out)
     return exitCodes.ok
   }

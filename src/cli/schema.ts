@@ -26,6 +26,10 @@ export const createSchemaCommand = (plugins: readonly AnyPlugin[]): Command => (
   usage: ['schema KIND [--config DIR]', 'schema --write [--config DIR]'],
   positionals: { KIND: 'The kind of file: network, gateway or methods.' },
   options,
+  examples: {
+    'schema network': 'the schema of networks/NAME.yaml',
+    'schema --write': 'all schemas, to configs/schemas',
+  },
   async run(args, { env, out }) {
     const { values, positional: kind } = readOptionalArgument(args, options)
     if (values.write === (kind !== undefined)) throw new UsageError(`expected --write, or one of ${formatAlternatives(schemaNames)}`)

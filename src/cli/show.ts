@@ -3,14 +3,12 @@ import type { EffectiveFile } from '../config/effective-file.ts'
 import { loadConfig } from '../config/load.ts'
 import type { LoadedConfig } from '../config/load.ts'
 import { printProblems } from '../config/problem.ts'
-import type { GatewayConfig } from '../config/types.ts'
-import { formatChange, formatReloadProblem } from '../core/config-changes.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { configOption, formatHint, jsonOption, readOptionalArgument } from './args.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
-import type { Command, Terminal } from './command.ts'
-import { fetchReloadPreview } from './gateway-status.ts'
+import type { Command } from './command.ts'
+import { printReload } from './gateway-status.ts'
 
 const options = {
   diff: {
@@ -29,33 +27,29 @@ export const createShowCommand = (plugins: readonly AnyPlugin[]): Command => ({
   usage: ['show [--json] [--config DIR]', 'show NETWORK [--json] [--config DIR]', 'show --diff [--json] [--config DIR]'],
   positionals: { NETWORK: 'The name of one network; without it, gateway.yaml and all networks that are served.' },
   options,
-  async run(args, { env, out, err }) {
+  examples: {
+    'show base-mainnet': 'one network, with defaults filled in',
+    'show --diff': 'what a reload would change',
+  },
+  async run(args, terminal) {
+    const { env, out } = terminal
     const { values, positional: network } = readOptionalArgument(args, options)
     const config = await loadConfig(values.config, plugins, env)
     if (values.diff && network !== undefined) throw new UsageError('--diff shows all networks: omit NETWORK')
     // Variables that the gateway has may be unset here: the gateway says whether the files have problems.
-    if (values.diff && config.gateway !== undefined) return showDiff(config.gateway, values.json, { out, err })
-    printProblems(config.problems, err)
+    if (values.diff && config.gateway !== undefined)
+      return printReload(
+        config.gateway,
+        { method: 'GET', json: values.json, refused: 'a reload would be refused', unchanged: 'a reload would change nothing' },
+        terminal,
+      )
+    printProblems(config.problems, terminal)
     if (config.problems.length > 0) return exitCodes.config
     const shown = network === undefined ? config : selectNetwork(config, network)
     for (const line of values.json ? [JSON.stringify(toJson(shown))] : toYaml(shown)) out(line)
     return exitCodes.ok
   },
 })
-
-/** The running gateway reads the files itself, with its own environment. */
-const showDiff = async (gateway: GatewayConfig, json: boolean, { out, err }: Pick<Terminal, 'out' | 'err'>): Promise<number> => {
-  const preview = await fetchReloadPreview(gateway)
-  if (typeof preview === 'string') {
-    err(`tollgate show: ${preview}`)
-    return exitCodes.failed
-  }
-  const { changes, problems } = preview
-  if (json) out(JSON.stringify({ changes, problems }))
-  else if (problems.length > 0) [...problems.map(formatReloadProblem), 'a reload would be refused'].forEach(line => err(line))
-  else (changes.length > 0 ? changes.map(formatChange) : ['a reload would change nothing']).forEach(line => out(line))
-  return problems.length > 0 ? exitCodes.config : exitCodes.ok
-}
 
 type Shown = Pick<LoadedConfig, 'effective' | 'unserved'>
 

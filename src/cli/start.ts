@@ -31,6 +31,10 @@ export const createStartCommand = (plugins: readonly AnyPlugin[]): Command => ({
   usage: ['start [--config DIR]'],
   positionals: {},
   options: { config: configOption },
+  examples: {
+    'start --config /etc/tollgate': 'serves that folder',
+    'start > tollgate.log': 'serves ./configs, and keeps the log lines in a file',
+  },
   async run(args, terminal) {
     const dir = readConfigDir(args)
     const config = await loadValidConfig(dir, plugins, terminal)

@@ -20,11 +20,11 @@ export interface StoreContext {
 /** Opens the store that the configuration in `dir` names, lets `work` use it, and resolves with the exit code. Rejects as Command.run(). */
 export const withStoreContext = async (
   dir: string,
-  { env, err }: Terminal,
+  terminal: Terminal,
   work: (context: StoreContext) => Promise<void>,
 ): Promise<number> => {
-  const { config, problems } = readGatewayConfig(dir, env)
-  printProblems(problems, err)
+  const { config, problems } = readGatewayConfig(dir, terminal.env)
+  printProblems(problems, terminal)
   if (config === undefined) return exitCodes.config
   const store = await openStore(config.store, systemClock)
   const accounts = new RecordedAccounts(store, systemClock, { kind: 'command', name: readUserName() })

@@ -15,7 +15,7 @@ import { dayMs, isoDate } from '../util/dates.ts'
 import { withStoreContext } from './store-context.ts'
 import { CommandError, UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
-import { jsonOption, readArguments, runSubcommand, storeOptions } from './args.ts'
+import { jsonOption, readArguments, runSubcommand, commonOptions } from './args.ts'
 import type { Subcommand } from './args.ts'
 
 /** Both stores are arguments: no configuration is read. */
@@ -39,7 +39,11 @@ export const storeCommand: Command = {
     TO: 'The store to copy into, in the same form.',
     FOLDER: 'The new folder of the backup.',
   },
-  options: { ...copyOptions, ...storeOptions },
+  options: { ...copyOptions, ...commonOptions },
+  examples: {
+    'store copy lmdb:data redis://127.0.0.1:6379': 'moves an installation to a Redis',
+    'store backup /backup/2026-01-31': 'while the gateway serves',
+  },
   run: async (args, terminal) => runSubcommand({ copy, backup, repair }, args, terminal),
 }
 
@@ -47,7 +51,7 @@ export const storeCommand: Command = {
 const repair: Subcommand = (args, terminal) => {
   const {
     values: { config, json },
-  } = readArguments(args, [], storeOptions)
+  } = readArguments(args, [], commonOptions)
   return withStoreContext(config, terminal, async ({ store }) => {
     await requireNoGateways({ 'the store': store }, 'stop the gateways first, or they would go on with its day')
     const { from, to } = await store.resetDay()
@@ -59,16 +63,16 @@ const repair: Subcommand = (args, terminal) => {
 }
 
 /** Gateways may use the store meanwhile. */
-const backup: Subcommand = async (args, { env, out, err }) => {
+const backup: Subcommand = async (args, terminal) => {
   const {
     values: { config: dir, json },
     positionals: [folder],
-  } = readArguments(args, ['FOLDER'], storeOptions)
-  const { config, problems } = readGatewayConfig(dir, env)
-  printProblems(problems, err)
+  } = readArguments(args, ['FOLDER'], commonOptions)
+  const { config, problems } = readGatewayConfig(dir, terminal.env)
+  printProblems(problems, terminal)
   if (config === undefined) return exitCodes.config
   const { accounts, keys, bytes } = await backupStore(config.store, resolve(folder))
-  out(
+  terminal.out(
     json
       ? JSON.stringify({ accounts, keys, bytes })
       : `backed up: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${bytes} bytes in ${folder}`,

@@ -26,6 +26,10 @@ export const createTestCommand = (plugins: readonly AnyPlugin[]): Command => ({
   usage: ['test [--network NETWORK] [--json] [--config DIR]'],
   positionals: {},
   options,
+  examples: {
+    test: 'the cases of all networks',
+    'test --network base-mainnet --json': 'those of one network, for programs',
+  },
   async run(args, terminal) {
     const { config, network, json } = readArguments(args, [], options).values
     const dir = resolve(config)
@@ -60,10 +64,10 @@ const selectNetworks = (dir: string, only: string | undefined): readonly string[
   return [only]
 }
 
-const printReports = (reports: readonly NamedReport[], json: boolean, { out, err }: Terminal): void => {
+const printReports = (reports: readonly NamedReport[], json: boolean, { out, err, styleErr }: Terminal): void => {
   if (json) return out(JSON.stringify(reports.map(({ name, report }) => ({ network: name, ...report }))))
   const problems = reports.flatMap(({ report }) => report?.problems ?? [])
-  if (problems.length > 0) err(`${formatProblems(problems)}\n`)
+  if (problems.length > 0) err(`${formatProblems(problems, styleErr)}\n`)
   const width = Math.max(...reports.map(({ name }) => name.length))
   for (const { name, report } of reports) out(`${name.padEnd(width)}  ${describeReport(report)}`)
 }

@@ -16,6 +16,7 @@ import { overviewOf } from './top/overview.ts'
 import { Interval, parseSamples } from './top/samples.ts'
 import type { Scrape } from './top/samples.ts'
 import { dayMs } from '../util/dates.ts'
+import { truncate } from '../util/style.ts'
 
 const options = {
   url: {
@@ -44,6 +45,10 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
   usage: ['top [--once] [--json] [--interval DURATION] [--url URL] [--config DIR]'],
   positionals: {},
   options,
+  examples: {
+    top: 'redraws every 2 s until Ctrl-C',
+    'top --once --json --interval 10s': 'one reading of 10 s, for programs',
+  },
   async run(args, terminal) {
     const { values } = readArguments(args, [], options)
     const intervalMs = parseDuration(values.interval) ?? 0
@@ -69,7 +74,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
         )
       await wait(intervalMs)
       const overview = overviewOf(new Interval(first, await scrape()))
-      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview)) terminal.out(line)
+      for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview, terminal.styleOut)) terminal.out(line)
       return exitCodes.ok
     } catch (error) {
       terminal.err(`tollgate top: cannot read the metrics of ${url}: ${describeFetchError(error)}`)
@@ -89,12 +94,12 @@ interface AdminListener {
   readonly fetch: FetchAdmin
 }
 
-const adminListenerOf = async (dir: string, { env, err }: Pick<Terminal, 'env' | 'err'>): Promise<AdminListener | undefined> => {
-  const { config, problems } = readGatewayConfig(dir, env)
-  printProblems(problems, err)
+const adminListenerOf = async (dir: string, terminal: Terminal): Promise<AdminListener | undefined> => {
+  const { config, problems } = readGatewayConfig(dir, terminal.env)
+  printProblems(problems, terminal)
   if (config === undefined) return undefined
   const url = localAdminUrl(config)
-  if (url === undefined) err(`tollgate top: ${dir}/gateway.yaml has no listen.admin: add it, or give --url`)
+  if (url === undefined) terminal.err(`tollgate top: ${dir}/gateway.yaml has no listen.admin: add it, or give --url`)
   return url === undefined ? undefined : { url, fetch: openAdminFetch(config) }
 }
 
@@ -112,7 +117,7 @@ interface WatchOptions extends Pick<TopOptions, 'size'> {
   readonly nextReading: (signal: AbortSignal) => Promise<unknown>
   readonly intervalMs: number
   readonly stopRequested: Promise<unknown>
-  readonly terminal: Pick<Terminal, 'out'>
+  readonly terminal: Pick<Terminal, 'out' | 'styleOut'>
 }
 
 const enterAlternateScreen = '\x1b[?1049h\x1b[?25l'
@@ -130,7 +135,7 @@ const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
   // What does not fit would scroll the rest out of place.
   const draw = (lines: readonly string[]): void => {
     const { rows, columns } = size() ?? { rows: lines.length + 1, columns: Infinity }
-    const shown = lines.slice(0, rows - 1).map(line => `${line.slice(0, columns)}${clearRestOfLine}`)
+    const shown = lines.slice(0, rows - 1).map(line => `${truncate(line, columns)}${clearRestOfLine}`)
     terminal.out(`${cursorHome}${shown.join('\n')}${clearRestOfScreen}`)
   }
   terminal.out(enterAlternateScreen)
@@ -140,7 +145,7 @@ const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
     if (stopping.signal.aborted) break
     try {
       const now = await scrape()
-      draw([...formatOverview(overviewOf(new Interval(before, now))), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
+      draw([...formatOverview(overviewOf(new Interval(before, now)), terminal.styleOut), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
       before = now
     } catch (error) {
       draw([`the gateway does not answer: ${describeFetchError(error)}`])

@@ -5,7 +5,7 @@ import { systemClock } from '../services/clock.ts'
 import { exportUsage, parseMonth } from '../services/usage-export.ts'
 import type { Month, UsageExportRow } from '../services/usage-export.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
-import { configOption, readArguments, storeOptions } from './args.ts'
+import { readArguments, commonOptions } from './args.ts'
 import { CommandError, UsageError } from './command.ts'
 import type { Terminal } from './command.ts'
 import { createOperationCommand } from './operations.ts'
@@ -14,15 +14,14 @@ import { quoteCsvField } from './table-output.ts'
 
 const exportOptions = {
   month: { type: 'string', placeholder: 'YYYY-MM', description: 'With export: the month (UTC).' },
-  format: { type: 'string', placeholder: 'FORMAT', description: 'With export: csv or json; csv if absent.' },
-  config: configOption,
+  ...commonOptions,
 } as const
 
 /** With what the receiver of `portal.usageWebhook` checks signatures. */
 const printWebhookSecret = (args: readonly string[], terminal: Terminal): Promise<number> => {
   const {
     values: { config: dir, json },
-  } = readArguments(args, [], storeOptions)
+  } = readArguments(args, [], commonOptions)
   return withStoreContext(dir, terminal, async ({ store, config }) => {
     const { usageWebhook, secret: portalSecret } = config.portal
     if (usageWebhook === undefined) throw new CommandError('gateway.yaml has no `portal.usageWebhook`')
@@ -38,18 +37,17 @@ interface NamedRow extends UsageExportRow {
 
 const columns = ['id', 'day', 'account', 'accountId', 'key', 'network', 'method', 'outcome', 'forwarded', 'calls', 'credits'] as const
 
-/** Prints the calls of all accounts of one month, for a billing system. */
+/** Prints the calls of all accounts of one month, for a billing system: CSV, or JSON. */
 const runUsageExport = (args: readonly string[], terminal: Terminal): Promise<number> => {
   const {
-    values: { config: dir, month: monthText = '', format = 'csv' },
+    values: { config: dir, month: monthText = '', json },
   } = readArguments(args, [], exportOptions)
   const month = parseMonth(monthText)
   if (month === undefined) throw new UsageError('--month must be a month such as 2026-01')
-  if (format !== 'csv' && format !== 'json') throw new UsageError(`--format must be csv or json, not "${format}"`)
   return withStoreContext(dir, terminal, async ({ store, config }) => {
     checkMonth(monthText, month, config.usage.retention, terminal)
     const names = new Map((await store.accounts()).map(({ id, name }) => [id, name]))
-    const print = format === 'csv' ? printCsv : printJson
+    const print = json ? printJson : printCsv
     await print(nameRows(exportUsage(store, month), names), terminal)
   })
 }
@@ -87,8 +85,13 @@ const printJson = async (rows: AsyncIterable<NamedRow>, { out }: Terminal): Prom
   out(']')
 }
 
+const examples = {
+  'usage alice --by method --days 7': 'the calls of a week',
+  'usage export --month 2026-01': 'the calls of all accounts, for a billing system',
+}
+
 /** The balance of an account today, or its calls; and what only a machine with the configuration does: months are too large for one response of the API. */
-export const usageCommand = createOperationCommand('usage', usageOperations, {
-  export: { usage: 'usage export --month YYYY-MM [--format csv|json] [--config DIR]', options: exportOptions, run: runUsageExport },
-  'webhook-secret': { usage: 'usage webhook-secret [--json] [--config DIR]', options: storeOptions, run: printWebhookSecret },
+export const usageCommand = createOperationCommand('usage', usageOperations, examples, {
+  export: { usage: 'usage export --month YYYY-MM [--json] [--config DIR]', options: exportOptions, run: runUsageExport },
+  'webhook-secret': { usage: 'usage webhook-secret [--json] [--config DIR]', options: commonOptions, run: printWebhookSecret },
 })

@@ -1,3 +1,6 @@
+import { plain } from '../util/style.ts'
+import type { Style } from '../util/style.ts'
+
 /** A problem in the operator's files: where, what was found, what is accepted, and often the fix. */
 export interface Problem {
   /** As operators see it: relative to the current directory when it lies inside. */
@@ -14,25 +17,43 @@ export interface Problem {
 /** A problem that need not be about a line of a file. */
 export type PartialProblem = Pick<Problem, 'message'> & Partial<Problem>
 
+/** How a problem is printed: as one that is refused in plain text, unless given. */
+interface ProblemStyle {
+  readonly style?: Style
+  readonly meaning?: 'error' | 'warning'
+}
+
 /** `file:line:column: message`, then the line, then a caret that carries the hint. */
-export const formatProblem = ({ file, line, column, message, sourceLine, hint = '' }: Problem): string => {
-  const headline = `${file}:${line}:${column}: ${message}`
-  if (sourceLine === undefined) return replaceControlChars(hint ? `${headline}\n  ${hint}` : headline)
-  const [before, after] = excerptAround(sourceLine, column)
+export const formatProblem = (
+  { file, line, column, message, sourceLine, hint = '' }: Problem,
+  { style = plain, meaning = 'error' }: ProblemStyle = {},
+): string => {
+  const headline = `${style('place', replaceControlChars(`${file}:${line}:${column}`))}: ${style(meaning, replaceControlChars(message))}`
+  const shownHint = replaceControlChars(hint).trimEnd()
+  if (sourceLine === undefined) return shownHint === '' ? headline : `${headline}\n  ${shownHint}`
+  const [before = '', after = ''] = excerptAround(sourceLine, column)
   const margin = ' '.repeat(String(line).length)
-  return replaceControlChars(`${headline}\n  ${line} | ${before}${after}\n  ${margin} | ${caretPadding(before)}^ ${hint}`.trimEnd())
+  const source = `${style('minor', `  ${line} |`)} ${replaceControlChars(before + after)}`
+  const caret = `${style('minor', `  ${margin} |`)} ${caretPadding(before)}${style(meaning, '^')}`
+  return `${headline}\n${source}\n${caret} ${shownHint}`.trimEnd()
 }
 
 /** The report of all problems, sorted by position, with a last line that counts them. */
-export const formatProblems = (problems: readonly Problem[]): string => {
+export const formatProblems = (problems: readonly Problem[], style = plain): string => {
   const files = new Set(problems.map(problem => problem.file)).size
-  const closing = `${countNoun(problems.length, 'problem')} in ${countNoun(files, 'file')}`
-  return [...sortProblems(problems).map(formatProblem), closing].join('\n\n')
+  const closing = style('error', `${countNoun(problems.length, 'problem')} in ${countNoun(files, 'file')}`)
+  return [...sortProblems(problems).map(problem => formatProblem(problem, { style })), closing].join('\n\n')
+}
+
+/** Where problems are written. */
+interface ProblemOutput {
+  err(line: string): void
+  readonly styleErr?: Style | undefined
 }
 
 /** Writes the report; nothing when there are no problems. */
-export const printProblems = (problems: readonly Problem[], write: (line: string) => void): void => {
-  if (problems.length > 0) write(formatProblems(problems))
+export const printProblems = (problems: readonly Problem[], { err, styleErr }: ProblemOutput): void => {
+  if (problems.length > 0) err(formatProblems(problems, styleErr))
 }
 
 export const sortProblems = (problems: readonly Problem[]): readonly Problem[] =>

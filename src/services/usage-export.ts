@@ -4,7 +4,7 @@ import type { UsageCount } from '../store/usage-store.ts'
 import type { Copyable } from '../store/store.ts'
 import { dayMs, hourMs, hoursPerDay, isoDate } from '../util/dates.ts'
 
-/** The calls of one group on one day, as a billing system reads them. The members are those of `usage export --format json`. */
+/** The calls of one group on one day, as a billing system reads them. The members are those of `usage export --json`. */
 export interface UsageExportRow {
   /** The same in every export: a system that has read the row replaces it. */
   readonly id: string

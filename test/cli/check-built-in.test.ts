@@ -69,7 +69,7 @@ t.test('what is valid but probably not meant is a warning, and with --strict a p
   })
   t.equal((await check(hasty, '--strict')).code, exitCodes.config)
   t.match(await check(shipped({}), '--strict'), { code: exitCodes.ok, err: [] })
-  const { out } = await check(twice, '--format', 'json')
+  const { out } = await check(twice, '--json')
   t.match(JSON.parse(out.join('')), { problems: [], failures: [], warnings: [{ line: 13 }], networks: [{ name: 'real-net' }] })
   t.notOk(out.join('').includes('127.0.0.1:1/"'), 'the URL is not repeated by the message')
 })
@@ -178,7 +178,7 @@ t.test(
     t.match(good.err.join('\n'), /^warning: networks\/real-net.yaml:13:\d+: failover: dead does not answer: .*ECONNREFUSED/m)
     t.equal((await check({ own, behind }, '--strict')).code, exitCodes.config)
 
-    const other = await check({ own, other: await startNode(5, 5000, true) }, '--format', 'json')
+    const other = await check({ own, other: await startNode(5, 5000, true) }, '--json')
     t.equal(other.code, exitCodes.failed)
     t.match(JSON.parse(other.out.join('')), {
       problems: [{ line: 13, message: 'failover: other is on chain 5, not 1' }],
@@ -193,7 +193,7 @@ t.test(
       eth_blockNumber: { result: '0x3e8' },
     })
     t.teardown(() => unnamed.stop())
-    const unchecked = await check({ unnamed: unnamed.url }, '--format', 'json')
+    const unchecked = await check({ unnamed: unnamed.url }, '--json')
     t.equal(unchecked.code, exitCodes.ok, unchecked.out.join())
     t.match(JSON.parse(unchecked.out.join('')), {
       problems: [],
@@ -210,7 +210,7 @@ t.test(
       (await check({ forked: forked.url })).err.join('\n'),
       /^warning: networks\/real-net.yaml:13:\d+: failover: forked is a development node \(anvil\/v1.5.0\): add `devNode: true` to the network/m,
     )
-    const down = await check({ dead }, '--format', 'github')
+    const down = await check({ dead }, '--github')
     t.equal(down.code, exitCodes.failed)
     t.match(down.out, [
       /^::error file=networks\/real-net.yaml,line=13,col=\d+::failover: dead does not answer, and no other upstream of the network does: /,
@@ -234,15 +234,15 @@ t.test('--online asks the WebSockets of upstreams too: a wrong chain fails, one 
   t.equal(good.code, exitCodes.ok, good.err.join())
   t.match(good.out.join('\n'), /^ {2}real-net {2}own +1 +1000 +0 +\d+ ms +recent blocks, newHeads$/m)
   t.equal(own?.upgradeHeaders[0]?.['x-api-key'], 'SECRETKEY')
-  const alone = await check(`url: "${own?.url}"`, '--format', 'json')
+  const alone = await check(`url: "${own?.url}"`, '--json')
   t.match(JSON.parse(alone.out.join('')), { problems: [], upstreams: [{ name: 'own', head: 1000, newHeads: true }] })
-  const wrong = await check(`url: "${http.url}", ws: "${other?.url}"`, '--format', 'json')
+  const wrong = await check(`url: "${http.url}", ws: "${other?.url}"`, '--json')
   t.equal(wrong.code, exitCodes.failed)
   t.match(JSON.parse(wrong.out.join('')), {
     problems: [{ line: 13, message: 'failover: the WebSocket of own is on chain 5, not 1' }],
     upstreams: [{ name: 'own', head: 1000, newHeads: false }],
   })
-  const polled = await check(`url: "${http.url}", ws: "${unsubscribed?.url}"`, '--format', 'json')
+  const polled = await check(`url: "${http.url}", ws: "${unsubscribed?.url}"`, '--json')
   t.equal(polled.code, exitCodes.ok)
   t.match(JSON.parse(polled.out.join('')), {
     warnings: [{ message: 'failover: the WebSocket of own announces no blocks, so it is polled: no eth_subscribe' }],
@@ -260,19 +260,14 @@ t.test('--online asks the WebSockets of upstreams too: a wrong chain fails, one 
   t.notMatch(JSON.stringify([good, alone, wrong, polled, dead, noMap]), 'SECRETKEY')
 })
 
-t.test('--format github prints problems and warnings as annotations, on one line each', async t => {
+t.test('--github prints problems and warnings as annotations, on one line each', async t => {
   const network = shipped({ upstream: '{ timeout: 5ms }' }).replace('chainId: 1', 'chainId: "1"')
-  const { code, out, err } = await runBuiltInCheck(
-    t,
-    { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': network },
-    '--format',
-    'github',
-  )
+  const { code, out, err } = await runBuiltInCheck(t, { 'methods/ethereum.yaml': table, 'networks/real-net.yaml': network }, '--github')
   t.equal(code, exitCodes.config)
   t.same(err, [])
   t.same(out, [
     '::error file=networks/real-net.yaml,line=2,col=10::chainId must be an integer from 1 to 2^53-1, not "1" (write 1)',
     '::warning file=networks/real-net.yaml,line=14,col=26::upstream.timeout is usually 100ms to 30m, not "5ms" (Maximum time to wait for a response.)',
   ])
-  await t.rejects(runBuiltInCheck(t, {}, '--format', 'xml'), { message: '--format must be text, json or github' })
+  await t.rejects(runBuiltInCheck(t, {}, '--json', '--github'), { message: '--json and --github cannot be combined' })
 })

@@ -31,7 +31,7 @@ t.test('a valid configuration is summarized on stdout', async t => {
 t.test('a configuration that serves no network fails, as `start` does', async t => {
   const files = { 'networks/side-chain.yaml': optionalNetwork }
   t.same(await runCheck(t, files), { code: exitCodes.config, out: [], err: ['no network is served: set SIDE_URL for side-chain'] })
-  const { code, out } = await runCheck(t, files, { args: ['--format', 'json'] })
+  const { code, out } = await runCheck(t, files, { args: ['--json'] })
   t.equal(code, exitCodes.config)
   t.match(JSON.parse(out.join('')), { problems: [], failures: [/^no network is served/], unserved: [{ network: 'side-chain' }] })
 })
@@ -144,6 +144,7 @@ t.test('a rate of a key that a network does not apply is a warning', async t => 
   await json(keysCommand, 'add', 'alice')
   t.notMatch((await ran()).out.join('\n'), /warning/)
   await json(keysCommand, 'add', 'alice', '--rate', '10/s')
+  t.match((await ran()).out[0], 'no problems, 1 warning; 1 network served')
   t.match(
     (await ran()).out.join('\n'),
     /warning: rates of API keys have no effect in devnet: add a plugin that limits rates, such as rate-limit,/,

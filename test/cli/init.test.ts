@@ -52,13 +52,19 @@ t.test('networks add writes a network of the list that check accepts, with all p
   }
   t.equal(networks.length, wellKnownChains.length + 1)
   t.match((await runCommand(networksCommand, ['list', '--config', dir])).out, [/^CHAIN ID/, /^1 +ethereum-mainnet +ETH +12s +yes$/])
+  t.match(JSON.parse((await runCommand(networksCommand, ['list', '--json', '--config', dir])).out.join('')), [
+    { chainId: 1, name: 'ethereum-mainnet', currency: 'ETH', blockTime: '12s', configured: true },
+  ])
   t.match(await add('8453'), { code: exitCodes.failed, err: [/base-mainnet.yaml exists already; nothing is written$/] })
 })
 
 t.test('the shipped networks name their variables after themselves, as networks add does', t => {
   for (const file of readdirSync('configs/networks').filter(each => !each.endsWith('.test.yaml'))) {
     const prefix = urlVariable(file.replace('.yaml', '')).replace(/URL$/, '')
-    const variables = Array.from(readFileSync(join('configs/networks', file), 'utf8').matchAll(/\$\{(\w+)/g), ([, name = '']) => name)
+    const variables = Array.from(
+      readFileSync(join('configs/networks', file), 'utf8').matchAll(/(?:url|ws): "\$\{(\w+)\}/g),
+      ([, name = '']) => name,
+    )
     t.not(variables.length, 0, file)
     for (const name of variables) t.ok(name.startsWith(prefix), `${file}: ${name}`)
   }

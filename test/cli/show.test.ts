@@ -217,6 +217,14 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
     code: exitCodes.usage,
     err: [/did you mean `main-chain`\?/],
   })
+  t.match(await runCommand(command, ['main', 'eth_call', '--config', dir]), { code: 64, err: [/did you mean `main-chain`\?/] })
+  t.match(plain, /^upstream\n {2}at most 10s and 32MiB$/m, 'quantities are as in configuration files')
+  t.match(await explain('eth_blokNumber'), /^ {2}the method is not offered; did you mean `eth_blockNumber`\?$/m)
+  const codeOf = async (...args: readonly string[]) => (await runCommand(command, ['main-chain', ...args, '--config', dir])).code
+  t.equal(await codeOf('eth_call'), exitCodes.ok)
+  t.equal(await codeOf('eth_chainId'), exitCodes.ok, 'it is answered')
+  t.equal(await codeOf('eth_getProof'), exitCodes.failed, 'it would be refused')
+  t.equal(await codeOf('eth_call', '--json', '--key', 'tg_wrong'), exitCodes.failed)
 })
 
 t.test('explain ends at the plugin that answers or refuses the method, and only methods that are answered are described', async t => {

@@ -45,7 +45,7 @@ t.test('each configuration that is valid but probably not meant gives exactly th
     const dir = writeConfig(t.testdir(), files)
     const { warnings } = await loadConfig(dir, plugins, env)
     const formatted = warnings
-      .map(formatProblem)
+      .map(warning => formatProblem(warning))
       .join('\n\n')
       .replaceAll(`${dir.slice(process.cwd().length + 1)}/`, '')
     t.equal(formatted, report, file)
@@ -139,6 +139,19 @@ t.test('of a very long line, the report shows the part near the column', t => {
   t.end()
 })
 
+t.test('a problem may be in color: its place, its message, and its caret', t => {
+  const style = (meaning: string, text: string) => `<${meaning}>${text}</>`
+  const lines = ['<minor>  1 |</> a: b', '<minor>    |</>    <error>^</> write c']
+  const found = problem({ column: 4, sourceLine: 'a: b', hint: 'write c' })
+  t.same(formatProblem(found, { style }).split('\n'), ['<place>a.yaml:1:4</>: <error>wrong</>', ...lines])
+  t.match(formatProblem(found, { style, meaning: 'warning' }), /: <warning>wrong<\/>\n.*\n.*<warning>\^<\/> write c$/)
+  t.match(formatProblems([found], style), /\n\n<error>1 problem in 1 file<\/>$/)
+  const printed: string[] = []
+  printProblems([found], { err: line => void printed.push(line), styleErr: style })
+  t.same(printed, [formatProblems([found], style)])
+  t.end()
+})
+
 t.test('a report cannot move the cursor', t => {
   const formatted = formatProblem(problem({ message: 'a\u001b[2Jb', sourceLine: 'c\u0007\rd', hint: '\u009be' }))
   t.notMatch(formatted, /[^\P{Cc}\n]/u)
@@ -152,9 +165,10 @@ t.test('problems are sorted by file and position, and counted', t => {
   t.match(formatProblems(sorted), /\n\n4 problems in 2 files$/)
   t.match(formatProblems([at('a', 1, 1)]), /\n\n1 problem in 1 file$/)
   const lines: string[] = []
-  printProblems([], line => lines.push(line))
+  const output = { err: (line: string) => void lines.push(line) }
+  printProblems([], output)
   t.same(lines, [], 'without problems nothing is printed')
-  printProblems(sorted, line => lines.push(line))
+  printProblems(sorted, output)
   t.same(lines, [formatProblems(sorted)])
   t.end()
 })
@@ -170,6 +184,9 @@ t.test('the closest word is suggested only when it is close', t => {
   t.equal(closestMatch('ghosts', words), 'hosts')
   t.equal(closestMatch('timeout', words), undefined)
   t.equal(closestMatch('', words), undefined)
+  t.equal(closestMatch('limit', words), 'rate-limit', 'one part of a name')
+  t.equal(closestMatch('main', ['base-mainnet', 'main-a', 'main-b']), undefined, 'a part of two names')
+  t.equal(closestMatch('piepline', words, 0), undefined, 'too many edits')
   t.equal(closestMatch('x', ['y']), undefined)
   t.end()
 })

@@ -224,6 +224,26 @@ t.test('`show --diff` prints what a reload would change', async t => {
   t.match(await deployment.run('show', '--diff'), { code: 1, stderr: /no gateway answers at/ })
 })
 
+t.test('`reload` asks the running gateway, and prints what has changed or why nothing has', async t => {
+  const admin = { token: 'letmein' }
+  const { node, deployment, gateway, creditsOf } = await open(t, { gateway: { watch: false, admin } })
+  deployment.writeGateway({ watch: false, admin, listen: { rpc: '127.0.0.1:0', admin: new URL(gateway.admin).host } })
+  deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 7 } } }))
+  const restart = '~ listen.admin.port (needs a restart)\n'
+  t.match(await deployment.run('reload'), { code: 0, stdout: `${restart}+ testnet.credits.costs\n`, stderr: '' })
+  t.equal(await creditsOf('eth_gasPrice'), 7)
+  t.match(JSON.parse((await deployment.run('reload', '--json')).stdout), { changes: [{ path: 'listen.admin.port' }], problems: [] })
+  deployment.writeNetwork('testnet', 'network: testnet')
+  t.match(await deployment.run('reload'), {
+    code: 78,
+    stdout: '',
+    stderr: /testnet.yaml:1:1: .*chainId.*\nnot reloaded: what ran before serves on\n$/s,
+  })
+  t.equal(await creditsOf('eth_gasPrice'), 7)
+  await gateway.stop()
+  t.match(await deployment.run('reload'), { code: 1, stderr: /no gateway answers at/ })
+})
+
 t.test('what is known of nodes and answers outlives a reload that does not concern it', async t => {
   const { node, deployment, url, reload } = await open(t, { gateway: { watch: false } })
   const broken = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_getBlockByNumber: { result: null } })

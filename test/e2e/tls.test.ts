@@ -110,6 +110,7 @@ const checkAdminCommands = async (t: Test, { deployment, admin }: { deployment: 
   const listen = { ...config.listen, admin: new URL(admin).host }
   deployment.writeGateway({ ...config, listen })
   t.match(await deployment.run('health'), { code: 0, stdout: 'ready' })
+  t.match(JSON.parse((await deployment.run('health', '--json')).stdout), { ready: true, networks: [{ name: 'testnet' }] })
   t.match(await deployment.run('top', '--once', '--json', '--interval', '100ms'), { code: 0 })
   const other = join(certificates, 'other-host.pem')
   deployment.writeGateway({ ...config, listen, admin: { tls: { cert: other, key: other } } })

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { parse } from 'yaml'
 import { plugins } from '../../plugins/index.ts'
 import { commandLoaders } from '../../src/cli/commands.ts'
-import { formatOption } from '../../src/cli/command.ts'
+import { formatExamples, formatOption } from '../../src/cli/command.ts'
 import type { Command } from '../../src/cli/command.ts'
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { networkSchema } from '../../src/config/network-options.ts'
@@ -160,8 +160,8 @@ const commonArguments: ReadonlySet<string> = new Set(['`--config DIR`', '`--json
 const createCommandsPage = (commands: readonly Command[]): string =>
   page('Commands', [
     'Exit codes: 0 success, 1 failure, 64 wrong arguments, 78 wrong configuration. `--config DIR` names the configuration directory, `configs` ' +
-      'by default. `--json` prints JSON, for programs.',
-    ...commands.flatMap(({ name, summary, usage, positionals, options }) => [
+      'by default. `--json` prints JSON, for programs. Output is in color on a terminal; `NO_COLOR=1` ends that, and `FORCE_COLOR=1` has it in a pipe too.',
+    ...commands.flatMap(({ name, summary, usage, positionals, options, examples }) => [
       `## ${name}`,
       summary,
       `\`\`\`\n${usage.map(form => `tollgate ${form.replace(' [--config DIR]', '')}`).join('\n')}\n\`\`\``,
@@ -174,6 +174,7 @@ const createCommandsPage = (commands: readonly Command[]): string =>
             : definition.description,
         ]),
       ]),
+      `\`\`\`sh\n${formatExamples(examples).join('\n')}\n\`\`\``,
     ]),
   ])
 

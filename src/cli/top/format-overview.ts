@@ -1,22 +1,25 @@
+import { plain } from '../../util/style.ts'
+import type { Style } from '../../util/style.ts'
 import { formatTable } from '../table-output.ts'
 import type { GatewayOverview, NetworkOverview, NodeOverview, Overview } from './overview.ts'
 
 /** The overview as lines of a terminal. */
-export const formatOverview = ({ gateway, networks }: Overview): readonly string[] => [
-  formatGateway(gateway),
+export const formatOverview = ({ gateway, networks }: Overview, style = plain): readonly string[] => [
+  formatGateway(gateway, style),
   '',
-  ...formatTable(networkTitles, networks.map(networkCells)),
+  ...formatTable(networkTitles, networks.map(networkCells), style),
   '',
   ...formatTable(
     nodeTitles,
     networks.flatMap(({ network, nodes }) => nodes.map(node => nodeCells(network, node))),
+    style,
   ),
 ]
 
 const unknown = '-'
 const bytesPerMiB = 1_048_576
 
-const formatGateway = (gateway: GatewayOverview): string =>
+const formatGateway = (gateway: GatewayOverview, style: Style): string =>
   [
     `connections ${formatNumber(gateway.connections)}`,
     `websockets ${formatNumber(gateway.websockets)}`,
@@ -24,7 +27,7 @@ const formatGateway = (gateway: GatewayOverview): string =>
     `memory ${formatMiB(gateway.residentBytes)}`,
     `cpu ${formatShare(gateway.cpu)}`,
     `loop lag ${formatMs(gateway.eventLoopLagMs)}`,
-    ...(gateway.storeErrorsPerSecond > 0 ? [`STORE ERRORS ${formatRate(gateway.storeErrorsPerSecond)}/s`] : []),
+    ...(gateway.storeErrorsPerSecond > 0 ? [style('error', `STORE ERRORS ${formatRate(gateway.storeErrorsPerSecond)}/s`)] : []),
   ].join('   ')
 
 const networkTitles = ['NETWORK', 'CALLS/S', 'P50', 'P99', 'CACHE', 'FAILED', 'CREDITS/S', 'IN FLIGHT', 'HEAD']

@@ -85,7 +85,7 @@ export const answersTo = async (t: Test, mistake: Mistake): Promise<readonly str
       'networks/arb.yaml': edit(networkText, ...network).replaceAll('\n', lineEnd),
       ...files,
     },
-    { dryRun: dryRunNetworks, plugins, env, args: ['--format', 'json', ...(online ? ['--online'] : [])] },
+    { dryRun: dryRunNetworks, plugins, env, args: ['--json', ...(online ? ['--online'] : [])] },
   )
   const report = JSON.parse(out.join('')) as Report
   return [...report.problems, ...report.warnings, ...report.failures.map(message => ({ message }))].map(formatAnswer)
@@ -99,7 +99,7 @@ interface Answer {
   readonly hint?: string
 }
 
-/** What `check --format json` prints. */
+/** What `check --json` prints. */
 interface Report {
   readonly problems: readonly Answer[]
   readonly warnings: readonly Answer[]
