@@ -112,7 +112,7 @@ export const bugs: readonly Bug[] = [
   {
     name: 'a process that stops considers credits returned that are not',
     file: 'src/services/ledger/lease-renewal.js',
-    original: 'return this.#areExpiredSettled',
+    original: 'return this.#areAllReturned',
     replacement: 'return true',
   },
   {

@@ -7,7 +7,7 @@ import type { Plans } from '../../services/accounts/effective-plan.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hourMs, hoursPerDay, isoDate, isoTime } from '../../util/dates.ts'
 import type { AlertSettings } from './alert-settings.ts'
-import type { AlertMessage } from './delivery.ts'
+import type { AlertMessage } from './delivery-records.ts'
 import { isJsonObject } from '../../util/json.ts'
 
 /** A threshold that the account has reached. */

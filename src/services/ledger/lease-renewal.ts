@@ -1,5 +1,5 @@
 import type { LeaseResponse } from '../../store/store.ts'
-import { ExpiredLeases } from './expired-leases.ts'
+import { UnreturnedLeases } from './unreturned-leases.ts'
 import { CachedBalance } from './cached-balance.ts'
 import { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
@@ -31,7 +31,7 @@ export class LeaseRenewal implements ScheduledRenewal {
   readonly #user: LeaseUser
   readonly #sizing = new LeaseSizing()
   /** Undefined while no lease of the account has expired: most have none, and a process has thousands of accounts. */
-  #expiredLeases: ExpiredLeases | undefined
+  #unreturnedLeases: UnreturnedLeases | undefined
   readonly #overdraft = new Overdraft()
   #renewal: Promise<void> | undefined
 
@@ -76,7 +76,7 @@ export class LeaseRenewal implements ScheduledRenewal {
     const today = this.#client.dayBoundary.today(now)
     if (today === this.lease.day) return
     this.#replaceLease(today)
-    void this.#expiredLeases?.settle()
+    void this.#unreturnedLeases?.settle()
   }
 
   /** Has check() called each second, until everything is returned and reported. */
@@ -86,7 +86,7 @@ export class LeaseRenewal implements ScheduledRenewal {
 
   check(now: number): boolean {
     this.checkDay(now)
-    if (!this.#areExpiredSettled) void this.#expiredLeases?.settle()
+    if (!this.#areAllReturned) void this.#unreturnedLeases?.settle()
     if (this.#isIdle(now) ? !this.lease.isSettled : this.lease.hasUnreportedUse) this.request()
     return !this.#isSettled
   }
@@ -108,8 +108,8 @@ export class LeaseRenewal implements ScheduledRenewal {
     await this.#renewal
     this.#schedule.remove(this)
     this.#replaceLease(this.lease.day)
-    for (let attempts = 0; attempts < maxStopAttempts && !this.#areExpiredSettled; attempts += 1) await this.#expiredLeases?.settle()
-    return this.#areExpiredSettled
+    for (let attempts = 0; attempts < maxStopAttempts && !this.#areAllReturned; attempts += 1) await this.#unreturnedLeases?.settle()
+    return this.#areAllReturned
   }
 
   /** Brings the lease to its target size, up or down, and reports its use. */
@@ -153,17 +153,17 @@ export class LeaseRenewal implements ScheduledRenewal {
   }
 
   #replaceLease(today: number): void {
-    if (!this.lease.isSettled) (this.#expiredLeases ??= new ExpiredLeases(this.#account, this.#client)).add(this.lease)
+    if (!this.lease.isSettled) (this.#unreturnedLeases ??= new UnreturnedLeases(this.#account, this.#client)).add(this.lease)
     this.lease = new Lease(today)
     this.balance.startDay()
   }
 
   get #isSettled(): boolean {
-    return this.lease.isSettled && this.#areExpiredSettled
+    return this.lease.isSettled && this.#areAllReturned
   }
 
-  get #areExpiredSettled(): boolean {
-    return this.#expiredLeases === undefined || this.#expiredLeases.isEmpty
+  get #areAllReturned(): boolean {
+    return this.#unreturnedLeases === undefined || this.#unreturnedLeases.isEmpty
   }
 
   /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call. */

@@ -3,7 +3,7 @@ import type { Lease } from './lease.ts'
 import type { LedgerClient } from './ledger-client.ts'
 
 /** Leases that are not charged any more, kept until their available credits are returned and their use is reported. */
-export class ExpiredLeases {
+export class UnreturnedLeases {
   readonly #account: string
   readonly #client: LedgerClient
   #leases: Lease[] = []
