@@ -202,7 +202,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   #evaluate(): void {
     for (const upstream of this.#selection.evaluate(this.#upstreams)) this.#chain.discardFinalizedOf(upstream)
     const { head, implausible } = this.#selection
-    for (const upstream of this.#upstreams) upstream.health.recordHead(upstream.head)
+    for (const upstream of this.#upstreams) upstream.pollReport.recordHead(upstream.head)
     this.#exclusions.evaluate(this.#upstreams, { head, maxLagBlocks: this.#maxLagBlocks, implausible })
     this.#reportedHeight.evaluate()
     this.tags.cap(this.#reportedHeight.height)

@@ -12,7 +12,7 @@ import type { AncestorCheckResult, HeadReport } from './head-plausibility.ts'
 import type { Head } from './heads-types.ts'
 import { NewHeadsSubscription } from './new-heads-subscription.ts'
 import { FinalizedBlock, UpstreamHead } from './upstream-blocks.ts'
-import { PollFailures } from './poll-failures.ts'
+import { PollReport } from './poll-report.ts'
 import type { Clock } from '../clock.ts'
 import {
   fetchBlock,
@@ -49,7 +49,7 @@ export class UpstreamTracker {
   /** Where it takes subscriptions. */
   readonly ws: Secret | undefined
   readonly headers: Target['headers']
-  readonly pollFailures: PollFailures
+  readonly pollReport: PollReport
   readonly request: UpstreamRequester
   readonly fetchBlockData: ReturnType<typeof openBlockDataFetcher>
   readonly chain: UpstreamChain
@@ -70,9 +70,9 @@ export class UpstreamTracker {
     this.name = target.name
     this.ws = target.ws
     this.headers = target.headers
-    this.pollFailures = new PollFailures(target.name, log, metrics)
+    this.pollReport = new PollReport(target.name, log, metrics)
     const request = withRateLimitBackoff(openUpstreamRequester(upstreamClient, target, signal), clock, options.errorCategory)
-    this.request = this.pollFailures.watch(request)
+    this.request = this.pollReport.watch(request)
     this.fetchBlockData = openBlockDataFetcher(target, signal, options)
     const onUncheckable = (cause: string) =>
       log.warn({ upstream: target.name, cause }, 'upstream without a chain ID: its chain is not checked')
@@ -158,7 +158,7 @@ export class UpstreamTracker {
   stop(): void {
     this.#cancellation.abort()
     this.#closeSubscription()
-    this.pollFailures.releaseSeries()
+    this.pollReport.releaseSeries()
   }
 
   /**

@@ -13,7 +13,7 @@ const { upstreamUp, upstreamHead } = metricDefinitions
  * Does an upstream answer the requests about its chain? A change is logged, and metrics have the state. The very first answer
  * counts at once, so that a wrong URL is reported at the start; later ones only when several in a row agree.
  */
-export class PollFailures {
+export class PollReport {
   readonly #upstream: string
   readonly #log: Log
   readonly #up: Gauge
