@@ -84,7 +84,7 @@ const logMessages: Readonly<Record<ExclusionReason, string>> = {
 
 /** The state of an upstream for workers and operators. */
 export const upstreamStateOf = (upstream: UpstreamTracker, selection: HeadSelection, exclusions: UpstreamExclusions): UpstreamState => {
-  const { name, chain, head, finalized, isSubscribed, health } = upstream
+  const { name, chain, head, finalized, isSubscribed, pollReport } = upstream
   const exclusion = exclusions.get(name)
   return {
     name,
@@ -94,6 +94,6 @@ export const upstreamStateOf = (upstream: UpstreamTracker, selection: HeadSelect
     ...(finalized && !selection.isImplausible(upstream) && { finalized }),
     isSubscribed,
     ...(exclusion && { exclusion }),
-    ...(health.failure !== undefined && { failure: health.failure }),
+    ...(pollReport.failure !== undefined && { failure: pollReport.failure }),
   }
 }
