@@ -17,7 +17,11 @@ export interface Anvil {
  * platform itself: the wrapper in its package does not forward signals.
  */
 export const startAnvil = async (args: readonly string[] = []): Promise<Anvil> => {
-  const child = spawn(resolveBinary(), ['--host', '127.0.0.1', '--port', '0', ...args], { stdio: ['ignore', 'pipe', 'ignore'] })
+  const child = spawn(resolveBinary(), ['--host', '127.0.0.1', '--port', '0', ...args], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    // A group of its own: Ctrl-C must not end the node before the gateway, which would complain of it.
+    detached: process.platform !== 'win32',
+  })
   const exited = new Promise<void>(resolve => child.once('exit', () => resolve()).once('error', () => resolve()))
   // However this process exits, the node must not outlive it.
   const kill = () => void child.kill('SIGKILL')

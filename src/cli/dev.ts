@@ -24,8 +24,11 @@ import { commandSummaries, exitCodes } from './command.ts'
 import type { Command, Terminal } from './command.ts'
 import { createConfigReader, printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './gateway-process.ts'
 import { configOption, readConfigDir } from './args.ts'
+import { createCallLines } from './call-lines.ts'
 import { createFolder } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
+import { plain } from '../util/style.ts'
+import type { Style } from '../util/style.ts'
 
 /** What `npm start` runs: a local node, an account with a key, the gateway, and a call to paste into a shell. */
 export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
@@ -56,17 +59,25 @@ interface DevOptions {
   readonly stopRequested: Promise<unknown>
 }
 
-const runDev = async (gateway: GatewayConfig, { dir, plugins, stopRequested }: DevOptions, terminal: Terminal): Promise<number> => {
+const runDev = async (gateway: GatewayConfig, options: DevOptions, terminal: Terminal): Promise<number> => {
   const node = await openDevNode(terminal)
-  try {
-    const env = { ...terminal.env, ...node.env }
-    const config = await loadValidConfig(dir, plugins, { ...terminal, env })
-    if (config === undefined) return exitCodes.config
-    const key = await getOrCreateDevKey(gateway, dir)
-    return await serveUntilStopped(config, { dir, plugins, env, key, anvil: node.anvil, stopRequested }, terminal)
-  } finally {
-    await node.stop()
-  }
+  const code = await serveWithNode(gateway, node, options, terminal).finally(() => node.stop())
+  const newLine = terminal.isWatched === true ? '\n' : '' // after the ^C of the terminal
+  if (code === exitCodes.ok) terminal.out(`${newLine}The gateway ${node.anvil === undefined ? 'has' : 'and the node have'} stopped.`)
+  return code
+}
+
+const serveWithNode = async (
+  gateway: GatewayConfig,
+  node: DevNode,
+  { dir, plugins, stopRequested }: DevOptions,
+  terminal: Terminal,
+): Promise<number> => {
+  const env = { ...terminal.env, ...node.env }
+  const config = await loadValidConfig(dir, plugins, { ...terminal, env })
+  if (config === undefined) return exitCodes.config
+  const key = await getOrCreateDevKey(gateway, dir)
+  return serveUntilStopped(config, { dir, plugins, env, key, anvil: node.anvil, stopRequested }, terminal)
 }
 
 /** The node, and the variables that lead the network devnet to it. */
@@ -92,22 +103,25 @@ interface DevGatewayOptions extends DevOptions {
 const serveUntilStopped = async (
   config: ValidConfig,
   { dir, plugins, env, key, anvil, stopRequested }: DevGatewayOptions,
-  { out, err }: Terminal,
+  terminal: Terminal,
 ): Promise<number> => {
+  const { out, err, styleOut = plain, isWatched } = terminal
   // A failed reload is printed with the lines of its problems, by formatReload().
-  const log = openLog('warn', terminalLogDestination(out, ['reload-failed']))
+  const log = openLog('warn', terminalLogDestination(out, styleOut, ['reload-failed']))
   const addPlugins = surviveBackgroundBugs(log)
   addPlugins(config)
   const fileWatch = config.gateway.watch ? openFileWatch(dir, systemClock) : undefined
   const readConfig = createConfigReader(dir, plugins, { env, fileWatch, addPlugins })
-  const gateway = await printStartupErrors(openGateway(config, systemClock, log, { readConfig }), err)
+  const accountName = (id: string) => readAccountName(config.gateway, id)
+  const observer = isWatched === true ? createCallLines(terminal, { clock: systemClock, accountName }) : undefined
+  const gateway = await printStartupErrors(openGateway(config, systemClock, log, { readConfig, observer }), err)
   if (gateway === undefined) return exitCodes.failed
   const portalUrl = config.gateway.portal.url ?? gateway.urls.portal
   const portalLink = portalUrl && (await createDevSignInLink(config.gateway, portalUrl))
-  for (const line of formatWelcome(config, { ...gateway.urls, portalLink }, { dir, key, anvil })) out(line)
+  for (const line of formatWelcome(config, { ...gateway.urls, portalLink }, { dir, key, anvil, style: styleOut })) out(line)
   fileWatch?.start(async () => {
     const report = await gateway.reloader?.reload()
-    if (report !== undefined) out(formatReload(report))
+    if (report !== undefined) out(formatReload(report, styleOut))
   })
   await stopRequested
   fileWatch?.stop()
@@ -115,34 +129,42 @@ const serveUntilStopped = async (
   return exitCodes.ok
 }
 
-const formatReload = ({ isApplied, changes, problems }: ReloadReport): string =>
+const formatReload = ({ isApplied, changes, problems }: ReloadReport, style: Style): string =>
   !isApplied
-    ? [...problems.map(formatWithSourceLine), 'Not reloaded: what ran before serves on.'].join('\n\n')
-    : `Reloaded: ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
+    ? [...problems.map(problem => formatWithSourceLine(problem, style)), style('error', 'Not reloaded: what ran before serves on.')].join(
+        '\n\n',
+      )
+    : `${style('ok', 'Reloaded:')} ${changes.map(formatChange).join(', ') || 'nothing has changed'}`
 
-const formatWithSourceLine = ({ file, line = 1, column = 1, message, ...rest }: PartialProblem): string =>
-  file === undefined ? message : formatProblem({ file, line, column, message, ...rest })
+const formatWithSourceLine = ({ file, line = 1, column = 1, message, ...rest }: PartialProblem, style: Style): string =>
+  file === undefined ? message : formatProblem({ file, line, column, message, ...rest }, { style })
 
-type WelcomeOptions = Pick<DevGatewayOptions, 'dir' | 'key' | 'anvil'>
+type WelcomeOptions = Pick<DevGatewayOptions, 'dir' | 'key' | 'anvil'> & { readonly style: Style }
 
 type WelcomeUrls = Gateway['urls'] & { readonly portalLink: string | undefined }
 
-const formatWelcome = ({ networks, unserved, gateway }: ValidConfig, urls: WelcomeUrls, { dir, key, anvil }: WelcomeOptions): string[] => {
+const formatWelcome = (
+  { networks, unserved, gateway }: ValidConfig,
+  urls: WelcomeUrls,
+  { dir, key, anvil, style }: WelcomeOptions,
+): string[] => {
+  const field = (name: string, url: string, rest = '') =>
+    `  ${style('title', name)}${' '.repeat(fieldNameChars - name.length)}${style('place', url)}${rest}`
   const path = `/v3/${key.apiKey}`
   const body = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}'
   return [
     '',
-    `  HTTP       ${urls.rpc}${path}`,
-    `  WebSocket  ${urls.rpc.replace('http', 'ws')}/ws${path}`,
-    ...(urls.portalLink === undefined ? [] : [`  Dashboard  ${urls.portalLink}`]),
-    ...(urls.admin === undefined ? [] : [`  Admin      ${urls.admin}/readyz  ${urls.admin}/metrics`]),
+    field('HTTP', `${urls.rpc}${path}`),
+    field('WebSocket', `${urls.rpc.replace('http', 'ws')}/ws${path}`),
+    ...(urls.portalLink === undefined ? [] : [field('Dashboard', urls.portalLink)]),
+    ...(urls.admin === undefined ? [] : [field('Admin', `${urls.admin}/readyz  ${urls.admin}/metrics`)]),
     ...(urls.admin === undefined || gateway.admin.token === undefined
       ? []
-      : [`  Operator   ${(gateway.admin.url ?? urls.admin).replace(/\/$/, '')}/operator (sign in with admin.token)`]),
-    ...(anvil === undefined ? [] : [`  Node       ${anvil.url} (anvil; stops with the gateway)`]),
-    `  Key        stored in ${key.displayPath}`,
-    `  Networks   ${networks.map(network => network.name).join(', ')}`,
-    ...(unserved.length === 0 ? [] : [`             not served until a URL is set: ${unserved.map(each => each.network).join(', ')}`]),
+      : [field('Operator', `${(gateway.admin.url ?? urls.admin).replace(/\/$/, '')}/operator`, ' (sign in with admin.token)')]),
+    ...(anvil === undefined ? [] : [field('Node', anvil.url, ' (anvil; stops with the gateway)')]),
+    field('Key', '', `stored in ${key.displayPath}`),
+    field('Networks', '', networks.map(network => network.name).join(', ')),
+    ...(unserved.length === 0 ? [] : [field('', '', `not served until a URL is set: ${unserved.map(each => each.network).join(', ')}`)]),
     '',
     'Try it:',
     '',
@@ -153,6 +175,8 @@ const formatWelcome = ({ networks, unserved, gateway }: ValidConfig, urls: Welco
   ]
 }
 
+const fieldNameChars = 11
+
 /** A link that opens the dashboard of the account `dev`, signed in, once. */
 const createDevSignInLink = async ({ store: address }: GatewayConfig, portalUrl: string): Promise<string | undefined> => {
   const store = await openStore(address, systemClock)
@@ -161,6 +185,16 @@ const createDevSignInLink = async ({ store: address }: GatewayConfig, portalUrl:
     if (account === undefined) return undefined
     const person = await getOrAddPerson(store, systemClock, { account: account.id, name: 'owner', role: 'owner' })
     return signInUrl(portalUrl, await createSignInToken(store, systemClock, person))
+  } finally {
+    await store.close()
+  }
+}
+
+/** The store is opened once for each account that calls. */
+const readAccountName = async ({ store: address }: GatewayConfig, id: string): Promise<string | undefined> => {
+  const store = await openStore(address, systemClock)
+  try {
+    return (await store.account(id))?.name
   } finally {
     await store.close()
   }
@@ -221,13 +255,14 @@ const createDevKey = async (store: Store, plan: string): Promise<string> => {
 const minErrorLevel = 50
 
 /** Writes lines of the log for people: level, message, the other fields, and the stack of an error. The events in `except` are not written. */
-const terminalLogDestination = (out: Terminal['out'], except: readonly string[]): DestinationStream => ({
+const terminalLogDestination = (out: Terminal['out'], style: Style, except: readonly string[]): DestinationStream => ({
   write(line) {
     const parsed: unknown = JSON.parse(line) // written by pino
     if (!isJsonObject(parsed) || except.includes(String(parsed['event']))) return
     const { level, time: _time, pid: _pid, event: _event, msg, err, ...fields } = parsed
     const details = Object.entries(fields).map(([name, value]) => `${name}=${typeof value === 'string' ? value : JSON.stringify(value)}`)
     const stack = isJsonObject(err) ? `\n${String(err['stack'] ?? err['message'])}` : ''
-    out(`${Number(level) >= minErrorLevel ? 'Error' : 'Warning'}: ${[String(msg), ...details].join('  ')}${stack}`)
+    const heading = Number(level) >= minErrorLevel ? style('error', 'Error:') : style('warning', 'Warning:')
+    out(`${heading} ${[String(msg), ...details].join('  ')}${stack}`)
   },
 })

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { GatewayConfig } from '../config/types.ts'
-import type { AccessLog, AccessLogConfig, AccessLogControl, PreparedAccessLog } from '../services/access-log.ts'
+import type { AccessLog, AccessLogConfig, AccessLogControl, CallObserver, PreparedAccessLog } from '../services/access-log.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
@@ -48,6 +48,8 @@ interface GatewayOptions {
   endListening?(): Promise<void>
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
+  /** Gets each call. */
+  readonly observer?: CallObserver | undefined
 }
 
 /** Opens the services, starts the networks, then listens. When it rejects, everything is closed again. */
@@ -55,7 +57,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, rateLimits: givenRateLimits, endListening, readConfig }: GatewayOptions = {},
+  { headsSource: givenHeads, rateLimits: givenRateLimits, endListening, readConfig, observer }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -64,7 +66,7 @@ export const openGateway = async (
     const tracing = await openTracing(log)
     if (tracing !== undefined) closers.push(() => tracing.flush(clock))
     const headsSource = givenHeads ?? (await openOwnHeadsSource(config.gateway, clock, closers))
-    const base = await openBase(config.gateway, clock, log, closers)
+    const base = await openBase(config.gateway, clock, log, closers, observer)
     const { accounts, ...opened } = await openServices(config.gateway, base, closers)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
     const { nodeStatuses } = opened

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { GatewayConfig } from '../config/types.ts'
 import { openAccessLog } from '../services/access-log.ts'
-import type { AccessLog } from '../services/access-log.ts'
+import type { AccessLog, CallObserver } from '../services/access-log.ts'
 import { openAccountRemoval } from '../services/accounts/account-deletion.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
@@ -67,6 +67,7 @@ export const openBase = async (
   clock: Clock,
   log: RootLog,
   closers: Closers,
+  observer?: CallObserver,
 ): Promise<BaseServices> => {
   const memoryBudget = new MemoryBudget(Math.floor(limits.inFlight / workers))
   const metrics = createMetricsRegistry()
@@ -76,7 +77,7 @@ export const openBase = async (
   closers.push(() => store.close())
   for (const warning of store.warnings) log.warn({}, warning)
   closers.push(openAccountRemoval({ store, clock, log }).stop)
-  const accessLog = openAccessLog(accessLogConfig, clock, log)
+  const accessLog = openAccessLog(accessLogConfig, clock, log, observer)
   closers.push(() => accessLog.close())
   const jwt = new ReloadableJwt({ clock, log, metrics })
   closers.push(async () => jwt.close())

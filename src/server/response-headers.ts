@@ -17,7 +17,8 @@ export const corsHeaders: RawHeaders = [
 ]
 
 /** A request as its response names it, and as it is logged; one that was not routed has its id alone. */
-export type ResponseOrigin = Pick<RequestOrigin, 'requestId'> & Partial<Pick<RequestOrigin, 'network' | 'transport' | 'receivedAtMs'>>
+export type ResponseOrigin = Pick<RequestOrigin, 'requestId'> &
+  Partial<Pick<RequestOrigin, 'network' | 'transport' | 'receivedAtMs' | 'state'>>
 
 interface ResponseOptions {
   readonly origin: ResponseOrigin

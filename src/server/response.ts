@@ -174,16 +174,17 @@ const noCall = { method: undefined, durationMs: undefined, bytesReceived: undefi
  */
 export const logResponse = (
   { accessLog }: Pick<RpcServices, 'accessLog'>,
-  { requestId, network, transport, receivedAtMs }: ResponseOrigin,
+  { requestId, network, transport, receivedAtMs, state }: ResponseOrigin,
   response: RpcResponse | undefined,
   status?: number,
 ): void => {
+  const accountId = state?.accountId
   const totalMs = accessLog.durationSince(receivedAtMs)
   const calls = response?.loggedCalls ?? [{ ...noCall, bytesSent: response?.body?.byteLength }]
   const batchSize = response?.isBatch === true ? calls.length : undefined
   for (let i = 0; i < calls.length; i++) {
     const { method, durationMs = totalMs, bytesReceived, bytesSent } = calls[i]!
     const reply = response?.replies[i]
-    accessLog.record({ requestId, network, transport, status, method, reply, durationMs, bytesReceived, bytesSent, batchSize })
+    accessLog.record({ requestId, network, transport, status, method, reply, durationMs, bytesReceived, bytesSent, batchSize, accountId })
   }
 }

@@ -260,8 +260,8 @@ export class WsConnection {
   }
 
   #logResponse(response: RpcResponse, receivedAtMs: number): void {
-    const { requestId, network, transport } = this.routedRequest.origin
-    logResponse({ accessLog: this.#accessLog }, { requestId, network, transport, receivedAtMs }, response)
+    const { requestId, network, transport, state } = this.routedRequest.origin
+    logResponse({ accessLog: this.#accessLog }, { requestId, network, transport, receivedAtMs, state }, response)
   }
 
   #terminateSlowReader(): void {

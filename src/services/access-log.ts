@@ -19,7 +19,7 @@ export interface AccessLogSettings {
   readonly sample: number
 }
 
-/** One line: a call, or an HTTP response without a call. Never a key, an account or params. */
+/** A call, or an HTTP response without a call. Its line never has a key, an account or params. */
 interface AccessLogEntry {
   readonly requestId: string
   readonly network?: string | undefined
@@ -34,7 +34,12 @@ interface AccessLogEntry {
   readonly bytesSent?: number | undefined
   /** The number of calls in the batch that the call is part of. */
   readonly batchSize?: number | undefined
+  /** For an observer: not part of the line. */
+  readonly accountId?: string | undefined
 }
+
+/** Gets each call, whatever is logged. */
+export type CallObserver = (entry: AccessLogEntry) => void
 
 /** The access log of all processes of a gateway, as its admin listener sees it. */
 export interface AccessLogControl {
@@ -59,6 +64,7 @@ interface AccessLogOptions {
   readonly file?: string | undefined
   readonly clock: Clock
   openWriter(destination: string): LineWriter
+  readonly observer?: CallObserver | undefined
   /** From 0 to below 1. */
   readonly random?: () => number
 }
@@ -73,7 +79,7 @@ export class AccessLog implements AccessLogControl {
   #settings: AccessLogSettings
   #file: string | undefined
   #writer: LineWriter | undefined
-  /** Are calls logged? Set by #useWriter() alone. */
+  /** Are calls logged, or observed? Set by #useWriter() alone. */
   isOn = false
 
   constructor(options: AccessLogOptions) {
@@ -113,7 +119,7 @@ export class AccessLog implements AccessLogControl {
 
   /** The time from which the duration of a request is measured; undefined while calls are not logged. */
   startTimer(): number | undefined {
-    return this.#writer && this.#options.clock.monotonic()
+    return this.isOn ? this.#options.clock.monotonic() : undefined
   }
 
   /** ms since startTimer(). */
@@ -123,6 +129,7 @@ export class AccessLog implements AccessLogControl {
 
   record(entry: AccessLogEntry): void {
     if (this.#writer !== undefined && this.#isSelected(entry)) this.#writer.write(formatEntry(entry, this.#options.clock.now()))
+    this.#options.observer?.(entry)
   }
 
   reopen(): void {
@@ -143,7 +150,7 @@ export class AccessLog implements AccessLogControl {
 
   #useWriter(writer: LineWriter | undefined): void {
     this.#writer = writer
-    this.isOn = writer !== undefined
+    this.isOn = writer !== undefined || this.#options.observer !== undefined
   }
 
   #openWriter({ target }: AccessLogSettings, file = 'stdout'): LineWriter | undefined {
@@ -179,11 +186,12 @@ export const accessLogSettingsOf = ({ file, sample }: AccessLogConfig): AccessLo
 export const fileOf = ({ file }: AccessLogConfig): string | undefined => (file === 'stdout' ? undefined : file)
 
 /** Throws LogFileError when the file cannot be opened. */
-export const openAccessLog = (config: AccessLogConfig, clock: Clock, log: Log): AccessLog =>
+export const openAccessLog = (config: AccessLogConfig, clock: Clock, log: Log, observer?: CallObserver): AccessLog =>
   new AccessLog({
     settings: accessLogSettingsOf(config),
     file: fileOf(config),
     clock,
+    observer,
     openWriter: destination => openAccessLogWriter(destination, clock, log),
   })
 

@@ -1,14 +1,17 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
+import { stripVTControlCharacters } from 'node:util'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { childrenOf, createDeployment, isRunning, mainPath, networkFile } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+
+const skipWithoutScript = process.platform === 'linux' && existsSync('/usr/bin/script') ? false : 'no script(1) of util-linux'
 
 interface DevProcess {
   readonly pid: number
@@ -65,6 +68,8 @@ t.test('tollgate dev', async t => {
     t.match(await (await fetch(operatorPage)).text(), /<html/)
     t.notMatch(firstRun.lines.join(), 'canary-admin-token')
     t.equal(await firstRun.stop(), 0)
+    t.equal(firstRun.lines.at(-1), 'The gateway and the node have stopped.')
+    t.notMatch(firstRun.lines.join('\n'), /\u001b|credits/, 'off a terminal there is no color, and no line for a call')
   })
 
   t.test('stores its key with mode 600, and prints the same key in the second run', async t => {
@@ -97,6 +102,33 @@ t.test('tollgate dev', async t => {
     deployment.writeNetwork('devnet', { ...network, optional: true, pipeline })
     t.equal(await run.stop(), 0)
   })
+
+  t.test(
+    'on a terminal it prints a line for each call, and Ctrl-C ends with the line that it has stopped',
+    { skip: skipWithoutScript },
+    async t => {
+      const command = ['env', '-u', 'NODE_OPTIONS', process.execPath, mainPath, 'dev', '--config', deployment.dir].map(word => `'${word}'`)
+      // script(1) gives the command a terminal; what is typed goes to all processes of the terminal.
+      const child = spawn('script', ['--quiet', '--return', '--command', `exec ${command.join(' ')}`, '/dev/null'])
+      t.teardown(() => child.kill('SIGTERM'))
+      let output = ''
+      child.stdout.setEncoding('utf8').on('data', text => (output += stripVTControlCharacters(text)))
+      await waitUntil(() => output.includes('Ctrl-C stops'))
+      const [, url = '', body = ''] = /^curl -s (\S+) .*-d '(.*)'\r?$/m.exec(output) ?? []
+      await post(url, body)
+      await post(url, body.replace('eth_blockNumber', 'eth_blokNumber'))
+      const line = (method: string, rest: string) => new RegExp(`^\\d\\d:\\d\\d:\\d\\d  ${method} +dev +${rest}\r?$`, 'm')
+      await waitUntil(() => line('eth_blockNumber', 'ok +\\d+ credits +[\\d.]+ ms +anvil').test(output))
+      await waitUntil(() => line('eth_blokNumber', 'method \\(-32601\\) +0 credits +[\\d.]+ ms').test(output))
+      const exited = once(child, 'close')
+      child.stdin.write('\u0003')
+      t.same(await exited, [0, null])
+      t.match(
+        output,
+        /Ctrl-C stops the gateway and the node\.\r?\n[^\n]*eth_blockNumber[^\n]*\n[^\n]*eth_blokNumber[^\n]*\n\^C\r?\n.*have stopped\.\r?\n$/,
+      )
+    },
+  )
 
   t.test('goes on when nobody reads its output, and ends in order', async t => {
     const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'dev', '--config', deployment.dir])
