@@ -192,12 +192,9 @@ const formatSummary = (report: CheckReport, style: Style): readonly string[] => 
   return [
     `${style('ok', 'no problems')}${warnings}; ${countNoun(networks.length, 'network')} served${unservedCount}`,
     ...networks.map(({ name, steps }) => `  ${name.padEnd(width)}  ${steps.map(step => step.name).join(' > ')}`),
-    ...unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: ${describeUnset(variables)}`),
+    ...unserved.map(({ network, variables }) => `  ${network.padEnd(width)}  not served: set ${variables.join(' or ')}`),
   ]
 }
-
-const describeUnset = (variables: readonly string[]): string =>
-  variables.length === 1 ? `${variables[0]} is not set` : `${variables.join(', ')} are not set`
 
 const upstreamHeaders = ['NETWORK', 'UPSTREAM', 'CHAIN', 'HEAD', 'LAG', 'LATENCY', 'STATE']
 

@@ -18,7 +18,7 @@ t.test('a valid configuration is summarized on stdout', async t => {
   const files = { 'networks/main-chain.yaml': networkYaml('main-chain'), 'networks/side-chain.yaml': optionalNetwork }
   t.same(await runCheck(t, files), {
     code: exitCodes.ok,
-    out: ['no problems; 1 network served, 1 not served', '  main-chain  shape > ask', '  side-chain  not served: SIDE_URL is not set'],
+    out: ['no problems; 1 network served, 1 not served', '  main-chain  shape > ask', '  side-chain  not served: set SIDE_URL'],
     err: [],
   })
   t.same(await runCheck(t, files, { env: { SIDE_URL: 'http://localhost:8545' } }), {
