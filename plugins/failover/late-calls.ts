@@ -1,20 +1,5 @@
 import type { LatencyTracker } from '../../src/plugin/internal.ts'
-
-/** Below so many calls the latency of a node is unknown. */
-const minKnownCount = 100
-const defaultLateAfterMs = 250
-const minLateAfterMs = 20
-/** Where nearly all calls take as long as each other, the 95th percentile alone would be too short. */
-const medianFactor = 3
-
-export const isKnown = ({ callCount }: LatencyTracker): boolean => callCount >= minKnownCount
-
-/** How long a call may take before it is late, and a second node is requested. */
-export const lateAfterMs = (latency: LatencyTracker): number => {
-  const { quantiles } = latency
-  if (quantiles === undefined || !isKnown(latency)) return defaultLateAfterMs
-  return Math.max(quantiles.p95, medianFactor * quantiles.p50, minLateAfterMs)
-}
+import { lateAfterMs } from './hedge-delay.ts'
 
 /** A call hangs when it is late by this factor, and takes so long at least. */
 const hungFactor = 4
@@ -56,7 +41,7 @@ export class LateCalls {
 
   recordAnswer(startedAt: number, endedAt: number): void {
     // What is late is not known yet: a node that answers may be as slow as this.
-    if (!isKnown(this.latency)) this.reset()
+    if (!this.latency.isKnown) this.reset()
     this.#lateInRow = 0
     if (endedAt - startedAt < lateAfterMs(this.latency)) {
       this.#recent <<= 1
@@ -92,7 +77,7 @@ export class LateCalls {
   /** Whether these calls make the node suspect, while another node usually answers within `peerMs`. */
   isSuspect(now: number, peerMs: number): boolean {
     const { quantiles } = this.latency
-    if (quantiles === undefined || !isKnown(this.latency)) return false
+    if (quantiles === undefined || !this.latency.isKnown) return false
     const silentMs = Math.min(maxSilentMs, Math.max(minSilentMs, silenceFactor * quantiles.p95))
     return this.isSilent(now, Math.max(silentMs, peerMs)) || (this.isPartlySilent(now) && lateAfterMs(this.latency) >= peerMs)
   }

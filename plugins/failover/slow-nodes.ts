@@ -1,6 +1,5 @@
 import { getOrCreate } from '../../src/plugin/internal.ts'
 import type { Clock, Timer } from '../../src/plugin/plugin.ts'
-import { isKnown } from './late-calls.ts'
 import type { UpstreamNode } from './upstream-node.ts'
 
 const comparisonIntervalMs = 5000
@@ -51,7 +50,7 @@ export class SlowNodes {
   }
 
   #compare(methodClass: string): void {
-    const known = this.#nodes.filter(node => isKnown(node.latencyOf(methodClass)))
+    const known = this.#nodes.filter(node => node.latencyOf(methodClass).isKnown)
     const p95Of = (node: UpstreamNode): number => node.latencyOf(methodClass).quantiles?.p95 ?? Infinity
     const fastestMs = Math.min(...known.map(p95Of))
     for (const node of known) this.#compareNode(node, methodClass, p95Of(node), fastestMs)

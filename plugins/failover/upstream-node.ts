@@ -4,7 +4,8 @@ import { Cancellation, isFailure, refuse, withContext } from '../../src/plugin/p
 import type { Call, Counter, Failure, Gauge, Histogram, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { Deprioritizer } from './deprioritizer.ts'
 import type { FailoverOptions } from './failover-options.ts'
-import { hungSince, isKnown, lateAfterMs } from './late-calls.ts'
+import { lateAfterMs } from './hedge-delay.ts'
+import { hungSince } from './late-calls.ts'
 import { NodeAttempt, isRateLimited, late, outcomeOf } from './node-attempt.ts'
 import type { MovableCall } from './node-attempt.ts'
 import { NodeState, allClasses } from './node-state.ts'
@@ -161,7 +162,7 @@ export abstract class UpstreamNode {
     const peers = this.#peers.filter(node => node !== this && node.isUsable(methodClass))
     if (peers.length === 0 || peers.some(node => node.isSuspended(methodClass))) return
     const peerMs = Math.min(
-      ...peers.map(node => node.latencyOf(methodClass)).map(latency => (isKnown(latency) ? (latency.quantiles?.p95 ?? 0) : 0)),
+      ...peers.map(node => node.latencyOf(methodClass)).map(latency => (latency.isKnown ? (latency.quantiles?.p95 ?? 0) : 0)),
     )
     if (!this.state.lateCallsOf(methodClass).isSuspect(this.#services.clock.monotonic(), peerMs)) return
     this.state.recordSuspect(methodClass)

@@ -411,7 +411,7 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'no node is suspect before 100 of its calls have been answered',
     file: 'plugins/failover/late-calls.ts',
-    text: 'quantiles === undefined || !isKnown(this.latency)',
+    text: 'quantiles === undefined || !this.latency.isKnown',
     broken: 'quantiles === undefined',
     tests: [failover('late-calls')],
   },

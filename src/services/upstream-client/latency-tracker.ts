@@ -1,6 +1,9 @@
 /** Quantiles are those of so many of the latest calls. */
 const recentCount = 128
 
+/** Below so many calls the latency is not known. */
+const minKnownCount = 100
+
 /** Quantiles are computed anew after so many calls. */
 const callsPerUpdate = 16
 
@@ -21,6 +24,11 @@ export class LatencyTracker {
   /** Calls so far. */
   get callCount(): number {
     return this.#callCount
+  }
+
+  /** Have there been enough calls to tell what is usual? */
+  get isKnown(): boolean {
+    return this.#callCount >= minKnownCount
   }
 
   /** When the last call was answered that took no longer than usual; usual is the 95th percentile, or any latency without one. */
