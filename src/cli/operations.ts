@@ -3,7 +3,7 @@ import { version } from '../core/version.ts'
 import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schema.ts'
 import { ApiError } from '../portal/api-errors.ts'
 import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
-import { printablePattern } from '../portal/openapi.ts'
+import { printablePattern } from '../util/printable-text.ts'
 import { createPageQueries } from '../portal/queries/page-queries.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { checkInput } from '../portal/check-input.ts'
@@ -19,7 +19,7 @@ import type { StoreContext } from './store-context.ts'
 import { formatFields, formatTable, quoteCsvField } from './table-output.ts'
 
 /** A subcommand that the API does not have. */
-interface OwnSubcommand extends Pick<Command, 'options'> {
+interface OwnSubcommand extends Pick<Command, 'options'>, Partial<Pick<Command, 'positionals'>> {
   /** Its line of the usage. */
   readonly usage: string
   readonly run: Subcommand
@@ -42,7 +42,11 @@ export const createOperationCommand = (
     name,
     summary: commandSummaries[name],
     usage: [...operations.map(formatForm), ...Object.values(own).map(({ usage }) => usage)],
-    positionals: Object.assign({}, ...operations.map(describePositionals)) as Command['positionals'],
+    positionals: Object.assign(
+      {},
+      ...operations.map(describePositionals),
+      ...Object.values(own).map(({ positionals }) => positionals),
+    ) as Command['positionals'],
     options: Object.assign({}, ...operations.map(optionsOf), ...Object.values(own).map(({ options }) => options)) as Command['options'],
     examples,
     run: async (args, terminal) =>

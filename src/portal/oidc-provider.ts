@@ -5,7 +5,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { singleFlight } from '../util/async.ts'
 import { ApiError } from './api-errors.ts'
-import { emailPattern } from './people.ts'
+import { emailAddress } from '../services/accounts/account-fields.ts'
 
 export interface OidcOptions {
   readonly issuer: string
@@ -117,7 +117,7 @@ const redeemCode = async (metadata: Configuration, url: URL, { state, nonce, cod
 const verifiedEmail = ({ email, email_verified: verified }: Readonly<Record<string, unknown>>): string | undefined => {
   // Some providers write `true` as a text.
   const isVerified = verified === true || verified === 'true'
-  return isVerified && typeof email === 'string' && new RegExp(emailPattern).test(email) ? email.toLowerCase() : undefined
+  return isVerified && typeof email === 'string' && new RegExp(emailAddress.pattern).test(email) ? email.toLowerCase() : undefined
 }
 
 /** The codes of openid-client for a provider that does not answer as one. */

@@ -1,6 +1,7 @@
 import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
+import { unprintable } from '../util/printable-text.ts'
 import type { RouteBase } from './route.ts'
 
 /** A route, with who may use it. */
@@ -90,17 +91,9 @@ const queryParameters = (query: ObjectSchema | undefined): readonly JsonSchema[]
     schema: toJsonSchema(schema),
   }))
 
-/**
- * Control characters may be commands to the terminal that shows a text. Half of a surrogate pair is another character in each store. An
- * override of the direction reverses what is shown beside the text; the marks that right-to-left names need do not.
- */
-const unprintable = '\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\u202a-\\u202e\\u2066-\\u2069'
 /** A zero-width joiner stands between the parts of an emoji; a name of nothing else could not be seen, nor clicked. U+2800 is a blank. */
 const hasVisible = '(?=.*[^\\p{Default_Ignorable_Code_Point}\\p{Z}\\u2800])'
 const maxNameChars = 64
-
-/** The pattern of a text on one line, which may be empty. */
-export const printablePattern = (maxChars: number): string => `^[^${unprintable}]{0,${maxChars}}$`
 
 /** What people call something: the schema of a member of a body. */
 export const givenName = (description: string) =>

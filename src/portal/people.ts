@@ -1,20 +1,14 @@
 import { randomBytes } from 'node:crypto'
+import { roles } from '../services/accounts/account-fields.ts'
+import type { Role } from '../services/accounts/account-fields.ts'
 import type { Clock } from '../services/clock.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { isJsonObject } from '../util/json.ts'
 import { editRecord, oneAtATime } from './concurrent-changes.ts'
 
-/** What a person may do; each role includes those before it. */
-export const roles = ['viewer', 'developer', 'owner'] as const
-
-export type Role = (typeof roles)[number]
-
 /** The person that an account begins with. */
 export const firstPersonName = 'owner'
-
-export const personNamePattern = '^[\\w.@+-]{1,64}$'
-export const personNameLabel = '1 to 64 letters, digits or . _ - + @'
 
 /** Someone who signs in for one account. */
 export interface Person {
@@ -52,6 +46,9 @@ export const addNewPerson = (store: RecordStore, clock: Clock, person: PersonWit
     (await findByName(store, person)) === undefined ? addPerson(store, person) : undefined,
   )
 
+/** Taken by what adds or removes people of an account: the account keeps an owner, and has at most so many people. */
+export const peopleLock = (account: string): string => `people ${account}`
+
 const nameLock = ({ account, name }: PersonWithoutEmail): string => `person ${account} ${name}`
 
 const findByName = async (store: RecordStore, { account, name }: PersonWithoutEmail): Promise<Person | undefined> =>
@@ -70,6 +67,13 @@ export const removePerson = async (store: RecordStore, { id }: Person): Promise<
   await unlinkIdentity(store, id)
   return removed !== undefined
 }
+
+/** Of a person as they were found. False when they were changed or removed meanwhile. */
+export const changeRole = (store: RecordStore, { id, role: known }: Person, role: Role): Promise<boolean> =>
+  editRecord(store, 'person', id, record => {
+    const person = toPerson(record)
+    return person?.role === known && isJsonObject(record.value) ? { ...record.value, role } : undefined
+  })
 
 /** The identity of an OpenID Connect provider by which a person signs in. */
 export interface LinkedIdentity {
@@ -155,9 +159,6 @@ export const findPersonByEmail = async (store: RecordStore, email: string): Prom
   if (person?.email !== email) await expireEmail(store, record)
   return person?.email === email ? person : undefined
 }
-
-/** As people write it; 254 characters at most (RFC 5321). */
-export const emailPattern = '^(?=.{1,254}$)[^\\s@<>"(),:;\\[\\]\\\\]{1,64}@([a-zA-Z0-9-]{1,63}\\.)+[a-zA-Z]{2,63}$'
 
 const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   if (record === undefined || !isJsonObject(record.value)) return undefined

@@ -1,5 +1,6 @@
 import { readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
+import { accountCredits, accountLabel, accountName, accountPlan } from '../../services/accounts/account-fields.ts'
 import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
@@ -8,30 +9,12 @@ import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
-import { balanceSchema, countOrNull, listOf, object, printablePattern, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { balanceSchema, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { firstPersonName, getOrAddPerson } from '../people.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
 
-const maxLabelChars = 200
-
 export const accountId = { type: 'string', description: 'The name or the id of the account.' } as const
-
-const plan = { type: 'string', description: 'The plan of the account: one of `plans` in gateway.yaml.' } as const
-
-const credits = {
-  type: 'integer',
-  minimum: 0,
-  maximum: Number.MAX_SAFE_INTEGER,
-  description: 'Daily credits of the account in place of those of its plan; 0: those of its plan.',
-} as const
-
-const label = {
-  type: 'string',
-  pattern: printablePattern(maxLabelChars),
-  label: `a text of at most ${maxLabelChars} printable characters on one line`,
-  description: 'What you call the account besides its name, such as a customer number; an empty text removes it.',
-} as const
 
 /** In place of a number: the credits of the plan. */
 const planDefaultKeyword = 'plan'
@@ -131,16 +114,10 @@ export const accountOperations = [
     input: {
       type: 'object',
       properties: {
-        name: {
-          type: 'string',
-          // A name needs no quotes in a shell, and cannot be mistaken for an id.
-          pattern: '^(?!acc_)[\\w.@-]{1,64}$',
-          label: '1 to 64 letters, digits or . _ - @, not starting with acc_',
-          description: 'The name of the account, which no other has: 1 to 64 letters, digits or . _ - @ characters.',
-        },
-        plan,
-        credits,
-        label,
+        name: accountName,
+        plan: accountPlan,
+        credits: accountCredits,
+        label: accountLabel,
         link: {
           type: 'boolean',
           default: false,
@@ -234,9 +211,9 @@ export const accountOperations = [
       type: 'object',
       properties: {
         id: accountId,
-        plan,
-        credits,
-        label,
+        plan: accountPlan,
+        credits: accountCredits,
+        label: accountLabel,
         suspended: { type: 'boolean', description: 'Whether all its keys are refused. False undoes a deletion too.' },
       },
       required: ['id'],

@@ -1,7 +1,8 @@
+import { emailAddress, personName, roles } from '../../services/accounts/account-fields.ts'
 import { ApiError } from '../api-errors.ts'
 import { createSignInLink } from '../one-time-links.ts'
 import { object, schemaRef, text } from '../openapi.ts'
-import { emailPattern, firstPersonName, getOrAddPerson, personNameLabel, personNamePattern, roles, setEmail } from '../people.ts'
+import { firstPersonName, getOrAddPerson, setEmail } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountId, describeLink, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
@@ -28,33 +29,30 @@ export const linkOperations = [
       properties: {
         id: accountId,
         person: {
-          type: 'string',
-          pattern: personNamePattern,
-          label: personNameLabel,
+          ...personName,
           default: firstPersonName,
           description: `The name of the person who signs in; \`${firstPersonName}\` if absent. A new name adds a person to the account.`,
         },
         role: { type: 'string', enum: roles, default: 'owner', description: 'The role of a new person; owner if absent.' },
         email: {
-          type: 'string',
-          pattern: emailPattern,
-          label: 'an e-mail address',
+          ...emailAddress,
           description: 'Where the person can ask for further links, if `portal.smtp` is configured. One person has an address.',
         },
       },
       required: ['id'],
     },
     output: schemaRef('SignInLink'),
-    async run({ id: idOrName, person: personName, role, email }, services) {
+    async run({ id: idOrName, person: named, role, email }, services) {
       const url = services.dashboardUrl()
       if (url === undefined) {
         const message = 'the dashboard has no address: set `listen.portal` in gateway.yaml to a host and a port, or `portal.url`'
         throw new ApiError(409, 'no-dashboard', message)
       }
       const { id, name } = await findAccount(services, idOrName)
-      const person = await getOrAddPerson(services.store, services.clock, { account: id, name: personName, role })
-      if (email !== undefined) await changeEmail(services, person, email.toLowerCase())
-      return { account: { id, name }, person: personName, link: await createSignInLink(services, url, person) }
+      const person = await getOrAddPerson(services.store, services.clock, { account: id, name: named, role })
+      if (email !== undefined && !(await giveEmail(services, person, email.toLowerCase())))
+        throw new ApiError(409, 'exists', `somebody else signs in with ${email.toLowerCase()}`, 'email')
+      return { account: { id, name }, person: named, link: await createSignInLink(services, url, person) }
     },
     command: {
       positionals: { id: 'NAME' },
@@ -64,9 +62,15 @@ export const linkOperations = [
   }),
 ]
 
-const changeEmail = async ({ store, accounts }: OperationServices, person: Person, email: string): Promise<void> => {
+/** False where somebody else has the address. In lower case. */
+export const giveEmail = async (
+  { store, accounts }: Pick<OperationServices, 'store' | 'accounts'>,
+  person: Person,
+  email: string,
+): Promise<boolean> => {
   const before = person.email ?? null
-  if (!(await setEmail(store, person, email))) throw new ApiError(409, 'exists', `somebody else signs in with ${email}`, 'email')
-  if (before === email) return
-  await accounts.recordOf(person.account, { action: 'person-changed', target: person.id, before: { email: before }, after: { email } })
+  if (!(await setEmail(store, person, email))) return false
+  if (before !== email)
+    await accounts.recordOf(person.account, { action: 'person-changed', target: person.id, before: { email: before }, after: { email } })
+  return true
 }

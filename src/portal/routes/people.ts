@@ -1,3 +1,4 @@
+import { emailAddress, personName, roles } from '../../services/accounts/account-fields.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
@@ -6,7 +7,7 @@ import type { AccessToken } from '../access-tokens.ts'
 import { addInvitation, isInvitationId, listInvitations, removeInvitation, renewInvitation } from '../invitations.ts'
 import type { Invitation } from '../invitations.ts'
 import { givenName, listOf, schemaRef, textOrNull } from '../openapi.ts'
-import { addNewPerson, emailPattern, findPerson, listPeople, personNameLabel, personNamePattern, removePerson, roles } from '../people.ts'
+import { addNewPerson, findPerson, listPeople, peopleLock, removePerson } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -45,8 +46,6 @@ export interface NewPersonJson {
   /** Signs the person in; null for who was invited. */
   readonly link: string | null
 }
-
-const peopleLock = (account: string): string => `people ${account}`
 
 const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you have just been removed from the account')
 
@@ -88,16 +87,12 @@ export const peopleRoutes = [
       type: 'object',
       properties: {
         name: {
-          type: 'string',
-          pattern: personNamePattern,
-          label: personNameLabel,
+          ...personName,
           description: 'Unique in the account.',
         },
         role: { type: 'string', enum: roles, default: 'developer', description: 'What the person may do.' },
         email: {
-          type: 'string',
-          pattern: emailPattern,
-          label: 'an e-mail address',
+          ...emailAddress,
           description:
             'Where the invitation is sent, if the gateway sends mail. Whoever has the address joins the account once they have accepted, ' +
             'within 30 days.',

@@ -1,3 +1,4 @@
+import { emailAddress } from '../../services/accounts/account-fields.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { findInvitationsTo, removeInvitation } from '../invitations.ts'
@@ -13,7 +14,7 @@ import {
   withAddressToken,
 } from '../one-time-links.ts'
 import { schemaRef } from '../openapi.ts'
-import { emailPattern, findPerson, findPersonByEmail } from '../people.ts'
+import { findPerson, findPersonByEmail } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
@@ -171,7 +172,7 @@ export const sessionRoutes = [
     body: {
       type: 'object',
       properties: {
-        email: { type: 'string', pattern: emailPattern, label: 'an e-mail address', description: 'Where the link is sent.' },
+        email: { ...emailAddress, description: 'Where the link is sent.' },
       },
       required: ['email'],
     },

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { useRef } from 'preact/hooks'
-import type { Role } from '../../people.ts'
+import type { Role } from '../../../services/accounts/account-fields.ts'
 import type { IdentityJson } from '../../routes/oidc.ts'
 import type { NewPersonJson, NewTokenJson, TokenJson } from '../../routes/people.ts'
 import type { PersonJson, SignInOptions } from '../../routes/session.ts'

@@ -1,0 +1,8 @@
+/**
+ * Control characters may be commands to the terminal that shows a text. Half of a surrogate pair is another character in each store. An
+ * override of the direction reverses what is shown beside the text; the marks that right-to-left names need do not.
+ */
+export const unprintable = '\\p{Cc}\\p{Cs}\\p{Zl}\\p{Zp}\\u202a-\\u202e\\u2066-\\u2069'
+
+/** The pattern of a text on one line, which may be empty. */
+export const printablePattern = (maxChars: number): string => `^[^${unprintable}]{0,${maxChars}}$`
