@@ -15,8 +15,8 @@ export interface Terminal {
   readonly env: Readonly<Record<string, string | undefined>>
 }
 
-/** Exit codes, after sysexits.h: systemd and CI tell a bad configuration from a crash. */
-export const exitCodes = { ok: 0, failed: 1, usage: 64, config: 78 } as const
+/** Exit codes, after sysexits.h: systemd and CI tell a bad configuration from a crash. `changes`: of a dry run that would change something. */
+export const exitCodes = { ok: 0, failed: 1, changes: 2, usage: 64, config: 78 } as const
 
 /** `--name`; what parseArgs reads of it, and its line in `--help` and in the reference. */
 export interface CommandOption {
@@ -57,7 +57,7 @@ export const commandSummaries = {
   init: 'Writes a commented configuration to start from: gateway.yaml, a method table, and a network for a local node.',
   networks: 'Writes the file of a network, from a list of well-known chains; or lists these.',
   health: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
-  accounts: 'Adds, lists, changes and suspends accounts, and prints links to sign in to the dashboard.',
+  accounts: 'Adds, lists, changes and suspends accounts, one by one or from files; prints links to sign in to the dashboard.',
   keys: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
   alerts: 'Shows and sets who is told when an account has used a share of its credits, and tries its webhook.',
   changes: 'Lists who changed accounts, keys, people and tokens: by commands and in the dashboard.',

@@ -16,18 +16,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   init: async () => (await import('./init.ts')).initCommand,
   networks: async () => (await import('./networks.ts')).networksCommand,
   health: async () => (await import('./health.ts')).healthCommand,
-  accounts: async () =>
-    createOperationCommand(
-      'accounts',
-      [
-        ...(await import('../portal/operations/account-operations.ts')).accountOperations,
-        ...(await import('../portal/operations/link-operations.ts')).linkOperations,
-      ],
-      {
-        'accounts add alice --plan core': 'prints a link to the dashboard too',
-        'accounts set alice --plan growth': 'from the next call on',
-      },
-    ),
+  accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () =>
     createOperationCommand('keys', (await import('../portal/operations/key-operations.ts')).keyOperations, {
       'keys add alice --networks base-mainnet --credits 10000': 'the key is printed once',

@@ -24,7 +24,7 @@ export const createSchemaCommand = (plugins: readonly AnyPlugin[]): Command => (
   name: 'schema',
   summary: commandSummaries.schema,
   usage: ['schema KIND [--config DIR]', 'schema --write [--config DIR]'],
-  positionals: { KIND: 'The kind of file: network, gateway or methods.' },
+  positionals: { KIND: `The kind of file: ${formatAlternatives(schemaNames)}.` },
   options,
   examples: {
     'schema network': 'the schema of networks/NAME.yaml',

@@ -2,9 +2,10 @@ import type { ObjectSchema, Schema, StringSchema } from '../plugin/options-schem
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
 import { methodTableSchema } from '../services/method-table/table-schema.ts'
 import { formats } from './formats.ts'
+import { accountsSchema } from './account-files.ts'
 import { gatewaySchema } from './gateway-options.ts'
 import { networkSchema } from './network-options.ts'
-import { childSchema, isFixedPath, requiredPaths, walkSchema } from './schema.ts'
+import { childSchema, entryNameOf, isFixedPath, requiredPaths, walkSchema } from './schema.ts'
 import type { JsonSchema } from './schema.ts'
 import { useStepSchema } from './steps.ts'
 
@@ -14,8 +15,8 @@ export interface UsedPlugin {
   readonly plugin: AnyPlugin
 }
 
-/** The kinds of files that a configuration directory contains. */
-export const schemaNames = ['network', 'gateway', 'methods'] as const
+/** The kinds of files that Tollgate reads. */
+export const schemaNames = ['network', 'gateway', 'methods', 'accounts'] as const
 
 export type SchemaName = (typeof schemaNames)[number]
 
@@ -33,6 +34,7 @@ export const editorSchemas = (
     definitions: Object.fromEntries([...plugins, ...used.map(({ plugin }) => plugin)].map(plugin => [plugin.name, optionsSchema(plugin)])),
   }),
   gateway: fileSchema('gateway.yaml of Tollgate', toEditorSchema(gatewaySchema, true)),
+  accounts: fileSchema('Accounts of Tollgate, for `tollgate accounts apply`', toEditorSchema(accountsSchema, true)),
   methods: fileSchema('A method table of Tollgate', withoutId(methodTableSchema)),
 })
 
@@ -107,7 +109,7 @@ const toEditorSchema = (schema: Schema, isTop = false): JsonSchema => {
         properties: propertiesOf(schema),
         additionalProperties: schema.additionalProperties ? toEditorSchema(schema.additionalProperties) : false,
         ...(schema.required !== undefined && { required: schema.required }),
-        ...(schema.entries !== undefined && { minProperties: 1, propertyNames: { pattern: formats['kebab-case'].pattern } }),
+        ...(schema.entries !== undefined && { minProperties: 1, propertyNames: { pattern: entryNameOf(schema.entries).pattern } }),
         ...withConditions([...choiceConditions(schema), ...requirementConditions(schema, isTop)]),
       }
     case 'array':

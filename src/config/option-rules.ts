@@ -3,9 +3,9 @@ import { formatAlternatives } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { valueAt } from '../util/json-path.ts'
 import type { OptionsLocation } from './ajv-errors.ts'
-import { isKebabCase, parseQuantity } from './formats.ts'
+import { parseQuantity } from './formats.ts'
 import type { Problem } from './problem.ts'
-import { formatOptionPath, requiredPaths, walkOptions } from './schema.ts'
+import { entryNameOf, formatOptionPath, requiredPaths, walkOptions } from './schema.ts'
 import type { OptionNode } from './schema.ts'
 
 /** What breaks the keywords of a schema that Ajv does not know. A value of the wrong type has been reported already. */
@@ -63,13 +63,14 @@ const entries: KeywordRule = ({ source, namePath, owner }, { value, schema, path
   const entry = objectSchema(schema)?.entries
   if (entry === undefined || !(value === null || isJsonObject(value))) return []
   const { noun, example } = entry
+  const { pattern, label } = entryNameOf(entry)
   const place = [...namePath, ...path]
   const names = Object.keys(value ?? {})
   if (names.length === 0)
     return [source.problemAtKey(place, `${formatOptionPath(owner, path)} must contain at least one ${noun}`, `for example ${example}`)]
   return names
-    .filter(name => !isKebabCase(name))
-    .map(name => source.problemAtKey([...place, name], `the ${noun} name \`${name}\` must be kebab-case`))
+    .filter(name => !new RegExp(pattern, 'u').test(name))
+    .map(name => source.problemAtKey([...place, name], `the ${noun} name \`${name}\` must be ${label}`))
 }
 
 const usual: KeywordRule = ({ source, namePath, owner }, { schema, path: inside }) => {

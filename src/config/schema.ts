@@ -1,4 +1,4 @@
-import type { Schema } from '../plugin/options-schema.ts'
+import type { ObjectSchema, Schema } from '../plugin/options-schema.ts'
 import type { Path } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
 import { mapItems } from '../util/json-path.ts'
@@ -90,6 +90,12 @@ export const mapOptions = (value: unknown, schema: Schema | undefined, change: (
 /** How a text of this schema is kept from view; undefined where it holds no secret. */
 export const secrecyOf = (schema: Schema | undefined): 'hidden' | 'masked URL' | undefined =>
   schema?.type === 'string' && schema.format !== undefined ? formats[schema.format].secret : undefined
+
+/** What the names of entries must be. */
+export const entryNameOf = ({ name }: NonNullable<ObjectSchema['entries']>) => {
+  const { pattern, description } = formats['kebab-case']
+  return name ?? { pattern: pattern ?? '', label: description }
+}
 
 /** The options of which the one at the path requires any. */
 export const requiredPaths = (path: Path, { requires }: Schema): readonly Path[] =>

@@ -122,8 +122,12 @@ export interface ObjectSchema extends DescribedSchema {
   readonly default?: Readonly<Record<string, unknown>>
   /** Exactly one of these properties must be given. */
   readonly exactlyOneOf?: { readonly options: readonly string[]; readonly hint: string }
-  /** Of a map with `additionalProperties`: what an entry is called. It has at least one entry, and names in kebab-case. */
-  readonly entries?: { readonly noun: string; readonly example: string }
+  /** Of a map with `additionalProperties`: what an entry is called. It has at least one entry, and names in kebab-case unless `name` says how they are. */
+  readonly entries?: {
+    readonly noun: string
+    readonly example: string
+    readonly name?: { readonly pattern: string; readonly label: string }
+  }
 }
 
 /** Any YAML value; the plugin checks it itself. */

@@ -97,6 +97,11 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
       return (await change({ guards: [{ ...name, is: undefined }], puts })).isDone
     },
     changeAccount: (id, accountChange) => updateRow<AccountRow>(accounts, id, row => applyChange(row, accountChange)),
+    async changeFoundAccount(found, accountChange) {
+      const place = { table: accounts, field: found.id }
+      const puts = [{ ...place, value: JSON.stringify(applyChange(found, accountChange)) }]
+      return (await change({ guards: [{ ...place, is: JSON.stringify(found) }], puts })).isDone
+    },
     removeAccount: (id, deleteAt) =>
       retryCommit(async () => {
         const text = await rowAt(accounts, id)

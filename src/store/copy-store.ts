@@ -67,8 +67,8 @@ const rejectNameConflicts = async (accounts: readonly AccountRow[], to: Store): 
 const maxListedNames = 5
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  const { id, plan, credits = null, label = null, suspended = null, deleteAt = null } = account
-  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended, deleteAt })
+  const { id, plan, credits = null, label = null, suspended = null, deleteAt = null, declared = null } = account
+  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended, deleteAt, declared })
 }
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {

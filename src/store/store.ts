@@ -40,6 +40,18 @@ export interface AccountRow {
   /** When the account is removed, unless the operator resumes it before. Such an account is suspended. */
   readonly deleteAt?: number
   readonly created: number
+  /** What the last `accounts apply` that had the account in its files has set; absent for an account that no apply has declared. */
+  readonly declared?: Declaration
+}
+
+/** What an apply may take back: what others have set stays. */
+export interface Declaration {
+  /** Names of people; absent where the files leave the people alone. */
+  readonly people?: readonly string[]
+  /** As the account has it, where the files have suspended the account. */
+  readonly suspended?: number
+  /** As the account has it, where the files no longer have the account. */
+  readonly deleteAt?: number
 }
 
 /** A key as it is stored, by the hash of its text. */
@@ -60,7 +72,8 @@ export interface KeyRow extends Key {
 type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
-export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt'> & Partial<Pick<AccountRow, 'plan'>>
+export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt' | 'declared'> &
+  Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, Exclude<keyof KeyRow, 'id' | 'account' | 'hint' | 'created' | 'revoked'>>
 
 export const applyChange = <Row extends object>(row: Row, change: { readonly [N in keyof Row]?: Row[N] | null | undefined }): Row => {
@@ -80,6 +93,8 @@ export interface AccountStore {
   addAccount(account: AccountRow): Promise<boolean>
   /** The account as it is now; undefined when there is none with this id. */
   changeAccount(id: string, change: AccountChange): Promise<AccountRow | undefined>
+  /** False, and nothing is written, when the account is not as it was found any more. */
+  changeFoundAccount(found: AccountRow, change: AccountChange): Promise<boolean>
   /** Removes an account and its keys, if it is to be removed at that time. Usage and the ledger stay until they expire. */
   removeAccount(id: string, deleteAt: number): Promise<boolean>
   /** By id or by name. */

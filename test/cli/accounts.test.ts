@@ -163,14 +163,14 @@ t.test('wrong arguments are a usage error', async t => {
     t.equal(code, 64)
     return err[0]
   }
-  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, show, set, suspend, resume, delete or link')
+  t.equal(await usageErrorOf(), 'missing subcommand: expected add, list, show, set, suspend, resume, delete, link, apply or export')
   t.equal(
     await usageErrorOf('lsit'),
-    'unknown subcommand "lsit": expected add, list, show, set, suspend, resume, delete or link; did you mean `list`?',
+    'unknown subcommand "lsit": expected add, list, show, set, suspend, resume, delete, link, apply or export; did you mean `list`?',
   )
   t.equal(
     await usageErrorOf('constructor'),
-    'unknown subcommand "constructor": expected add, list, show, set, suspend, resume, delete or link',
+    'unknown subcommand "constructor": expected add, list, show, set, suspend, resume, delete, link, apply or export',
   )
   t.equal(await usageErrorOf('add', '--plan', 'core'), 'missing argument NAME')
   t.equal(await usageErrorOf('add', 'alice'), 'missing option --plan PLAN')

@@ -23,6 +23,7 @@ const shippedFiles: Readonly<Record<SchemaName, readonly string[]>> = {
   network: [...filesIn('configs/networks'), ...filesIn('docs/examples/networks')],
   gateway: ['configs/gateway.yaml'],
   methods: filesIn('configs/methods'),
+  accounts: ['docs/examples/accounts.yaml'],
 }
 
 t.test('every shipped file passes the schema of its kind, which its first line names', t => {
@@ -99,7 +100,12 @@ t.test('schema --write adds the options of the external plugins that the network
   const pipeline = '  - shape:\n  - use: ../mine.js\n    with: { calls: 5 }\n  - ask:\n'
   const dir = writeConfig(t.testdir(), { 'mine.js': plugin, 'networks/net.yaml': networkYaml('net', pipeline) })
   const run = (...args: readonly string[]) => runCommand(createSchemaCommand(stubPlugins), [...args, '--config', dir])
-  t.match((await run('--write')).out, [/schemas\/network.json$/, /schemas\/gateway.json$/, /schemas\/methods.json$/])
+  t.match((await run('--write')).out, [
+    /schemas\/network.json$/,
+    /schemas\/gateway.json$/,
+    /schemas\/methods.json$/,
+    /schemas\/accounts.json$/,
+  ])
   const written: unknown = JSON.parse(readFileSync(join(dir, 'schemas/network.json'), 'utf8'))
   t.same(JSON.parse((await run('network')).out.join('')), written)
   const validate = new Ajv({ strict: false }).compile(written as object) // JSON that was just written from an object

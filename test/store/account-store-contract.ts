@@ -47,6 +47,20 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
     t.equal(await store.changeAccount('acc_9', { plan: 'growth' }), undefined)
   })
 
+  t.test('an account is changed as it was found, or not at all', async t => {
+    const store = await open(t, new TestClock())
+    await store.addAccount(alice)
+    const found = (await store.account('alice')) ?? alice
+    const before = await store.changeCount()
+    t.same(await Promise.all([1, 2, 3].map(credits => store.changeFoundAccount(found, { credits }))), [true, false, false])
+    t.same(await store.account('alice'), { ...alice, credits: 1 })
+    t.not(await store.changeCount(), before)
+    t.equal(await store.changeFoundAccount({ ...alice, credits: 1 }, { credits: null, declared: { people: ['dan'] } }), true)
+    t.same(await store.account('alice'), { ...alice, declared: { people: ['dan'] } })
+    t.equal(await store.changeFoundAccount(bob, { credits: 1 }), false)
+    t.equal(await store.account('bob'), undefined)
+  })
+
   t.test('a key is found by its hash, together with its account', async t => {
     const store = await open(t, new TestClock())
     await store.addAccount(alice)

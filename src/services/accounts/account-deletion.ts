@@ -1,4 +1,5 @@
 import { accountRecordKinds, neverExpires } from '../../store/record-store.ts'
+import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountRow, BalanceStore } from '../../store/store.ts'
 import { storeTimeOf } from '../../store/store-clock.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
@@ -22,11 +23,14 @@ interface DeletionContext {
  */
 export const deleteAccount = async ({ store, accounts, clock }: DeletionContext, account: AccountRow): Promise<AccountRow | undefined> => {
   if (account.deleteAt !== undefined) return account
-  const now = clock.now()
-  const { id, suspended = now } = account
+  return accounts.changeAccount(account.id, await prepareDeletion(store, account, clock.now()))
+}
+
+/** Resolves with the change that deletes the account. */
+export const prepareDeletion = async (store: RecordStore, { id, suspended }: AccountRow, now: number) => {
   // First: removeDeletedAccounts() finds the account by it. It stays when the account is resumed.
   await store.putRecord('deletion', { id, account: '', value: null, expires: neverExpires })
-  return accounts.changeAccount(id, { suspended, deleteAt: now + deletionDelayMs })
+  return { suspended: suspended ?? now, deleteAt: now + deletionDelayMs }
 }
 
 /** The change that accepts an account's keys again. */

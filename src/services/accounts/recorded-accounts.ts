@@ -26,8 +26,18 @@ export class RecordedAccounts {
   /** False when another account has the name. */
   async addAccount(account: AccountRow): Promise<boolean> {
     if (!(await this.#store.addAccount(account))) return false
-    const { id, name, created: _, ...after } = account
+    const { id, name, created: _, declared: __, ...after } = account
     await this.#record({ action: 'account-added', account: { id, name }, after })
+    return true
+  }
+
+  /** False, and nothing is written, when the account is not as it was found any more. What an apply has declared is in no log. */
+  async changeFoundAccount(found: AccountRow, change: AccountChange): Promise<boolean> {
+    if (!(await this.#store.changeFoundAccount(found, change))) return false
+    const { declared: _, ...recorded } = change
+    const difference = differenceOf(found, recorded)
+    if (difference !== undefined)
+      await this.#record({ action: 'account-changed', account: { id: found.id, name: found.name }, ...difference })
     return true
   }
 
