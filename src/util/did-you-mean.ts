@@ -15,9 +15,10 @@ export const closestMatch = (
   return best ?? onlyOneWithPart(word, names)
 }
 
-/** `gnosis-mainnet` for `gnosis`. */
+/** `gnosis-mainnet` for `gnosis`, `devnet` for `dev`. */
 const onlyOneWithPart = (word: string, names: readonly string[]): string | undefined => {
-  const found = word.length < minPartChars ? [] : names.filter(name => name.split('-').includes(word.toLowerCase()))
+  const part = word.toLowerCase()
+  const found = part.length < minPartChars ? [] : names.filter(name => name.startsWith(part) || name.split('-').includes(part))
   return found.length === 1 ? found[0] : undefined
 }
 

@@ -185,6 +185,7 @@ t.test('the closest word is suggested only when it is close', t => {
   t.equal(closestMatch('timeout', words), undefined)
   t.equal(closestMatch('', words), undefined)
   t.equal(closestMatch('limit', words), 'rate-limit', 'one part of a name')
+  t.equal(closestMatch('pipe', words), 'pipeline', 'the beginning of a name')
   t.equal(closestMatch('main', ['base-mainnet', 'main-a', 'main-b']), undefined, 'a part of two names')
   t.equal(closestMatch('piepline', words, 0), undefined, 'too many edits')
   t.equal(closestMatch('x', ['y']), undefined)
