@@ -4,7 +4,8 @@ import type { Infer, ObjectSchema, Schema } from '../plugin/options-schema.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { Validator } from '../util/schema-compiler.ts'
-import { jsonPointer } from '../util/json-path.ts'
+import { isJsonObject } from '../util/json.ts'
+import { formatValue, jsonPointer } from '../util/json-path.ts'
 import { maskSecrets } from './effective-file.ts'
 import { formats, parseDuration, parseQuantity, parseSize } from './formats.ts'
 import { optionSchemas } from './option-schemas.ts'
@@ -64,11 +65,31 @@ export const checkOptions = <const S extends ObjectSchema>(
 /** Why the schema is invalid; undefined when it is valid. */
 export const schemaError = (schema: ObjectSchema): string | undefined => {
   try {
+    const shapeError = missingSchemaError(schema, [])
+    if (shapeError !== undefined) return shapeError
     validatorOf(schema)
     return [...walkSchema(schema)].map(quantityError).find(error => error !== undefined)
   } catch (error) {
     return describeSchemaError(error instanceof Error ? error.message : String(error))
   }
+}
+
+/** The types promise a schema in each place, but not for a plugin written in JavaScript. */
+const missingSchemaError = (schema: unknown, path: readonly string[]): string | undefined => {
+  const place = path.length === 0 ? 'the schema' : `\`${formatOptionPath('', path)}\``
+  if (!isJsonObject(schema)) return `${place} must be a schema, not ${formatValue(schema)}`
+  if (schema['type'] === 'array')
+    return schema['items'] === undefined
+      ? `${place} is an array without \`items\`; write items: { type: 'string' }, or items: {} for any value`
+      : missingSchemaError(schema['items'], [...path, '[]'])
+  if (schema['type'] !== 'object') return undefined
+  const { properties = {}, additionalProperties } = schema
+  if (!isJsonObject(properties)) return `properties of ${place} must be a map of schemas, not ${formatValue(properties)}`
+  const children: readonly [name: string, schema: unknown][] = [
+    ...Object.entries(properties),
+    ...(isJsonObject(additionalProperties) ? [['NAME', additionalProperties] as [string, unknown]] : []),
+  ]
+  return children.map(([name, child]) => missingSchemaError(child, [...path, name])).find(error => error !== undefined)
 }
 
 /** Ajv names an unknown keyword, but not the one that was meant. */

@@ -37,7 +37,10 @@ export const loadPlugin = async (use: string, referrer: string): Promise<LoadedP
   if (!existsSync(location))
     return { reason: `file ${displayPath(location)} not found`, hint: 'paths are relative to the folder of this file' }
   if (isDirectory(location)) return { reason: `${displayPath(location)} is a directory`, hint: 'name a file in it' }
-  if (/\.[cm]?ts$/.test(location) && !stripsTypes) return typesNotStripped(use)
+  if (/\.[cm]?ts$/.test(location)) {
+    if (/[/\\]node_modules[/\\]/.test(realpathSync(location))) return typesOfPackage(use, location)
+    if (!stripsTypes) return typesNotStripped(use)
+  }
   registerSelfImportHook()
   const path = realpathSync(location)
   const content = hash('sha256', readFileSync(path), 'base64url')
@@ -75,6 +78,12 @@ export const stripsTypes = Boolean((process.features as { readonly typescript?: 
 const typesNotStripped = (use: string): PluginLoadFailure => ({
   reason: `cannot load ${use}: Node.js ${process.versions.node} does not strip types`,
   hint: 'compile the file to .js, or run Node.js 22.18 or later',
+})
+
+/** As every version of Node.js decides, whether it strips types elsewhere or not. */
+const typesOfPackage = (use: string, location: string): PluginLoadFailure => ({
+  reason: `cannot load ${use}: Node.js strips no types in node_modules (${displayPath(location)})`,
+  hint: 'publish the package with compiled .js, and let `exports` lead to it',
 })
 
 /** As Node.js says it of import(), and of require(). */

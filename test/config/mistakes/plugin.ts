@@ -22,6 +22,23 @@ export const pluginMistakes: readonly Mistake[] = [
     answers: ["p.js:2:9: cannot load ../p.js: Unexpected token ',' -> the plugin of networks/arb.yaml:12:10"],
   },
   {
+    mistake: 'a syntax error that Node.js places nowhere',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': 'export default {\n  name: call(a b),\n}\n' },
+    answers: ['p.js:2:14: cannot load ../p.js: missing ) after argument list -> the plugin of networks/arb.yaml:12:10'],
+  },
+  {
+    mistake: 'TypeScript in a package',
+    network: [['  - params', '  - use: tollgate-plugin-x\n  - params']],
+    files: {
+      'node_modules/tollgate-plugin-x/package.json': '{ "name": "tollgate-plugin-x", "exports": "./x.ts", "type": "module" }',
+      'node_modules/tollgate-plugin-x/x.ts': pluginText,
+    },
+    answers: [
+      'networks/arb.yaml:12:10: cannot load tollgate-plugin-x: Node.js strips no types in node_modules (node_modules/tollgate-plugin-x/x.ts) -> publish the package with compiled .js, and let `exports` lead to it',
+    ],
+  },
+  {
     mistake: 'no default export',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: { 'p.js': 'export const plugin = {}\n' },
@@ -50,6 +67,20 @@ export const pluginMistakes: readonly Mistake[] = [
     answers: [
       'networks/arb.yaml:12:10: the default export of ../p.js is not a plugin: options must be a schema of type object -> export default definePlugin({ name, summary, options, create })',
     ],
+  },
+  {
+    mistake: 'an array without items',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ["type: 'integer', minimum: 1", "type: 'array'"]) },
+    answers: [
+      "networks/arb.yaml:12:10: the options schema of ../p.js is invalid: `calls` is an array without `items`; write items: { type: 'string' }, or items: {} for any value",
+    ],
+  },
+  {
+    mistake: 'an option without schema',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ["{ type: 'integer', minimum: 1, description: 'Most calls.' }", "'integer'"]) },
+    answers: ['networks/arb.yaml:12:10: the options schema of ../p.js is invalid: `calls` must be a schema, not "integer"'],
   },
   {
     mistake: 'a property without description',
