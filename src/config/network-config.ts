@@ -3,6 +3,7 @@ import type { AnyPlugin } from '../plugin/plugin.ts'
 import { isJsonObject } from '../util/json.ts'
 import { effectiveStep } from './effective-file.ts'
 import type { EffectiveFile } from './effective-file.ts'
+import { jsonPointer } from '../util/json-path.ts'
 import { isKebabCase } from './formats.ts'
 import { listHosts } from './hosts.ts'
 import type { ListedHost } from './hosts.ts'
@@ -53,10 +54,10 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     ...checkName(source),
     ...steps.flatMap(draft => draft.problems),
     ...checkOrder(steps, plugins),
-    ...unsetVariableProblems(
-      source,
-      steps.flatMap(draft => draft.omitted),
-    ),
+    ...unsetVariableProblems(source, {
+      omitted: steps.flatMap(draft => draft.omitted),
+      broken: isOptional(source) ? brokenParts(source, checked.problems.length > 0, steps) : [],
+    }),
   ]
   const warnings = [...checked.warnings, ...findWarnings(source, { options: checked.options, steps }, plugins)]
   const missingVariables = [...new Set(steps.flatMap(draft => draft.missingVariables))]
@@ -97,9 +98,26 @@ const networkNameOf = (path: string): string => basename(path, '.yaml')
 /** The steps of the file's pipeline. */
 export const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
   const list = source.valueAt(['pipeline'])
-  const optionalValue = source.valueAt(['optional'])
-  const optional = optionalValue === true || (optionalValue === 'true' && source.expandedTexts.get('/optional')?.isBareVariable === true)
+  const optional = isOptional(source)
   return Promise.all(Array.isArray(list) ? list.map((_, index) => readStep(index, { source, plugins, optional })) : [])
+}
+
+const isOptional = (source: YamlFile): boolean => {
+  const value = source.valueAt(['optional'])
+  return value === true || (value === 'true' && source.expandedTexts.get('/optional')?.isBareVariable === true)
+}
+
+/** The steps that have problems; with problems of the file itself, all that is outside of the steps. */
+const brokenParts = ({ problems, value }: YamlFile, hasFileProblems: boolean, steps: readonly StepDraft[]): readonly string[] => {
+  if (problems.length > 0) return ['']
+  const brokenSteps = steps.flatMap(({ problems }, index) => (problems.length > 0 ? [jsonPointer(['pipeline', index])] : []))
+  if (!hasFileProblems || !isJsonObject(value)) return brokenSteps
+  return [
+    ...brokenSteps,
+    ...Object.keys(value)
+      .filter(key => steps.length === 0 || key !== 'pipeline')
+      .map(key => jsonPointer([key])),
+  ]
 }
 
 /** A name that is no name is a problem of its own. */

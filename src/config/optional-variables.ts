@@ -54,12 +54,24 @@ export const omitUnsetOptionals = (value: unknown, schema: Schema, source: YamlF
   return { value: remaining, omitted, missingVariables }
 }
 
-/** A problem for each variable that is not set, except inside omitted options. */
-export const unsetVariableProblems = (source: YamlFile, omitted: readonly string[] = []): readonly Problem[] =>
+interface UnreportedPlaces {
+  /** Pointers of omitted options. */
+  readonly omitted: readonly string[]
+  /** Pointers of parts of an optional network that have other problems: what could be omitted there is not known. `:?` demands a problem all the same. */
+  readonly broken: readonly string[]
+}
+
+/** A problem for each variable that is not set, except at places where that follows from something else. */
+export const unsetVariableProblems = (
+  source: YamlFile,
+  { omitted, broken }: UnreportedPlaces = { omitted: [], broken: [] },
+): readonly Problem[] =>
   [...source.expandedTexts].flatMap(([place, { path, unset }]) =>
     isInside(place, omitted)
       ? []
-      : unset.map(variable => source.problemAt(path, describeUnsetVariable(variable), setVariableHint(variable))),
+      : unset
+          .filter(({ requiredMessage }) => requiredMessage !== undefined || !isInside(place, broken))
+          .map(variable => source.problemAt(path, describeUnsetVariable(variable), setVariableHint(variable))),
   )
 
 /** Are all variables below the path set, except inside omitted options? */

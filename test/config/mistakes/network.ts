@@ -2,6 +2,33 @@ import type { Mistake } from './mistake.ts'
 
 export const networkMistakes: readonly Mistake[] = [
   {
+    mistake: 'a typo beside a variable of an optional network',
+    network: [
+      ['methods: ethereum', 'methods: ethereum\noptional: true'],
+      ['{ name: second, url: "http://127.0.0.1:1/second" }', '{ name: second, urll: "${ARB_MAINNET_URL}" }'],
+    ],
+    answers: ['networks/arb.yaml:18:27: unknown option `urll` of failover.upstreams[1] -> did you mean `url`?'],
+  },
+  {
+    mistake: 'upstreams of an optional network that are not indented',
+    network: [
+      ['methods: ethereum', 'methods: ethereum\noptional: true'],
+      ['      upstreams:', '    upstreams:'],
+      ['"http://127.0.0.1:1/second"', '"${ARB_MAINNET_URL}"'],
+    ],
+    answers: [
+      'networks/arb.yaml:15:5: failover requires `upstreams`: a list of at least 1 item -> Own nodes, in order of preference; with weights, the nodes share the calls.',
+      "networks/arb.yaml:16:5: a step must have one key, the plugin's name, not both `failover` and `upstreams` -> indent `upstreams` more if it is an option of failover",
+    ],
+  },
+  {
+    mistake: 'an unknown section of an optional network',
+    network: [['methods: ethereum', 'methods: ethereum\noptional: true\npartner: { url: "${ARB_MAINNET_URL}" }']],
+    answers: [
+      'networks/arb.yaml:6:1: unknown key `partner` -> known keys: network, chainId, blockTime, devNode, methods, optional, hosts, pipeline',
+    ],
+  },
+  {
     mistake: 'typo in a top key',
     network: [['chainId', 'chainID']],
     answers: ['networks/arb.yaml:2:1: unknown key `chainID` -> did you mean `chainId`?'],
