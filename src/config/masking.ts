@@ -2,6 +2,7 @@ import { isAlias, isCollection, isNode, isScalar, visit } from 'yaml'
 import type { Document, Scalar } from 'yaml'
 import { closestMatch } from '../util/did-you-mean.ts'
 import { escapeRegExp } from '../util/name-pattern.ts'
+import { pathWords } from '../util/path-words.ts'
 import type { Expansion } from './variables.ts'
 
 // What is never shown of a file and of messages: values under the names of secrets, URLs but for scheme, host and port, and the environment.
@@ -100,14 +101,19 @@ export const maskSourceLine = (line: string): string =>
   maskUrls(line).replace(/(?<=\/)(?=[\w-]*\d)[\w-]{20,}(?![\w.-])/g, found => '*'.repeat(found.length))
 
 /**
- * Masks a URL in the text but for scheme, host and port, because the rest may hold a provider's key or a password.
+ * Masks a URL in the text but for scheme, host, port, and words of its path that are no secrets: the rest may hold a provider's key or a password.
  * Asterisks preserve the length of the text, so that a caret below stays under its column.
  */
 export const maskUrls = (text: string): string =>
   text.replace(urlPattern, (_, scheme: string, rest: string) => {
     const [, user = '', host = '', tail = ''] = /^([^/?#]*@)?([^/?#]*)(.*)$/s.exec(rest) ?? []
-    return scheme + asterisks(user) + host + asterisks(tail)
+    const [path = ''] = /^[^?#]*/.exec(tail) ?? []
+    return scheme + asterisks(user) + host + path.replace(/[^/]+/g, maskUnlessWord) + asterisks(tail.slice(path.length))
   })
+
+/** Ids of projects may consist of digits. In a sentence a URL ends with punctuation. */
+const maskUnlessWord = (part: string): string =>
+  pathWords.test(part.replace(/[:.,;)]+$/, '')) && !/\d{6}/.test(part) ? part : asterisks(part)
 
 /** The message without the values that the strings took from the environment, as they are or in JSON. */
 export const maskValues = (message: string, expansions: Iterable<Expansion>): string => {

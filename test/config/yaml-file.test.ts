@@ -185,9 +185,11 @@ t.test('aliases of aliases and deep nesting end in a problem, not in an endless 
 
 t.test('a URL in a line of the report shows only scheme, host and port', t => {
   const shown = (line: string) => parseYamlFile(`a: ${line}\n`, 'a.yaml').problemAt([], '').sourceLine?.slice(3)
-  t.equal(shown('https://example.org:1/v3/KEY?key=K#K'), 'https://example.org:1/**/***********')
+  t.equal(shown('https://example.org:1/v3/KEY?key=K#K'), 'https://example.org:1/v3/***********')
+  t.equal(shown('a: 1 # see http://127.0.0.1:8082/operator: traffic'), 'a: 1 # see http://127.0.0.1:8082/operator: traffic')
+  t.equal(shown('https://example.org/ethereum/12345678/rpc?v3'), 'https://example.org/ethereum/********/rpc***')
   t.equal(shown('"wss://user:pass@example.org"'), '"wss://*********@example.org"')
-  t.equal(shown('{ u: http://[::1]:85/KEY, v: redis://:pass@h/0 }'), '{ u: http://[::1]:85/**** v: redis://*****@h/* }')
+  t.equal(shown('{ u: http://[::1]:85/KEY, v: redis://:pass@h/0 }'), '{ u: http://[::1]:85/**** v: redis://*****@h/0 }')
   t.equal(shown('"${URL:-https://example.org/KEY}"'), '"${URL:-https://example.org/***}"')
   t.equal(shown('"https://${HOST}/${KEY}/x"'), '"https://${HOST}/${KEY}/*"')
   t.equal(shown('http://127.0.0.1:8545'), 'http://127.0.0.1:8545')

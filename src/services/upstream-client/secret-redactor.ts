@@ -4,6 +4,7 @@ import type { RpcError } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { isJsonArray } from '../../util/json.ts'
 import { escapeRegExp } from '../../util/name-pattern.ts'
+import { pathWords } from '../../util/path-words.ts'
 
 const redaction = '***'
 
@@ -11,10 +12,6 @@ const redaction = '***'
 const minSecretChars = 4
 const minPathKeyChars = 6
 const minBase64Chars = 6
-
-/** Parts of paths that are no keys: `/v3`, `/arbitrum-mainnet`, `/ext/bc/C/rpc`. */
-const pathWords =
-  /^((v?\d+|rpc|jsonrpc|json|http|https|ws|wss|api|ext|bc|eth|evm|node|nodes|public|archive|full|execution|main|mainnet|testnet|sepolia|holesky|hoodi|ethereum|arbitrum|avalanche|optimism|polygon|linea|base|one)([-_.]|$))+$/i
 
 /** Replaces the secrets of all upstreams in what nodes say in errors: a node, or a proxy, may quote the request that it got. */
 export class SecretRedactor {
