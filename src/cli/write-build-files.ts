@@ -156,7 +156,7 @@ const licenseOf = (folder: string): string => {
 const plugins = await loadBuiltInPlugins()
 const tables = writeParsedTables(fileURLToPath(new URL('../../../configs', import.meta.url)))
 const rules = tables.flatMap(({ entries }) => [...entries.values()].flatMap(({ positions = [] }) => positions.map(({ rule }) => rule)))
-await ruleSchemas.write(rules.map(ajvSchemaOf))
+ruleSchemas.write(rules.map(ajvSchemaOf))
 const inputs = [
   ...operations.map(({ input }) => input),
   ...[...operatorRoutes, ...portalRoutes].flatMap(({ query, body }) => [query, body]),
@@ -165,5 +165,5 @@ const schemas = [
   ...[gatewaySchema, networkSchema, useStepSchema, caseFileSchema, ...plugins.map(({ options }) => options)],
   ...inputs.filter(schema => schema !== undefined),
 ]
-await optionSchemas.write(schemas.map(toJsonSchema))
+optionSchemas.write(schemas.map(toJsonSchema))
 await writeBundle()

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type * as AjvModule from 'ajv'
-import type { Ajv, AnySchemaObject, ErrorObject } from 'ajv'
+import type { Ajv, AnySchemaObject, ErrorObject, ValidateFunction } from 'ajv'
 
 /** Adds the defaults to the value; false with `errors`. */
 export interface Validator {
@@ -17,6 +17,11 @@ export interface Validator {
  * third of the time of the package's 64.
  */
 export const loadAjv = (): typeof AjvModule => createRequire(import.meta.url)('ajv') as typeof AjvModule // what the package exports
+
+/** What Ajv's package exports there. */
+interface Standalone {
+  default(ajv: Ajv, validate: ValidateFunction): string
+}
 
 interface SchemaCompilerOptions {
   /** Of the written modules. */
@@ -54,9 +59,9 @@ export class SchemaCompiler {
   }
 
   /** Writes the modules. The build alone loads what compiles them. */
-  async write(schemas: readonly AnySchemaObject[]): Promise<void> {
+  write(schemas: readonly AnySchemaObject[]): void {
     const { folder, scope, createAjv } = this.#options
-    const { default: standalone } = await import('ajv/dist/standalone/index.js')
+    const standalone = createRequire(import.meta.url)('ajv/dist/standalone') as Standalone
     const ajv = createAjv(true)
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true })
