@@ -1,5 +1,4 @@
-import { keccak_256 } from '@noble/hashes/sha3.js'
-import { isFailure, refuse } from '../../src/plugin/plugin.ts'
+import { isFailure, keccak256, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure, Reply, Request } from '../../src/plugin/plugin.ts'
 
 /**
@@ -51,4 +50,4 @@ const isObject = (reply: Reply): boolean => !isFailure(reply) && reply.result.at
 export const transactionHashOf = ({ method, params: [raw] }: Request): string | undefined =>
   !/^eth_sendRawTransaction(Sync)?$/.test(method) || typeof raw !== 'string' || raw.startsWith('0x03')
     ? undefined
-    : `0x${Buffer.from(keccak_256(Buffer.from(raw.slice(2), 'hex'))).toString('hex')}`
+    : `0x${keccak256(Buffer.from(raw.slice(2), 'hex')).toString('hex')}`

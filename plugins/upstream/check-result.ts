@@ -1,7 +1,7 @@
 import { MemberSearch, memberIsOneOf, memberIsWithin, namedBlocksOf } from '../../src/plugin/internal.ts'
 import type { ExpectedMember, ResultKind, Results } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuse, toBuffer } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, Failure, Method, Reply, Request, Result } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, parseJsonHexQuantity, refuseWrongResult, toBuffer } from '../../src/plugin/plugin.ts'
+import type { BlockSelector, Method, Reply, Request, Result } from '../../src/plugin/plugin.ts'
 import { boundsOf } from './block-range.ts'
 import { filterOf } from './filter-lists.ts'
 import { refuseLongResult } from './too-many-results.ts'
@@ -45,11 +45,11 @@ const checkType = (result: Result, kind: ResultKind): Reply => {
   const { firstBytes, pattern } = resultTypes[kind] ?? {}
   const json = result.result
   const first = String.fromCharCode(json.at(0) ?? 0)
-  if (firstBytes?.includes(first) === false) return wrongResult(result, `the result is not of the type ${kind}`)
+  if (firstBytes?.includes(first) === false) return refuseWrongResult(result, `the result is not of the type ${kind}`)
   if (pattern === undefined || first !== '"') return result
   const isLong = json.byteLength > maxMatchedBytes
   const text = toBuffer(isLong ? json.subarray(0, maxMatchedBytes) : json).toString('latin1')
-  return pattern.test(isLong ? `${text}"` : text) ? result : wrongResult(result, `the result is not of the type ${kind}`)
+  return pattern.test(isLong ? `${text}"` : text) ? result : refuseWrongResult(result, `the result is not of the type ${kind}`)
 }
 
 /** An eth_call returns a few words mostly. */
@@ -73,14 +73,10 @@ const resultTypes: { readonly [kind in ResultKind]?: { readonly firstBytes: stri
   arrayOrNull: { firstBytes: '[n' },
 }
 
-/** The node is wrong. Its breaker is left alone, as callers can find out which requests a node gets wrong: another node is requested. */
-export const wrongResult = ({ source, upstream }: Result, cause: string): Failure =>
-  refuse('unavailable', { source, upstream, cause: `wrong result: ${cause}`, retryAfter: 1, retryElsewhere: true })
-
 /** Contract 4.2: the value is 32 bytes long; some nodes omit leading zeros. */
 const padStorageWord = (result: Result): Reply => {
   const text = toBuffer(result.result).toString('latin1')
-  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return wrongResult(result, 'the storage value is not up to 32 bytes of hex')
+  if (!/^"0x[0-9a-fA-F]{0,64}"$/.test(text)) return refuseWrongResult(result, 'the storage value is not up to 32 bytes of hex')
   if (text.length === '"0x"'.length + 64) return result
   return copyReply(result, { result: Buffer.from(`"0x${text.slice(3, -1).padStart(64, '0')}"`, 'latin1') })
 }
@@ -90,7 +86,7 @@ const checkObject = (result: Result, method: Method, request: Request, results: 
   const json = result.result
   if (json.at(0) === 'n'.charCodeAt(0)) return result
   const firstByte = method.result === 'receipts' ? '[' : '{'
-  if (json.at(0) !== firstByte.charCodeAt(0)) return wrongResult(result, `the result is not of the type ${method.result}`)
+  if (json.at(0) !== firstByte.charCodeAt(0)) return refuseWrongResult(result, `the result is not of the type ${method.result}`)
   const expected = expectedMemberOf(method, request)
   if (expected === undefined || (method.result === 'receipts' && result.count === 0)) return result
   const [text] = results.findMembers(json, [expected.name])
@@ -98,7 +94,7 @@ const checkObject = (result: Result, method: Method, request: Request, results: 
     typeof expected.value === 'number'
       ? parseJsonHexQuantity(text) === expected.value
       : text?.toLowerCase() === `"${expected.value.toLowerCase()}"`
-  return isExpected ? result : wrongResult(result, `${expected.name} is not the requested one`)
+  return isExpected ? result : refuseWrongResult(result, `${expected.name} is not the requested one`)
 }
 
 /** What the request says about a member of the result; undefined where the block is named by a tag. */
@@ -137,9 +133,9 @@ const expectedBlocks = (blocks: BlockSelector | undefined): readonly ExpectedMem
 }
 
 export const checkLogs = async (result: Result, { members, search }: ExpectedLogs, results: Results): Promise<Reply> => {
-  if (result.count === undefined) return wrongResult(result, 'logs are no list')
+  if (result.count === undefined) return refuseWrongResult(result, 'logs are no list')
   if (!(await results.everyObjectHas(result.result, result.count, members, search)))
-    return wrongResult(result, 'logs are outside the requested blocks or addresses')
+    return refuseWrongResult(result, 'logs are outside the requested blocks or addresses')
   return result.source === 'partner' ? checkOrder(result, results) : result
 }
 
@@ -152,11 +148,11 @@ const checkOrder = async (result: Result, results: Results): Promise<Reply> => {
   let last: { readonly number: number; readonly hash: string | undefined; readonly index: number } | undefined
   for (const { members } of logs) {
     const [numberText, hash, indexText, removed] = members
-    if (removed === 'true') return wrongResult(result, 'a log is removed')
+    if (removed === 'true') return refuseWrongResult(result, 'a log is removed')
     const [number, index] = [parseJsonHexQuantity(numberText), parseJsonHexQuantity(indexText)]
     if (number === undefined || index === undefined) continue
     const isNext = last === undefined || number > last.number || (number === last.number && hash === last.hash && index > last.index)
-    if (!isNext) return wrongResult(result, 'logs are duplicate, out of order, or of several branches')
+    if (!isNext) return refuseWrongResult(result, 'logs are duplicate, out of order, or of several branches')
     last = { number, hash, index }
   }
   return result

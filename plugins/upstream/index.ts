@@ -15,11 +15,12 @@ import {
   isFailure,
   parseJsonHexQuantity,
   refuseUnknownMethod,
+  refuseWrongResult,
   toBuffer,
   toHexQuantity,
 } from '../../src/plugin/plugin.ts'
 import type { Call, CallContext, Explanation, Heads, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { checkResult, expectLogs, wrongResult } from './check-result.ts'
+import { checkResult, expectLogs } from './check-result.ts'
 import { normalizeError } from './normalize-error.ts'
 import { withinRate } from './node-query.ts'
 import type { RequestLimits } from './node-query.ts'
@@ -161,7 +162,7 @@ const reportResult = (
 /** The height that the node returned, or the greater height that callers have been given already. */
 const withReportedHeight = (result: Result, upstream: string, heads: Heads): MaybePromise<Reply> => {
   const height = parseJsonHexQuantity(toBuffer(result.result).toString('latin1'))
-  if (height === undefined) return wrongResult(result, 'the height is no number')
+  if (height === undefined) return refuseWrongResult(result, 'the height is no number')
   return thenMaybe(heads.reportHeight(upstream, height), reported =>
     reported === height ? result : copyReply(result, { result: Buffer.from(`"${toHexQuantity(reported)}"`, 'latin1') }),
   )

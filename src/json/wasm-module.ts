@@ -18,9 +18,11 @@ const windowBytes = 65_536
 const marginBytes = 32
 const windowOffsetBytes = 0x4000
 const readBufferOffsetBytes = windowOffsetBytes + windowBytes + marginBytes
-const memoryPageCount = 6
+const memoryPageCount = 7
 const pageBytes = 65_536
 const membersOffsetBytes = 0x56000
+const hashOffsetBytes = 0x60000
+const hashedOffsetBytes = hashOffsetBytes + 1024
 
 /** The places in the memory, as in wasm/. */
 export const wasmLayout = {
@@ -29,7 +31,10 @@ export const wasmLayout = {
   windowOffsetBytes,
   windowBytes,
   membersOffsetBytes,
-  maxMembersBytes: memoryPageCount * pageBytes - membersOffsetBytes - marginBytes,
+  maxMembersBytes: hashOffsetBytes - membersOffsetBytes - marginBytes,
+  hashOffsetBytes,
+  hashedOffsetBytes,
+  hashedBytes: memoryPageCount * pageBytes - hashedOffsetBytes,
 } as const
 
 /** json-bytes.wasm, compiled from wasm/, and its memory. One per process: each memory reserves 10 GB of addresses. */

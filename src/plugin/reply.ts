@@ -146,6 +146,13 @@ export const refuseUnknownMethod = (name: string, meant?: string): Failure => {
   return refuse('method', { message: `the method ${shown} does not exist/is not available${hint}` })
 }
 
+/**
+ * The failure for a result of a node that cannot be right, in place of it: another node is requested. The node's breaker is left alone, as callers
+ * can find out which requests a node gets wrong. `cause` is for the log.
+ */
+export const refuseWrongResult = ({ source, upstream }: Result, cause: string): Failure =>
+  refuse('unavailable', { source, upstream, cause: `wrong result: ${cause}`, retryAfter: 1, retryElsewhere: true })
+
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
 
 /**
