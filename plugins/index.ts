@@ -9,6 +9,7 @@ import params from './params.ts'
 import rateLimit from './rate-limit.ts'
 import subscriptions from './subscriptions/index.ts'
 import upstream from './upstream/index.ts'
+import verify from './verify/index.ts'
 
 /** The built-in plugins. */
 export const plugins: readonly AnyPlugin[] = [
@@ -21,5 +22,6 @@ export const plugins: readonly AnyPlugin[] = [
   subscriptions,
   cache,
   failover,
+  verify,
   upstream,
 ]

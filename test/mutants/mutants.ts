@@ -664,6 +664,20 @@ export const mutants: readonly Mutant[] = [
     tests: upstream,
   },
   {
+    rule: 'a block whose hash is not that of its header is no answer',
+    file: 'plugins/verify/result-checks.ts',
+    text: "isSameHex(headerHashOf(block), block['hash'])",
+    broken: 'true',
+    tests: ['test/plugins/verify/verify.test.ts'],
+  },
+  {
+    rule: 'a rule refuses nothing on a chain on which it has not held',
+    file: 'plugins/verify/chain-rules.ts',
+    text: "if (!this.#hasHeld(finding)) return 'unknown'",
+    broken: '',
+    tests: ['test/plugins/verify/verify.test.ts'],
+  },
+  {
     rule: 'a block of the chain that a node lacks is requested from another',
     file: 'plugins/failover/call-failover.ts',
     text: 'heads.isKnownBlock(blocks.hash)',

@@ -1,0 +1,59 @@
+import { keccak256 } from '../../src/plugin/plugin.ts'
+import type { JsonObject } from '../../src/plugin/plugin.ts'
+import { toBytes, toHex, toQuantityBytes } from './hex.ts'
+import type { RlpItem } from './rlp.ts'
+import { encodeRlp } from './rlp.ts'
+
+type Field = readonly [name: string, toItem: typeof toBytes]
+
+/** The fields of a header in the order of its encoding. */
+const fields: readonly Field[] = [
+  ['parentHash', toBytes],
+  ['sha3Uncles', toBytes],
+  ['miner', toBytes],
+  ['stateRoot', toBytes],
+  ['transactionsRoot', toBytes],
+  ['receiptsRoot', toBytes],
+  ['logsBloom', toBytes],
+  ['difficulty', toQuantityBytes],
+  ['number', toQuantityBytes],
+  ['gasLimit', toQuantityBytes],
+  ['gasUsed', toQuantityBytes],
+  ['timestamp', toQuantityBytes],
+  ['extraData', toBytes],
+  ['mixHash', toBytes],
+  ['nonce', toBytes],
+]
+
+/** What forks have added, in their order: a header has the first of these. */
+const addedFields: readonly Field[] = [
+  ['baseFeePerGas', toQuantityBytes],
+  ['withdrawalsRoot', toBytes],
+  ['blobGasUsed', toQuantityBytes],
+  ['excessBlobGas', toQuantityBytes],
+  ['parentBeaconBlockRoot', toBytes],
+  ['requestsHash', toBytes],
+]
+
+/** What a block has beside the fields of its header. */
+const otherMembers = ['hash', 'size', 'totalDifficulty', 'uncles', 'transactions', 'withdrawals']
+
+const knownMembers: ReadonlySet<string> = new Set([...[...fields, ...addedFields].map(([name]) => name), ...otherMembers])
+
+/** The hash of a block's header, computed from its fields; the fields of the forks are those that the block has. Throws MalformedMember. */
+export const headerHashOf = (block: JsonObject): string => {
+  const items = [...fields, ...addedFields.filter(([name]) => hasMember(block, name))].map(([name, toItem]): RlpItem => toItem(block[name]))
+  return toHex(keccak256(encodeRlp(items)))
+}
+
+/** Some nodes write null for a field of a fork that the block does not have. */
+const hasMember = (block: JsonObject, name: string): boolean => block[name] !== undefined && block[name] !== null
+
+/** Which fields of forks the block has, and which members that no header of Ethereum has: chains with the same shape hash alike. */
+export const headerShapeOf = (block: JsonObject): { readonly shape: string; readonly isOfEthereum: boolean } => {
+  const unknown = Object.keys(block).filter(name => !knownMembers.has(name))
+  const has = addedFields.map(([name]) => hasMember(block, name))
+  // Each fork has kept the fields of those before it.
+  const isOfEthereum = unknown.length === 0 && has.every((isThere, i) => !isThere || i === 0 || has[i - 1] === true)
+  return { shape: [has.map(Number).join(''), ...unknown.sort()].join(' '), isOfEthereum }
+}

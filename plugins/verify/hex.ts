@@ -1,0 +1,34 @@
+import { isJsonObject } from '../../src/plugin/plugin.ts'
+import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
+
+/** A member is missing, or is not what it should be: nothing can be computed from it. */
+export class MalformedMember extends Error {}
+
+/** The bytes of hex data, such as a hash. */
+export const toBytes = (value: Json | undefined): Buffer => {
+  if (typeof value !== 'string' || !/^0x(?:[0-9a-f]{2})*$/i.test(value)) throw new MalformedMember()
+  return Buffer.from(value.slice(2), 'hex')
+}
+
+/** The bytes of a hex quantity without leading zeros: none for 0. */
+export const toQuantityBytes = (value: Json | undefined): Buffer => {
+  if (typeof value !== 'string' || !/^0x[0-9a-f]*$/i.test(value)) throw new MalformedMember()
+  const digits = value.slice(2).replace(/^0+/, '')
+  return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
+}
+
+export const toList = (value: Json | undefined): readonly Json[] => {
+  if (!Array.isArray(value)) throw new MalformedMember()
+  return value as readonly Json[] // Array.isArray() does not narrow to readonly arrays
+}
+
+export const toObject = (value: Json | undefined): JsonObject => {
+  if (!isJsonObject(value)) throw new MalformedMember()
+  return value
+}
+
+export const toHex = (bytes: Uint8Array): string => `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex')}`
+
+/** Whether both are the same hex, in any case of their letters. */
+export const isSameHex = (one: Json | undefined, other: Json | undefined): boolean =>
+  one === other || (typeof one === 'string' && typeof other === 'string' && one.toLowerCase() === other.toLowerCase())

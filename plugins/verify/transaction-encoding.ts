@@ -1,0 +1,111 @@
+import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
+import { MalformedMember, toBytes, toList, toObject, toQuantityBytes } from './hex.ts'
+import { encodeRlp } from './rlp.ts'
+import type { RlpItem } from './rlp.ts'
+
+type ToItem = (transaction: JsonObject) => RlpItem
+
+const quantity =
+  (name: string): ToItem =>
+  transaction =>
+    toQuantityBytes(transaction[name])
+
+/** A transaction that creates a contract has no recipient. */
+const recipient: ToItem = ({ to }) => (to === null || to === undefined ? Buffer.alloc(0) : toBytes(to))
+
+const input: ToItem = transaction => toBytes(transaction['input'] ?? transaction['data'])
+
+/** Some nodes write null, or nothing, for an empty list. */
+const accessList: ToItem = transaction =>
+  toList(transaction['accessList'] ?? []).map(entry => {
+    const { address, storageKeys } = toObject(entry)
+    return [toBytes(address), toList(storageKeys).map(toBytes)]
+  })
+
+const blobHashes: ToItem = ({ blobVersionedHashes }) => toList(blobVersionedHashes).map(toBytes)
+
+const parityOf = ({ yParity, v }: JsonObject): Buffer => toQuantityBytes(yParity ?? v)
+
+const authorizations: ToItem = ({ authorizationList }) =>
+  toList(authorizationList).map(entry => {
+    const authorization = toObject(entry)
+    const { chainId, address, nonce, r, s } = authorization
+    return [
+      toQuantityBytes(chainId),
+      toBytes(address),
+      toQuantityBytes(nonce),
+      parityOf(authorization),
+      toQuantityBytes(r),
+      toQuantityBytes(s),
+    ]
+  })
+
+const legacyFee = [quantity('gasPrice')]
+const dynamicFee = [quantity('maxPriorityFeePerGas'), quantity('maxFeePerGas')]
+const body = [quantity('gas'), recipient, quantity('value'), input]
+const signature = [quantity('r'), quantity('s')]
+const start = [quantity('chainId'), quantity('nonce')]
+const end = [parityOf, ...signature]
+
+/** The fields of each type of transaction, in the order of its encoding. */
+const fieldsByType: Readonly<Record<string, readonly ToItem[]>> = {
+  '0x0': [quantity('nonce'), ...legacyFee, ...body, quantity('v'), ...signature],
+  '0x1': [...start, ...legacyFee, ...body, accessList, ...end],
+  '0x2': [...start, ...dynamicFee, ...body, accessList, ...end],
+  '0x3': [...start, ...dynamicFee, ...body, accessList, quantity('maxFeePerBlobGas'), blobHashes, ...end],
+  '0x4': [...start, ...dynamicFee, ...body, accessList, authorizations, ...end],
+}
+
+/** What a transaction of Ethereum has beside the fields of its type. */
+const otherMembers = [
+  'hash',
+  'blockHash',
+  'blockNumber',
+  'blockTimestamp',
+  'transactionIndex',
+  'from',
+  'type',
+  'gasPrice',
+  'data',
+  'v',
+  'yParity',
+]
+
+const memberNames = ['nonce', 'gas', 'to', 'value', 'input', 'r', 's', 'chainId', 'accessList', 'maxPriorityFeePerGas', 'maxFeePerGas']
+const laterMembers = ['maxFeePerBlobGas', 'blobVersionedHashes', 'authorizationList']
+const knownMembers: ReadonlySet<string> = new Set([...otherMembers, ...memberNames, ...laterMembers])
+
+/** Nodes from before EIP-2718 write no type. */
+const typeOf = ({ type }: JsonObject): string | undefined => {
+  const name = type ?? '0x0'
+  return typeof name === 'string' && Object.hasOwn(fieldsByType, name) ? name : undefined
+}
+
+/** The type of a transaction, with the members that no transaction of Ethereum has; undefined for a type that is not known here. */
+export const transactionShapeOf = (transaction: JsonObject): { readonly type: string; readonly isOfEthereum: boolean } | undefined => {
+  const type = typeOf(transaction)
+  if (type === undefined) return undefined
+  const unknown = Object.keys(transaction).filter(name => !knownMembers.has(name))
+  return { type: [type, ...unknown.sort()].join(' '), isOfEthereum: unknown.length === 0 }
+}
+
+/**
+ * Whether the transaction has a signature of its sender. Networks have transactions of their own without one, whose hash is of something
+ * else: their `r` and `s` are 0, 1 or an address.
+ */
+export const isSigned = ({ r, s }: JsonObject): boolean => [r, s].every(isOfSignature)
+
+/** One in 2^88 numbers of signatures is shorter. */
+const minSignatureDigits = 42
+
+const isOfSignature = (value: Json | undefined): boolean =>
+  typeof value === 'string' && value.replace(/^0x0*/, '').length > minSignatureDigits
+
+/** The bytes that a transaction is hashed as, and is in the trie of its block as. Throws MalformedMember. */
+export const encodeTransaction = (transaction: JsonObject): Buffer => {
+  const type = typeOf(transaction)
+  const fields = type && fieldsByType[type]
+  if (!fields) throw new MalformedMember()
+  const encoding = encodeRlp(fields.map(toItem => toItem(transaction)))
+  return type === '0x0' ? encoding : Buffer.concat([toQuantityBytes(type), encoding])
+}

@@ -1,0 +1,73 @@
+import fc from 'fast-check'
+import { parseTransaction, serializeTransaction } from 'viem'
+import type { TransactionSerializable } from 'viem'
+import t from '../../support/tap.ts'
+import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+const hex = (bytes: number) => fc.uint8Array({ minLength: bytes, maxLength: bytes }).map(toHex)
+const toHex = (bytes: Uint8Array): `0x${string}` => `0x${Buffer.from(bytes).toString('hex')}`
+const quantity = fc.bigInt({ min: 0n, max: (1n << 80n) - 1n })
+const signature = fc
+  .record({ r: hex(32), s: hex(32), yParity: fc.constantFrom(0, 1) })
+  .filter(({ r, s }) => !/^0x00/.test(r) && !/^0x00/.test(s))
+
+const common = {
+  nonce: fc.nat(),
+  gas: quantity,
+  to: hex(20),
+  value: quantity,
+  data: fc.uint8Array({ maxLength: 70 }).map(toHex),
+  chainId: fc.integer({ min: 1, max: 1 << 20 }),
+}
+const accessList = fc.array(fc.record({ address: hex(20), storageKeys: fc.array(hex(32), { maxLength: 2 }) }), { maxLength: 2 })
+const fees = fc.tuple(quantity, quantity).map(([tip, more]) => ({ maxFeePerGas: tip + more, maxPriorityFeePerGas: tip }))
+const authorization = fc.record({ address: hex(20), chainId: fc.nat(1 << 20), nonce: fc.nat() })
+const blobs = fc.record({
+  maxFeePerBlobGas: quantity,
+  blobVersionedHashes: fc.array(
+    hex(31).map(text => `0x01${text.slice(2)}` as const),
+    { minLength: 1, maxLength: 3 },
+  ),
+})
+
+/** Of each type, as viem takes it. */
+const transactions: readonly fc.Arbitrary<object>[] = [
+  fc.record({ ...common, type: fc.constant('legacy'), gasPrice: quantity }),
+  fc.record({ ...common, type: fc.constant('eip2930'), gasPrice: quantity, accessList }),
+  fc.tuple(fc.record({ ...common, type: fc.constant('eip1559'), accessList }), fees).map(([one, two]) => ({ ...one, ...two })),
+  fc
+    .tuple(fc.record({ ...common, type: fc.constant('eip4844'), accessList }), fees, blobs)
+    .map(([one, two, three]) => ({ ...one, ...two, ...three })),
+  fc
+    .tuple(
+      fc.record({ ...common, type: fc.constant('eip7702'), accessList }),
+      fees,
+      fc.array(fc.tuple(authorization, signature), { maxLength: 2 }),
+    )
+    .map(([one, two, list]) => ({ ...one, ...two, authorizationList: list.map(([each, signed]) => ({ ...each, ...signed })) })),
+]
+
+const typeNumbers: Readonly<Record<string, string>> = { legacy: '0x0', eip2930: '0x1', eip1559: '0x2', eip4844: '0x3', eip7702: '0x4' }
+
+/** As a node writes it. */
+const toJson = (value: unknown): JsonMembers =>
+  JSON.parse(
+    JSON.stringify(value, (_, each: unknown) => (typeof each === 'number' || typeof each === 'bigint' ? toHexQuantity(each) : each)),
+  )
+
+t.test('a transaction of each type is encoded as viem does', async t => {
+  for (const arbitrary of transactions) {
+    fc.assert(
+      fc.property(arbitrary, signature, (transaction, { r, s, yParity }) => {
+        const serialized = serializeTransaction(transaction as TransactionSerializable, { r, s, yParity, v: BigInt(27 + yParity) })
+        const { type, v } = parseTransaction(serialized)
+        const { data, ...members } = toJson({ ...transaction, r, s, yParity, ...(type === 'legacy' && { v }) })
+        const json = { ...members, input: data!, type: typeNumbers[type ?? '']! }
+        t.equal(toHex(encodeTransaction(json)), serialized)
+      }),
+      { numRuns: 40 },
+    )
+  }
+})
