@@ -140,7 +140,7 @@ const refusalOf = (charge: Exclude<KeyChargeResult, { kind: 'charged' }>): Failu
 }
 
 const storeUnavailable = refuse('unavailable', {
-  message: 'credits cannot be charged now',
+  message: 'credits cannot be charged now; retry later',
   source: 'gateway',
   fault: 'gateway',
   retryAfter: 2,

@@ -194,6 +194,6 @@ const accountSpent = 'the daily credits are used up'
 const keySpent = 'the daily limit of this API key is used up'
 
 const closeUnpaid = (subscription: Subscription, charge: UnpaidResult): void => {
-  if (charge.kind === 'storeUnavailable') subscription.close(1013, 'credits cannot be charged now')
+  if (charge.kind === 'storeUnavailable') subscription.close(1013, 'credits cannot be charged now; connect again later')
   else subscription.close(1008, `${charge.isKeyLimit ? keySpent : accountSpent} until ${new Date(charge.resetAt).toISOString()}`)
 }

@@ -50,6 +50,7 @@ class AccountLedger implements CreditQuota, LeaseUser {
   /** First come, first charged: a batch is charged in order of position. */
   readonly waiting: WaitingCharge[] = []
   lastChargedAt = -Infinity
+  readonly #client: LedgerClient
   readonly #clock: Clock
   readonly #dayBoundary: DayBoundary
   readonly #renewal: LeaseRenewal
@@ -57,6 +58,7 @@ class AccountLedger implements CreditQuota, LeaseUser {
 
   constructor(account: string, client: LedgerClient, schedule: RenewalSchedule, onIdle: () => void) {
     this.onIdle = onIdle
+    this.#client = client
     this.#clock = client.clock
     this.#dayBoundary = client.dayBoundary
     this.#renewal = new LeaseRenewal(account, client, schedule, this)
@@ -135,7 +137,10 @@ class AccountLedger implements CreditQuota, LeaseUser {
     if (missing <= 0) return this.#chargeLease(cost, now)
     if (this.#balance.isKnownInsufficient(missing, now)) return this.#exhausted()
     if (this.#balance.isStoreUnavailable && this.#renewal.overdraw(missing, grace, now)) return this.#chargeLease(cost, now)
-    return this.#renewal.isStopped || this.#balance.isBackingOff(now) ? storeUnavailable : undefined
+    if (this.#renewal.isStopped) return storeUnavailable
+    if (!this.#balance.isBackingOff(now)) return undefined
+    this.#client.recordRefusal()
+    return storeUnavailable
   }
 
   #exhausted(): ChargeResult {

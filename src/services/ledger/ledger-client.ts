@@ -39,6 +39,8 @@ export class LedgerClient {
   #outageCount = 0
   #outage: StoreOutage | undefined
   readonly #outageReasons = new Set<string>()
+  /** Charges that this outage has refused. */
+  #refusals = 0
   #isClockWrong = false
   #heartbeatTimer: Timer | undefined
   #heartbeat: Promise<void> | undefined
@@ -72,6 +74,13 @@ export class LedgerClient {
   /** Milliseconds since the store became unavailable; undefined while it is available. */
   outageMs(now: number): number | undefined {
     return this.#unavailableSince === Infinity ? undefined : now - this.#unavailableSince
+  }
+
+  /** A charge is refused because the leased credits are used up, and the store cannot be asked. The log says when this begins and when it ends. */
+  recordRefusal(): void {
+    if (this.#unavailableSince === Infinity) return
+    this.#refusals += 1
+    if (this.#refusals === 1) this.#log.warn({ event: 'charges-refused' }, refusalsBegin)
   }
 
   /**
@@ -164,6 +173,8 @@ export class LedgerClient {
 
   #endOutage(): void {
     this.#log.info({}, 'store reachable again')
+    if (this.#refusals > 0) this.#log.info({ event: 'charges-accepted', refused: this.#refusals }, refusalsEnd)
+    this.#refusals = 0
     this.#unavailableSince = Infinity
     this.#setOutage(undefined)
   }
@@ -179,6 +190,9 @@ const heartbeatIntervalMs = 1_000
 
 /** Lines of one outage in the log. */
 const maxOutageReasons = 5
+
+const refusalsBegin = 'leased credits are used up and the store cannot be asked for more: calls are refused with -32002 until it answers'
+const refusalsEnd = 'calls are charged again'
 
 const clockJumpIgnored =
   "system clock differs by more than a day from the store's time, which does not follow it: set the clock right; if the clock is right, " +

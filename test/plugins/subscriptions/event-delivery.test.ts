@@ -206,7 +206,7 @@ t.test('events of a block', async t => {
     const one = subscribe()
     stopStore()
     await deliver([one])
-    t.same([one.closed, one.sent], [['1013 credits cannot be charged now'], []])
+    t.same([one.closed, one.sent], [['1013 credits cannot be charged now; connect again later'], []])
   })
 
   t.test('cost nothing where calls cost nothing', async t => {

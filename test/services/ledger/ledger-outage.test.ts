@@ -94,7 +94,24 @@ t.test('while the store is unavailable', async t => {
     t.match(await ledger.charge(account, 80), { kind: 'storeUnavailable' })
     t.same(
       log.lines.map(({ level }) => level),
-      ['warn'],
+      ['warn', 'warn'],
+    )
+  })
+
+  t.test('the log says when refusals begin, and how many calls were refused when they end', async t => {
+    const cluster = new TestCluster()
+    const { ledger, log } = await cluster.start()
+    cluster.network.isDown = true
+    for (let i = 0; i < 3; i += 1) await ledger.charge(accountWith(1_000), 80)
+    cluster.network.isDown = false
+    await cluster.advance(5_000)
+    t.match(await ledger.charge(accountWith(1_000), 80), { kind: 'charged' })
+    t.match(
+      log.lines.filter(({ fields }) => 'event' in fields).map(({ level, fields }) => ({ level, ...fields })),
+      [
+        { level: 'warn', event: 'charges-refused' },
+        { level: 'info', event: 'charges-accepted', refused: 3 },
+      ],
     )
   })
 
@@ -109,7 +126,7 @@ t.test('while the store is unavailable', async t => {
     t.match(await ledger.charge(accountWith(1_000), 80), { kind: 'charged' })
     t.same(
       log.lines.map(({ level }) => level),
-      ['warn', 'info'],
+      ['warn', 'warn', 'info', 'info'],
     )
   })
 
