@@ -1,3 +1,4 @@
+import cluster from 'node:cluster'
 import { hash } from 'node:crypto'
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -13,7 +14,8 @@ import { schemaError } from './check-options.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { importModule } from '../runtime/import-module.ts'
-import { registerSelfImportHook } from '../runtime/module-loading.ts'
+import { registerSelfImportHook, tryImport } from '../runtime/module-loading.ts'
+import type { TrialImport } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { isKebabCase } from './formats.ts'
@@ -46,12 +48,34 @@ export const loadPlugin = async (use: string, referrer: string): Promise<LoadedP
   const content = hash('sha256', readFileSync(path), 'base64url')
   const first = getOrCreate(imports, path, () => ({ content, url: pathToFileURL(location).href }))
   const file = { path, shownAs: displayPath(location), ...(first.content !== content && { isStale: true }) }
+  if (await hangsAtTopLevel(first.url)) {
+    imports.delete(path)
+    return {
+      reason: `cannot load ${use}: its top level has not ended after ${loadTimeoutMs / 1000} s (${file.shownAs})`,
+      hint: topLevelHint,
+    }
+  }
   const loaded = await importPlugin(use, first.url, file)
   if ('plugin' in loaded) return loaded
   // Under the URL of an import that failed Node.js fails for ever, also once the file has been corrected.
   imports.set(path, { content, url: `${pathToFileURL(location).href}?${content}` })
   return file.isStale === true ? loadPlugin(use, referrer) : loaded
 }
+
+/** A package may load many files. */
+const loadTimeoutMs = 5_000
+
+const topLevelHint = 'look for a loop outside of functions, or an `await` of what never comes'
+
+/** Whether the import of a URL would never end. The primary has tried it for its workers. */
+const hangsAtTopLevel = async (url: string): Promise<boolean> => {
+  if (cluster.isWorker) return false
+  const result = await getOrCreate(trials, url, () => tryImport(url, loadTimeoutMs))
+  return result === 'hung' && trials.delete(url)
+}
+
+/** By URL: a file is tried once. */
+const trials = new Map<string, Promise<TrialImport>>()
 
 const notInstalled = (use: string): PluginLoadFailure => {
   if (use.startsWith('~'))

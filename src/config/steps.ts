@@ -9,6 +9,7 @@ import { loadPlugin } from './plugin-loader.ts'
 import { closestMatch, formatSuggestion } from '../util/did-you-mean.ts'
 import { isJsonObject } from '../util/json.ts'
 import { jsonPointer } from '../util/json-path.ts'
+import { TimeLimitError, callWithTimeLimit } from '../util/time-limit.ts'
 import { isSamePlace } from './problem.ts'
 import type { Problem } from './problem.ts'
 import type { SourcePlace } from './plugin-syntax-errors.ts'
@@ -120,12 +121,18 @@ const checkStepOptions = (
   const ruleProblems: Problem[] = []
   try {
     // The options have just been checked against the plugin's schema.
-    plugin.check?.(options as never, (path, message) => ruleProblems.push(step.problemAt(path, `${name}: ${message}`)))
+    const check = () => plugin.check?.(options as never, (path, message) => ruleProblems.push(step.problemAt(path, `${name}: ${message}`)))
+    if (file === undefined) check()
+    else callWithTimeLimit(checkTimeoutMs, check)
   } catch (error) {
-    ruleProblems.push(step.problemAt([], `${name}: check() of the plugin failed: ${describeBug(error, file)}`))
+    const failure = error instanceof TimeLimitError ? `${error.message} (${file?.shownAs})` : `failed: ${describeBug(error, file)}`
+    ruleProblems.push(step.problemAt([], `${name}: check() of the plugin ${failure}`))
   }
   return { ...checked, step, problems: ruleProblems }
 }
+
+/** It is pure. A reload stops calls for as long. */
+const checkTimeoutMs = 3_000
 
 /** A step as the file writes it: `- NAME: { options }`, or `- use: NAME` with `with` and `name`. */
 interface StepSyntax {

@@ -14,6 +14,7 @@ import { openMethodTable } from '../services/method-table/compile-table.ts'
 import { withLabels } from '../services/metrics.ts'
 import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
+import { TimeLimitError, callWithTimeLimit } from '../util/time-limit.ts'
 import { guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
@@ -82,13 +83,12 @@ export const buildNetwork = async (
   const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, events })
   for (const [i, step] of config.steps.entries()) {
     try {
-      const created = toStage(step.plugin.create(step.options as never, servicesOf(step, i))) // the loader checked them against its schema
+      const created = createStage(step, servicesOf(step, i))
       const stage = step.file === undefined ? created : guardStage(created, { ...step, file: step.file })
       stages.push({ step, stage })
       if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
     } catch (error) {
-      const issues =
-        error instanceof Misconfigured ? error.issues : [{ path: [], message: `cannot be created: ${describeBug(error, step.file)}` }]
+      const issues = error instanceof Misconfigured ? error.issues : [{ path: [], message: describeCreateError(error, step) }]
       problems.push(...issues.map(issue => step.problemAt(issue.path, `${step.name}: ${issue.message}`)))
     }
   }
@@ -109,6 +109,20 @@ const offersMethod = (stages: readonly PipelineStage[], method: string, context:
 }
 
 const eventRulesOf = (stages: readonly PipelineStage[]): EventRules => composeEventRules(stages.map(({ stage }) => stage.events ?? {}))
+
+/** create() of a plugin that is not built in may loop. */
+const createStage = ({ plugin, options, file }: Step, services: Services): AnyStage => {
+  const create = () => plugin.create(options as never, services) // the loader checked them against its schema
+  return toStage(file === undefined ? create() : callWithTimeLimit(createTimeoutMs, create))
+}
+
+const describeCreateError = (error: unknown, { file }: Step): string =>
+  error instanceof TimeLimitError
+    ? `cannot be created: create() ${error.message} (${file?.shownAs})`
+    : `cannot be created: ${describeBug(error, file)}`
+
+/** It reads and sends nothing. A reload stops calls for as long. */
+const createTimeoutMs = 3_000
 
 /** What create() of a plugin returned, as a stage. The types promise it, but not for a plugin written in JavaScript. */
 const toStage = (created: Handler<never, never> | AnyStage | undefined): AnyStage => {

@@ -1,6 +1,7 @@
 import nodeModule, { createRequire, register } from 'node:module'
 import type { InitializeHook, ResolveHook } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 
 const require = createRequire(import.meta.url)
 
@@ -44,3 +45,33 @@ export const initialize: InitializeHook<string> = url => void (pluginUrl = url)
  */
 export const resolve: ResolveHook = (specifier, context, next) =>
   specifier === 'tollgate/plugin' ? { url: pluginUrl, shortCircuit: true } : next(specifier, context)
+
+/** What becomes of the top level of a module: `hung` while it still runs after the time. Its errors are for whoever imports it in earnest. */
+export type TrialImport = 'ended' | 'hung'
+
+/** Imports a module in a thread of its own, which can be ended where its top level loops; that of an import in this thread would stop everything. */
+export const tryImport = (url: string, timeoutMs: number): Promise<TrialImport> =>
+  new Promise(resolve => {
+    const worker = new Worker(trialCode, { eval: true, workerData: { url, pluginUrl }, stdout: true, stderr: true })
+    const end = (result: TrialImport): void => {
+      clearTimeout(timer)
+      void worker.terminate()
+      resolve(result)
+    }
+    const timer = setTimeout(end, timeoutMs, 'hung')
+    worker.on('message', () => end('ended')).on('error', () => end('ended'))
+    // It waits for what never comes.
+    worker.on('exit', () => end('hung'))
+  })
+
+/** The hook of the main thread does not apply to it. */
+const trialCode = `
+const { parentPort, workerData: { url, pluginUrl } } = require('node:worker_threads')
+const nodeModule = require('node:module')
+const target = { url: pluginUrl, shortCircuit: true }
+const resolve = (specifier, context, next) => specifier === 'tollgate/plugin' ? target : next(specifier, context)
+if (nodeModule.registerHooks) nodeModule.registerHooks({ resolve })
+else nodeModule.register('data:text/javascript,' + encodeURIComponent('const target = ' + JSON.stringify(target) + '; export const resolve = ' + resolve))
+const end = () => parentPort.postMessage('ended')
+import(url).then(end, end)
+`

@@ -101,6 +101,36 @@ export const pluginMistakes: readonly Mistake[] = [
     answers: ['networks/arb.yaml:12:5: p: cannot be created: Error: boom (p.js:9:11)'],
   },
   {
+    mistake: 'create() loops',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: {
+      'p.js': edit(pluginText, ['create: () => (call, next) => next(call)', 'create: () => {\n    try { for (;;) {} } finally {}\n  }']),
+    },
+    answers: ['networks/arb.yaml:12:5: p: cannot be created: create() has not returned after 3 s (p.js)'],
+  },
+  {
+    mistake: 'check() loops',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': edit(pluginText, ['create:', 'check: () => {\n    for (;;) {}\n  },\n  create:']) },
+    answers: ['networks/arb.yaml:12:5: p: check() of the plugin has not returned after 3 s (p.js)'],
+  },
+  {
+    mistake: 'the top level loops',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': `import { definePlugin } from 'tollgate/plugin'\nwhile (definePlugin) {}\n${pluginText}` },
+    answers: [
+      'networks/arb.yaml:12:10: cannot load ../p.js: its top level has not ended after 5 s (p.js) -> look for a loop outside of functions, or an `await` of what never comes',
+    ],
+  },
+  {
+    mistake: 'the top level awaits what never comes',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: { 'p.js': `await new Promise(() => {})\n${pluginText}` },
+    answers: [
+      'networks/arb.yaml:12:10: cannot load ../p.js: its top level has not ended after 5 s (p.js) -> look for a loop outside of functions, or an `await` of what never comes',
+    ],
+  },
+  {
     mistake: 'a package that is not installed',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: { 'p.js': 'import pad from "left-pad-xyz"\nexport default pad\n' },
