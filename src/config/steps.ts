@@ -1,6 +1,6 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path } from '../plugin/plugin.ts'
-import { describeBug } from '../plugin/plugin-fault.ts'
+import { defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import { isComplete } from './optional-variables.ts'
 import { checkOptions } from './check-options.ts'
@@ -112,6 +112,7 @@ const checkStepOptions = (
     name,
     plugin,
     ...(file && { file }),
+    ...(syntax.timeoutMs !== undefined && { timeoutMs: syntax.timeoutMs }),
     options,
     problemAt: (path, message) =>
       path.length === 0
@@ -145,6 +146,7 @@ interface StepSyntax {
   readonly isExternal: boolean
   /** The name that the step gives itself. */
   readonly name?: string
+  readonly timeoutMs?: number
   readonly problems: readonly Problem[]
 }
 
@@ -163,6 +165,13 @@ export const useStepSchema = {
       type: 'string',
       format: 'kebab-case',
       description: 'The name of the step, in kebab-case; required when two steps have the same plugin.',
+    },
+    timeout: {
+      type: 'string',
+      format: 'duration',
+      minimum: '1s',
+      default: `${defaultPluginTimeoutMs / 1000}s`,
+      description: 'An external plugin that has not answered a call for so long is not waited for: the caller gets an internal error.',
     },
   },
   required: ['use'],
@@ -208,7 +217,7 @@ const secondKeyProblem = (source: YamlFile, stepPath: Path, pluginName: string, 
   )
 
 const readUseStep = (source: YamlFile, stepPath: Path): StepSyntax => {
-  const { problems } = checkOptions({ source, namePath: stepPath, owner: '', schema: useStepSchema })
+  const { options, problems } = checkOptions({ source, namePath: stepPath, owner: '', schema: useStepSchema })
   const name = source.textAt([...stepPath, 'name'])
   return {
     pluginName: source.textAt([...stepPath, 'use']) ?? '',
@@ -216,6 +225,7 @@ const readUseStep = (source: YamlFile, stepPath: Path): StepSyntax => {
     optionsPath: [...stepPath, 'with'],
     isExternal: true,
     ...(name !== undefined && { name }),
+    ...(options && { timeoutMs: options.timeout }),
     problems,
   }
 }

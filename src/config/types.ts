@@ -38,6 +38,8 @@ export interface Step {
   readonly plugin: AnyPlugin
   /** Of an external plugin, whose promises are not tested here. */
   readonly file?: PluginFile
+  /** Of an external plugin: so long a call waits for it. */
+  readonly timeoutMs?: number
   /** Checked against the plugin's schema, converted, with defaults. */
   readonly options: unknown
   /** A problem at a path inside the options. */

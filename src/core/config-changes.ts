@@ -115,7 +115,10 @@ const networkValues = (network: NetworkConfig): Values =>
 const ownValues = ({ name: _name, file: _file, methods: _methods, steps, ...rest }: NetworkConfig): Values =>
   new Map([
     ...flatten(revealSecrets(rest)),
-    ['pipeline', JSON.stringify(steps.map(({ name, plugin, file }) => [name, plugin.name, file?.path ?? null]))],
+    [
+      'pipeline',
+      JSON.stringify(steps.map(({ name, plugin, file, timeoutMs }) => [name, plugin.name, file?.path ?? null, timeoutMs ?? null])),
+    ],
     ...steps.flatMap(stepValues),
   ])
 

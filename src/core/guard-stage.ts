@@ -7,27 +7,26 @@ import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { Next } from '../plugin/plugin.ts'
 import { copyReply, isCharged, isFailure } from '../plugin/reply.ts'
 import type { Charge, Failure, Reply } from '../plugin/reply.ts'
-import type { Step } from '../config/types.ts'
 import type { EventRules } from '../services/index.ts'
 import { isReply } from './call-metrics.ts'
 import { EndOfPipelineError } from './pipeline.ts'
 import type { AnyStage } from './pipeline.ts'
-
-/** The step of an external plugin. */
-type ExternalStep = Pick<Step, 'name'> & Required<Pick<Step, 'file'>>
+import type { PluginCall, PluginCalls, WatchedPlugin } from './plugin-calls.ts'
 
 /**
  * The stage of an external plugin. Its bugs are thrown as PluginFault, which names it; what the stages below throw is not its bug. The
  * replies from below are settled and refunded where the caller gets another one. All else that the contract asks of a plugin is for its tests
  * (contractTests of `tollgate/testing`). Takes 0.4 us per call, which calls through built-in plugins alone do not spend.
  */
-export const guardStage = (stage: AnyStage, step: ExternalStep): AnyStage => {
-  const bugs = new StageBugs(step)
+export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: PluginCalls): AnyStage => {
+  const bugs = new StageBugs(plugin, calls)
   return directStage<never, never>({
     async handle(call, next) {
       const below = new RepliesFromBelow()
+      const watched = calls.newCall(plugin)
       try {
-        return below.replaceBy(assertReply(await stage.handle(call, bugs.guardNext(next, below))))
+        const answer = calls.run(plugin, () => stage.handle(call, bugs.guardNext(next, below, watched)))
+        return below.replaceBy(assertReply(await (answer instanceof Promise ? watched.wait(answer, dropReply) : answer)))
       } catch (bug) {
         below.fail()
         throw bugs.toFault(bug)
@@ -48,26 +47,28 @@ const guardEvents = (bugs: StageBugs, { refuse, charge }: Partial<EventRules>): 
   ...(charge && { charge: (payer, credits) => bugs.guard(() => charge(payer, credits)) }),
 })
 
-const ignore = (): void => undefined
+const dropReply = (reply: Reply | undefined): void => reply?.onSettled?.(false)
 
 /** Tells the bugs of one stage from those of the stages below. */
 class StageBugs {
-  readonly #step: ExternalStep
+  readonly #plugin: WatchedPlugin
+  readonly #calls: PluginCalls
   readonly #fromBelow = new WeakSet<Error>()
 
-  constructor(step: ExternalStep) {
-    this.#step = step
+  constructor(plugin: WatchedPlugin, calls: PluginCalls) {
+    this.#plugin = plugin
+    this.#calls = calls
   }
 
   toFault(bug: unknown): unknown {
     const isElsewhere = bug instanceof Error && (bug instanceof PluginFault || this.#fromBelow.has(bug))
-    return isElsewhere ? bug : new PluginFault(this.#step.name, this.#step.file, bug)
+    return isElsewhere ? bug : new PluginFault(this.#plugin.name, this.#plugin.file, bug)
   }
 
   /** Runs a function that may be async. */
   guard<T>(run: () => T): T {
     try {
-      const returned = run()
+      const returned = this.#calls.run(this.#plugin, run)
       const guarded = returned instanceof Promise ? returned.catch((bug: unknown) => Promise.reject(this.toFault(bug))) : returned
       return guarded as T // a promise of the same
     } catch (bug) {
@@ -75,19 +76,21 @@ class StageBugs {
     }
   }
 
-  guardNext(next: DirectNext, below: RepliesFromBelow): Next {
+  guardNext(next: DirectNext, below: RepliesFromBelow, watched: PluginCall): Next {
     return call => {
       assertCall(call)
+      watched.beginBelow()
       const reply = this.#runBelow(next, call, below)
-      // A plugin need not await what it does not want to know.
-      reply.catch(ignore)
+      const end = () => watched.endBelow()
+      // Also where the plugin does not await it: a plugin need not know what it does not want to know.
+      reply.then(end, end)
       return reply
     }
   }
 
   async #runBelow(next: DirectNext, call: Call, below: RepliesFromBelow): Promise<Reply> {
     try {
-      return below.add(await next(call))
+      return below.add(await this.#calls.run(undefined, () => next(call)))
     } catch (bug) {
       if (bug instanceof Error && !(bug instanceof EndOfPipelineError)) this.#fromBelow.add(bug)
       throw bug

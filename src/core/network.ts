@@ -4,7 +4,7 @@ import type { CallContext, Origin } from '../plugin/call.ts'
 import type { DirectNext } from '../plugin/direct-stage.ts'
 import { Misconfigured, misconfigured } from '../plugin/plugin.ts'
 import type { ExplainedCall, Explanation, Handler } from '../plugin/plugin.ts'
-import { PluginFault, describeBug } from '../plugin/plugin-fault.ts'
+import { PluginFault, defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { Heads } from '../services/chain-heads/index.ts'
 import { composeEventRules } from '../services/event-rules.ts'
@@ -19,6 +19,8 @@ import { guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
 import type { AnyStage, PipelineStage } from './pipeline.ts'
+import { PluginCalls } from './plugin-calls.ts'
+import type { WatchedPlugin } from './plugin-calls.ts'
 import type { SingletonReferences } from './singletons.ts'
 import { stageServices } from './stage-services.ts'
 import type { HostServices } from './stage-services.ts'
@@ -80,11 +82,11 @@ export const buildNetwork = async (
     refuse: (key, origin) => servingEvents().refuse(key, origin),
     charge: (payer, credits) => servingEvents().charge(payer, credits),
   }
+  const calls = singletons.get('plugin-calls', null, () => new PluginCalls(host.clock, host.log))
   const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, events })
   for (const [i, step] of config.steps.entries()) {
     try {
-      const created = createStage(step, servicesOf(step, i))
-      const stage = step.file === undefined ? created : guardStage(created, { ...step, file: step.file })
+      const stage = createStage(step, servicesOf(step, i), calls)
       stages.push({ step, stage })
       if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
     } catch (error) {
@@ -110,11 +112,30 @@ const offersMethod = (stages: readonly PipelineStage[], method: string, context:
 
 const eventRulesOf = (stages: readonly PipelineStage[]): EventRules => composeEventRules(stages.map(({ stage }) => stage.events ?? {}))
 
-/** create() of a plugin that is not built in may loop. */
-const createStage = ({ plugin, options, file }: Step, services: Services): AnyStage => {
-  const create = () => plugin.create(options as never, services) // the loader checked them against its schema
-  return toStage(file === undefined ? create() : callWithTimeLimit(createTimeoutMs, create))
+/** A plugin that is not built in may loop, and is watched. */
+const createStage = (
+  { plugin, options, name, file, timeoutMs = defaultPluginTimeoutMs }: Step,
+  services: Services,
+  calls: PluginCalls,
+): AnyStage => {
+  const create = (given: Services) => toStage(plugin.create(options as never, given)) // the loader checked them against its schema
+  if (file === undefined) return create(services)
+  const watched = { network: services.network.name, name, file, timeoutMs }
+  const clock = watchTimers(services.clock, watched, calls)
+  return guardStage(
+    callWithTimeLimit(createTimeoutMs, () => create({ ...services, clock })),
+    watched,
+    calls,
+  )
 }
+
+/** What a plugin does in its timers is watched. */
+const watchTimers = (clock: Services['clock'], plugin: WatchedPlugin, calls: PluginCalls): Services['clock'] => ({
+  now: () => clock.now(),
+  monotonic: () => clock.monotonic(),
+  after: (ms, run) => clock.after(ms, () => calls.run(plugin, run)),
+  every: (ms, run) => clock.every(ms, () => calls.run(plugin, run)),
+})
 
 const describeCreateError = (error: unknown, { file }: Step): string =>
   error instanceof TimeLimitError

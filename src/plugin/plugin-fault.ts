@@ -12,6 +12,9 @@ export interface PluginFile {
   readonly isStale?: boolean
 }
 
+/** So long a call waits for an external plugin whose step has no `timeout`. */
+export const defaultPluginTimeoutMs = 60_000
+
 /** A bug of an external plugin. Its message names the step, and the file and line of the plugin: for the log, never for callers. */
 export class PluginFault extends Error {
   readonly plugin: string

@@ -158,7 +158,7 @@ export const pluginMistakes: readonly Mistake[] = [
     mistake: 'options without with',
     network: [['  - params', '  - use: ../p.js\n    calls: 5\n  - params']],
     files: { 'p.js': pluginText },
-    answers: ['networks/arb.yaml:13:5: unknown key `calls` -> known keys: use, with, name'],
+    answers: ['networks/arb.yaml:13:5: unknown key `calls` -> known keys: use, with, name, timeout'],
   },
   {
     mistake: 'a file as the name of a plugin',
