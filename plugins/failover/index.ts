@@ -1,7 +1,7 @@
 import { directStage } from '../../src/plugin/internal.ts'
 import type { DirectHandler } from '../../src/plugin/internal.ts'
-import { assertKnownMethods, createNameMatcher, definePlugin, refuseUnknownMethod } from '../../src/plugin/plugin.ts'
-import type { ExplainedCall, Explanation, Method, Services } from '../../src/plugin/plugin.ts'
+import { assertKnownMethods, createNameMatcher, definePlugin, refuseUnknownMethod, withContext } from '../../src/plugin/plugin.ts'
+import type { ExplainedCall, Explanation, Method, Services, Target } from '../../src/plugin/plugin.ts'
 import { CallFailover } from './call-failover.ts'
 import { createUpstreamCapabilities } from './upstream-capabilities.ts'
 import { checkTargetOptions, failoverOptions } from './failover-options.ts'
@@ -16,7 +16,7 @@ export default definePlugin({
   summary: 'Chooses the node for a call: the first that can answer, then the partner for plans that qualify.',
   options: failoverOptions,
   reads: ['request', 'account'],
-  writes: ['target'],
+  writes: ['target', 'upstreams'],
   repeats: true,
   tracksHeads: true,
   vary(context, { partner }, origin) {
@@ -44,21 +44,18 @@ export default definePlugin({
     const nodes = openNodes(options, services)
     const selectNodes = createNodeSelector(nodes, upstreamCapabilities, services)
     const { heads } = services
-    const request: DirectHandler<'request', 'target'> = (call, next) => {
+    const targets: readonly Target[] = Object.freeze(nodes.all.map(({ target }) => target))
+    const request: DirectHandler<'request', 'target' | 'upstreams'> = (call, next) => {
       const { method } = call.context.request
       heads.recordActivity()
-      return upstreamCapabilities?.offers(method) === false
-        ? refuseUnknownMethod(method)
-        : new CallFailover(call, next, selectNodes(call)).run()
+      if (upstreamCapabilities?.offers(method) === false) return refuseUnknownMethod(method)
+      return new CallFailover(withContext(call, { upstreams: targets }), next, selectNodes(call)).run()
     }
     let stopTracking = () => {}
     return directStage({
       async start() {
         nodes.slowNodes.start()
-        stopTracking = heads.track(
-          nodes.all.map(({ target }) => target),
-          { maxLag },
-        )
+        stopTracking = heads.track(targets, { maxLag })
       },
       handle: (call, next) => (heads.mayLag ? heads.sync().then(() => request(call, next)) : request(call, next)),
       ...(upstreamCapabilities && { offers: upstreamCapabilities.offers }),

@@ -1,12 +1,12 @@
 import { blockSelectorOf } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, Clock, Heads, Method, Services } from '../../src/plugin/plugin.ts'
+import type { Call, BlockSelector, Clock, Heads, Method, Services } from '../../src/plugin/plugin.ts'
 import type { FailoverNodes } from './open-nodes.ts'
 import { rank, sortByRank } from './rank.ts'
 import { requiredBlockOf } from './required-block.ts'
 import type { RequiredBlock } from './required-block.ts'
 import { capableOf } from './upstream-capabilities.ts'
 import type { UpstreamCapabilities } from './upstream-capabilities.ts'
-import type { FailoverCall, UpstreamNode } from './upstream-node.ts'
+import type { UpstreamNode } from './upstream-node.ts'
 
 /** The variant of calls that get one attempt. */
 export const singleAttempt = 'single-attempt'
@@ -43,7 +43,7 @@ export const createNodeSelector = (
 ) => {
   const { all, partnerNode, turns } = nodes
   const hasAlternatives = all.length > 1 || partnerNode !== undefined
-  return ({ context: { request }, variant }: FailoverCall): NodeSelection => {
+  return ({ context: { request }, variant }: Call<'request'>): NodeSelection => {
     const method = methods.get(request.method)
     const methodClass = method?.class ?? 'other'
     const blocks = blockSelectorOf(method, request.params)

@@ -11,8 +11,8 @@ import type { MovableCall } from './node-attempt.ts'
 import { NodeState, allClasses } from './node-state.ts'
 
 /** A call as failover gets it, and the plugins below failover. */
-export type FailoverCall = Call<'request'>
-export type NextBelow = DirectNext<'request' | 'target'>
+export type FailoverCall = Call<'request' | 'upstreams'>
+export type NextBelow = DirectNext<'request' | 'target' | 'upstreams'>
 
 /** An own node or the partner, the calls that it has, and what becomes of them by its state. */
 export abstract class UpstreamNode {

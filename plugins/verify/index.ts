@@ -9,15 +9,21 @@ import {
   refuseWrongResult,
   toBuffer,
 } from '../../src/plugin/plugin.ts'
-import type { Counter, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type { Call, Counter, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import type { Finding } from './chain-rules.ts'
 import { MalformedMember } from './hex.ts'
 import { resultChecks } from './result-checks.ts'
+import { StateAnswers, provableMethods } from './state-answers.ts'
+import type { RefuseWrong, VerifyContext } from './state-answers.ts'
+import { TrustedHeaders } from './trusted-headers.ts'
 
-const policies = ['off', 'check'] as const
+const policies = ['off', 'check', 'proof'] as const
 
-/** Refuses answers of nodes that contradict themselves, or their request: another node is asked. Sends no request of its own. */
+/**
+ * Refuses answers of nodes that contradict themselves, or their request: another node is asked. Of the state, it answers what is proven by the headers
+ * that nodes agree on, where the policy is `proof`.
+ */
 export default definePlugin({
   name: 'verify',
   summary:
@@ -30,8 +36,15 @@ export default definePlugin({
         additionalProperties: { type: 'string', enum: policies },
         default: {},
         description:
-          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods.',
-        examples: [{ eth_getLogs: 'off' }],
+          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for balances, nonces, code and storage: they are answered by eth_getProof.',
+        examples: [{ eth_getLogs: 'off', eth_getBalance: 'proof' }],
+      },
+      agree: {
+        type: 'integer',
+        minimum: 1,
+        description:
+          'For `proof`: so many upstreams must have the same header at its height. Default: a majority of those that answer, and 2 at least where there are 2.',
+        examples: [2],
       },
       maxBytes: {
         type: 'string',
@@ -42,8 +55,14 @@ export default definePlugin({
       },
     },
   },
-  reads: ['request', 'target'],
-  create({ methods: policyByMethod, maxBytes }, services) {
+  reads: ['request', 'target', 'upstreams'],
+  check({ methods }, report) {
+    for (const [name, policy] of Object.entries(methods)) {
+      if (policy === 'proof' && !provableMethods.has(name))
+        report(['methods', name], `nothing is proven of ${name}: \`proof\` is for ${[...provableMethods].join(', ')}`)
+    }
+  },
+  create({ methods: policyByMethod, maxBytes, agree }, services) {
     const { methods, log, network } = services
     assertKnownMethods(
       Object.keys(policyByMethod).map(method => ({ path: ['methods', method], method })),
@@ -59,48 +78,62 @@ export default definePlugin({
         return method === undefined || check === undefined || policyOf(name) === 'off' ? [] : [[name, { method, check }] as const]
       }),
     )
+    const provable = new Map(
+      [...provableMethods].flatMap(name => {
+        const method = methods.get(name)
+        return method !== undefined && policyOf(name) === 'proof' ? [[name, method] as const] : []
+      }),
+    )
     const rules = services.singleton('rules', null, () => {
       const onGivenUp = (rule: string) => log.warn({ rule }, 'rule given up: upstreams break it, and none keeps it')
       return new ChainRules(ethereumChainIds.has(network.chainId) && !network.devNode, onGivenUp)
     })
     const count = createCounters(services)
 
-    /** The reply, or the failure in its place. */
-    const verify = (result: Result, { method, check }: CheckedMethod, request: Request, upstream: string): Reply => {
-      if (result.result.byteLength > maxBytes || isPending(method, request)) {
-        count(upstream, 'unchecked')
-        return result
-      }
-      const decisions = findingsOf(result, check, request).map(finding => ({ finding, decision: rules.decide(finding, upstream) }))
-      const broken = decisions.find(({ decision }) => decision === 'refuse')
-      if (broken === undefined) {
-        count(upstream, decisions.some(({ decision }) => decision === 'pass') ? 'passed' : 'unchecked')
-        return result
-      }
-      count(upstream, 'refused')
+    const refuseWrong: RefuseWrong = (result, cause, { context: { request, target }, origin: { requestId } }) => {
+      const failure = refuseWrongResult(result, cause)
+      count(target.name, 'refused')
+      log.warn({ requestId, upstream: target.name, method: request.method, cause: failure.cause }, 'upstream returned a wrong result')
       resultMemoryOf(result)?.release()
-      return refuseWrongResult(result, `not so: ${broken.finding.rule}`)
+      return failure
+    }
+
+    const answers = new StateAnswers(new TrustedHeaders(agree, services), refuseWrong, services)
+
+    /** The reply, or the failure in its place. */
+    const verify = (result: Result, { method, check }: CheckedMethod, call: Call<VerifyContext>): Reply => {
+      const { request, target } = call.context
+      if (result.result.byteLength > maxBytes || isPending(method, request)) {
+        count(target.name, 'unchecked')
+        return result
+      }
+      const decisions = findingsOf(result, check, request).map(finding => ({ finding, decision: rules.decide(finding, target.name) }))
+      const broken = decisions.find(({ decision }) => decision === 'refuse')
+      if (broken !== undefined) return refuseWrong(result, `not so: ${broken.finding.rule}`, call)
+      count(target.name, decisions.some(({ decision }) => decision === 'pass') ? 'passed' : 'unchecked')
+      return result
     }
 
     return {
       async handle(call, next) {
-        const reply = await next(call)
         const { request, target } = call.context
+        const proven = provable.get(request.method)
+        if (proven !== undefined && !isPending(proven, request)) {
+          const reply = await answers.answer(call, proven, next)
+          if (!isFailure(reply)) count(target.name, 'proven')
+          return reply
+        }
+        const reply = await next(call)
         const checkedMethod = checked.get(request.method)
-        if (checkedMethod === undefined || isFailure(reply) || isJsonNull(reply.result)) return reply
-        const verified = verify(reply, checkedMethod, request, target.name)
-        if (isFailure(verified))
-          log.warn(
-            { requestId: call.origin.requestId, upstream: target.name, method: request.method, cause: verified.cause },
-            'upstream returned a wrong result',
-          )
-        return verified
+        return checkedMethod === undefined || isFailure(reply) || isJsonNull(reply.result) ? reply : verify(reply, checkedMethod, call)
       },
       explain: ({ method }) => ({
         text: [
-          checked.has(method)
-            ? `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
-            : 'results are not checked',
+          provable.has(method)
+            ? 'answered with what eth_getProof proves, by a header that upstreams agree on'
+            : checked.has(method)
+              ? `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
+              : 'results are not checked',
         ],
       }),
     }
@@ -134,7 +167,7 @@ const findingsOf = ({ result }: Result, check: CheckedMethod['check'], { params 
   }
 }
 
-type Outcome = 'passed' | 'refused' | 'unchecked'
+type Outcome = 'proven' | 'passed' | 'refused' | 'unchecked'
 
 /** Series are opened once: upstreams are few. */
 const createCounters = ({ metrics }: Services) => {

@@ -134,6 +134,8 @@ export interface CallContext {
   readonly key: Key
   readonly account: Account
   readonly target: Target
+  /** The own nodes of the network, in the order of its options, whatever their state is. */
+  readonly upstreams: readonly Target[]
 }
 
 export type ContextKey = keyof CallContext

@@ -36,7 +36,7 @@ const requiredKeys = (plugin: AnyPlugin | undefined): readonly ContextKey[] => [
 
 const keysOf = (keys: readonly ContextKey[] = []): readonly ContextKey[] => keys
 
-const suppliedKeys = ['request', 'key', 'account', 'target'] as const
+const suppliedKeys = ['request', 'key', 'account', 'target', 'upstreams'] as const
 
 const assertKnown = (key: string, context: SuppliedContext, written: ReadonlySet<string>): void => {
   if (Object.hasOwn(context, key) || (suppliedKeys as readonly string[]).includes(key)) return
@@ -63,7 +63,14 @@ const supplyContext = (keys: readonly ContextKey[], context: SuppliedContext): A
       async (call, next) => {
         const lookup = call.origin.key && (await accounts.find(call.origin.key))
         const { key, account } = lookup?.kind === 'granted' ? lookup : { key: suppliedKey, account: suppliedAccount }
-        const all: SuppliedContext = { request: requestOf(call.message), key, account, target: suppliedTarget, ...context }
+        const all: SuppliedContext = {
+          request: requestOf(call.message),
+          key,
+          account,
+          target: suppliedTarget,
+          upstreams: [suppliedTarget],
+          ...context,
+        }
         // Every one of them has a value: assertKnown().
         return next(withContext(call, Object.fromEntries(keys.map(name => [name, all[name]])) as unknown as CallContext))
       },

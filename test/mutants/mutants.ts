@@ -671,6 +671,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/verify.test.ts'],
   },
   {
+    rule: 'a header is trusted when a majority of the nodes that answer have it',
+    file: 'plugins/verify/trusted-headers.ts',
+    text: 'best.count >= required',
+    broken: 'true',
+    tests: ['test/plugins/verify/state-proofs.test.ts'],
+  },
+  {
+    rule: 'code is that of the proven hash',
+    file: 'plugins/verify/state-answers.ts',
+    text: 'isCode(toJson(code), codeHash)',
+    broken: 'true',
+    tests: ['test/plugins/verify/state-proofs.test.ts'],
+  },
+  {
     rule: 'a rule refuses nothing on a chain on which it has not held',
     file: 'plugins/verify/chain-rules.ts',
     text: "if (!this.#hasHeld(finding)) return 'unknown'",

@@ -53,7 +53,7 @@ export const fakeOrigin = (over: Partial<Origin> = {}): Origin => ({
 export const fakeCall = (method: string, params: readonly Json[] = [], over: Partial<CallContext> = {}): Call<ContextKey> => ({
   message: { jsonrpc: '2.0', id: 1, method, params },
   origin: fakeOrigin(),
-  context: { request: { method, params }, key: fakeKey, account: fakeAccount, target: fakeTarget, ...over },
+  context: { request: { method, params }, key: fakeKey, account: fakeAccount, target: fakeTarget, upstreams: [fakeTarget], ...over },
 })
 
 export const fakeResult = (value: Json, over: Partial<Reply> = {}): Reply =>

@@ -1,0 +1,115 @@
+import { LRUCache } from 'lru-cache'
+import { Cancellation, isFailure, isJsonObject, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
+import { headerHashOf } from './block-header.ts'
+import { MalformedMember, isSameHex } from './hex.ts'
+
+/** What of a header is needed for proofs. */
+export interface TrustedHeader {
+  readonly hash: string
+  readonly stateRoot: string
+}
+
+interface CachedHeader {
+  readonly header: Promise<TrustedHeader | undefined>
+  /** Undefined once the block is final. */
+  readonly headVersion: number | undefined
+}
+
+/** A header takes 200 bytes. */
+const maxHeaders = 1024
+const requestTimeoutMs = 2000
+const maxHeaderBytes = 8_388_608
+
+/**
+ * The headers that nodes agree on. A header is trusted when so many nodes have it at its height: `agree`, or a majority of those that
+ * answer, and 2 at least where there are 2. Headers that are not final are asked for again with each new head.
+ */
+export class TrustedHeaders {
+  readonly #agree: number | undefined
+  readonly #services: Pick<Services, 'upstreamClient' | 'heads'>
+  readonly #byNumber = new LRUCache<number, CachedHeader>({ max: maxHeaders })
+
+  constructor(agree: number | undefined, services: Pick<Services, 'upstreamClient' | 'heads'>) {
+    this.#agree = agree
+    this.#services = services
+  }
+
+  /** The header at that height; undefined where nodes do not agree. Callers at the same time share the requests. */
+  at(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
+    const { snapshot } = this.#services.heads
+    const cached = this.#byNumber.get(number)
+    if (cached !== undefined && (cached.headVersion ?? snapshot.headVersion) === snapshot.headVersion) return cached.header
+    const header = this.#request(number, upstreams)
+    const isFinal = number <= (snapshot.finalizedBlockOf()?.number ?? -1)
+    this.#byNumber.set(number, { header, headVersion: isFinal ? undefined : snapshot.headVersion })
+    void header.then(found => {
+      if (found === undefined && this.#byNumber.peek(number)?.header === header) this.#byNumber.delete(number)
+    })
+    return header
+  }
+
+  /** The chain may have another block at that height by now. */
+  forget(number: number): void {
+    this.#byNumber.delete(number)
+  }
+
+  /** Resolves as soon as the answers to come change nothing. */
+  #request(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
+    const least = this.#agree ?? Math.min(2, upstreams.length)
+    const votes = new Map<string, { readonly header: TrustedHeader; count: number }>()
+    let [answered, pending] = [0, upstreams.length]
+    return new Promise(resolve => {
+      const decide = () => {
+        const best = [...votes.values()].toSorted((one, other) => other.count - one.count)[0]
+        const required = Math.max(least, this.#agree === undefined ? Math.floor((answered + pending) / 2) + 1 : 1)
+        if (best !== undefined && best.count >= required) resolve(best.header)
+        else if (pending === 0) resolve(undefined)
+      }
+      decide()
+      for (const target of upstreams) {
+        void this.#requestFrom(target, number).then(header => {
+          pending -= 1
+          if (header !== undefined) {
+            answered += 1
+            const vote = votes.get(header.hash) ?? { header, count: 0 }
+            vote.count += 1
+            votes.set(header.hash, vote)
+          }
+          decide()
+        })
+      }
+    })
+  }
+
+  /** Undefined where the node does not answer, lacks the block, or is wrong about its hash. */
+  async #requestFrom(target: Target, number: number): Promise<TrustedHeader | undefined> {
+    const request = { method: 'eth_getBlockByNumber', params: [toHexQuantity(number), false] }
+    const reply = await this.#services.upstreamClient.request(target, request, {
+      timeoutMs: requestTimeoutMs,
+      maxBytes: maxHeaderBytes,
+      signal: new Cancellation(),
+      idempotent: true,
+    })
+    if (isFailure(reply)) return undefined
+    const block: Json = JSON.parse(toBuffer(reply.result).toString())
+    return toTrustedHeader(block, ({ number: found }) => isSameHex(found, toHexQuantity(number)))
+  }
+}
+
+/** The header of a block whose hash is that of its fields, if it is the expected one. */
+export const toTrustedHeader = (
+  block: Json,
+  isExpected: (block: { readonly [name: string]: Json }) => boolean,
+): TrustedHeader | undefined => {
+  if (!isJsonObject(block) || !isExpected(block)) return undefined
+  const { hash, stateRoot } = block
+  try {
+    return typeof hash === 'string' && typeof stateRoot === 'string' && isSameHex(headerHashOf(block), hash)
+      ? { hash: hash.toLowerCase(), stateRoot: stateRoot.toLowerCase() }
+      : undefined
+  } catch (error) {
+    if (error instanceof MalformedMember) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,274 @@
+import fc from 'fast-check'
+import t from '../../support/tap.ts'
+import verify from '../../../plugins/verify/index.ts'
+import { headerHashOf } from '../../../plugins/verify/block-header.ts'
+import type { Json, Request, Target } from '../../../src/plugin/call.ts'
+import { isFailure, refuse } from '../../../src/plugin/reply.ts'
+import type { Reply } from '../../../src/plugin/reply.ts'
+import { harness } from '../../../src/testing/index.ts'
+import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
+import { shippedMethods } from '../../services/method-table/shipped-table.ts'
+import { deployEmitter, startAnvilChain } from '../../support/anvil-chain.ts'
+import { TestLog, createStage, fakeCall, fakeResult, fakeTarget } from '../../support/fakes.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+/** Answers a request of the gateway; undefined is as an error. */
+type Node = (request: Request) => Promise<Json | undefined>
+
+interface ProofOptions {
+  readonly agree?: number
+  /** The head that the gateway knows. */
+  readonly head?: () => number | undefined
+}
+
+const methods = { eth_getBalance: 'proof', eth_getTransactionCount: 'proof', eth_getCode: 'proof', eth_getStorageAt: 'proof' }
+
+/** The plugin with the policy `proof` over these nodes, of which the first is asked. */
+const openProofs = (nodes: Readonly<Record<string, Node>>, { agree, head = () => undefined }: ProofOptions = {}) => {
+  const log = new TestLog()
+  const requests: string[] = []
+  const targets: readonly Target[] = Object.keys(nodes).map(name => ({ ...fakeTarget, name }))
+  const request = async ({ name }: Target, request: Request): Promise<Reply> => {
+    requests.push(`${name} ${request.method}`)
+    const value = await nodes[name]?.(request)
+    return value === undefined ? refuse('unavailable', { source: 'node', upstream: name }) : fakeResult(value, { upstream: name })
+  }
+  let headVersion = 0
+  const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight: 0, headVersion, finalizedBlockOf: () => undefined })
+  const heads = {
+    get snapshot() {
+      return snapshot()
+    },
+    exclusionOf: (name: string) => (name === 'otherChain' ? 'chain' : undefined),
+  }
+  const options = { methods, maxBytes: 1 << 20, ...(agree !== undefined && { agree }) }
+  const services = { methods: shippedMethods, log, upstreamClient: { request, disconnects: () => 0 }, heads: heads as unknown as Heads }
+  const stage = createStage(verify, options, services)
+  return {
+    log,
+    requests,
+    newHead: () => (headVersion += 1),
+    /** The answer of the first node, as the caller gets it; undefined for a failure. */
+    async call(method: string, ...params: readonly Json[]): Promise<Json | undefined> {
+      const target = targets[0]!
+      const call = fakeCall(method, params, { target, upstreams: targets })
+      const reply = await stage.handle(call, async below => request(target, below.context.request))
+      return isFailure(reply) ? undefined : JSON.parse(Buffer.from(reply.result as Uint8Array).toString())
+    },
+  }
+}
+
+t.test('state of a real node', async t => {
+  const chain = await startAnvilChain()
+  t.teardown(() => chain.stop())
+  const emitter = await deployEmitter(chain)
+  const [account = '', other = ''] = await chain.request<string[]>('eth_accounts')
+  await emitter.emitLogs(3)
+  await chain.request('anvil_mine', '0x3')
+  const nobody = `0x${'12'.repeat(20)}`
+  const slots = ['0x0', '0x1', `0x${'ab'.repeat(32)}`]
+  // A storage with branches.
+  for (let i = 2; i < 60; i++) await chain.request('anvil_setStorageAt', emitter.address, toSlot(i), toSlot(i * 1_000))
+  await chain.request('anvil_mine', '0x50')
+  const head = Number(await chain.request<string>('eth_blockNumber'))
+
+  const honest: Node = ({ method, params }) => chain.request<Json>(method, ...params)
+  /** A node that changes its answers to one method. */
+  const lying =
+    (method: string, lie: (value: Json, request: Request) => Json | Promise<Json>): Node =>
+    async request =>
+      request.method === method ? lie((await honest(request))!, request) : honest(request)
+
+  const questions: readonly (readonly [string, ...Json[]])[] = [
+    ...[account, other, nobody, emitter.address].flatMap(address =>
+      (['eth_getBalance', 'eth_getTransactionCount', 'eth_getCode'] as const).map(method => [method, address] as const),
+    ),
+    ...[...slots, toSlot(7), toSlot(42), toSlot(77)].map(slot => ['eth_getStorageAt', emitter.address, slot] as const),
+    ['eth_getStorageAt', nobody, '0x0'],
+    ['eth_getStorageAt', account, '0x0'],
+  ]
+
+  t.test('is answered as the node does, at each way to name a block', async t => {
+    const { hash } = await chain.request<{ hash: string }>('eth_getBlockByNumber', 'latest', false)
+    for (const known of [undefined, head]) {
+      const { call } = openProofs({ one: honest, two: honest }, { head: () => known })
+      for (const block of ['latest', 'finalized', toHexQuantity(head), '0x2', hash, { blockHash: hash }, { blockNumber: '0x2' }]) {
+        for (const [method, ...params] of questions) {
+          const said = await chain.request<Json>(method, ...params, block)
+          t.equal(await call(method, ...params, block), said, `${method} ${JSON.stringify([...params, block])}`)
+        }
+      }
+    }
+  })
+
+  t.test('is refused where the header is of another state, as that of the first block of this node', async t => {
+    t.equal(await openProofs({ one: honest, two: honest }).call('eth_getBalance', account, 'earliest'), undefined)
+  })
+
+  t.test('is what the proof shows, whatever else the node says', async t => {
+    const { call } = openProofs({
+      one: lying('eth_getProof', proof => ({ ...(proof as JsonMembers), balance: '0x0', nonce: '0x99', codeHash: toSlot(1) })),
+      two: honest,
+    })
+    for (const [method, ...params] of questions)
+      t.equal(await call(method, ...params, 'latest'), await chain.request(method, ...params, 'latest'))
+  })
+
+  /** The proof of something else in place of the requested one. */
+  const proofOf = (address: string, keys: readonly string[], block?: string) =>
+    lying('eth_getProof', (_, { params }) => chain.request<Json>('eth_getProof', address, keys, block ?? params[2]))
+  const changed = (name: 'accountProof', change: (nodes: readonly Json[]) => Json) =>
+    lying('eth_getProof', proof => ({ ...(proof as JsonMembers), [name]: change((proof as JsonMembers)[name] as readonly Json[]) }))
+  const inStorage = (change: (entry: JsonMembers) => Json) =>
+    lying('eth_getProof', proof => ({
+      ...(proof as JsonMembers),
+      storageProof: ((proof as JsonMembers)['storageProof'] as readonly JsonMembers[]).map(change),
+    }))
+
+  const balance = ['eth_getBalance', account, 'latest'] as const
+  const slot = ['eth_getStorageAt', emitter.address, toSlot(42), 'latest'] as const
+  const code = ['eth_getCode', emitter.address, 'latest'] as const
+  const lies: Readonly<Record<string, readonly [Node, readonly [string, ...Json[]]]>> = {
+    'the proof of another account': [proofOf(other, []), balance],
+    'the proof of an account that does not exist': [proofOf(nobody, []), balance],
+    'the proof of an earlier block': [proofOf(account, [], '0x1'), balance],
+    'no proof': [changed('accountProof', () => []), balance],
+    'a proof without its last node': [changed('accountProof', nodes => nodes.slice(0, -1)), balance],
+    'a proof without its first node': [changed('accountProof', nodes => nodes.slice(1)), balance],
+    'a proof that is no hex': [changed('accountProof', nodes => ['0xzz', ...nodes.slice(1)]), balance],
+    'a proof that is no list': [changed('accountProof', () => null), balance],
+    'no object': [lying('eth_getProof', () => 'ok'), balance],
+    'a slot of another account': [proofOf(nobody, [toSlot(42)]), slot],
+    'another slot': [proofOf(emitter.address, [toSlot(41)]), slot],
+    'a slot that is empty': [proofOf(emitter.address, [toSlot(1_000)]), slot],
+    'no slot': [proofOf(emitter.address, []), slot],
+    'an old value': [proofOf(emitter.address, [toSlot(42)], '0x3'), slot],
+    'a storage proof without its last node': [inStorage(each => ({ ...each, proof: (each['proof'] as Json[]).slice(0, -1) })), slot],
+    'other code': [lying('eth_getCode', () => '0x6001'), code],
+    'no code': [lying('eth_getCode', () => '0x'), code],
+  }
+
+  for (const [what, [node, [method, ...params]]] of Object.entries(lies)) {
+    t.test(`${what} is refused, and the node is blamed`, async t => {
+      const { call, log } = openProofs({ liar: node, honest })
+      t.equal(await call(method, ...params), undefined)
+      t.match(log.lines, [{ fields: { upstream: 'liar', method, cause: /^wrong result: / }, message: 'upstream returned a wrong result' }])
+    })
+  }
+
+  t.test('with any byte of the proof changed is refused, or is the truth', async t => {
+    const truth = await chain.request<Json>(...(slot as unknown as [string, ...Json[]]))
+    await fc.assert(
+      fc.asyncProperty(fc.boolean(), fc.nat(), fc.nat(), fc.integer({ min: 1, max: 255 }), async (isOfStorage, i, at, bits) => {
+        const corrupt = (nodes: Json): Json => {
+          const list = nodes as readonly string[]
+          const bytes = Buffer.from(list[i % list.length]!.slice(2), 'hex')
+          bytes[at % bytes.length]! ^= bits
+          return list.with(i % list.length, `0x${bytes.toString('hex')}`)
+        }
+        const node = isOfStorage ? inStorage(each => ({ ...each, proof: corrupt(each['proof']!) })) : changed('accountProof', corrupt)
+        const [method, ...params] = slot
+        t.ok([undefined, truth].includes((await openProofs({ one: node, two: honest }).call(method, ...params)) as undefined))
+      }),
+      { numRuns: 100 },
+    )
+  })
+
+  t.test('a header that looks right is trusted only where nodes agree on it', async t => {
+    const forge = lying('eth_getBlockByNumber', block => {
+      const forged = { ...(block as JsonMembers), stateRoot: toSlot(1) }
+      return { ...forged, hash: headerHashOf(forged) }
+    })
+    const [method, ...params] = balance
+    const truth = await chain.request<Json>(method, ...params)
+    t.equal(await openProofs({ honest, liar: forge }).call(method, ...params), undefined, 'one of two')
+    t.equal(await openProofs({ honest, liar: forge, third: honest }).call(method, ...params), truth, 'one of three')
+    t.equal(await openProofs({ honest, liar: forge, third: honest }, { agree: 3 }).call(method, ...params), undefined, 'all must agree')
+    t.equal(await openProofs({ honest }).call(method, ...params), truth, 'one node alone')
+    t.equal(await openProofs({ honest, otherChain: forge }).call(method, ...params), truth, 'a node of another chain has no say')
+    t.equal(await openProofs({ honest, down: async () => undefined }).call(method, ...params), undefined, 'one of two does not answer')
+    const wrongHash = lying('eth_getBlockByNumber', block => ({ ...(block as JsonMembers), stateRoot: toSlot(1) }))
+    t.equal(await openProofs({ honest, liar: wrongHash, third: honest }).call(method, ...params), truth)
+  })
+
+  t.test('a header is requested once for all calls until there is a new head', async t => {
+    const gateway = openProofs({ one: honest, two: honest }, { head: () => head })
+    const [method, ...params] = balance
+    await Promise.all([gateway.call(method, ...params), gateway.call(method, ...params)])
+    await gateway.call(method, ...params)
+    const headers = () => gateway.requests.filter(each => each.endsWith('eth_getBlockByNumber')).length
+    t.equal(headers(), 2)
+    gateway.newHead()
+    await gateway.call(method, ...params)
+    t.equal(headers(), 4)
+  })
+
+  t.test('after a reorg, the proof is judged by the header of now', async t => {
+    let isOld = true
+    const reorged: Node = lying('eth_getBlockByNumber', async (block, { params }) => {
+      const forged = { ...(block as JsonMembers), stateRoot: toSlot(1) }
+      return isOld && params[0] === toHexQuantity(head) ? { ...forged, hash: headerHashOf(forged) } : block
+    })
+    const gateway = openProofs({ one: reorged, two: reorged }, { head: () => head })
+    const [method, ...params] = balance
+    t.equal(await gateway.call(method, ...params), undefined)
+    isOld = false
+    t.equal(await gateway.call(method, ...params), await chain.request<Json>(method, ...params))
+  })
+
+  t.test('a block that is named by its hash needs no other node', async t => {
+    const { hash } = await chain.request<{ hash: string }>('eth_getBlockByNumber', '0x3', false)
+    const gateway = openProofs({ one: honest, two: honest })
+    t.equal(await gateway.call('eth_getBalance', account, hash), await chain.request('eth_getBalance', account, hash))
+    t.same(gateway.requests, ['one eth_getBlockByHash', 'one eth_getProof'])
+    const wrong = lying('eth_getBlockByHash', block => ({ ...(block as JsonMembers), stateRoot: toSlot(1) }))
+    t.equal(await openProofs({ one: wrong }).call('eth_getBalance', account, hash), undefined)
+  })
+
+  t.test('the caller gets what another node proves, in the whole gateway', async t => {
+    const block = await chain.request<JsonMembers>('eth_getBlockByNumber', toHexQuantity(head), false)
+    const proofFor = (address: string) => chain.request<Json>('eth_getProof', address, [], block['number'])
+    const gateway = await harness({
+      pipeline: `
+- failover: { upstreams: [{ name: liar, url: http://liar.test }, { name: honest, url: http://honest.test }] }
+- verify: { methods: { eth_getBalance: proof } }
+- upstream: {}`,
+      upstreams: {
+        liar: { eth_getBlockByNumber: { result: block }, eth_getProof: { result: await proofFor(other) } },
+        honest: { eth_getBlockByNumber: { result: block }, eth_getProof: { result: await proofFor(account) } },
+      },
+    })
+    const { result } = await gateway.call('eth_getBalance', [account, 'latest'])
+    t.equal(result, await chain.request('eth_getBalance', account, 'latest'))
+    t.equal(gateway.metric('tollgate_verified_results_total', { upstream: 'liar', outcome: 'refused' }), 1)
+    t.equal(gateway.metric('tollgate_verified_results_total', { upstream: 'honest', outcome: 'proven' }), 1)
+    await gateway.stop()
+  })
+
+  t.test('a method of which nothing is proven cannot have the policy', async t => {
+    await t.rejects(harness({ pipeline: '- verify: { methods: { eth_call: proof } }' }), /nothing is proven of eth_call/)
+  })
+
+  t.test('a node without eth_getProof is no answer, and does not show', async t => {
+    const upstream = { eth_getProof: { error: { code: -32601, message: 'the method eth_getProof does not exist' } } }
+    const block = await chain.request<JsonMembers>('eth_getBlockByNumber', toHexQuantity(head), false)
+    const pipeline = '- verify: { methods: { eth_getBalance: proof } }'
+    const gateway = await harness({ pipeline, upstream: { ...upstream, eth_getBlockByNumber: { result: block } } })
+    const { error } = await gateway.call('eth_getBalance', [account, block['number']!])
+    t.match(error, { code: -32002 })
+    t.notMatch(JSON.stringify(error), /eth_getProof/)
+    await gateway.stop()
+  })
+
+  t.test('the state of the pending block is not proven', async t => {
+    const gateway = openProofs({ one: honest })
+    t.ok(await gateway.call('eth_getBalance', account, 'pending'))
+    t.same(gateway.requests, ['one eth_getBalance'])
+  })
+})
+
+/** A number in 32 bytes. */
+function toSlot(value: number): string {
+  return `0x${value.toString(16).padStart(64, '0')}`
+}
