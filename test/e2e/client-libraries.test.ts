@@ -1,5 +1,6 @@
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
+import { encodeAbiParameters, keccak256 } from 'viem'
 import { deployEmitter, startAnvilChain } from '../support/anvil-chain.ts'
 import { openEthers, openViem, openWeb3 } from '../support/dapp-clients.ts'
 import type { DappClient, ClientLog } from '../support/dapp-clients.ts'
@@ -78,6 +79,15 @@ for (const [name, open] of Object.entries({ ...http, ...webSocket })) {
     )
   })
 }
+
+t.test('a mapping element is read at the hash of its key and the slot of the mapping', async t => {
+  // Stores 42 at key 7 of a mapping in slot 3, as Solidity does, and has no code of its own.
+  const creationCode = '0x60076000526003602052602a60406000205500'
+  const { contractAddress } = await chain.sendTransaction({ data: creationCode })
+  const position = keccak256(encodeAbiParameters([{ type: 'uint256' }, { type: 'uint256' }], [7n, 3n]))
+  const { result } = await call(gateway.http(key), 'eth_getStorageAt', [contractAddress, position, 'latest'])
+  t.equal(result, `0x${(42).toString(16).padStart(64, '0')}`)
+})
 
 // After all of the above, because these add to the chain.
 for (const [index, [name, open]] of Object.entries({ ...http, ...webSocket }).entries()) {

@@ -269,7 +269,9 @@ t.test('a body is JSON, with parameters and as json-rpc too', async t => {
     assertError(t, await postCall(good, { headers: { 'content-type': type } }), 415, -32600, /application\/json/)
   }
   for (const type of ['application/json; charset=utf-8', 'APPLICATION/JSON', 'application/json-rpc', 'application/json ;x=y']) {
-    t.equal((await postCall(good, { headers: { 'content-type': type } })).json().result, '0x7a69')
+    const answer = await postCall(good, { headers: { 'content-type': type } })
+    t.equal(answer.json().result, '0x7a69')
+    t.equal(answer.headers['content-type'], 'application/json')
   }
 })
 

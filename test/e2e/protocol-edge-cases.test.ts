@@ -131,17 +131,24 @@ t.test('encodings of a body go by their name in any case, and none is none', asy
 
 t.test('what is no HTTP gets the JSON of the table and its CORS headers, and the connection ends', async t => {
   const headers = (count: number) => Array.from({ length: count }, (_, i) => `X-${i}: ${'a'.repeat(1000)}`)
-  for (const [bytes, status, code] of [
-    ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600],
-    ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600],
+  const [malformed, tooLarge] = ['the HTTP message is malformed', 'the headers are too large']
+  for (const [bytes, status, code, message = ''] of [
+    ['\x16\x03\x01\x00\xa5\x01\x00\r\n\r\n', 400, -32600, malformed],
+    ['PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 400, -32600, malformed],
     [requestText('FOO /', json), 405, -32600],
     [post(`/v3/${key}`, 'Transfer-Encoding: chunked'), 400, -32600],
     [requestText(`POST /v3/${key}`, ['Host: 127.0.0.1', 'Content-Type: application/json', 'Content-Length: x']), 400, -32600],
-    [post(`/v3/${key}`, ...headers(20)), 431, -32600],
+    [post(`/v3/${key}`, ...headers(20)), 431, -32600, tooLarge],
     ['CONNECT 127.0.0.1:80 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n', 405, -32600],
   ] as const) {
     const text = await exchangeBytes(bytes)
-    t.match(text, new RegExp(`^HTTP/1.1 ${status} [^]*access-control-allow-origin: \\*[^]*"id":null,"error":\\{"code":${code},`, 'i'))
+    t.match(
+      text,
+      new RegExp(
+        `^HTTP/1.1 ${status} [^]*access-control-allow-origin: \\*[^]*"id":null,"error":\\{"code":${code},"message":"${message}`,
+        'i',
+      ),
+    )
     t.match(text, /content-type: application\/json\r\n/i)
   }
   t.match(

@@ -8,6 +8,7 @@ import type { Account, Call, CallContext, ContextKey } from '../../../src/plugin
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
+import { harness } from '../../../src/testing/index.ts'
 import type { ChargeResult, CountedCall, Services } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import {
@@ -199,6 +200,25 @@ t.test('credits', async t => {
   })
 })
 
+t.test('each call costs what contract 8 says, from the daily balance of the account that its key has', async t => {
+  const gateway = await harness({
+    pipeline: '- key-auth: {}\n- credits: {}',
+    plans: { core: { dailyCredits: 80 + 255 + 80 } },
+    keys: { one: { account: 'alice' }, two: { account: 'alice' }, other: { account: 'bob' } },
+    upstream: { '*': { result: null } },
+  })
+  for (const [key, method, credits] of [
+    ['one', 'eth_getStorageAt', 80],
+    ['two', 'eth_getLogs', 255],
+    ['one', 'eth_getTransactionReceipt', 80],
+  ] as const)
+    t.match(await gateway.call(method, [], { key }), { outcome: 'ok', credits }, method)
+  for (const key of ['one', 'two'])
+    t.match(await gateway.call('eth_blockNumber', [], { key }), { status: 402, error: { code: -33000 } }, key)
+  t.match(await gateway.call('eth_getLogs', [], { key: 'other' }), { outcome: 'ok', credits: 255 })
+  await gateway.stop()
+})
+
 t.test('free failures of an account', async t => {
   const failed = refuse('timeout', { source: 'node', upstream: 'own', fault: 'upstream' })
   const openNetwork = async () => {
@@ -244,6 +264,21 @@ t.test('free failures of an account', async t => {
     clock.advance(10_000)
     t.ok('result' in (await request(fakeResult(1))))
     t.equal(ran.at(-1)?.singleAttempt, undefined)
+  })
+
+  t.test('above the limit get 429 -32005 with the words of the table, and when to retry', async t => {
+    const gateway = await harness({
+      pipeline: '- credits: {}\n- failover: { upstreams: [{ name: own, url: http://own.test }] }\n- upstream: {}',
+      upstream: { eth_call: { error: { code: -32603, message: 'internal error' } } },
+    })
+    for (let i = 0; i < 20; i++) await gateway.call('eth_call', [{}])
+    t.match(await gateway.call('eth_call', [{}]), {
+      status: 429,
+      outcome: 'failing',
+      retryAfter: 60,
+      error: { code: -32005, message: 'too many of the recent calls failed; retry later' },
+    })
+    await gateway.stop()
   })
 
   t.test('count also where the calls end long after they began', async t => {

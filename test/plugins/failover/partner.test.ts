@@ -1,10 +1,13 @@
+import { readFileSync } from 'node:fs'
 import { setImmediate as turn } from 'node:timers/promises'
+import { parse } from 'yaml'
 import t from '../../support/tap.ts'
 import type { Test } from 'tap'
 import failover from '../../../plugins/failover/index.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
+import { harness } from '../../../src/testing/index.ts'
 import { formatMetrics } from '../../../src/services/metrics.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import { openModelHeads } from '../../services/chain-heads/model-heads.ts'
@@ -213,6 +216,25 @@ t.test('the partner', async t => {
     t.equal(await replyTo({ 'enable-failover': 'True' }), 'p')
     t.equal(await replyTo({ 'enable-failover': 'true' }, { account: fakeAccount }), -32002, 'the plan must qualify all the same')
   })
+})
+
+t.test('of the plans that are shipped, growth and custom are forwarded in an outage, and no other', async t => {
+  const { plans } = parse(readFileSync('configs/gateway.yaml', 'utf8')) as { readonly plans: Readonly<Record<string, object>> }
+  const gateway = await harness({
+    pipeline:
+      '- key-auth: {}\n- failover: { upstreams: [{ name: own, url: http://own.test }], partner: { name: helper, url: http://helper.test } }',
+    plans,
+    keys: Object.fromEntries(Object.keys(plans).map(plan => [plan, { plan }])),
+    upstreams: { own: 'down', helper: { eth_getLogs: { result: [] } } },
+  })
+  const forwarded: string[] = []
+  for (const key of Object.keys(plans)) {
+    const { upstream, error } = await gateway.call('eth_getLogs', [{ fromBlock: '0x1', toBlock: '0x2' }], { key })
+    if (upstream === 'helper') forwarded.push(key)
+    else t.match(error, { code: -32002 }, key)
+  }
+  t.same(forwarded, ['growth', 'custom'])
+  await gateway.stop()
 })
 
 /** Callers have been told of block 100; no own node answers calls. */
