@@ -104,6 +104,8 @@ export class PluginCalls {
   }
 }
 
+const settled = Promise.resolve()
+
 /** One call that a plugin handles. */
 export class PluginCall {
   readonly #plugin: WatchedPlugin
@@ -147,8 +149,8 @@ export class PluginCall {
     this.#below -= 1
     this.#sinceSweep = this.#calls.sweeps
     const run = this.#calls.begin(this.#plugin)
-    // The plugin, if it waits for the reply, comes first.
-    queueMicrotask(() => this.#calls.end(run))
+    // The plugin, if it waits for the reply, comes first. queueMicrotask() takes three times as long.
+    void settled.then(() => this.#calls.end(run))
   }
 
   endIfLate(): void {

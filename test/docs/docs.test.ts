@@ -333,6 +333,27 @@ t.test('docs/dashboard.md lists every error of the API', t => {
   t.end()
 })
 
+t.test('docs/plugins.md has each member of a call, its origin and its context, and says which may be absent', async t => {
+  const { text } = readPage('docs/plugins.md')
+  const source = readFileSync('src/plugin/call.ts', 'utf8')
+  const interfaces = { 'a call': 'Call', origin: 'Origin', context: 'CallContext', request: 'Request', account: 'Account', key: 'Key' }
+  for (const [noun, name] of Object.entries(interfaces)) {
+    const [, body = ''] = new RegExp(`\\nexport interface ${name}\\b[^{]*\\{\\n([^]*?)\\n\\}\\n`).exec(source) ?? []
+    const members = Array.from(body.matchAll(/^ {2}readonly (\w+)(\??): (.*)$/gm), ([, member = '', mark, type = '']) => ({
+      member,
+      isOptional: mark === '?' || type.endsWith('| undefined'),
+    }))
+    t.ok(members.length > 1, name)
+    const [, table = ''] = new RegExp(`\\n\\| member of (?:\x60${noun}\x60|${noun}) \\|.*\\n.*\\n((?:\\|.*\\n)+)`).exec(text) ?? []
+    const rows = Array.from(table.matchAll(/^\| `(\w+)` \| (.*?) \| /gm), ([, member = '', type = '']) => ({
+      member,
+      isOptional: /\b(?:undefined|absent)\b/.test(type.replace(/`[^`]*`/g, '')),
+    }))
+    const byName = (list: typeof rows) => [...list].sort((a, b) => a.member.localeCompare(b.member))
+    t.same(byName(rows), byName(members), noun)
+  }
+})
+
 t.test('docs/errors.md lists the error categories of the method table, and no other', async t => {
   const table = readFileSync('configs/methods/ethereum.yaml', 'utf8')
   const [, listed = ''] = /\| category \|[^]*?\|---\|---\|\n([^]*?)\n\n/.exec(readPage('docs/errors.md').text) ?? []
