@@ -687,8 +687,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a rule refuses nothing on a chain on which it has not held',
     file: 'plugins/verify/chain-rules.ts',
-    text: "if (!this.#hasHeld(finding)) return 'unknown'",
-    broken: '',
+    text: '!this.#hasHeld(finding)',
+    broken: 'false',
     tests: ['test/plugins/verify/verify.test.ts'],
   },
   {
