@@ -19,6 +19,7 @@ import type { TrialImport } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { isKebabCase } from './formats.ts'
+import { findUndeclaredContext } from './undeclared-context.ts'
 import { placeOfSyntaxError } from './plugin-syntax-errors.ts'
 import type { SourcePlace } from './plugin-syntax-errors.ts'
 
@@ -179,7 +180,11 @@ const validatePlugin = (exported: unknown, use: string, file: PluginFile): Loade
   // Its fields have just been checked; more cannot be known of external code.
   const plugin = exported as unknown as AnyPlugin
   const error = schemaError(plugin.options)
-  return error === undefined ? { plugin, file } : { reason: `the options schema of ${use} is invalid: ${error}` }
+  if (error !== undefined) return { reason: `the options schema of ${use} is invalid: ${error}` }
+  const undeclared = findUndeclaredContext(plugin, file)
+  if (undeclared === undefined) return { plugin, file }
+  const { list, key, place } = undeclared
+  return { reason: `${use} ${list} \`${key}\` of the context, and does not declare it`, hint: `add ${key} to \`${list}\``, place }
 }
 
 /** Before anything else about it: what another version requires of a plugin is not known here. */

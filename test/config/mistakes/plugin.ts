@@ -101,6 +101,50 @@ export const pluginMistakes: readonly Mistake[] = [
     answers: ['networks/arb.yaml:12:5: p: cannot be created: Error: boom (p.js:9:11)'],
   },
   {
+    mistake: 'a member of the context is read and not declared',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: {
+      'p.js': edit(
+        pluginText,
+        ['options:', "reads: ['request'],\n  options:"],
+        [
+          '(call, next) => next(call)',
+          '(call, next) => {\n    const { method } = call.context.request // call.context.target\n    const { request, account: { plan } } = call.context\n    return call.context.account.plan === method + plan ? next(call) : request\n  }',
+        ],
+      ),
+    },
+    answers: [
+      'p.js:12:25: ../p.js reads `account` of the context, and does not declare it -> add account to `reads` (the plugin of networks/arb.yaml:12:10)',
+    ],
+  },
+  {
+    mistake: 'a member of the context is destructured and not declared',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: {
+      'p.js': edit(pluginText, [
+        '=> next(call)',
+        '=> {\n    const { key: { id } = {}, account } = call.context\n    const { account: payer, key } = call.context\n    return id && payer && next(call)\n  }',
+      ]),
+    },
+    answers: [
+      'p.js:10:13: ../p.js reads `account` of the context, and does not declare it -> add account to `reads` (the plugin of networks/arb.yaml:12:10)',
+    ],
+  },
+  {
+    mistake: 'a member of the context is written and not declared',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: {
+      'p.js': edit(
+        pluginText,
+        ['options:', "writes: ['zone'],\n  options:"],
+        ['next(call)', 'next(withContext(call, { zone: f(1, two, [3, 4]), region: String(call.origin.ip) }))'],
+      ),
+    },
+    answers: [
+      'p.js:9:83: ../p.js writes `region` of the context, and does not declare it -> add region to `writes` (the plugin of networks/arb.yaml:12:10)',
+    ],
+  },
+  {
     mistake: 'create() loops',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: {
