@@ -9,13 +9,14 @@ import {
   refuseWrongResult,
   toBuffer,
 } from '../../src/plugin/plugin.ts'
-import type { Call, Counter, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import type { Counter, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import type { Finding } from './chain-rules.ts'
 import { MalformedMember } from './hex.ts'
 import { resultChecks } from './result-checks.ts'
-import { StateAnswers, provableMethods } from './state-answers.ts'
-import type { RefuseWrong, VerifyContext } from './state-answers.ts'
+import { LogAnswers } from './log-answers.ts'
+import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import { StateAnswers, provableStates } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
 
 const policies = ['off', 'check', 'proof'] as const
@@ -36,7 +37,7 @@ export default definePlugin({
         additionalProperties: { type: 'string', enum: policies },
         default: {},
         description:
-          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for balances, nonces, code and storage: they are answered by eth_getProof.',
+          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for balances, nonces, code, storage and logs: they are answered with what headers prove.',
         examples: [{ eth_getLogs: 'off', eth_getBalance: 'proof' }],
       },
       agree: {
@@ -45,6 +46,12 @@ export default definePlugin({
         description:
           'For `proof`: so many upstreams must have the same header at its height. Default: a majority of those that answer, and 2 at least where there are 2.',
         examples: [2],
+      },
+      maxBlocks: {
+        type: 'integer',
+        minimum: 1,
+        default: 32,
+        description: 'Most blocks of one eth_getLogs with the policy `proof`; queries over more blocks are checked.',
       },
       maxBytes: {
         type: 'string',
@@ -58,11 +65,11 @@ export default definePlugin({
   reads: ['request', 'target', 'upstreams'],
   check({ methods }, report) {
     for (const [name, policy] of Object.entries(methods)) {
-      if (policy === 'proof' && !provableMethods.has(name))
-        report(['methods', name], `nothing is proven of ${name}: \`proof\` is for ${[...provableMethods].join(', ')}`)
+      if (policy === 'proof' && !provableMethods.includes(name))
+        report(['methods', name], `nothing is proven of ${name}: \`proof\` is for ${provableMethods.join(', ')}`)
     }
   },
-  create({ methods: policyByMethod, maxBytes, agree }, services) {
+  create({ methods: policyByMethod, maxBytes, agree, maxBlocks }, services) {
     const { methods, log, network } = services
     assertKnownMethods(
       Object.keys(policyByMethod).map(method => ({ path: ['methods', method], method })),
@@ -76,12 +83,6 @@ export default definePlugin({
         const method = methods.get(name)
         const check = method?.result === undefined || !isChecked(method.result) ? undefined : resultChecks[method.result]
         return method === undefined || check === undefined || policyOf(name) === 'off' ? [] : [[name, { method, check }] as const]
-      }),
-    )
-    const provable = new Map(
-      [...provableMethods].flatMap(name => {
-        const method = methods.get(name)
-        return method !== undefined && policyOf(name) === 'proof' ? [[name, method] as const] : []
       }),
     )
     const rules = services.singleton('rules', null, () => {
@@ -98,10 +99,20 @@ export default definePlugin({
       return failure
     }
 
-    const answers = new StateAnswers(new TrustedHeaders(agree, services), refuseWrong, services)
+    const headers = new TrustedHeaders(agree, services)
+    const states = new StateAnswers(headers, refuseWrong, services)
+    const logs = new LogAnswers({ headers, refuseWrong, maxBlocks }, services)
+    /** By name, the methods that are answered with what is proven. */
+    const provable = new Map<string, ProvenMethod>(
+      provableMethods.flatMap(name => {
+        const method = methods.get(name)
+        const answers: ProvenMethod['answers'] = name === 'eth_getLogs' ? logs : states
+        return method !== undefined && policyOf(name) === 'proof' ? [[name, { method, answers }] as const] : []
+      }),
+    )
 
     /** The reply, or the failure in its place. */
-    const verify = (result: Result, { method, check }: CheckedMethod, call: Call<VerifyContext>): Reply => {
+    const verify = (result: Result, { method, check }: CheckedMethod, call: VerifiedCall): Reply => {
       const { request, target } = call.context
       if (result.result.byteLength > maxBytes || isPending(method, request)) {
         count(target.name, 'unchecked')
@@ -118,10 +129,10 @@ export default definePlugin({
       async handle(call, next) {
         const { request, target } = call.context
         const proven = provable.get(request.method)
-        if (proven !== undefined && !isPending(proven, request)) {
-          const reply = await answers.answer(call, proven, next)
-          if (!isFailure(reply)) count(target.name, 'proven')
-          return reply
+        if (proven !== undefined && !isPending(proven.method, request)) {
+          const reply = await proven.answers.answer(call, proven.method, next)
+          if (reply !== undefined && !isFailure(reply)) count(target.name, 'proven')
+          if (reply !== undefined) return reply
         }
         const reply = await next(call)
         const checkedMethod = checked.get(request.method)
@@ -130,7 +141,7 @@ export default definePlugin({
       explain: ({ method }) => ({
         text: [
           provable.has(method)
-            ? 'answered with what eth_getProof proves, by a header that upstreams agree on'
+            ? 'answered with what is proven by a header that upstreams agree on'
             : checked.has(method)
               ? `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
               : 'results are not checked',
@@ -139,6 +150,14 @@ export default definePlugin({
     }
   },
 })
+
+const provableMethods = [...provableStates, 'eth_getLogs']
+
+interface ProvenMethod {
+  readonly method: Method
+  /** Undefined: nothing is proven of this call, which is checked. */
+  readonly answers: { answer(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | undefined> }
+}
 
 interface CheckedMethod {
   readonly method: Method

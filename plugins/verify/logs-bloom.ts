@@ -21,11 +21,9 @@ export const logsBloomOf = (logs: readonly Json[]): string => {
   return toHex(bloom)
 }
 
-/** Three bits, counted from the right end. */
 const addTo = (bloom: Buffer, bytes: Buffer): void => {
-  const hash = keccak256(bytes)
-  for (const at of [0, 2, 4]) {
-    const bit = hash.readUInt16BE(at) % (8 * bloomBytes)
-    bloom[bloomBytes - 1 - (bit >> 3)]! |= 1 << (bit & 7)
-  }
+  for (const bit of bloomBitsOf(keccak256(bytes))) bloom[bloomBytes - 1 - (bit >> 3)]! |= 1 << (bit & 7)
 }
+
+/** The three bits of a value with this hash, counted from the right end. */
+export const bloomBitsOf = (hash: Buffer): readonly number[] => [0, 2, 4].map(at => hash.readUInt16BE(at) % (8 * bloomBytes))

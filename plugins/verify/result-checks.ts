@@ -3,6 +3,7 @@ import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import { headerHashOf, headerShapeOf } from './block-header.ts'
 import type { Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { hasTopics, topicsOf } from './log-query.ts'
 import { logsBloomOf } from './logs-bloom.ts'
 import { encodeRlp } from './rlp.ts'
 import { encodeTransaction, isSigned, transactionShapeOf } from './transaction-encoding.ts'
@@ -240,21 +241,3 @@ const groupByBlock = (logs: readonly JsonObject[]): readonly LogsOfBlock[] | und
 
 const isRising = (logs: readonly JsonObject[]): boolean =>
   logs.every(({ logIndex }, i) => i === 0 || (parseHexQuantity(logIndex) ?? -1) > (parseHexQuantity(logs[i - 1]?.['logIndex']) ?? Infinity))
-
-/** By position, the topics of which one is asked for; undefined for any. */
-const topicsOf = ({ topics }: JsonObject): readonly (ReadonlySet<string> | undefined)[] =>
-  Array.isArray(topics)
-    ? topics.map(position => {
-        const accepted = (Array.isArray(position) ? position : [position]).filter(each => typeof each === 'string')
-        // A list with null in it accepts any topic.
-        return accepted.length === 0 || (Array.isArray(position) && accepted.length < position.length)
-          ? undefined
-          : new Set(accepted.map(each => each.toLowerCase()))
-      })
-    : []
-
-const hasTopics = ({ topics }: JsonObject, expected: readonly (ReadonlySet<string> | undefined)[]): boolean =>
-  expected.every((accepted, i) => {
-    const topic: unknown = Array.isArray(topics) ? topics[i] : undefined
-    return accepted === undefined || (typeof topic === 'string' && accepted.has(topic.toLowerCase()))
-  })

@@ -1,28 +1,13 @@
 import { resultMemoryOf } from '../../src/plugin/internal.ts'
-import {
-  blockSelectorOf,
-  copyReply,
-  isFailure,
-  keccak256,
-  parseJsonHexQuantity,
-  refuse,
-  toBuffer,
-  toHexQuantity,
-  withContext,
-} from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Json, Method, Next, Reply, Request, Result, Services, Target } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, isFailure, keccak256, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
+import { numberOf, send, toJson, votersOf } from './node-requests.ts'
+import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
 import { emptyCodeHash, provenAccountOf, provenSlotOf } from './state-proof.ts'
 import type { ProvenAccount } from './state-proof.ts'
 import { toTrustedHeader } from './trusted-headers.ts'
 import type { TrustedHeader, TrustedHeaders } from './trusted-headers.ts'
-
-/** The failure in place of a result that is wrong, once the node has been blamed for it. */
-export type RefuseWrong = (result: Result, cause: string, call: Call<VerifyContext>) => Failure
-
-export type VerifyContext = 'request' | 'target' | 'upstreams'
-type VerifiedCall = Call<VerifyContext>
-type NextPlugin = Next<VerifyContext>
 
 /** A block whose state root is known, and how it is named in requests. */
 interface ProvenBlock {
@@ -32,13 +17,8 @@ interface ProvenBlock {
   readonly number: number | undefined
 }
 
-/** The methods that are answered from proofs. */
-export const provableMethods: ReadonlySet<string> = new Set([
-  'eth_getBalance',
-  'eth_getTransactionCount',
-  'eth_getCode',
-  'eth_getStorageAt',
-])
+/** The methods that are answered here. */
+export const provableStates: readonly string[] = ['eth_getBalance', 'eth_getTransactionCount', 'eth_getCode', 'eth_getStorageAt']
 
 /** Answers questions about the state with what eth_getProof proves of it, whatever the node says besides. */
 export class StateAnswers {
@@ -58,7 +38,7 @@ export class StateAnswers {
     if ('error' in block) return block
     const { address, slot } = subjectOf(call.context.request)
     const proof = await send(call, { method: 'eth_getProof', params: [address, slot === undefined ? [] : [slot], block.param] }, next)
-    if (isFailure(proof)) return toProofFailure(proof)
+    if (isFailure(proof)) return proof
     const proven = await this.#verify(toJson(proof), block, call)
     if (proven === undefined) return this.#refuseWrong(proof, 'the proof does not lead to the state root of the block', call)
     resultMemoryOf(proof)?.release()
@@ -84,22 +64,21 @@ export class StateAnswers {
   }
 
   /** The chain may have left the block between the answers about it and about its state: then its header is asked for once more. */
-  async #verify(proof: Json, { header, number }: ProvenBlock, { context }: VerifiedCall): Promise<Proven | undefined> {
-    const subject = subjectOf(context.request)
+  async #verify(proof: Json, { header, number }: ProvenBlock, call: VerifiedCall): Promise<Proven | undefined> {
+    const subject = subjectOf(call.context.request)
     const proven = proves(proof, header, subject)
     if (proven !== undefined || number === undefined) return proven
     this.#headers.forget(number)
-    const now = await this.#headers.at(number, this.#peersOf(context.upstreams))
+    const now = await this.#headers.at(number, votersOf(call, this.#services.heads))
     return now === undefined || now.hash === header.hash ? undefined : proves(proof, now, subject)
   }
 
   async #blockOf(call: VerifiedCall, method: Method, next: NextPlugin): Promise<ProvenBlock | Failure> {
-    const { request, upstreams } = call.context
-    const blocks = blockSelectorOf(method, request.params)
+    const blocks = blockSelectorOf(method, call.context.request.params)
     if (blocks !== undefined && 'hash' in blocks) return this.#blockByHash(blocks.hash, call, method, next)
-    const number = await this.#numberOf(blocks?.from ?? 'latest', call, next)
+    const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads: this.#services.heads, refuseWrong: this.#refuseWrong })
     if (typeof number !== 'number') return number
-    const header = await this.#headers.at(number, this.#peersOf(upstreams))
+    const header = await this.#headers.at(number, votersOf(call, this.#services.heads))
     return header === undefined ? notAgreed : { header, param: toHexQuantity(number), number }
   }
 
@@ -112,24 +91,6 @@ export class StateAnswers {
     return header === undefined
       ? this.#refuseWrong(reply, 'the header is not that of the hash', call)
       : { header, param, number: undefined }
-  }
-
-  /** The number of the block that the tag names: of the newest block as far as it is known, else as the node says. */
-  async #numberOf(block: number | string, call: VerifiedCall, next: NextPlugin): Promise<number | Failure> {
-    if (typeof block === 'number') return block
-    const { head, reportedHeight } = this.#services.heads.snapshot
-    if (block === 'earliest') return 0
-    if (block === 'latest' && head !== undefined) return Math.max(head, reportedHeight)
-    const reply = await send(call, { method: 'eth_getBlockByNumber', params: [block, false] }, next)
-    if (isFailure(reply)) return reply
-    const found = toJson(reply)
-    const number = parseJsonHexQuantity(JSON.stringify((found as { readonly number?: Json } | null)?.number)) // undefined for anything else
-    return number ?? this.#refuseWrong(reply, 'the block has no number', call)
-  }
-
-  /** A node of another chain has no say. */
-  #peersOf(upstreams: readonly Target[]): readonly Target[] {
-    return upstreams.filter(({ name }) => !['chain', 'unverified'].includes(this.#services.heads.exclusionOf(name) ?? ''))
   }
 }
 
@@ -170,10 +131,6 @@ const isCode = (result: Json, codeHash: string): boolean => {
   }
 }
 
-const send = (call: VerifiedCall, request: Request, next: NextPlugin): Promise<Reply> => next(withContext(call, { request }))
-
-const toJson = ({ result }: Result): Json => JSON.parse(toBuffer(result).toString())
-
 const withJson = (reply: Result, text: string): Reply => copyReply(reply, { result: Buffer.from(`"${text}"`), count: undefined })
 
 const toWord = (value: Uint8Array): string => `0x${Buffer.from(value).toString('hex').padStart(64, '0')}`
@@ -185,16 +142,4 @@ const toQuantity = (value: Uint8Array): string =>
       .replace(/^0+(?=.)/, '') || '0'
   }`
 
-const notAgreed = refuse('unavailable', { cause: 'upstreams do not agree on the header of the block', retryAfter: 1 })
-
-/** The caller has not asked for a proof: an error about it says nothing to them, unless the node lacks the block or its state. */
-const toProofFailure = (failure: Failure): Reply =>
-  failure.kind !== 'node' || failure.category === 'blockNotFound' || failure.category === 'stateUnavailable'
-    ? failure
-    : refuse('unavailable', {
-        source: failure.source,
-        upstream: failure.upstream,
-        cause: `no proof: ${failure.error.message}`,
-        retryAfter: 1,
-        retryElsewhere: true,
-      })
+export const notAgreed = refuse('unavailable', { cause: 'upstreams do not agree on the header of the block', retryAfter: 1 })

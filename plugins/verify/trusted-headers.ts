@@ -1,13 +1,18 @@
 import { LRUCache } from 'lru-cache'
-import { Cancellation, isFailure, isJsonObject, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { Cancellation, isFailure, isJsonObject, parseHexQuantity, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
 import { headerHashOf } from './block-header.ts'
-import { MalformedMember, isSameHex } from './hex.ts'
+import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
 
-/** What of a header is needed for proofs. */
+/** What of a header is needed for proofs, in lower case. */
 export interface TrustedHeader {
+  readonly number: number
   readonly hash: string
+  readonly parentHash: string
   readonly stateRoot: string
+  readonly transactionsRoot: string
+  readonly receiptsRoot: string
+  readonly logsBloom: string
 }
 
 interface CachedHeader {
@@ -16,7 +21,7 @@ interface CachedHeader {
   readonly headVersion: number | undefined
 }
 
-/** A header takes 200 bytes. */
+/** A header takes 1 KB. */
 const maxHeaders = 1024
 const requestTimeoutMs = 2000
 const maxHeaderBytes = 8_388_608
@@ -103,13 +108,25 @@ export const toTrustedHeader = (
   isExpected: (block: { readonly [name: string]: Json }) => boolean,
 ): TrustedHeader | undefined => {
   if (!isJsonObject(block) || !isExpected(block)) return undefined
-  const { hash, stateRoot } = block
   try {
-    return typeof hash === 'string' && typeof stateRoot === 'string' && isSameHex(headerHashOf(block), hash)
-      ? { hash: hash.toLowerCase(), stateRoot: stateRoot.toLowerCase() }
-      : undefined
+    const hash = headerHashOf(block)
+    if (!isSameHex(hash, block['hash'])) return undefined
+    const number = parseHexQuantity(block['number'])
+    if (number === undefined) return undefined
+    const [parentHash, stateRoot, transactionsRoot, receiptsRoot, logsBloom] = usedFields.map(name => toHex(toBytes(block[name])))
+    return {
+      number,
+      hash,
+      parentHash: parentHash!,
+      stateRoot: stateRoot!,
+      transactionsRoot: transactionsRoot!,
+      receiptsRoot: receiptsRoot!,
+      logsBloom: logsBloom!,
+    }
   } catch (error) {
     if (error instanceof MalformedMember) return undefined
     throw error
   }
 }
+
+const usedFields = ['parentHash', 'stateRoot', 'transactionsRoot', 'receiptsRoot', 'logsBloom']

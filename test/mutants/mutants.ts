@@ -678,6 +678,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/state-proofs.test.ts'],
   },
   {
+    rule: 'logs are those of receipts that the header has the root of',
+    file: 'plugins/verify/log-answers.ts',
+    text: 'receiptsRootOf(receipts) !== header.receiptsRoot',
+    broken: 'false',
+    tests: ['test/plugins/verify/log-proofs.test.ts'],
+  },
+  {
     rule: 'code is that of the proven hash',
     file: 'plugins/verify/state-answers.ts',
     text: 'isCode(toJson(code), codeHash)',

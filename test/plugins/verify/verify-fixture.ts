@@ -16,7 +16,11 @@ export const openVerify = ({ chainId = 31_337, options = {} }: VerifyOptions = {
   const log = new TestLog()
   const metrics = createMetricsRegistry()
   const network = { name: 'devnet', chainId, blockTime: 1_000, devNode: false }
-  const stage = createStage(verify, { methods: {}, maxBytes: 1 << 20, ...options }, { methods: shippedMethods, network, log, metrics })
+  const stage = createStage(
+    verify,
+    { methods: {}, maxBytes: 1 << 20, maxBlocks: 8, ...options },
+    { methods: shippedMethods, network, log, metrics },
+  )
   return {
     log,
     metrics,

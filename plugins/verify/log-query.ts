@@ -1,0 +1,59 @@
+import { keccak256 } from '../../src/plugin/plugin.ts'
+import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
+import { MalformedMember, toBytes } from './hex.ts'
+import { bloomBitsOf } from './logs-bloom.ts'
+
+/** The values of one position of a filter, in lower case; undefined for any. */
+type Accepted = ReadonlySet<string> | undefined
+
+/** By position, the topics of which one is asked for. A list with null in it accepts any topic. */
+export const topicsOf = ({ topics }: JsonObject): readonly Accepted[] => (Array.isArray(topics) ? topics.map(acceptedOf) : [])
+
+const acceptedOf = (value: Json | undefined): Accepted => {
+  const list: readonly (Json | undefined)[] = Array.isArray(value) ? value : [value]
+  const texts = list.filter(each => typeof each === 'string')
+  return texts.length === 0 || texts.length < list.length ? undefined : new Set(texts.map(each => each.toLowerCase()))
+}
+
+const accepts = (accepted: Accepted, value: Json | undefined): boolean =>
+  accepted === undefined || (typeof value === 'string' && accepted.has(value.toLowerCase()))
+
+export const hasTopics = ({ topics }: JsonObject, expected: readonly Accepted[]): boolean =>
+  expected.every((accepted, i) => accepts(accepted, Array.isArray(topics) ? (topics as readonly Json[])[i] : undefined)) // see toList()
+
+/** Which logs a filter selects, and which blooms may have one. */
+export class LogQuery {
+  readonly #positions: readonly Accepted[]
+  readonly #address: Accepted
+  /** Of each position with values: the bits of each value. */
+  readonly #bits: readonly (readonly (readonly number[])[])[]
+
+  /** Undefined for a filter that is none. */
+  static of(filter: JsonObject): LogQuery | undefined {
+    try {
+      return new LogQuery(filter)
+    } catch (error) {
+      if (error instanceof MalformedMember) return undefined
+      throw error
+    }
+  }
+
+  private constructor(filter: JsonObject) {
+    this.#address = acceptedOf(filter['address'])
+    this.#positions = topicsOf(filter)
+    this.#bits = [this.#address, ...this.#positions].flatMap(accepted =>
+      accepted === undefined ? [] : [Array.from(accepted, value => bloomBitsOf(keccak256(toBytes(value))))],
+    )
+  }
+
+  /** False where the block has no such log for sure. Throws MalformedMember. */
+  mayBeIn(logsBloom: Json): boolean {
+    const bloom = toBytes(logsBloom)
+    const hasBit = (bit: number): boolean => (bloom[bloom.length - 1 - (bit >> 3)]! & (1 << (bit & 7))) !== 0
+    return bloom.some(byte => byte !== 0) && this.#bits.every(values => values.some(bits => bits.every(hasBit)))
+  }
+
+  selects(log: JsonObject): boolean {
+    return accepts(this.#address, log['address']) && hasTopics(log, this.#positions)
+  }
+}

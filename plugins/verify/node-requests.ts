@@ -1,0 +1,51 @@
+import { isFailure, isJsonObject, parseHexQuantity, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
+import type { Call, Failure, Heads, Json, Next, Reply, Request, Result, Target } from '../../src/plugin/plugin.ts'
+
+// What is asked of the node of a call, besides or in place of its request.
+
+export type VerifyContext = 'request' | 'target' | 'upstreams'
+export type VerifiedCall = Call<VerifyContext>
+export type NextPlugin = Next<VerifyContext>
+
+/** The failure in place of a result that is wrong, once the node has been blamed for it. */
+export type RefuseWrong = (result: Result, cause: string, call: VerifiedCall) => Failure
+
+export const send = async (call: VerifiedCall, request: Request, next: NextPlugin): Promise<Reply> => {
+  const reply = await next(withContext(call, { request }))
+  return isFailure(reply) && request.method !== call.context.request.method ? toProofFailure(reply, request) : reply
+}
+
+/** The caller has not sent this request: an error about it says nothing to them, unless the node lacks the block or its state. */
+const toProofFailure = (failure: Failure, { method }: Request): Failure =>
+  failure.kind !== 'node' || failure.category === 'blockNotFound' || failure.category === 'stateUnavailable'
+    ? failure
+    : refuse('unavailable', {
+        source: failure.source,
+        upstream: failure.upstream,
+        cause: `not proven: ${method}: ${failure.error.message}`,
+        retryAfter: 1,
+        retryElsewhere: true,
+      })
+
+export const toJson = ({ result }: Result): Json => JSON.parse(toBuffer(result).toString())
+
+/** The own nodes that have a say: a node of another chain has none. */
+export const votersOf = ({ context: { upstreams } }: VerifiedCall, heads: Heads): readonly Target[] =>
+  upstreams.filter(({ name }) => !['chain', 'unverified'].includes(heads.exclusionOf(name) ?? ''))
+
+/** The number of the block that a tag names: of the newest block as far as it is known, else as the node says. */
+export const numberOf = async (
+  block: number | string,
+  call: VerifiedCall,
+  next: NextPlugin,
+  { heads, refuseWrong }: { readonly heads: Heads; readonly refuseWrong: RefuseWrong },
+): Promise<number | Failure> => {
+  if (typeof block === 'number') return block
+  const { head, reportedHeight } = heads.snapshot
+  if (block === 'earliest') return 0
+  if (block === 'latest' && head !== undefined) return Math.max(head, reportedHeight)
+  const reply = await send(call, { method: 'eth_getBlockByNumber', params: [block, false] }, next)
+  if (isFailure(reply)) return reply
+  const found = toJson(reply)
+  return (isJsonObject(found) ? parseHexQuantity(found['number']) : undefined) ?? refuseWrong(reply, 'the block has no number', call)
+}

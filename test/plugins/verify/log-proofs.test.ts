@@ -1,0 +1,172 @@
+import t from '../../support/tap.ts'
+import { headerHashOf } from '../../../plugins/verify/block-header.ts'
+import { logsBloomOf } from '../../../plugins/verify/logs-bloom.ts'
+import type { Json, Request } from '../../../src/plugin/call.ts'
+import { toHexQuantity } from '../../../src/util/json.ts'
+import { deployEmitter, emittedTopic, startAnvilChain } from '../../support/anvil-chain.ts'
+import { openProofs } from './proof-fixture.ts'
+import type { Node } from './proof-fixture.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+t.test('logs of a real node', async t => {
+  const chain = await startAnvilChain()
+  t.teardown(() => chain.stop())
+  const [one, two] = [await deployEmitter(chain), await deployEmitter(chain)]
+  const [to = ''] = await chain.request<string[]>('eth_accounts')
+  // Blocks with logs of one contract, of the other, of both, with none and with no transactions.
+  await one.emitLogs(3)
+  await two.emitLogs(2)
+  await chain.sendTransaction({ to, value: '0x1' })
+  await chain.request('anvil_mine', '0x1')
+  await chain.request('evm_setAutomine', false)
+  const emit = (address: string, count: number) => ({ to: address, gas: '0x30d40', data: `0x4ce4ddea${toTopic(count).slice(2)}` })
+  const accounts = await chain.request<string[]>('eth_accounts')
+  for (const [i, transaction] of [emit(one.address, 2), emit(two.address, 1), emit(one.address, 0)].entries())
+    await chain.request('eth_sendTransaction', { ...transaction, from: accounts[i] })
+  await chain.request('anvil_mine', '0x1')
+  const head = Number(await chain.request<string>('eth_blockNumber'))
+  const [first, last] = [3, head].map(toHexQuantity) as [string, string]
+
+  const honest: Node = ({ method, params }) => chain.request<Json>(method, ...params)
+  const lying =
+    (method: string, lie: (value: Json, request: Request) => Json): Node =>
+    async request =>
+      request.method === method ? lie((await honest(request))!, request) : honest(request)
+  const known = { head: () => head }
+
+  const filters: readonly JsonMembers[] = [
+    {},
+    { address: one.address },
+    { address: [one.address.toUpperCase().replace('0X', '0x'), two.address] },
+    { topics: [emittedTopic] },
+    { topics: [null, toTopic(1)] },
+    {
+      topics: [
+        [emittedTopic, toTopic(9)],
+        [toTopic(0), toTopic(2)],
+      ],
+    },
+    { address: two.address, topics: [[], toTopic(1)] },
+    { address: to },
+    { topics: [toTopic(5)] },
+  ]
+
+  t.test('are all that the node has, and no others, whatever the filter is', async t => {
+    const { hash } = await chain.request<{ hash: string }>('eth_getBlockByNumber', last, false)
+    const gateway = openProofs({ one: honest, two: honest }, known)
+    for (const filter of filters) {
+      for (const range of [
+        { fromBlock: first, toBlock: last },
+        { fromBlock: last, toBlock: 'latest' },
+        { fromBlock: first, toBlock: first },
+        { blockHash: hash },
+      ]) {
+        const query = { ...range, ...filter }
+        t.same(await gateway.call('eth_getLogs', query), await chain.request('eth_getLogs', query), JSON.stringify(query))
+      }
+    }
+    t.notOk(gateway.requests.includes('one eth_getLogs'))
+  })
+
+  const query = { fromBlock: first, toBlock: last, address: one.address }
+  const truth = await chain.request<readonly Json[]>('eth_getLogs', query)
+  t.equal(truth.length, 5)
+  const receiptsLie = (lie: (receipts: readonly JsonMembers[]) => Json) =>
+    lying('eth_getBlockReceipts', value => lie(value as readonly JsonMembers[]))
+  /** A receipt whose logs are others, with the bloom of those. */
+  const withLogs = (receipt: JsonMembers, change: (logs: readonly JsonMembers[]) => readonly JsonMembers[]): JsonMembers => {
+    const logs = change(receipt['logs'] as readonly JsonMembers[])
+    return { ...receipt, logs, logsBloom: logsBloomOf(logs) }
+  }
+  const inLogs = (change: (logs: readonly JsonMembers[]) => readonly JsonMembers[]) =>
+    receiptsLie(list => list.map(each => withLogs(each, change)))
+  const inHeaders = (change: (block: JsonMembers) => JsonMembers) => (request: Request) =>
+    request.method.startsWith('eth_getBlockBy') ? honest(request).then(block => withHash(change(block as JsonMembers))) : honest(request)
+  const withHash = (block: JsonMembers): JsonMembers => ({ ...block, hash: headerHashOf(block) })
+
+  const lies: Readonly<Record<string, Node>> = {
+    'a log is missing': inLogs(logs => logs.slice(1)),
+    'the last log is missing': inLogs(logs => logs.slice(0, -1)),
+    'all logs are missing': inLogs(() => []),
+    'a log is there twice': inLogs(logs => logs.flatMap((log, i) => (i === 0 ? [log, log] : [log]))),
+    'a log has another address': inLogs(logs => logs.map(log => ({ ...log, address: two.address }))),
+    'a log has other data': inLogs(logs => logs.map(log => ({ ...log, data: '0x01' }))),
+    'a log has another topic': inLogs(logs => logs.map(log => ({ ...log, topics: [emittedTopic, toTopic(7)] }))),
+    'logs are in another order': inLogs(logs => logs.toReversed()),
+    'a log has another index': inLogs(logs => logs.map(log => ({ ...log, logIndex: '0x5' }))),
+    'a log has another transaction': inLogs(logs => logs.map(log => ({ ...log, transactionHash: toTopic(1) }))),
+    'a log has another position': inLogs(logs => logs.map(log => ({ ...log, transactionIndex: '0x5' }))),
+    'a log has another block': inLogs(logs => logs.map(log => ({ ...log, blockHash: toTopic(1) }))),
+    'a log has another number': inLogs(logs => logs.map(log => ({ ...log, blockNumber: '0x1' }))),
+    'a receipt is missing': receiptsLie(list => list.slice(1)),
+    'there are no receipts': receiptsLie(() => []),
+    'receipts are in another order': receiptsLie(list => [...list, ...list].slice(1)),
+    'receipts are those of another block': request =>
+      honest(request.method === 'eth_getBlockReceipts' ? { ...request, params: [last] } : request),
+    'a header has an empty bloom': inHeaders(block => ({ ...block, logsBloom: `0x${'0'.repeat(512)}` })),
+    'a header has the root of no receipts': inHeaders(block => ({
+      ...block,
+      receiptsRoot: '0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421',
+    })),
+    'transactions are missing': lying('eth_getBlockByHash', block => ({ ...(block as JsonMembers), transactions: [] })),
+    'there is no block': lying('eth_getBlockByHash', () => null),
+  }
+
+  for (const [what, node] of Object.entries(lies)) {
+    t.test(`where ${what}, the node gets no answer through`, async t => {
+      // Two others outvote it about the newest header.
+      const gateway = openProofs({ liar: node, second: honest, third: honest }, known)
+      const ranges = [query, { ...query, toBlock: first }]
+      for (const each of ranges) {
+        const answer = await gateway.call('eth_getLogs', each)
+        const right = await chain.request('eth_getLogs', each)
+        t.ok(answer === undefined || JSON.stringify(answer) === JSON.stringify(right), JSON.stringify(answer))
+      }
+      t.equal(await gateway.call('eth_getLogs', query), undefined)
+    })
+  }
+
+  t.test('a poll costs the headers and receipts that are new', async t => {
+    const gateway = openProofs({ one: honest, two: honest }, known)
+    await gateway.call('eth_getLogs', query)
+    t.same(count(gateway.requests), {
+      'one eth_getBlockByNumber': 1 + head - 3,
+      'two eth_getBlockByNumber': 1,
+      'one eth_getBlockReceipts': 2,
+      'one eth_getBlockByHash': 2,
+    })
+    gateway.requests.length = 0
+    await gateway.call('eth_getLogs', { ...query, topics: [null, toTopic(0)] })
+    t.same(gateway.requests, [])
+    gateway.newHead()
+    await gateway.call('eth_getLogs', query)
+    t.same(count(gateway.requests), { 'one eth_getBlockByNumber': 1, 'two eth_getBlockByNumber': 1 })
+  })
+
+  t.test('queries over more blocks, over blocks to come, or of a filter that is none, are passed on', async t => {
+    const gateway = openProofs({ one: honest, two: honest }, known)
+    for (const range of [
+      { fromBlock: '0x0', toBlock: toHexQuantity(8) },
+      { fromBlock: first, toBlock: toHexQuantity(head + 1) },
+      { fromBlock: last, toBlock: first },
+    ]) {
+      await gateway.call('eth_getLogs', range).catch(() => undefined)
+      t.same(gateway.requests.splice(0), ['one eth_getLogs'], JSON.stringify(range))
+    }
+  })
+
+  t.test('transactions of a type that is not known are no lie, and nothing is proven of their blocks', async t => {
+    const node = receiptsLie(list => list.map(each => ({ ...each, type: '0x7e' })))
+    const gateway = openProofs({ one: node, two: honest }, known)
+    t.equal(await gateway.call('eth_getLogs', query), undefined)
+    t.same(gateway.log.lines, [])
+  })
+})
+
+const count = (texts: readonly string[]): Readonly<Record<string, number>> =>
+  texts.reduce<Record<string, number>>((counts, text) => ({ ...counts, [text]: (counts[text] ?? 0) + 1 }), {})
+
+/** A number in 32 bytes. */
+function toTopic(value: number): string {
+  return `0x${value.toString(16).padStart(64, '0')}`
+}
