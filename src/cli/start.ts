@@ -123,11 +123,11 @@ const runWorker = async (
   const opening = openGateway({ ...config, gateway: { ...gatewayConfig, listen } }, systemClock, log, {
     headsSource: worker.heads,
     rateLimits: worker.rateLimits,
-    endListening: worker.endListening,
   })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
   setImmediate(saveCompiledCode)
-  await gateway.stop(await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) }))
+  await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) })
+  await gateway.stop(0)
   return exitCodes.ok
 }

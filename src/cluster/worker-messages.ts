@@ -26,8 +26,6 @@ export const rpcPortVariable = 'TOLLGATE_RPC_PORT'
 export interface ToPrimary {
   /** It accepts calls. The ID is that of its configuration. */
   readonly ready: ChannelTopic<{ readonly configId: string }>
-  /** It is to stop, and holds new connections. Replied when it has all connections that it will get. */
-  readonly endListening: ChannelCall<undefined, void>
   /** `most`: as many as the worker takes for later calls too. */
   readonly takeTokens: ChannelCall<{ readonly request: TokenRequest; readonly most: number }, TokenGrant>
   /** It sends calls to these upstreams, and needs their heads; without upstreams no longer. */
@@ -58,8 +56,10 @@ export interface ToWorker {
   readonly prepareReload: ChannelCall<{ readonly id: number; readonly configId: string }, readonly PartialProblem[]>
   /** Serves what was prepared, or abandons it. */
   readonly endReload: ChannelTopic<{ readonly id: number; readonly isCommitted: boolean }>
-  /** Still serves for `graceMs`, as Gateway.stop() does. */
-  readonly stop: ChannelTopic<{ readonly graceMs: number }>
+  /** Still serves, for `graceMs`, while callers move to other gateways. */
+  readonly lameDuck: ChannelTopic<{ readonly graceMs: number }>
+  /** It has all connections that it will get: finishes its calls, and exits. */
+  readonly stop: ChannelTopic<undefined>
   /** The state of the chain, and the change of its recent blocks. */
   readonly snapshot: ChannelTopic<InNetwork & { readonly state: ChainState; readonly recentBlocks?: RecentBlocksChange }>
   /** The newest reports. Replied when its callers are given nothing older any more. */

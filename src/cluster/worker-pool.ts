@@ -2,15 +2,15 @@ import cluster from 'node:cluster'
 import { reassignConnections } from '../runtime/connection-handover.ts'
 import type { AcceptedConnections } from '../runtime/connection-handover.ts'
 import type { PreparedReload } from '../core/reloader.ts'
+import { whenQuiet } from '../server/connection-pacing.ts'
 import type { Clock, Timer } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
-import { Backoff } from '../util/async.ts'
+import { Backoff, sleep, withTimeoutOr } from '../util/async.ts'
 import { isReply } from './channel.ts'
 import type { CallName, Handlers, NoReply, ReplyOf, ValueOf } from './channel.ts'
-import { ListeningEnd } from './listening-end.ts'
 import { SharedReload } from './shared-reload.ts'
 import type { ToPrimary, ToWorker, WorkerChannel } from './worker-messages.ts'
 import { spawnWorker } from './worker-process.ts'
@@ -23,14 +23,14 @@ export interface WorkerPoolOptions {
   readonly size: number
   readonly metrics: Metrics
   readonly env: Readonly<Record<string, string>>
-  /** ms that a worker has to exit in, once it is to stop and its grace is over. */
+  /** ms that a worker has to exit in, once it is to stop. */
   readonly stopTimeoutMs: number
   /** Of the configuration that workers start with. */
   readonly configId: string
   /** Those that are accepted for the workers. */
   readonly connections: AcceptedConnections
   /** Of what does not concern the pool itself. */
-  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready' | 'endListening'>
+  handlersOf(worker: WorkerChannel): Omit<Handlers<ToPrimary>, 'ready'>
   /** The worker has exited, or could not be started: it gets no more messages. */
   onExit(worker: WorkerChannel): void
 }
@@ -46,6 +46,9 @@ const retryDelayMs = 1000
 const maxHoldMs = 5000
 /** When all workers are gone, new connections wait for the next one for so long: on a busy machine it takes 6 to 10 s to start. */
 const maxUnusedMs = 15_000
+
+/** Workers are to take the last connections within this time; one that is stopped (SIGSTOP) may keep one for longer. */
+const maxHandoverMs = 1000
 
 /** A worker whose metrics, or states of nodes, take longer is left out. */
 const metricsTimeoutMs = 1000
@@ -84,13 +87,12 @@ export class WorkerPool {
   readonly #settings = new Map<string, (worker: WorkerChannel) => void>()
   readonly #exits: Counter
   readonly #reload: SharedReload
-  readonly #listeningEnd: ListeningEnd
   /** Of a port that no worker listens on. */
   #closing: Timer | undefined
   #isStopping = false
 
   constructor(options: WorkerPoolOptions, clock: Clock, log: Log) {
-    const { metrics, size, configId, connections } = options
+    const { metrics, size, configId } = options
     this.#options = options
     this.#exits = metrics.counter(metricDefinitions.workerExits, {})
     const ready = metrics.gauge(metricDefinitions.workers, { state: 'ready' })
@@ -102,7 +104,6 @@ export class WorkerPool {
     this.#clock = clock
     this.#log = log
     this.#reload = new SharedReload({ configId, workers: () => this.#ready, log })
-    this.#listeningEnd = new ListeningEnd({ connections, workers: () => this.#ready, clock })
   }
 
   /** Workers that accept calls. */
@@ -134,10 +135,7 @@ export class WorkerPool {
     reassignConnections(worker.clusterWorker, () => Array.from(this.#ready, ready => ready.clusterWorker))
     this.#options.connections.addWorker(worker.clusterWorker)
     this.#workers.add(worker)
-    const ready = worker.start({
-      ...this.#options.handlersOf(worker),
-      endListening: (_, reply) => this.#listeningEnd.add(worker, reply),
-    })
+    const ready = worker.start(this.#options.handlersOf(worker))
     void worker.exited.then(exit => {
       const uptimeMs = this.#clock.monotonic() - startedAt
       if (this.#removeExited(worker, exit)) this.#restart(backoff, uptimeMs)
@@ -148,7 +146,7 @@ export class WorkerPool {
     this.#reload.addWorker(worker, configId)
     // What was sent while the worker was starting is lost: it did not handle messages yet.
     for (const set of this.#settings.values()) set(worker)
-    if (this.#isStopping) worker.tell('stop', { graceMs: 0 })
+    if (this.#isStopping) worker.tell('stop', undefined)
     return worker
   }
 
@@ -167,12 +165,24 @@ export class WorkerPool {
     return Promise.all(Array.from(this.#ready, worker => worker.call(name, args, timeoutMs)))
   }
 
-  /** Lets each worker serve on for `graceMs` and finish its calls. Resolves when all workers have exited; a worker that does not exit in time is killed. */
+  /** Resolves when all workers have exited, their calls finished; one that does not exit in time is killed. */
   async stop(graceMs = 0, timeoutMs = this.#options.stopTimeoutMs): Promise<void> {
     this.#isStopping = true
-    await Promise.all(Array.from(this.#workers, worker => this.#stopWorker(worker, graceMs, timeoutMs)))
+    if (this.#ready.size > 0) await this.#endListening(graceMs)
+    await Promise.all(Array.from(this.#workers, worker => this.#stopWorker(worker, timeoutMs)))
     this.#closing?.cancel()
     this.#options.connections.closeUnused()
+  }
+
+  /** All workers serve on for `graceMs`. Then listening ends, and the workers get the last connections: who has connected is answered. */
+  async #endListening(graceMs: number): Promise<void> {
+    const { connections } = this.#options
+    for (const worker of this.#ready) worker.tell('lameDuck', { graceMs })
+    await sleep(this.#clock, graceMs)
+    connections.hold()
+    await whenQuiet(this.#clock, () => connections.acceptedCount)
+    connections.endListening()
+    await withTimeoutOr(this.#clock, maxHandoverMs, connections.whenHandedOver(), () => undefined)
   }
 
   /** True when the worker is to be replaced. */
@@ -180,7 +190,6 @@ export class WorkerPool {
     this.#options.onExit(worker)
     this.#workers.delete(worker)
     const wasReady = this.#ready.delete(worker)
-    this.#listeningEnd.checkWorkers()
     if (this.#isStopping || !wasReady) return false
     if (this.#ready.size === 0) this.#closing = this.#clock.after(maxUnusedMs, () => this.#options.connections.closeUnused())
     this.#exits.add()
@@ -205,9 +214,9 @@ export class WorkerPool {
     }
   }
 
-  async #stopWorker(worker: WorkerProcess, graceMs: number, timeoutMs: number): Promise<void> {
-    worker.tell('stop', { graceMs })
-    const timer = this.#clock.after(graceMs + timeoutMs, () => {
+  async #stopWorker(worker: WorkerProcess, timeoutMs: number): Promise<void> {
+    worker.tell('stop', undefined)
+    const timer = this.#clock.after(timeoutMs, () => {
       this.#log.error({ event: 'worker-killed', worker: worker.pid }, 'worker did not exit in time; killing it')
       worker.kill()
     })

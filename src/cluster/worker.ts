@@ -25,17 +25,15 @@ export interface PrimaryConnection {
   readonly heads: HeadsSource
   /** Buckets whose tokens the primary has. */
   readonly rateLimits: RateLimits
-  /** Resolves when the primary has handed over the last connection, or does not answer. */
-  endListening(): Promise<void>
   /**
    * Reports that this worker is ready, answers requests for its metrics, takes part in reloads, and resolves when the worker is to stop: the primary
-   * has sent `stop`, or has exited. Resolves with the ms for which the worker is to serve on.
+   * has sent `stop`, or has exited.
    */
-  serveUntilStopped(gateway: WorkerGateway): Promise<number>
+  serveUntilStopped(gateway: WorkerGateway): Promise<void>
 }
 
 /** The gateway of this worker. */
-export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload'> {
+export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' | 'accessLog' | 'prepareReload' | 'enterLameDuck'> {
   /** Of the configuration that it has been opened with. */
   readonly configId: string
   readonly readConfig: ReadConfig
@@ -43,9 +41,6 @@ export interface WorkerGateway extends Pick<Gateway, 'metrics' | 'nodeStatuses' 
 
 /** What is handled while the gateway of this worker opens; the rest is from `ready` on. */
 type NetworkHandlers = Pick<Handlers<ToWorker>, 'snapshot' | 'reports' | 'shared' | 'feed'>
-
-/** The primary replies sooner, even if it has to wait for another worker. */
-const endListeningTimeoutMs = 2_000
 
 /** Signals are ignored: a terminal sends them to all processes, and the primary stops workers. */
 export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.ProcessEnv): PrimaryConnection => {
@@ -61,26 +56,22 @@ export const connectToPrimary = (clock: Clock, log: RootLog, env: NodeJS.Process
     rpcPort: Number(env[rpcPortVariable]),
     heads: networks,
     rateLimits: openWorkerRateLimits(clock, channel),
-    endListening: async () => void (await channel.call('endListening', undefined, endListeningTimeoutMs)),
     serveUntilStopped: gateway =>
       new Promise(resolve => {
-        process.off('disconnect', killOwnProcess).once('disconnect', () => resolve(0))
+        process.off('disconnect', killOwnProcess).once('disconnect', resolve)
         channel.handle(handlersOf(gateway, log, resolve))
         channel.tell('ready', { configId: gateway.configId })
       }),
   }
 }
 
-/** Of what concerns the gateway of this worker as a whole. `stop`: it is to serve on for so many ms. */
-const handlersOf = (
-  gateway: WorkerGateway,
-  log: RootLog,
-  stop: (graceMs: number) => void,
-): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {
+/** Of what concerns the gateway of this worker as a whole. */
+const handlersOf = (gateway: WorkerGateway, log: RootLog, stop: () => void): Omit<Handlers<ToWorker>, keyof NetworkHandlers> => {
   const { accessLog } = gateway
   const reload = new WorkerReload(gateway, gateway.readConfig, log)
   return {
-    stop: ({ graceMs }) => stop(graceMs),
+    lameDuck: ({ graceMs }) => void gateway.enterLameDuck(graceMs),
+    stop,
     logLevel: ({ level }) => void (log.level = level),
     metrics: (_, reply) => reply(gateway.metrics.families()),
     nodes: (_, reply) => reply(gateway.nodeStatuses.read()),

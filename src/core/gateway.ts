@@ -25,7 +25,7 @@ import { openTracing } from './tracing.ts'
 export type { ValidConfig } from './reloader.ts'
 
 /** A running gateway. */
-export interface Gateway extends Pick<Listeners, 'urls'>, Reloadable {
+export interface Gateway extends Pick<Listeners, 'urls' | 'enterLameDuck'>, Reloadable {
   readonly metrics: MetricsRegistry
   readonly nodeStatuses: NodeStatuses
   readonly accessLog: AccessLogControl
@@ -44,8 +44,6 @@ interface GatewayOptions {
   readonly headsSource?: HeadsSource
   /** Those of this process unless given; with Redis as the store, those of all gateways that share it. */
   readonly rateLimits?: RateLimits
-  /** Of a worker, whose connections the primary accepts: resolves when it has got the last of them. */
-  endListening?(): Promise<void>
   /** For reloads that this process decides on. */
   readonly readConfig?: ReadConfig
   /** Gets each call. */
@@ -57,7 +55,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, rateLimits: givenRateLimits, endListening, readConfig, observer }: GatewayOptions = {},
+  { headsSource: givenHeads, rateLimits: givenRateLimits, readConfig, observer }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -77,7 +75,7 @@ export const openGateway = async (
     running.commit(await current.prepareNetworks(config), base, 0)
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
-    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader, endListening }
+    const context = { ...services, ...base, running, isReady: () => !isStopping, reloader }
     const listeners = await openListeners(config.gateway, config.networks, context, closers)
     current.listeners = listeners
     const stop = async (graceMs = current.gateway.drain.grace) => {
@@ -88,7 +86,8 @@ export const openGateway = async (
       await close()
     }
     const { metrics, accessLog } = base
-    return { urls: listeners.urls, metrics, nodeStatuses, accessLog, prepareReload, ...(reloader && { reloader }), stop }
+    const { urls, enterLameDuck } = listeners
+    return { urls, metrics, nodeStatuses, accessLog, prepareReload, enterLameDuck, ...(reloader && { reloader }), stop }
   } catch (error) {
     await close()
     throw error

@@ -1,7 +1,8 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { whenQueueEmpty } from '../runtime/connection-handover.ts'
+import { setImmediate } from 'node:timers/promises'
 import type { Clock } from '../services/clock.ts'
+import { sleep } from '../util/async.ts'
 import { networkOf, parseAddressText } from '../util/address-set.ts'
 import { createConnectionAddressReader } from './client-address.ts'
 import type { FairScheduler } from './fair-scheduler.ts'
@@ -82,33 +83,45 @@ const holdConnections = (server: Server, enter: EnterConnection): void => {
 
 const ignore = (): void => undefined
 
-/** After so long without a new connection none is taken to wait. In a worker, the primary hands them over one by one. */
-const quietMs = 50
-/** At most so long: callers may open connections for ever. */
-const maxAcceptMs = 500
+/** After so long without a new connection none is taken to wait. Meanwhile responses close their connections: who calls at shorter intervals loses no call. */
+export const quietMs = 100
+/** At most so many times: callers may open connections for ever. */
+const maxQuietWaits = 5
+/** libuv accepts one connection in a turn of the event loop: after so many turns without one, the system's queue is empty. */
+const minQuietTurns = 2
+/** At most so many turns. Twice what the system's queue holds. */
+const maxAcceptTurns = 1024
 
 /**
- * Accepts the connections that callers have opened already: the system, or the primary of a worker, would reset them when listening ends.
- * Listening is to end at once when the promise resolves, with what hands the connections to the server. Until then a caller who gets no response
- * opens no further connection; and once listening has ended, as Node.js 26 closes connections without a request when it ends.
+ * Resolves when no caller waits to be accepted: the system would reset their connections when listening ends, which is to be at once. New connections
+ * are to be held: a caller who gets no response opens no further one.
  */
-export const acceptPending = async (server: Server, clock: Clock, endListening?: () => Promise<void>): Promise<() => void> => {
+export const whenQuiet = async (clock: Clock, acceptedCount: () => number): Promise<void> => {
+  for (let [waits, before] = [0, -1]; waits < maxQuietWaits && before !== acceptedCount(); waits++) {
+    before = acceptedCount()
+    await sleep(clock, quietMs)
+  }
+  for (let [turns, quiet] = [0, 0]; quiet < minQuietTurns && turns < maxAcceptTurns; turns++) {
+    const before = acceptedCount()
+    await setImmediate()
+    quiet = acceptedCount() === before ? quiet + 1 : 0
+  }
+}
+
+/**
+ * Accepts the connections that callers have opened already. Listening is to end at once when the promise resolves, with what hands the connections to
+ * the server once listening has ended, as Node.js 26 closes connections without a request when it ends.
+ */
+export const acceptPending = async (server: Server, clock: Clock): Promise<() => void> => {
   let acceptedCount = 0
-  const deadlineAt = clock.monotonic() + maxAcceptMs
   let serve = (): void => undefined
   const served = new Promise<void>(resolve => {
     serve = resolve
   })
-  await new Promise<void>(resolve => {
-    let timer = clock.after(quietMs, resolve)
-    holdConnections(server, () => {
-      acceptedCount += 1
-      timer.cancel()
-      timer = clock.after(Math.max(0, Math.min(quietMs, deadlineAt - clock.monotonic())), resolve)
-      return served
-    })
+  holdConnections(server, () => {
+    acceptedCount += 1
+    return served
   })
-  await endListening?.()
-  await whenQueueEmpty(() => acceptedCount)
+  await whenQuiet(clock, () => acceptedCount)
   return serve
 }

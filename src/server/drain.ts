@@ -12,8 +12,6 @@ interface DrainOptions {
   readonly server: Server
   readonly connections: OpenConnections
   readonly wsServer: WsServer
-  /** Of a worker, whose connections the primary accepts: resolves when it has got the last of them. */
-  readonly endListening: (() => Promise<void>) | undefined
   readonly clock: Clock
   readonly timeoutMs: number
 }
@@ -21,11 +19,11 @@ interface DrainOptions {
 /** No new calls. Calls in flight finish, until the deadline; WebSockets close with 1001 after theirs, and have 1 s for that handshake. */
 export const drain = async (
   { activeRequests, scheduler, log }: RpcServices,
-  { server, connections, wsServer, endListening, clock, timeoutMs }: DrainOptions,
+  { server, connections, wsServer, clock, timeoutMs }: DrainOptions,
 ): Promise<void> => {
   activeRequests.isDraining = true
   scheduler.readAll()
-  const serveAccepted = await acceptPending(server, clock, endListening)
+  const serveAccepted = await acceptPending(server, clock)
   const closed = closeServer(server)
   serveAccepted()
   wsServer.drain()

@@ -54,8 +54,6 @@ export interface RpcListenerOptions {
   readonly log: Log
   readonly metrics: Metrics
   readonly accessLog: AccessLog
-  /** Of a worker, whose connections the primary accepts: resolves when it has got the last of them. */
-  readonly endListening?: (() => Promise<void>) | undefined
   /** For HTTPS. */
   readonly tls?: TlsServers | undefined
 }
@@ -72,7 +70,7 @@ export interface RpcListener extends Listener {
 
 /** Opens the RPC listener: HTTP and WebSocket. Rejects with ListenError, nothing left open. */
 export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcListener> => {
-  const { config, networks, sockets, clock, log, metrics, accessLog, endListening, tls } = options
+  const { config, networks, sockets, clock, log, metrics, accessLog, tls } = options
   const limits = { ...config.limits, ...batchLimits, depth: maxMessageDepth }
   const handlerBase = { parse: createMessageParser(limits), limits, clock, log, accessLog }
   const endpoints = new ReloadableEndpoints(networks, handlerBase)
@@ -101,7 +99,7 @@ export const openRpcListener = async (options: RpcListenerOptions): Promise<RpcL
       services.activeRequests.isDraining = true
       return wsServer.closeGradually(graceMs)
     },
-    stop: () => drain(services, { server, connections, wsServer, endListening, clock, timeoutMs: drainConfig.timeout }),
+    stop: () => drain(services, { server, connections, wsServer, clock, timeoutMs: drainConfig.timeout }),
   }
 }
 

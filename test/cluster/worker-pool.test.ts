@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url'
 import t from '../support/tap.ts'
 import { isReply } from '../../src/cluster/channel.ts'
 import { openWorkerPool } from '../../src/cluster/worker-pool.ts'
-import type { WorkerPoolOptions } from '../../src/cluster/worker-pool.ts'
+import type { WorkerPool, WorkerPoolOptions } from '../../src/cluster/worker-pool.ts'
+import { quietMs } from '../../src/server/connection-pacing.ts'
 import { WorkerSpawnError } from '../../src/cluster/worker-process.ts'
 import type { WorkerChannel } from '../../src/cluster/worker-messages.ts'
 import { AcceptedConnections } from '../../src/runtime/connection-handover.ts'
@@ -14,6 +15,16 @@ import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const exec = fileURLToPath(new URL('height-ack-worker.js', import.meta.url))
+
+/** Resolves when the workers have been told to stop. */
+const beginStop = async (clock: TestClock, ...pools: readonly WorkerPool[]): Promise<{ readonly stopped: Promise<unknown> }> => {
+  const stopped = Promise.all(pools.map(pool => pool.stop()))
+  clock.advance(0)
+  await new Promise(setImmediate)
+  clock.advance(quietMs)
+  for (let turn = 0; turn < 4; turn++) await new Promise(setImmediate)
+  return { stopped }
+}
 
 const noHandlers = {} as ReturnType<WorkerPoolOptions['handlersOf']> // these workers send nothing that needs one
 
@@ -49,7 +60,17 @@ const openPool = async (env: Record<string, string> = {}) => {
   }
   const worker = Object.values(cluster.workers ?? {}).at(-1) // earlier workers may not have exited yet
   if (worker === undefined) throw new Error('there is no worker')
-  return { pool, worker, clock, log, sendHeight, lastAcknowledged: () => acknowledged, exitCount: () => exits, closeCount: () => closes }
+  return {
+    pool,
+    worker,
+    clock,
+    log,
+    connections,
+    sendHeight,
+    lastAcknowledged: () => acknowledged,
+    exitCount: () => exits,
+    closeCount: () => closes,
+  }
 }
 
 t.test('a worker that does not read', async t => {
@@ -80,7 +101,7 @@ t.test('a worker that does not read', async t => {
   })
 
   t.test('is killed when it does not exit in time', async t => {
-    const stopped = pool.stop()
+    const { stopped } = await beginStop(clock, pool)
     clock.advance(14_999)
     t.notOk(worker.isDead())
     clock.advance(1)
@@ -88,6 +109,47 @@ t.test('a worker that does not read', async t => {
     t.ok(worker.isDead())
     t.match(log.lines, [{ level: 'error', message: 'worker did not exit in time; killing it' }])
   })
+})
+
+t.test('workers serve on for the grace, then connections wait, listening ends, and workers are told to stop', async t => {
+  const { pool, worker, clock, connections } = await openPool()
+  const events: string[] = []
+  worker.send = ({ name }: { readonly name: string }, onSent: unknown) => {
+    events.push(name)
+    if (typeof onSent === 'function') onSent()
+    return true
+  }
+  connections.hold = () => void events.push('hold')
+  connections.endListening = () => void events.push('end listening')
+  let handOver = (): void => undefined
+  connections.whenHandedOver = () => new Promise<void>(resolve => void (handOver = resolve))
+  const stopped = pool.stop(60_000)
+  clock.advance(59_999)
+  await new Promise(setImmediate)
+  t.same(events, ['lameDuck'])
+  clock.advance(1)
+  await new Promise(setImmediate)
+  t.same(events, ['lameDuck', 'hold'])
+  clock.advance(quietMs)
+  for (let turn = 0; turn < 4; turn++) await new Promise(setImmediate)
+  t.same(events, ['lameDuck', 'hold', 'end listening'])
+  handOver()
+  await new Promise(setImmediate)
+  t.same(events, ['lameDuck', 'hold', 'end listening', 'stop'])
+  worker.process.kill('SIGKILL')
+  await stopped
+})
+
+t.test('a worker that does not take its last connection delays the stop by a second', async t => {
+  const { pool, worker, clock, log, connections } = await openPool()
+  connections.whenHandedOver = () => new Promise(() => undefined)
+  const { stopped } = await beginStop(clock, pool)
+  clock.advance(1000)
+  await new Promise(setImmediate)
+  clock.advance(15_000)
+  await stopped
+  t.ok(worker.isDead())
+  t.match(log.lines, [{ message: 'worker did not exit in time; killing it' }])
 })
 
 t.test('connections are held until all workers are ready, or the later ones take 5 s', async t => {
@@ -124,7 +186,7 @@ t.test('connections are held until all workers are ready, or the later ones take
   const slowPool = await slow.opening
   slow.end()
   t.ok(first.isConnected())
-  const stopped = Promise.all([pool.stop(), slowPool.stop()])
+  const { stopped } = await beginStop(clock, pool, slowPool)
   clock.advance(15_000)
   await stopped
 })
@@ -154,7 +216,7 @@ t.test('a worker whose process cannot be started', async t => {
     setWorkingDirectory(process.cwd())
     clock.advance(1000)
     await waitUntil(() => pool.readyCount === 1)
-    const stopped = pool.stop()
+    const { stopped } = await beginStop(clock, pool)
     clock.advance(15_000)
     await stopped
   })
@@ -176,7 +238,7 @@ t.test('a worker whose process cannot be started', async t => {
     t.equal(closeCount(), 0)
     clock.advance(1)
     t.equal(closeCount(), 1)
-    await pool.stop()
+    await (await beginStop(clock, pool)).stopped
     setWorkingDirectory(process.cwd())
   })
 
@@ -186,7 +248,7 @@ t.test('a worker whose process cannot be started', async t => {
     worker.process.kill('SIGKILL')
     await waitUntil(() => log.lines.length === 1)
     clock.advance(100) // the process is being started, and its error has not come yet
-    await pool.stop()
+    await (await beginStop(clock, pool)).stopped
     t.equal(log.lines.length, 2, 'no worker was killed')
   })
 
