@@ -14,7 +14,7 @@ import {
 import type { Failure, Json, JsonObject, Method, Reply, Result, Services } from '../../src/plugin/plugin.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
 import { LogQuery } from './log-query.ts'
-import { numberOf, send, toJson, votersOf } from './node-requests.ts'
+import { numberOf, send, toJson } from './node-requests.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
 import { notAgreed } from './state-answers.ts'
@@ -22,11 +22,6 @@ import { encodeTransaction } from './transaction-encoding.ts'
 import { trieRootOf } from './trie-root.ts'
 import { toTrustedHeader } from './trusted-headers.ts'
 import type { TrustedHeader, TrustedHeaders } from './trusted-headers.ts'
-
-interface LogRange {
-  readonly from: number
-  readonly to: number
-}
 
 /** The newest block of a range first. */
 type HeaderChain = readonly TrustedHeader[]
@@ -98,15 +93,17 @@ export class LogAnswers {
     if (typeof to !== 'number') return to
     const { head = Infinity, reportedHeight } = heads.snapshot
     if (from > to || to - from >= maxBlocks || to > Math.max(head, reportedHeight)) return undefined
-    const newest = await headers.at(to, votersOf(call, heads))
-    return newest === undefined ? notAgreed : this.#linkTo(newest, { from, to }, call, next)
+    const newest = await headers.at(to, call, blocks?.to === 'latest' ? reportedHeight : to)
+    if (newest === undefined) return notAgreed
+    if (blocks?.from === 'latest') return [newest]
+    return newest.number < from ? [] : this.#linkTo(newest, from, call, next)
   }
 
   /** The headers of the range. Those that are not known are requested together. */
-  async #linkTo(newest: TrustedHeader, { from, to }: LogRange, call: VerifiedCall, next: NextPlugin): Promise<HeaderChain | Failure> {
+  async #linkTo(newest: TrustedHeader, from: number, call: VerifiedCall, next: NextPlugin): Promise<HeaderChain | Failure> {
     const chain = [newest]
     const requested = new Map<number, Promise<TrustedHeader | Failure>>()
-    for (let number = to - 1; number >= from; number--) {
+    for (let number = newest.number - 1; number >= from; number--) {
       const hash = chain.at(-1)!.parentHash
       const known = this.#headerByHash.get(hash)
       if (known === undefined && requested.size === 0) {

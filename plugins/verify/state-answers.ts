@@ -1,7 +1,7 @@
 import { resultMemoryOf } from '../../src/plugin/internal.ts'
 import { blockSelectorOf, copyReply, isFailure, keccak256, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { numberOf, send, toJson, votersOf } from './node-requests.ts'
+import { numberOf, send, toJson } from './node-requests.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
 import { emptyCodeHash, provenAccountOf, provenSlotOf } from './state-proof.ts'
@@ -69,7 +69,7 @@ export class StateAnswers {
     const proven = proves(proof, header, subject)
     if (proven !== undefined || number === undefined) return proven
     this.#headers.forget(number)
-    const now = await this.#headers.at(number, votersOf(call, this.#services.heads))
+    const now = await this.#headers.at(number, call)
     return now === undefined || now.hash === header.hash ? undefined : proves(proof, now, subject)
   }
 
@@ -78,8 +78,9 @@ export class StateAnswers {
     if (blocks !== undefined && 'hash' in blocks) return this.#blockByHash(blocks.hash, call, method, next)
     const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads: this.#services.heads, refuseWrong: this.#refuseWrong })
     if (typeof number !== 'number') return number
-    const header = await this.#headers.at(number, votersOf(call, this.#services.heads))
-    return header === undefined ? notAgreed : { header, param: toHexQuantity(number), number }
+    const least = blocks?.from === 'latest' ? this.#services.heads.snapshot.reportedHeight : number
+    const header = await this.#headers.at(number, call, least)
+    return header === undefined ? notAgreed : { header, param: toHexQuantity(header.number), number: header.number }
   }
 
   /** The caller trusts the hash, so the fields that it is of need no other node. */

@@ -3,6 +3,8 @@ import { Cancellation, isFailure, isJsonObject, parseHexQuantity, toBuffer, toHe
 import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
 import { headerHashOf } from './block-header.ts'
 import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
+import { votersOf } from './node-requests.ts'
+import type { VerifiedCall } from './node-requests.ts'
 
 /** What of a header is needed for proofs, in lower case. */
 export interface TrustedHeader {
@@ -24,6 +26,9 @@ interface CachedHeader {
 /** A header takes 1 KB. */
 const maxHeaders = 1024
 const requestTimeoutMs = 2000
+/** As in failover: with blocks of up to 2 s, most nodes have the next one within it. */
+const maxCatchUpMs = 4_000
+const maxBlocksBack = 2
 const maxHeaderBytes = 8_388_608
 
 /**
@@ -40,8 +45,28 @@ export class TrustedHeaders {
     this.#services = services
   }
 
-  /** The header at that height; undefined where nodes do not agree. Callers at the same time share the requests. */
-  at(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
+  /**
+   * The header at that height; undefined where nodes do not agree. `least`: a lower height that is as good, as of `latest`, which not every node has
+   * at once. Nodes that have not got so far are waited for.
+   */
+  async at(number: number, call: VerifiedCall, least: number = number): Promise<TrustedHeader | undefined> {
+    const { heads } = this.#services
+    const voters = votersOf(call, heads)
+    const lowest = Math.max(least, number - maxBlocksBack)
+    for (let height = number; height > lowest; height--) {
+      const header = await this.#agreedAt(height, voters)
+      if (header !== undefined) return header
+    }
+    for (let waits = 0; ; waits++) {
+      const header = await this.#agreedAt(lowest, voters)
+      const lagging = voters.map(({ name }) => name).filter(name => !heads.hasBlock(name, lowest))
+      if (header !== undefined || lagging.length === 0 || waits === voters.length) return header
+      await heads.waitForBlock(lagging, lowest, { timeoutMs: maxCatchUpMs, signal: call.signal ?? call.origin.signal })
+    }
+  }
+
+  /** Callers at the same time share the requests. */
+  #agreedAt(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
     const { snapshot } = this.#services.heads
     const cached = this.#byNumber.get(number)
     if (cached !== undefined && (cached.headVersion ?? snapshot.headVersion) === snapshot.headVersion) return cached.header

@@ -14,6 +14,10 @@ interface ProofOptions {
   readonly agree?: number
   /** The head that the gateway knows. */
   readonly head?: () => number | undefined
+  /** The height that callers have been told. */
+  readonly reportedHeight?: number
+  /** Called when a node is waited for; until then, the node `lagging` lacks the reported block. */
+  readonly onWait?: () => void
 }
 
 const methods = {
@@ -25,7 +29,10 @@ const methods = {
 }
 
 /** The plugin with the policy `proof` over these nodes, of which the first is asked. */
-export const openProofs = (nodes: Readonly<Record<string, Node>>, { agree, head = () => undefined }: ProofOptions = {}) => {
+export const openProofs = (
+  nodes: Readonly<Record<string, Node>>,
+  { agree, head = () => undefined, reportedHeight = 0, onWait }: ProofOptions = {},
+) => {
   const log = new TestLog()
   const requests: string[] = []
   const targets: readonly Target[] = Object.keys(nodes).map(name => ({ ...fakeTarget, name }))
@@ -35,10 +42,16 @@ export const openProofs = (nodes: Readonly<Record<string, Node>>, { agree, head 
     return value === undefined ? refuse('unavailable', { source: 'node', upstream: name }) : fakeResult(value, { upstream: name })
   }
   let headVersion = 0
-  const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight: 0, headVersion, finalizedBlockOf: () => undefined })
+  let hasWaited = false
+  const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight, headVersion, finalizedBlockOf: () => undefined })
   const heads = {
     get snapshot() {
       return snapshot()
+    },
+    hasBlock: (name: string) => name !== 'lagging' || hasWaited || onWait === undefined,
+    async waitForBlock() {
+      hasWaited = true
+      onWait?.()
     },
     reportHeight: (_upstream: string, height: number) => height,
     exclusionOf: (name: string) => (name === 'otherChain' ? 'chain' : undefined),

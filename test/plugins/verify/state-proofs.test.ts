@@ -154,6 +154,19 @@ t.test('state of a real node', async t => {
     t.equal(headers(), 4)
   })
 
+  t.test('latest is the newest block that nodes agree on, and never below what callers were told', async t => {
+    let newest = head - 1
+    const behind: Node = async request => (Number(request.params[0]) > newest ? null : honest(request))
+    const [method, ...params] = balance
+    const truth = await chain.request<Json>(method, ...params)
+    const gateway = openProofs({ honest, lagging: behind }, { head: () => head })
+    t.equal(await gateway.call(method, ...params), truth)
+    const told = { head: () => head, reportedHeight: head }
+    t.equal(await openProofs({ honest, lagging: behind }, told).call(method, ...params), undefined)
+    const waiting = openProofs({ honest, lagging: behind }, { ...told, onWait: () => (newest = head) })
+    t.equal(await waiting.call(method, ...params), truth)
+  })
+
   t.test('after a reorg, the proof is judged by the header of now', async t => {
     let isOld = true
     const reorged: Node = lying('eth_getBlockByNumber', async (block, { params }) => {
