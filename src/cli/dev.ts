@@ -114,7 +114,7 @@ const serveUntilStopped = async (
   const readConfig = createConfigReader(dir, plugins, { env, fileWatch, addPlugins })
   const accountName = (id: string) => readAccountName(config.gateway, id)
   const observer = isWatched === true ? createCallLines(terminal, { clock: systemClock, accountName }) : undefined
-  const gateway = await printStartupErrors(openGateway(config, systemClock, log, { readConfig, observer }), err)
+  const gateway = await printStartupErrors(openGateway(config, systemClock, log, { readConfig, observer, checksContext: true }), err)
   if (gateway === undefined) return exitCodes.failed
   const portalUrl = config.gateway.portal.url ?? gateway.urls.portal
   const portalLink = portalUrl && (await createDevSignInLink(config.gateway, portalUrl))

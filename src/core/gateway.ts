@@ -48,6 +48,8 @@ interface GatewayOptions {
   readonly readConfig?: ReadConfig
   /** Gets each call. */
   readonly observer?: CallObserver | undefined
+  /** As in HostServices. */
+  readonly checksContext?: true
 }
 
 /** Opens the services, starts the networks, then listens. When it rejects, everything is closed again. */
@@ -55,7 +57,7 @@ export const openGateway = async (
   config: ValidConfig,
   clock: Clock,
   log: RootLog,
-  { headsSource: givenHeads, rateLimits: givenRateLimits, readConfig, observer }: GatewayOptions = {},
+  { headsSource: givenHeads, rateLimits: givenRateLimits, readConfig, observer, checksContext }: GatewayOptions = {},
 ): Promise<Gateway> => {
   const closers: Closers = []
   let isStopping = false
@@ -68,7 +70,14 @@ export const openGateway = async (
     const { accounts, ...opened } = await openServices(config.gateway, base, closers)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
     const { nodeStatuses } = opened
-    const services = { ...opened, tracing, headsSource, rateLimits, accounts: { find: accounts.find } }
+    const services = {
+      ...opened,
+      tracing,
+      headsSource,
+      rateLimits,
+      accounts: { find: accounts.find },
+      ...(checksContext && { checksContext }),
+    }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
     const current = new CurrentConfig(config.gateway, { base, accounts, services, running })

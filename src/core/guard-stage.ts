@@ -11,6 +11,7 @@ import type { EventRules } from '../services/index.ts'
 import { isReply } from './call-metrics.ts'
 import { EndOfPipelineError } from './pipeline.ts'
 import type { AnyStage } from './pipeline.ts'
+import type { DeclaredContext } from './declared-context.ts'
 import type { PluginCall, PluginCalls, WatchedPlugin } from './plugin-calls.ts'
 
 /**
@@ -19,14 +20,16 @@ import type { PluginCall, PluginCalls, WatchedPlugin } from './plugin-calls.ts'
  * (contractTests of `tollgate/testing`). Takes 1 us per call, which calls through built-in plugins alone do not spend:
  * 0.3 of it is the clock.
  */
-export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: PluginCalls): AnyStage => {
+export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: PluginCalls, declared?: DeclaredContext): AnyStage => {
   const bugs = new StageBugs(plugin, calls)
   return directStage<never, never>({
     async handle(call, next) {
       const below = new RepliesFromBelow()
       const watched = calls.newCall(plugin)
       try {
-        const answer = calls.run(plugin, () => stage.handle(call, bugs.guardNext(next, below, watched)))
+        const given = declared === undefined ? call : declared.hide(call)
+        const restore = declared && ((passed: Call) => declared.restore(passed, given, call))
+        const answer = calls.run(plugin, () => stage.handle(given, bugs.guardNext(next, below, watched, restore)))
         return below.replaceBy(assertReply(await (answer instanceof Promise ? watched.wait(answer, dropReply) : answer)))
       } catch (bug) {
         below.fail()
@@ -77,9 +80,10 @@ class StageBugs {
     }
   }
 
-  guardNext(next: DirectNext, below: RepliesFromBelow, watched: PluginCall): Next {
-    return call => {
-      assertCall(call)
+  guardNext(next: DirectNext, below: RepliesFromBelow, watched: PluginCall, restore?: (passed: Call) => Call): Next {
+    return passed => {
+      assertCall(passed)
+      const call = restore === undefined ? passed : restore(passed)
       watched.beginBelow()
       const reply = this.#runBelow(next, call, below)
       const end = () => watched.endBelow()

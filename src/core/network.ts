@@ -15,6 +15,7 @@ import { withLabels } from '../services/metrics.ts'
 import { InFlight } from '../util/async.ts'
 import type { MaybePromise } from '../util/async.ts'
 import { TimeLimitError, callWithTimeLimit } from '../util/time-limit.ts'
+import { DeclaredContext } from './declared-context.ts'
 import { guardStage } from './guard-stage.ts'
 import { withCallMetrics } from './call-metrics.ts'
 import { composeAdmission, composeHandlers, sharerIndexOf } from './pipeline.ts'
@@ -86,7 +87,7 @@ export const buildNetwork = async (
   const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, events })
   for (const [i, step] of config.steps.entries()) {
     try {
-      const stage = createStage(step, servicesOf(step, i), calls)
+      const stage = createStage(step, servicesOf(step, i), calls, host.checksContext)
       stages.push({ step, stage })
       if (sharer !== undefined && i > config.steps.indexOf(sharer)) refuseAdmit(stage, sharer)
     } catch (error) {
@@ -117,6 +118,7 @@ const createStage = (
   { plugin, options, name, file, timeoutMs = defaultPluginTimeoutMs }: Step,
   services: Services,
   calls: PluginCalls,
+  checksContext: true | undefined,
 ): AnyStage => {
   const create = (given: Services) => toStage(plugin.create(options as never, given)) // the loader checked them against its schema
   if (file === undefined) return create(services)
@@ -126,6 +128,7 @@ const createStage = (
     callWithTimeLimit(createTimeoutMs, () => create({ ...services, clock })),
     watched,
     calls,
+    checksContext && new DeclaredContext(plugin),
   )
 }
 

@@ -39,6 +39,8 @@ export interface HostServices
   /** All networks share its connections; responses reserve their bytes in the share of their network. */
   upstreamClientOf(network: string): UpstreamClient
   readonly version: string
+  /** For development and tests: plugins that are not built in are held to the context that they declare. */
+  readonly checksContext?: true
   /** Present where calls are recorded as spans. */
   readonly tracing?: Tracing | undefined
 }
@@ -56,7 +58,7 @@ export const stageServices = (
   { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, ...given } = host
-  const { upstreamClientOf, servingEvents, nodeStatuses, tracing, ...hostServices } = given
+  const { upstreamClientOf, servingEvents, nodeStatuses, tracing, checksContext: ____, ...hostServices } = given
   const { name, chainId, blockTime, devNode, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {

@@ -1,7 +1,7 @@
 import { definePlugin, isFailure, refuse, toBuffer } from '../plugin/plugin.ts'
 import type { AnyPlugin, Call, Json, Reply } from '../plugin/plugin.ts'
 import { deepFreeze } from '../util/memoize.ts'
-import { harness } from './harness.ts'
+import { harness, probes } from './harness.ts'
 import type { HarnessOptions } from './harness.ts'
 import { toCallResponse } from './network-harness.ts'
 import type { CallerOptions, Harness } from './network-harness.ts'
@@ -35,6 +35,7 @@ export const observeCalls = async (
 ): Promise<ObservedCalls> => {
   const below = new PluginBelow()
   const isTerminal = plugin.terminal === true
+  for (const probe of [frozenCalls, below.plugin]) probes.add(probe)
   const gateway = await harness({
     ...options,
     pipeline: ['- frozen-calls: {}', options.pipeline, ...(isTerminal ? [] : ['- observed: {}'])].join('\n'),

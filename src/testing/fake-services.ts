@@ -77,6 +77,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     usage,
     results,
     version,
+    checksContext: true,
     singletons: openSingletons(),
     headsSource: openTestHeads(),
     cacheBytes: memoryBytes,

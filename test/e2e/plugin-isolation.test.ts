@@ -11,7 +11,7 @@ import { waitUntil } from '../support/wait-until.ts'
 const plugins = {
   // Declares nothing, and answers with everything that it can reach.
   'inspecting.mjs': `import { inspect } from 'node:util'
-    const reachable = call => inspect(call, { depth: null, getters: true, showHidden: true }) + String(call.context.account?.name)
+    const reachable = call => inspect(call, { depth: null, getters: true, showHidden: true }) + String(call.context['account']?.name)
     export default { name: 'inspecting', summary: 'Looks.', options: { type: 'object' },
       create: () => async (call, next) => ({ ...(await next(call)), result: Buffer.from(JSON.stringify(reachable(call))) }) }`,
   // Answers with what its vary() says of the caller.
@@ -52,7 +52,7 @@ const plugins = {
       eth_chainId: (call, next) => { unawaited = next(call); return refuse('unavailable') },
       eth_blockNumber: async (call, next) => { await unawaited; return next(call) },
     }
-    export default { name: 'replacing', summary: 'Replaces.', options: { type: 'object' },
+    export default { name: 'replacing', summary: 'Replaces.', options: { type: 'object' }, reads: ['request'],
       create: () => (call, next) => replacements[call.context.request.method](call, next) }`,
   'helper.mjs': `export const breakDown = () => {
       throw new RangeError('in the helper') }`,

@@ -1,5 +1,6 @@
 import t from '../support/tap.ts'
 import { definePlugin, misconfigured, refuse } from '../../src/plugin/plugin.ts'
+import type { Call, Next, Reply } from '../../src/plugin/plugin.ts'
 import { TestClock, harness } from '../../src/testing/index.ts'
 import { networkFile } from '../support/deployment.ts'
 
@@ -153,6 +154,29 @@ t.test('a call that a plugin never answers fails the test', async t => {
   })
   t.match(await gateway.call('eth_gasPrice'), { error: { code: -32005 } }, 'the upstream is slow, and not the plugin')
   await t.rejects(gateway.call('eth_call'), { message: /never answered[^]*eth_call/ })
+})
+
+t.test('a plugin that reads or writes a member of the context and does not declare it fails its call, and the log names both', async t => {
+  const base = { summary: 'Is wrong.', options: { type: 'object', properties: {} } } as const
+  const behaviors: Readonly<Record<string, (call: Call<'request'>, next: Next<'request'>) => Promise<Reply>>> = {
+    reading: (call, next) => (String(Reflect.get(call.context, 'account')) === '' ? next({ ...call }) : next(call)),
+    writing: (call, next) => next({ ...call, context: { ...call.context, ...{ account: 'another' } } }),
+    honest: (call, next) => next({ ...call, context: { ...call.context } }),
+  }
+  const below = definePlugin({
+    ...base,
+    name: 'below',
+    reads: ['account'],
+    create: () => (call, next) => (call.context.account.id === 'acc_test' ? next(call) : refuse('forbidden')),
+  })
+  for (const [name, handle] of Object.entries(behaviors)) {
+    const plugin = definePlugin({ ...base, name, reads: ['request'], create: () => handle })
+    const gateway = await harness({ pipeline: `- ${name}: {}\n- below: {}`, plugins: [plugin, below] })
+    const { outcome } = await gateway.call('eth_chainId')
+    t.equal(outcome, name === 'honest' ? 'ok' : 'internal', name)
+    const [line] = gateway.log.lines.filter(({ message }) => message === 'internal error')
+    if (name !== 'honest') t.match(line?.fields, { plugin: name, stack: /`account` of the context, and does not declare it/ })
+  }
 })
 
 t.test('a plugin that throws fails its own call, and the log names it', async t => {
