@@ -56,7 +56,7 @@ t.test('show prints the effective configuration: defaults marked, omitted upstre
       { shape: { strict: false, mark: 'x' } },
       { login: {} },
       { use: 'rate-limit', name: 'slow', with: { calls: 5, window: '1s', exempt: [] } },
-      { route: { upstreams: [{ name: 'own', url: 'https://***@node.example.org/***', weight: 1 }] } },
+      { route: { upstreams: [{ name: 'own', url: 'https://***@node.example.org/v3/***', weight: 1 }] } },
       { ask: { timeout: '10s' } },
     ],
   })
