@@ -54,6 +54,10 @@ const plugins = {
     }
     export default { name: 'replacing', summary: 'Replaces.', options: { type: 'object' }, reads: ['request'],
       create: () => (call, next) => replacements[call.context.request.method](call, next) }`,
+  // Never answers, or keeps the event loop to itself.
+  'stuck.mjs': `const block = ms => { for (const end = Date.now() + ms; Date.now() < end; ); }
+    export default { name: 'stuck', summary: 'Is stuck.', options: { type: 'object' }, reads: ['request'],
+      create: () => (call, next) => call.context.request.method === 'eth_gasPrice' ? new Promise(() => {}) : next(call, block(1100)) }`,
   'helper.mjs': `export const breakDown = () => {
       throw new RangeError('in the helper') }`,
 } as const
@@ -74,10 +78,10 @@ const node = await startFakeNode({
 })
 
 /** The plugins stand above the step `below`. */
-const networkWith = (name: string, uses: readonly string[], below = 'failover') => {
+const networkWith = (name: string, uses: readonly string[], below = 'failover', step: object = {}) => {
   const { pipeline, ...network } = networkFile(name, [node.url]) as { pipeline: object[] }
   const position = pipeline.findIndex(step => below in step)
-  const steps = [...pipeline.slice(0, position), ...uses.map(use => ({ use })), ...pipeline.slice(position)]
+  const steps = [...pipeline.slice(0, position), ...uses.map(use => ({ use, ...step })), ...pipeline.slice(position)]
   return { ...network, hosts: [`${name}.test`], pipeline: steps }
 }
 
@@ -87,6 +91,7 @@ const { deployment, gateway, ...alice } = await startGateway(t, {
   networks: {
     ...Object.fromEntries(Object.entries(networks).map(([name, uses]) => [name, networkWith(name, uses)])),
     replacing: networkWith('replacing', ['../replacing.mjs'], 'credits'),
+    stuck: networkWith('stuck', ['../stuck.mjs'], 'credits', { timeout: '1s' }),
   },
 })
 const keys = { alice, bob: await deployment.addCaller('bob') }
@@ -212,4 +217,15 @@ t.test('a plugin has the classes of the gateway itself: an option that it refuse
     t.equal(code, 78, file)
     t.match(stderr, /refusing\.yaml:\d+:\d+: .*refusing: cannot work on this network/, file)
   }
+})
+
+t.test('a plugin that does not answer costs its call an internal error, and one that blocks the event loop is named', async t => {
+  const unanswered = await resultFor('alice', 'stuck', 'eth_gasPrice')
+  t.match(unanswered, { code: -32603 })
+  const lines = () => gateway.log.filter(({ network, plugin }) => network === 'stuck' && plugin === 'stuck')
+  await waitUntil(() => lines().length === 1)
+  t.match(lines()[0], { msg: 'internal error', location: join(deployment.dir, 'stuck.mjs'), stack: 'no answer for 1 s' })
+  t.equal(await resultFor('alice', 'stuck', 'eth_chainId'), '0x7a69')
+  await waitUntil(() => lines().length === 2)
+  t.match(lines()[1], { event: 'event-loop-blocked', location: join(deployment.dir, 'stuck.mjs') })
 })
