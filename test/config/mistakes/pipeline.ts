@@ -119,7 +119,9 @@ export const pipelineMistakes: readonly Mistake[] = [
   {
     mistake: 'an option of two other plugins',
     network: [['credits: {}', 'credits: { maxBytes: 64MiB }']],
-    answers: ['networks/arb.yaml:11:16: unknown option `maxBytes` of credits -> `maxBytes` is an option of `cache` and `verify` and `upstream`'],
+    answers: [
+      'networks/arb.yaml:11:16: unknown option `maxBytes` of credits -> `maxBytes` is an option of `cache` and `verify` and `upstream`',
+    ],
   },
   {
     mistake: 'a time without end',
