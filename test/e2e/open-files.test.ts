@@ -79,6 +79,7 @@ t.test('a process that may open few files', async t => {
 
   t.test('serves again when sockets are free', async t => {
     node.setResponse('eth_getBalance', { result: '0x2' })
+    await waitUntil(async () => (await gateway.metric('tollgate_upstream_requests_in_flight')) === 0)
     t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'22'.repeat(20)}`, '0x1']), { result: '0x2' })
   })
 })
