@@ -286,6 +286,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       t.same(await findAccessibilityViolations(page, ['color-contrast']), [], `${title}, dark`)
       await page.emulateMedia({ colorScheme: 'light' })
       await page.setViewportSize({ width: 360, height: 800 })
+      // Charts follow the window with its next frame.
+      await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
       t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, title)
       await page.setViewportSize({ width: 1_200, height: 800 })
     }
