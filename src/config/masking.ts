@@ -2,7 +2,7 @@ import { isAlias, isCollection, isNode, isScalar, visit } from 'yaml'
 import type { Document, Scalar } from 'yaml'
 import { closestMatch } from '../util/did-you-mean.ts'
 import { escapeRegExp } from '../util/name-pattern.ts'
-import { pathWords } from '../util/path-words.ts'
+import { publicSegment } from '../util/path-segments.ts'
 import type { Expansion } from './variables.ts'
 
 // What is never shown of a file and of messages: values under the names of secrets, URLs but for scheme, host and port, and the environment.
@@ -113,7 +113,7 @@ export const maskUrls = (text: string): string =>
 
 /** Ids of projects may consist of digits. In a sentence a URL ends with punctuation. */
 const maskUnlessWord = (part: string): string =>
-  pathWords.test(part.replace(/[:.,;)]+$/, '')) && !/\d{6}/.test(part) ? part : asterisks(part)
+  publicSegment.test(part.replace(/[:.,;)]+$/, '')) && !/\d{6}/.test(part) ? part : asterisks(part)
 
 /** The message without the values that the strings took from the environment, as they are or in JSON. */
 export const maskValues = (message: string, expansions: Iterable<Expansion>): string => {

@@ -33,8 +33,8 @@ interface SchemaCompilerOptions {
 }
 
 /**
- * Schemas as functions. The build writes a module for each schema that is known to it; the others are compiled by Ajv, which takes 60 ms to load
- * and 1 to 16 ms for a schema, where a module takes 0.3 ms.
+ * Schemas as functions. The build writes a module for each schema that is known to it; the others are compiled by Ajv, which takes 14 ms to load
+ * and 0.2 to 6 ms for the rule of a parameter, where a module takes 0.2 ms.
  */
 export class SchemaCompiler {
   readonly #options: SchemaCompilerOptions

@@ -4,7 +4,7 @@ import type { RpcError } from '../../plugin/reply.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { isJsonArray } from '../../util/json.ts'
 import { escapeRegExp } from '../../util/name-pattern.ts'
-import { pathWords } from '../../util/path-words.ts'
+import { publicSegment } from '../../util/path-segments.ts'
 
 const redaction = '***'
 
@@ -61,7 +61,7 @@ export class SecretRedactor {
 /** User, password, the Authorization header made of them, keys in the path, the query and its values, and the host. */
 const secretsOf = ({ username, password, pathname, search, searchParams, host }: URL): readonly string[] => {
   const credentials = `${decodePercent(username)}:${decodePercent(password)}`
-  const pathKeys = pathname.split('/').filter(part => part.length >= minPathKeyChars && !pathWords.test(part))
+  const pathKeys = pathname.split('/').filter(part => part.length >= minPathKeyChars && !publicSegment.test(part))
   return [
     ...(credentials === ':' ? [] : [Buffer.from(credentials).toString('base64')]),
     host,
@@ -74,7 +74,7 @@ const secretsOf = ({ username, password, pathname, search, searchParams, host }:
 const secretsOfHeader = (value: string): readonly string[] => {
   const [, token = ''] = /^\w+ +(\S+)$/.exec(value) ?? []
   const user = /^basic /i.test(value) ? Buffer.from(token, 'base64').toString() : ''
-  return [value, token, user, ...user.split(':')].filter(text => text.length >= minPathKeyChars && !pathWords.test(text))
+  return [value, token, user, ...user.split(':')].filter(text => text.length >= minPathKeyChars && !publicSegment.test(text))
 }
 
 /** The texts by which a secret can be recognized: as it is, and as URLs, JSON, HTML, base64 and hex write it. */
