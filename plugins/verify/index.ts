@@ -77,14 +77,17 @@ export default definePlugin({
     )
     const matchers = Object.entries(policyByMethod).map(([name, policy]) => ({ matches: createNameMatcher([name]), policy }))
     const policyOf = (name: string) => matchers.find(({ matches }) => matches(name))?.policy ?? 'check'
-    /** By name, the methods whose results are checked. */
-    const checked = new Map<string, CheckedMethod>(
-      methods.names.flatMap(name => {
-        const method = methods.get(name)
-        const check = method?.result === undefined || !isChecked(method.result) ? undefined : resultChecks[method.result]
-        return method === undefined || check === undefined || policyOf(name) === 'off' ? [] : [[name, { method, check }] as const]
-      }),
-    )
+    const checked = new Map<string, CheckedMethod | 'unchecked'>()
+    const toChecked = (method: Method): CheckedMethod | 'unchecked' => {
+      const check = method.result === undefined || !isChecked(method.result) ? undefined : resultChecks[method.result]
+      return check === undefined || policyOf(method.name) === 'off' ? 'unchecked' : { method, check }
+    }
+    /** Undefined where results are not checked. Found with the first call of a method: most networks use few of the methods. */
+    const checkedOf = (name: string): CheckedMethod | undefined => {
+      const method = methods.get(name)
+      const found = method && getOrCreate(checked, name, () => toChecked(method))
+      return found === 'unchecked' ? undefined : found
+    }
     const rules = services.singleton('rules', null, () => {
       const onGivenUp = (rule: string) => log.warn({ rule }, 'rule given up: upstreams break it, and none keeps it')
       return new ChainRules(ethereumChainIds.has(network.chainId) && !network.devNode, onGivenUp)
@@ -135,14 +138,14 @@ export default definePlugin({
           if (reply !== undefined) return reply
         }
         const reply = await next(call)
-        const checkedMethod = checked.get(request.method)
+        const checkedMethod = checkedOf(request.method)
         return checkedMethod === undefined || isFailure(reply) || isJsonNull(reply.result) ? reply : verify(reply, checkedMethod, call)
       },
       explain: ({ method }) => ({
         text: [
           provable.has(method)
             ? 'answered with what is proven by a header that upstreams agree on'
-            : checked.has(method)
+            : checkedOf(method) !== undefined
               ? `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
               : 'results are not checked',
         ],
