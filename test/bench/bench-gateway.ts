@@ -92,7 +92,6 @@ plans: { big: { dailyCredits: 1000000000000000 } }
 const networkYaml = (node: string, name = 'bench', host = '127.0.0.1'): string => `network: ${name}
 chainId: 1337
 blockTime: 60m
-devNode: false
 methods: ethereum
 hosts: [${host}]
 pipeline:
