@@ -227,6 +227,21 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match(csv, /^"'=1\+1,x",\d+,\d+,0\r$/m)
   })
 
+  t.test('the address has what a page shows: a reload keeps it, and the way back leads to what was shown before', async t => {
+    await openPage(page, 'Usage')
+    await page.selectOption('select >> nth=1', 'network')
+    await page.selectOption('select >> nth=0', '7d')
+    t.equal(new URL(page.url()).search, '?by=network&range=7d')
+    await page.reload()
+    await page.waitForSelector('th:text-is("Network")')
+    t.equal(await page.inputValue('select >> nth=0'), '7d')
+    await page.goBack()
+    await page.waitForFunction(`document.querySelector('select').value === '24h'`)
+    t.equal(new URL(page.url()).search, '?by=network')
+    await openPage(page, 'Overview')
+    t.equal(new URL(page.url()).search, '')
+  })
+
   t.test('an owner sets thresholds and a webhook, sees its secret once, and how a test message ended', async t => {
     await openPage(page, 'Alerts')
     await page.fill('[name=daily]', '90, 50')

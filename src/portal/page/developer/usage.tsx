@@ -1,4 +1,3 @@
-import { useSignal } from '@preact/signals'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
@@ -8,6 +7,7 @@ import { Downloads } from '../components/downloads.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
+import { queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.usage
@@ -17,8 +17,8 @@ export const ranges = ['24h', '7d', '30d', '90d'].map(value => ({ value, label: 
 const dimensions = (['method', 'network', 'key', 'outcome'] as const).map(value => ({ value, label: text[value] }))
 
 export const Usage = () => {
-  const range = useSignal('24h')
-  const by = useSignal('method')
+  const range = queryMember('range', '24h')
+  const by = queryMember('by', 'method')
   const report = useRequest<UsageAnswer>(`/usage?range=${range.value}&by=${by.value}`)
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const found = report.data.value
@@ -28,8 +28,8 @@ export const Usage = () => {
   return (
     <>
       <div class="controls">
-        <Select label={text.range} options={ranges} value={range.value} onChange={value => (range.value = value)} />
-        <Select label={text.by} options={dimensions} value={by.value} onChange={value => (by.value = value)} />
+        <Select label={text.range} options={ranges} value={range.value} onChange={range.set} />
+        <Select label={text.by} options={dimensions} value={by.value} onChange={by.set} />
         {found !== undefined && (
           <Downloads
             name={`usage-by-${found.by}`}
