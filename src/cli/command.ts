@@ -52,7 +52,7 @@ export const commandSummaries = {
   show: 'Prints the effective configuration: variables replaced, defaults filled in, secrets masked.',
   explain: 'Prints what would happen to a call, plugin by plugin; sends nothing. Exit code 1 when it would be refused.',
   test: 'Runs the cases of networks/NAME.test.yaml, without nodes, a store or real time.',
-  plugins: 'Lists plugins, describes their options, and writes a new plugin with its test.',
+  plugins: 'Lists plugins, describes their options, tests a plugin, and writes a new one as a package with its tests.',
   schema: 'Prints the JSON Schema of a kind of file, for YAML editors; with --write, writes all of them.',
   init: 'Writes a commented configuration to start from: gateway.yaml, a method table, and a network for a local node.',
   networks: 'Writes the file of a network, from a list of well-known chains; or lists these.',

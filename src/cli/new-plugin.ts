@@ -4,17 +4,15 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { displayPath } from '../config/config-files.ts'
 import { isKebabCase } from '../config/formats.ts'
-import { stripsTypes } from '../config/plugin-loader.ts'
+import { version } from '../core/version.ts'
 import type { AnyPlugin } from '../plugin/plugin.ts'
 import { readArguments } from './args.ts'
 import type { Subcommand } from './args.ts'
 import { UsageError, exitCodes } from './command.ts'
 import { formatTable } from './table-output.ts'
 
-const minTypeScriptNode = '22.18'
-
 export const newPluginOptions = {
-  typescript: { type: 'boolean', default: false, description: `With new: writes TypeScript, for Node.js ${minTypeScriptNode} and later.` },
+  typescript: { type: 'boolean', default: false, description: 'With new: writes TypeScript, which `npm run build` compiles.' },
 } as const
 
 /** `plugins new`: writes a plugin with its tests to a folder of its name. */
@@ -33,9 +31,9 @@ export const createNewPlugin =
       return exitCodes.failed
     }
     mkdirSync(folder)
-    const linkTarget = linkGateway(folder)
-    const language = typescript ? 'ts' : 'js'
-    const files = pluginFiles(name, { language, ...(linkTarget !== undefined && { gatewayPath: linkTarget }) })
+    const options: TemplateOptions = { language: typescript ? 'ts' : 'js', gatewayPath: findGateway(folder) ?? linkGateway(folder) }
+    const files = pluginFiles(name, options)
+    if (typescript) mkdirSync(join(folder, 'src'))
     for (const [file, { text }] of Object.entries(files)) writeFileSync(join(folder, file), text)
     for (const line of formatTable(
       ['FILE', ''],
@@ -43,34 +41,35 @@ export const createNewPlugin =
       styleOut,
     ))
       out(line)
-    nextSteps(name, language).forEach(out)
+    nextSteps(name, options).forEach(out)
     return exitCodes.ok
   }
 
 const gatewayFolder = fileURLToPath(new URL('../../../', import.meta.url))
 
-/**
- * Lets the folder import this installation where no node_modules above it has one, as below a checkout or with a global
- * installation. Returns the path of the link's target for package.json.
- */
-const linkGateway = (folder: string): string | undefined => {
+/** The installation in a node_modules above, as a path for package.json. */
+const findGateway = (folder: string): string | undefined => {
   const searched = createRequire(join(folder, 'file')).resolve.paths('tollgate') ?? []
-  if (searched.some(modules => existsSync(join(modules, 'tollgate', 'package.json')))) return undefined
+  const found = searched.map(modules => join(modules, 'tollgate')).find(each => existsSync(join(each, 'package.json')))
+  return found && relative(folder, found)
+}
+
+/** Lets the folder import this installation, as below a checkout or with a global one. Returns its path for package.json. */
+const linkGateway = (folder: string): string => {
   const link = join(folder, 'node_modules', 'tollgate')
   mkdirSync(dirname(link))
   symlinkSync(gatewayFolder, link, 'junction')
   return relative(folder, gatewayFolder)
 }
 
-const missingTypeScript = `Node.js ${process.versions.node} does not strip types: the plugin and its tests need Node.js ${minTypeScriptNode} or later.`
-
-const nextSteps = (name: string, language: 'js' | 'ts'): readonly string[] => [
+const nextSteps = (name: string, options: TemplateOptions): readonly string[] => [
   '',
-  ...(language === 'ts' && !stripsTypes ? [missingTypeScript, ''] : []),
-  `Run its tests:      cd ${name} && ${testCommand(name, { language })}`,
+  `Run its tests:      cd ${name} && ${options.language === 'ts' ? 'npm install && npm test' : testCommand(name, options)}`,
   'Load it:            put this step into the pipeline of a network, below `envelope`, then run `npx tollgate check`',
   '',
-  ...pluginStep(`../../${name}/${name}.${language}`).map(line => `  ${line}`),
+  ...pluginStep(localPath(name, options)).map(line => `  ${line}`),
+  '',
+  `Publish it:         npm publish; operators then install it, and write \`use: ${packageName(name)}\``,
 ]
 
 /** A file of a new plugin. */
@@ -81,25 +80,34 @@ interface TemplateFile {
 
 interface TemplateOptions {
   readonly language: 'js' | 'ts'
-  /** Where the new folder finds the gateway, if not in a node_modules above it. */
-  readonly gatewayPath?: string
+  /** From the new folder to the gateway that its tests run in. */
+  readonly gatewayPath: string
 }
 
 /** The files of a plugin that refuses listed methods: small, complete, and passing its tests. */
 const pluginFiles = (name: string, options: TemplateOptions): Readonly<Record<string, TemplateFile>> => {
   const { language } = options
+  const source = language === 'ts' ? `src/${name}` : name
   return {
-    [`${name}.${language}`]: { purpose: 'the plugin', text: pluginText(name, options) },
-    [`${name}.test.${language}`]: { purpose: `its tests: ${testCommand(name, options)}`, text: testText(name, options) },
+    [`${source}.${language}`]: { purpose: 'the plugin', text: pluginText(name, options) },
+    [`${source}.test.${language}`]: { purpose: 'its tests', text: testText(name, options) },
     'README.md': { purpose: 'what operators read', text: readmeText(name, options) },
-    'package.json': { purpose: 'npm install, then npm run typecheck', text: packageText(name, options) },
-    'tsconfig.json': { purpose: 'how types are checked', text: tsconfigText(options) },
+    'package.json': { purpose: 'what `npm publish` publishes', text: packageText(name, options) },
+    'tsconfig.json': { purpose: language === 'ts' ? 'how it is compiled' : 'how types are checked', text: tsconfigText(options) },
   }
 }
 
-/** Tests in TypeScript are named: a Node.js that does not strip types then fails, where it would find no test by itself, and pass. */
-const testCommand = (name: string, { language }: Pick<TemplateOptions, 'language'>): string =>
-  language === 'ts' ? `node --test ${name}.test.ts` : 'node --test'
+const packageName = (name: string): string => `tollgate-plugin-${name}`
+
+/** The file that the gateway loads: compiled, as no version of Node.js strips types of a package. */
+const loadedFile = (name: string, { language }: TemplateOptions): string => (language === 'ts' ? `dist/${name}.js` : `${name}.js`)
+
+/** Named: a Node.js that strips types would find the tests in TypeScript too. */
+const testCommand = (name: string, { language }: TemplateOptions): string =>
+  language === 'ts' ? `node --test dist/${name}.test.js` : 'node --test'
+
+/** From the network file, where the folder is beside `configs`. */
+const localPath = (name: string, options: TemplateOptions): string => `../../${name}/${loadedFile(name, options)}`
 
 /** The step of the plugin in a network file. */
 const pluginStep = (use: string): readonly string[] => [`- use: ${use}`, '  with: { methods: [eth_accounts] }']
@@ -158,48 +166,73 @@ test('another method goes upstream', async () => {
 for (const { name, run } of contractTests(plugin, { options: { methods: ['eth_accounts'] } })) test(name, run)
 `
 
-const readmeText = (name: string, options: TemplateOptions): string => `# ${name}
+const readmeText = (name: string, options: TemplateOptions): string => `# ${packageName(name)}
 
-Refuses the listed methods.
+A plugin of Tollgate that refuses the listed methods.
+
+Install it beside the configuration, with \`npm install ${packageName(name)}\`, and add a step to the pipeline of a network:
 
 \`\`\`yaml
 pipeline:
   - envelope: {}
-${pluginStep(`./${name}.${options.language}`)
+${pluginStep(packageName(name))
   .map(line => `  ${line}`)
   .join('\n')}
 \`\`\`
 
-The path of \`use\` is relative to the network file: \`../../${name}/${name}.${options.language}\` where this folder is beside \`configs\`. \`npx tollgate check\` says whether the plugin stands where it may stand.
+\`npx tollgate check\` says whether the plugin stands where it may stand.
 
 | option | description |
 |---|---|
 | \`methods\` | The methods to refuse. |
 
-\`${testCommand(name, options)}\` runs the tests${options.language === 'ts' ? `, with Node.js ${minTypeScriptNode} or later` : ''}. \`npm install\`, once, and then \`npm run typecheck\` check the types.
+## Change it
+
+\`npm install\`, once; then ${
+  options.language === 'ts'
+    ? '`npm test` compiles it and runs its tests'
+    : '`npm test` runs its tests, and `npm run typecheck` checks its types'
+}. A network beside this folder loads it from here with \`use: ${localPath(name, options)}\`, a path relative to the network file.
 `
 
-const packageText = (name: string, { language, gatewayPath }: TemplateOptions): string =>
-  `${JSON.stringify(
-    {
-      name: `tollgate-plugin-${name}`,
-      version: '0.1.0',
-      private: true,
-      type: 'module',
-      keywords: ['tollgate-plugin'],
-      ...(language === 'ts' && { engines: { node: `>=${minTypeScriptNode}` } }),
-      scripts: { test: testCommand(name, { language }), typecheck: 'tsc' },
-      devDependencies: { '@types/node': '^20.19.43', ...(gatewayPath && { tollgate: `file:${gatewayPath}` }), typescript: '^7.0.2' },
-    },
-    undefined,
-    2,
-  )}\n`
+const packageText = (name: string, options: TemplateOptions): string => {
+  const { language, gatewayPath } = options
+  const file = loadedFile(name, options)
+  const ofLanguage =
+    language === 'ts'
+      ? {
+          exports: { types: `./dist/${name}.d.ts`, default: `./${file}` },
+          files: ['dist', '!dist/*.test.*'],
+          scripts: { build: 'tsc', test: `npm run build && ${testCommand(name, options)}`, prepack: 'npm run build' },
+        }
+      : { exports: `./${file}`, files: [file], scripts: { test: testCommand(name, options), typecheck: 'tsc' } }
+  const text = {
+    name: packageName(name),
+    version: '0.1.0',
+    description: 'A plugin of Tollgate that refuses the listed methods.',
+    type: 'module',
+    keywords: ['tollgate-plugin'],
+    engines: { node: '>=20.19' },
+    ...ofLanguage,
+    peerDependencies: { tollgate: `>=${version}` },
+    devDependencies: { '@types/node': '^20.19.43', tollgate: `file:${gatewayPath}`, typescript: '^7.0.2' },
+  }
+  return `${JSON.stringify(text, undefined, 2)}\n`
+}
 
 const tsconfigText = ({ language }: TemplateOptions): string => {
-  const shared = { target: 'es2023', module: 'nodenext', strict: true, noEmit: true, skipLibCheck: true, types: ['node'] }
+  const shared = { target: 'es2023', module: 'nodenext', strict: true, skipLibCheck: true, types: ['node'] }
   const ofLanguage =
     language === 'js'
-      ? { allowJs: true, checkJs: true }
-      : { allowImportingTsExtensions: true, erasableSyntaxOnly: true, verbatimModuleSyntax: true }
-  return `${JSON.stringify({ compilerOptions: { ...shared, ...ofLanguage }, include: [`*.${language}`] }, undefined, 2)}\n`
+      ? { allowJs: true, checkJs: true, noEmit: true }
+      : {
+          rootDir: 'src',
+          outDir: 'dist',
+          declaration: true,
+          rewriteRelativeImportExtensions: true,
+          erasableSyntaxOnly: true,
+          verbatimModuleSyntax: true,
+        }
+  const include = language === 'js' ? ['*.js'] : ['src']
+  return `${JSON.stringify({ compilerOptions: { ...shared, ...ofLanguage }, include }, undefined, 2)}\n`
 }

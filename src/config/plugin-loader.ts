@@ -98,7 +98,7 @@ const importPlugin = async (use: string, url: string, file: PluginFile): Promise
 const imports = new Map<string, { readonly content: string; readonly url: string }>()
 
 /** Since Node.js 22.10, which @types/node 20 does not know. */
-export const stripsTypes = Boolean((process.features as { readonly typescript?: unknown }).typescript)
+const stripsTypes = Boolean((process.features as { readonly typescript?: unknown }).typescript)
 
 const typesNotStripped = (use: string): PluginLoadFailure => ({
   reason: `cannot load ${use}: Node.js ${process.versions.node} does not strip types`,
@@ -134,7 +134,7 @@ const describeLoadError = async (error: unknown, use: string, pluginFile: Plugin
 
 const resolvePluginPath = (use: string, file: string): string | undefined => {
   if (/^\.{0,2}\//.test(use)) return resolve(dirname(file), use)
-  const require = createRequire(file)
+  const require = createRequire(resolve(file))
   try {
     return require.resolve(use)
   } catch (error) {

@@ -29,6 +29,8 @@ export interface ContractOptions {
 /** A test for any test runner: `run` rejects with what the plugin breaks of the contract. */
 export interface ContractTest {
   readonly name: string
+  /** The tests after it cannot pass where it fails: the plugin cannot be created. */
+  readonly isPrerequisite: boolean
   run(): Promise<void>
 }
 
@@ -36,19 +38,22 @@ export interface ContractTest {
 export const contractTests = (plugin: AnyPlugin, options: ContractOptions = {}): readonly ContractTest[] =>
   Object.entries(plugin.terminal === true ? rules : { ...rules, ...passingRules }).map(([name, check]) => ({
     name: `${plugin.name}: ${name}`,
+    isPrerequisite: name === optionsRule || name === createRule,
     run: async () => check(plugin, options),
   }))
 
 type ContractRule = (plugin: AnyPlugin, options: ContractOptions) => void | Promise<void>
+
+const optionsRule = 'the options, with their defaults, pass the schema'
+const createRule = 'create() returns a handler or a stage at once, and uses no service'
 
 const rules: Readonly<Record<string, ContractRule>> = {
   'the name is kebab-case': ({ name }) => assert.ok(isKebabCase(name), name),
   'the summary is one sentence': ({ summary }) => assert.match(summary, sentencePattern),
   'the schema of the options is valid in strict mode': ({ options }) => assert.equal(schemaError(options), undefined),
   'every option is described by a sentence': ({ options }) => assert.deepEqual(undescribedOptions(options), []),
-  'the options, with their defaults, pass the schema': async (plugin, options) =>
-    void (await readPipelineConfig(harnessOptionsOf(plugin, options))),
-  'create() returns a handler or a stage at once, and uses no service': async (plugin, options) => {
+  [optionsRule]: async (plugin, options) => void (await readPipelineConfig(harnessOptionsOf(plugin, options))),
+  [createRule]: async (plugin, options) => {
     const config = await readPipelineConfig(harnessOptionsOf(plugin, options))
     const problems = await dryRunNetworks({ gateway: undefined, networks: [config], unserved: [], problems: [], warnings: [] })
     assert.ok(problems.length === 0, formatProblems(problems))

@@ -40,7 +40,7 @@ const suppliedKeys = ['request', 'key', 'account', 'target', 'upstreams'] as con
 
 const assertKnown = (key: string, context: SuppliedContext, written: ReadonlySet<string>): void => {
   if (Object.hasOwn(context, key) || (suppliedKeys as readonly string[]).includes(key)) return
-  const hint = didYouMean(key, [...suppliedKeys, ...written]) ?? 'give its value to harness() in `context`'
+  const hint = didYouMean(key, [...suppliedKeys, ...written]) ?? 'give its value in `context`'
   throw new Error(`the context key \`${key}\` is read, and no step writes it: ${hint}`)
 }
 

@@ -1,28 +1,27 @@
 import { spawnSync } from 'node:child_process'
 import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join, resolve } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import t from '../support/tap.ts'
 import { plugins } from '../../plugins/index.ts'
-import { stripsTypes } from '../../src/config/plugin-loader.ts'
 import { createPluginsCommand } from '../../src/cli/plugins.ts'
 import { mainPath } from '../support/deployment.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { runCommand } from './run-command.ts'
 
-/** `env -u`: tap would load itself into the process. */
-const run = (cwd: string, ...args: readonly string[]) => {
-  const command = ['-u', 'NODE_OPTIONS', '-u', 'NODE_TEST_CONTEXT', process.execPath, ...args]
-  const { status, stdout, stderr } = spawnSync('env', command, { cwd, encoding: 'utf8', timeout: 60_000 })
+/** `env -u`: tap would load itself into the process. Scripts of npm find the Node.js of the test, and the compiler. */
+const runProgram = (cwd: string, ...command: readonly string[]) => {
+  const path = [dirname(process.execPath), resolve('node_modules/.bin'), process.env['PATH']].join(delimiter)
+  const environment = ['-u', 'NODE_OPTIONS', '-u', 'NODE_TEST_CONTEXT', `PATH=${path}`]
+  const { status, stdout, stderr } = spawnSync('env', [...environment, ...command], { cwd, encoding: 'utf8', timeout: 60_000 })
   return { status, stdout, stderr }
 }
+
+const run = (cwd: string, ...args: readonly string[]) => runProgram(cwd, process.execPath, ...args)
 
 const runInProcess = (...args: readonly string[]) => runCommand(createPluginsCommand(plugins), args)
 
 /** The compiler finds the types of Node.js where `npm install` would put them. */
-const typecheck = (folder: string) => {
-  symlinkSync(resolve('node_modules/@types'), join(folder, 'node_modules/@types'))
-  return run(folder, resolve('node_modules/typescript/bin/tsc'))
-}
+const linkTypes = (folder: string): void => symlinkSync(resolve('node_modules/@types'), join(folder, 'node_modules/@types'))
 
 t.test('a new plugin passes its tests and its type check at once, and is loaded by the step that the command prints', async t => {
   const home = await tempFolder(t)
@@ -32,10 +31,11 @@ t.test('a new plugin passes its tests and its type check at once, and is loaded 
   const tests = run(folder, '--test', '--test-reporter=tap')
   t.equal(tests.status, 0, tests.stdout)
   t.match(tests.stdout, /# pass 1[5-9]\n# fail 0/)
-  const types = typecheck(folder)
+  linkTypes(folder)
+  const types = runProgram(folder, 'npm', 'run', 'typecheck')
   t.equal(types.status, 0, types.stdout)
-  const [, step = ''] = /(- use: [^]*)$/.exec(created.stdout) ?? []
-  writeConfigWith(home, step)
+  const [, step = ''] = /(- use: [^]*?)\n\n/.exec(created.stdout) ?? []
+  writeConfigWith(home, `${step}\n`)
   const checked = run(home, mainPath, 'check')
   t.equal(checked.status, 0, checked.stderr)
   t.match(checked.stdout, /net  envelope > key-auth > block-methods > failover > upstream/)
@@ -51,18 +51,77 @@ const writeConfigWith = (home: string, step: string): void => {
   writeFileSync(join(dir, 'networks/net.yaml'), `${head}- envelope: {}\n- key-auth: {}\n${step.replaceAll('\n  ', '\n')}${nodes}`)
 }
 
-t.test('a new plugin in TypeScript passes its type check, and its tests where Node.js strips types', async t => {
+t.test('a new plugin in TypeScript is compiled and tested, and its package is loaded by name where it is installed', async t => {
   const home = await tempFolder(t)
-  const created = run(home, mainPath, 'plugins', 'new', 'typed-plugin', '--typescript')
-  t.equal(created.status, 0)
+  t.equal(run(home, mainPath, 'plugins', 'new', 'typed-plugin', '--typescript').status, 0)
   const folder = join(home, 'typed-plugin')
-  const types = typecheck(folder)
-  t.equal(types.status, 0, types.stdout)
-  t.match(created.stdout, /^Run its tests: +cd typed-plugin && node --test typed-plugin.test.ts$/m)
-  const tests = run(folder, '--test', '--test-reporter=tap', 'typed-plugin.test.ts')
-  t.match(tests.stdout, /^1\.\.[1-9]/m, 'tests are found')
-  t.equal(tests.status, stripsTypes ? 0 : 1, 'where types are not stripped, the tests fail')
-  t.equal(/does not strip types: the plugin and its tests need Node.js 22.18/.test(created.stdout), !stripsTypes)
+  linkTypes(folder)
+  const tests = runProgram(folder, 'npm', 'test')
+  t.equal(tests.status, 0, tests.stdout + tests.stderr)
+  t.match(tests.stdout, /^.*tests 1[5-9]$/m)
+  rmSync(join(folder, 'dist'), { recursive: true })
+  const packed = runProgram(folder, 'npm', 'pack', '--json')
+  t.equal(packed.status, 0, packed.stderr)
+  const [, list = ''] = /(\[\n[^]*)$/.exec(packed.stdout) ?? []
+  const [{ filename, files }] = JSON.parse(list) as [{ filename: string; files: readonly { readonly path: string }[] }]
+  t.same(
+    files.map(({ path }) => path),
+    ['README.md', 'dist/typed-plugin.d.ts', 'dist/typed-plugin.js', 'package.json'],
+  )
+  const app = join(home, 'app')
+  mkdirSync(app)
+  writeFileSync(join(app, 'package.json'), '{ "private": true }')
+  const installed = runProgram(app, 'npm', 'install', '--offline', '--no-audit', resolve('.'), join(folder, filename))
+  t.equal(installed.status, 0, installed.stderr)
+  writeConfigWith(app, '- use: tollgate-plugin-typed-plugin\n    with: { methods: [eth_accounts] }\n')
+  const checked = run(app, mainPath, 'check')
+  t.equal(checked.status, 0, checked.stderr)
+  t.match(checked.stdout, /net  envelope > key-auth > typed-plugin > failover > upstream/)
+  const kept = run(app, mainPath, 'plugins', 'test', 'tollgate-plugin-typed-plugin')
+  t.equal(kept.status, 0, kept.stdout + kept.stderr)
+})
+
+t.test('plugins test runs the contract tests of a file, with the given options, call and context', async t => {
+  const passed = await runInProcess('test', 'docs/examples/block-methods.js', '--with', '{ methods: [eth_accounts] }')
+  t.equal(passed.code, 0, passed.out.join('\n'))
+  t.match(passed.out[0], 'ok      block-methods: the name is kebab-case')
+  t.match(passed.out.at(-1), /^1\d tests passed, 0 failed$/)
+  const refused = await runInProcess('test', 'docs/examples/block-methods.js', '--with', '{ methods: [eth_blockNumber] }')
+  t.equal(refused.code, 1)
+  t.match(refused.out.join('\n'), /failed {2}block-methods: the context .*\n.*give a `call` that is passed on/)
+  const other = ['--with', '{ methods: [eth_blockNumber] }', '--call', '{ method: eth_chainId, params: [] }']
+  t.equal((await runInProcess('test', 'docs/examples/block-methods.js', ...other)).code, 0)
+  t.equal((await runInProcess('test', 'docs/examples/region-access.js', '--with', '{ allowed: [DE] }')).code, 1)
+  const withRegion = ['--with', '{ allowed: [DE] }', '--context', '{ region: DE }']
+  t.equal((await runInProcess('test', 'docs/examples/region-access.js', ...withRegion)).code, 0)
+})
+
+t.test('plugins test takes examples for required options, and prints what a plugin breaks once; --json has it too', async t => {
+  const dir = t.testdir({
+    'twice.js': `export default { name: 'twice', summary: 'Runs all twice.', options: { type: 'object' },
+      create: () => async (call, next) => (await next(call), next(call)) }`,
+    'throwing.js': `export default { name: 'throwing', summary: 'Throws.', options: { type: 'object' },
+      create: () => async () => { throw new Error('it has no lid') } }`,
+    'example.js': `export default { name: 'example', summary: 'Has an example.', options: { type: 'object', required: ['level'],
+      properties: { level: { type: 'integer', description: 'A level.', examples: [1] } } }, create: () => (call, next) => next(call) }`,
+  })
+  const file = join(dir, 'twice.js')
+  const { code, out } = await runInProcess('test', file)
+  t.equal(code, 1)
+  t.match(out.join('\n'), /failed {2}twice: next\(\) is called once.*\n +a second next\(\) needs `repeats: true`/)
+  const [json = ''] = (await runInProcess('test', file, '--json')).out
+  t.match(JSON.parse(json), [{ name: 'twice: the name is kebab-case', problem: undefined }])
+  t.match(json, /"problem":"a second next/)
+  const throwing = await runInProcess('test', join(dir, 'throwing.js'))
+  t.equal(throwing.out.filter(line => line.includes('it has no lid')).length, 1, throwing.out.join('\n'))
+  t.match(throwing.out.join('\n'), /: as above/)
+  const wrong = await runInProcess('test', 'docs/examples/call-limit.js', '--with', '{ call: 1 }')
+  t.match(wrong, { code: 1, out: [/^ok/, /^ok/, /^ok/, /^ok/, /^failed/] })
+  t.match(wrong.out.at(-1), /^4 tests passed, 1 failed, 10 not run$/)
+  t.equal((await runInProcess('test', join(dir, 'example.js'))).code, 0, 'the example of the required option')
+  t.match(await runInProcess('test', file, '--with', '7'), { code: 64, err: ["--with must be a map, such as '{ calls: 1 }'"] })
+  t.match(await runInProcess('test', file, '--call', '[]'), { code: 64, err: [/^--call must be a method/] })
+  t.match(await runInProcess('test', file, '--with', '{'), { code: 64, err: [/^--with: ./] })
 })
 
 t.test('the gateway of a node_modules above is used, and nothing is linked', async t => {
