@@ -1,3 +1,4 @@
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import http from 'node:http'
 import net from 'node:net'
@@ -9,7 +10,7 @@ import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
 import { readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { listDeliveries } from '../../src/portal/alerts/delivery-records.ts'
 import { changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
-import { resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
+import { createHostResolver, resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
 import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
 import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
 import { openMailer } from '../../src/portal/mailer.ts'
@@ -417,6 +418,23 @@ t.test('webhooks reach no private address', async t => {
     )
   })
 
+  t.test('a name that DNS has no address for, or does not answer for, is what is said to have failed', async t => {
+    const responseCodes: Readonly<Record<string, number>> = { none: 3, broken: 2 }
+    const nameServer = createSocket('udp4').on('message', (query, { port: from }) => {
+      const name = query.subarray(13, 13 + (query[12] ?? 0)).toString()
+      const response = Buffer.from(query)
+      response.writeUInt16BE(0x8180 | (responseCodes[name] ?? 0), 2)
+      nameServer.send(response, from, '127.0.0.1')
+    })
+    await once(nameServer.bind(0, '127.0.0.1'), 'listening')
+    t.teardown(() => nameServer.close())
+    const resolve = createHostResolver([`127.0.0.1:${nameServer.address().port}`])
+    const statusFor = async (name: string) => (await post(`http://${name}.example/`, resolve)).status
+    t.equal(await statusFor('none'), 'DNS has no address for the host name of the webhook', 'NXDOMAIN')
+    t.equal(await statusFor('empty'), 'DNS has no address for the host name of the webhook', 'no record')
+    t.equal(await statusFor('broken'), 'DNS did not resolve the host name of the webhook (ESERVFAIL)')
+  })
+
   t.test('public addresses are allowed, and those that the operator names', t => {
     const isAllowed = webhookAddressRule(['10.1.0.0/16', 'fd00::/8'])
     for (const address of ['93.184.215.14', '8.8.8.8', '172.32.0.1', '2606:4700::1111', '10.1.2.3', 'fd12::1'])
@@ -434,7 +452,7 @@ t.test('webhooks reach no private address', async t => {
     t.match(await outcome, { isDelivered: false, status: 'no response within 10 s' })
     const hanging = post('http://hooks.test/', () => new Promise(() => undefined))
     clock.advance(10_000)
-    t.match(await hanging, { isDelivered: false, status: 'no response within 10 s' }, 'nor a name server')
+    t.match(await hanging, { isDelivered: false, status: 'DNS did not resolve the host name of the webhook within 10 s' })
     const server = http.createServer((_request, response) => {
       const write = (): void => void (response.destroyed || response.write('x'.repeat(65_536), () => setImmediate(write)))
       write()

@@ -40,24 +40,46 @@ export const webhookAddressRule = (allowedSubnets: readonly string[]): ((address
   return address => isPublic(address) || allowed.has(address)
 }
 
+/** Why a name has no address, in words for the owner of the webhook. */
+export class NameNotResolved extends Error {}
+
+/** Of a name server that knows the name, or knows that there is none. */
+const absentCodes: ReadonlySet<unknown> = new Set(['ENOTFOUND', 'ENODATA'])
+
+const notResolved = (errors: readonly unknown[]): NameNotResolved => {
+  const codes = errors.map(error => (Object(error) as { code?: unknown }).code)
+  const failure = codes.find(code => !absentCodes.has(code))
+  return new NameNotResolved(
+    failure === undefined
+      ? 'DNS has no address for the host name of the webhook'
+      : `DNS did not resolve the host name of the webhook (${failure})`,
+  )
+}
+
 export type ResolveHost = (host: string, signal: AbortSignal) => Promise<readonly string[]>
 
 /**
  * The addresses of a name, by DNS alone. dns.lookup() would take one of the four threads in which LMDB writes too: a name server that
  * does not answer would hold up calls.
  */
-export const resolveHost: ResolveHost = async (host, signal) => {
-  // RFC 6761: never asked of a name server.
-  if (/(^|\.)localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
-  const resolver = new Resolver()
-  const cancel = () => resolver.cancel()
-  signal.addEventListener('abort', cancel, { once: true })
-  try {
-    const found = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
-    const addresses = found.flatMap(each => (each.status === 'fulfilled' ? each.value : []))
-    if (addresses.length === 0) throw new Error('the name has no address')
-    return addresses
-  } finally {
-    signal.removeEventListener('abort', cancel)
+export const createHostResolver =
+  (servers?: readonly string[]): ResolveHost =>
+  async (host, signal) => {
+    // RFC 6761: never asked of a name server.
+    if (/(^|\.)localhost\.?$/i.test(host)) return ['127.0.0.1', '::1']
+    const resolver = new Resolver()
+    if (servers !== undefined) resolver.setServers(servers)
+    const cancel = () => resolver.cancel()
+    signal.addEventListener('abort', cancel, { once: true })
+    try {
+      const found = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+      const addresses = found.flatMap(each => (each.status === 'fulfilled' ? each.value : []))
+      if (addresses.length === 0) throw notResolved(found.flatMap(each => (each.status === 'rejected' ? [each.reason] : [])))
+      return addresses
+    } finally {
+      signal.removeEventListener('abort', cancel)
+    }
   }
-}
+
+/** By the name servers of the system. */
+export const resolveHost: ResolveHost = createHostResolver()

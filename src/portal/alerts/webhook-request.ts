@@ -3,6 +3,7 @@ import { request as requestHttps } from 'node:https'
 import { isIP } from 'node:net'
 import type { LookupFunction } from 'node:net'
 import type { Clock } from '../../services/clock.ts'
+import { NameNotResolved } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 
 interface WebhookRequest {
@@ -52,18 +53,20 @@ export const postWebhook = async (webhookRequest: WebhookRequest, client: Webhoo
   const abort = () => ended.abort()
   signal.addEventListener('abort', abort, { once: true })
   if (signal.aborted) abort()
-  let hasTimedOut = false
+  let timeoutStatus: string | undefined
+  let isResolving = false
+  const resolve: ResolveHost = async (host, ended) => {
+    isResolving = true
+    return client.resolve(host, ended).finally(() => (isResolving = false))
+  }
   const timer = client.clock.after(webhookTimeoutMs, () => {
-    hasTimedOut = true
+    timeoutStatus = `${isResolving ? 'DNS did not resolve the host name of the webhook' : 'no response'} within ${webhookTimeoutMs / 1_000} s`
     abort()
   })
   try {
-    return await sendRequest({ ...webhookRequest, signal: ended.signal }, client)
+    return await sendRequest({ ...webhookRequest, signal: ended.signal }, { ...client, resolve })
   } catch (error) {
-    return {
-      isDelivered: false,
-      status: hasTimedOut ? `no response within ${webhookTimeoutMs / 1_000} s` : describeError(error),
-    }
+    return { isDelivered: false, status: timeoutStatus ?? describeError(error) }
   } finally {
     timer.cancel()
     signal.removeEventListener('abort', abort)
@@ -110,6 +113,7 @@ class AddressRefused extends Error {}
 
 const describeError = (error: unknown): string => {
   if (error instanceof AddressRefused) return addressRefused
+  if (error instanceof NameNotResolved) return error.message
   const { code } = Object(error) as { code?: string }
   return `the connection failed${typeof code === 'string' ? ` (${code})` : ''}`
 }
