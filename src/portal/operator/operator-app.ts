@@ -19,6 +19,7 @@ import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
 import { operatorNodeRoutes } from './operator-nodes.ts'
+import { createOutageSessions } from './outage-sessions.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
 import { operatorReportRoutes } from './operator-reports.ts'
 import type { OperatorRoute, OperatorServices } from './operator-route.ts'
@@ -71,7 +72,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   app.use(
     sessionMiddleware(app, {
       ...{
-        store: lazyRecordStore(openStore),
+        store: createOutageSessions(lazyRecordStore(openStore), clock),
         clock,
         cookieName: operatorCookieName,
         sameSite: 'strict',
