@@ -134,6 +134,11 @@ const checkOrigin = (text: string): void => {
   throw new ApiError(400, 'invalid', `invalid origin "${text}"; ${hint}`, 'origins')
 }
 
+/** Throws ApiError for a key that cannot be resumed: a revocation cannot be undone. */
+export const checkResumable = ({ id, revoked }: KeyRow): void => {
+  if (revoked !== undefined) throw new ApiError(409, 'not-active', `key ${id} is revoked for good: create another key`)
+}
+
 /** A key as developers and the operator see it. Lists without an entry restrict nothing. */
 export const keyJson = (row: KeyRow, now: number) => {
   const { id, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null, rate, burst = null } = row

@@ -93,7 +93,9 @@ export const readRequest = ({ query, body }: RouteBase<ObjectSchema, ObjectSchem
 
 /** Throws ApiError for a body that was not parsed: what it says would be left out without a word. */
 const readBody = (ctx: RouterContext): unknown => {
-  if ((ctx.request.length ?? 0) > 0 && ctx.is('json', '+json') === false)
+  const { headers } = ctx.req
+  const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+  if (hasBody && ctx.is('json', '+json') === false)
     throw new ApiError(415, 'not-json', 'the body must be JSON: send it with the header Content-Type: application/json')
   return ctx.request.body
 }

@@ -166,7 +166,7 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
   const { run, dir } = await createTestConfigs(t)
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   t.same((await run(keysCommand, 'list', 'alice')).out, [`no keys yet: tollgate keys add alice --config ${dir}`])
-  t.match((await run(keysCommand, 'add', 'alice', '--networks', 'devnet')).out, [
+  t.match((await run(keysCommand, 'add', 'alice', '--networks', 'devnet', '--name', 'server')).out, [
     /^key       tg_\w{38}$/,
     /^id        key_\w{12}$/,
     /^account   alice$/,
@@ -180,8 +180,8 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  …\w{4}  devnet    all      all      all  no limit  no limit  never    20\S+Z  active$/,
+    /^ID                NAME    KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  server  …\w{4}  devnet    all      all      all  no limit  no limit  never    20\S+Z  active$/,
   ])
 })
 

@@ -4,7 +4,7 @@ import type { CreatedKey } from '../../services/accounts/api-key.ts'
 import type { AccountRow, KeyChange, KeyRow } from '../../store/store.ts'
 import { dayMs, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
-import { keyJson, keyProperties, keySettings, noRateKeyword, toKeyChange, toRateChange } from '../key-settings.ts'
+import { checkResumable, keyJson, keyProperties, keySettings, noRateKeyword, toKeyChange, toRateChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
 import { listOf, object, schemaRef, text, timeOrNull } from '../openapi.ts'
 import { accountId, findAccount } from './account-operations.ts'
@@ -168,9 +168,9 @@ export const keyOperations = [
       positionals: { id: 'ACCOUNT' },
       text(keys, input, { commandLine }) {
         if (keys.length === 0) return [`no keys yet: ${commandLine(`keys add ${input.id}`)}`]
-        const columns = ['ID', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'RATE', 'EXPIRES', 'CREATED', 'STATE']
+        const columns = ['ID', 'NAME', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'RATE', 'EXPIRES', 'CREATED', 'STATE']
         const rows = keys.map(key => [
-          ...[key.id, `…${key.hint}`, ...Object.values(formatSettings(key))],
+          ...[key.id, key.name, `…${key.hint}`, ...Object.values(formatSettings(key))],
           ...[key.created, formatState(key)],
         ])
         return [{ columns, rows }]
@@ -255,7 +255,10 @@ export const keyOperations = [
     summary: 'Accepts calls with a suspended key again.',
     input: onlyId,
     output: schemaRef('Key'),
-    run: ({ id: keyId }, services) => changeKey(services, keyId, ({ accounts }) => accounts.changeKey(keyId, { suspended: null })),
+    async run({ id: keyId }, services) {
+      checkResumable((await findKey(services, keyId)).key)
+      return changeKey(services, keyId, ({ accounts }) => accounts.changeKey(keyId, { suspended: null }))
+    },
     command: stateCommand,
   }),
   defineOperation({

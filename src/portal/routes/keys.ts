@@ -10,7 +10,7 @@ import type { Person } from '../people.ts'
 import { accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute } from '../route.ts'
-import { checkKnown, keyJson, keySettings, newKeySettings, toKeyChange } from '../key-settings.ts'
+import { checkKnown, checkResumable, keyJson, keySettings, newKeySettings, toKeyChange } from '../key-settings.ts'
 import type { KeySettings } from '../key-settings.ts'
 
 /** How far back a key's last use is looked for. */
@@ -136,7 +136,10 @@ export const keyRoutes = [
     summary: 'Resumes a suspended key.',
     role: 'developer',
     response: keySchema,
-    handle: ({ person, params: { id } }, services) => changeOwnKey(services, person, id, { suspended: null }),
+    async handle({ person, params: { id } }, services) {
+      checkResumable(await findOwnKey(services, person, id))
+      return changeOwnKey(services, person, id, { suspended: null })
+    },
   }),
   defineRoute({
     method: 'post',
