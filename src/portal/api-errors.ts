@@ -51,9 +51,13 @@ export const respondWithErrors =
     }
   }
 
+const storeUnavailable =
+  'the store is unreachable: nothing can be read or changed here now. Calls are served from credits that were reserved before; once those are ' +
+  'used up, calls are refused (503) until the store is back'
+
 const toApiError = (error: unknown): ApiError => {
   if (error instanceof ApiError) return error
-  if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', 'the store is unreachable; calls to networks continue')
+  if (error instanceof StoreError) return new ApiError(503, 'store-unavailable', storeUnavailable)
   // Of koa-bodyparser: a body that is no JSON, or too large.
   const status = error instanceof Error && 'status' in error ? Number(error.status) : 500
   return status >= 400 && status < 500

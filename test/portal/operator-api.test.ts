@@ -178,6 +178,7 @@ t.test("the operator's API", async t => {
     t.match((await operator.post(`/keys/${id}/resume`)).json, { state: 'active' })
     t.match((await operator.post(`/keys/${id}/revoke`)).json, { state: 'revoked', revoked: /^20/ })
     await waitUntil(async () => (await codeOf(gateway, key)) === -32090)
+    t.match(await operator.post(`/keys/${id}/resume`), { status: 409, json: { error: { code: 'not-active' } } })
     t.notMatch(JSON.stringify((await operator.get('/accounts/bob/keys')).json), key)
   })
 

@@ -54,7 +54,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.fill('[name=token]', 'guess')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[name=token][aria-invalid=true]')
-    t.match(await page.textContent('.error'), 'this is not the token of the admin listener')
+    t.match(await page.textContent('.error'), 'This is not the token of the admin listener.')
     // The error is shown a moment before the form takes the next token.
     await page.waitForSelector('button[type=submit]:enabled')
     await page.fill('[name=token]', adminToken)
@@ -95,7 +95,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('[data-testid=credits-used]:has-text("5,000")')
     await page.fill('form[aria-label=Change] [name=credits]', '-1')
     await page.click('form[aria-label=Change] button')
-    t.match(await page.textContent('form[aria-label=Change] [role=alert]'), /^credits must be/)
+    t.match(await page.textContent('form[aria-label=Change] [role=alert]'), /^Must be an integer/)
   })
 
   t.test('what somebody else changes meanwhile is not changed back', async t => {
@@ -138,7 +138,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.click('form[aria-label="Create a key"] summary')
     await page.fill('form[aria-label="Create a key"] [name=rate]', '10')
     await page.click('form[aria-label="Create a key"] button')
-    t.match(await page.textContent('form[aria-label="Create a key"] [role=alert]'), /^rate must be/)
+    t.match(await page.textContent('form[aria-label="Create a key"] [role=alert]'), /^Must be a/)
     await page.fill('form[aria-label="Create a key"] [name=rate]', '10/s')
     await page.fill('form[aria-label="Create a key"] [name=days]', '30')
     await page.click('form[aria-label="Create a key"] button')
@@ -236,7 +236,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('while the store is unreachable the page says so, and heals', async t => {
-    const error = { code: 'store-unavailable', message: 'the store is unreachable; calls to networks continue' }
+    const error = { code: 'store-unavailable', message: 'The store is unreachable.' }
     await page.route('**/api/v1/**', route =>
       route.fulfill({ status: 503, contentType: 'application/json', body: JSON.stringify({ error }) }),
     )

@@ -213,6 +213,8 @@ t.test('portal', async t => {
     t.match(await alice.post(`/keys/${rotated.id}/rotate`), { status: 409 })
     t.match((await alice.post(`/keys/${rotated.id}/resume`)).json, { state: 'active', suspended: null })
     await waitUntil(async () => !(await isRefused(gateway, rotated.key)))
+    await alice.post(`/keys/${rotated.id}/revoke`)
+    t.match(await alice.post(`/keys/${rotated.id}/resume`), { status: 409, json: { error: { code: 'not-active', message: /revoked/ } } })
   })
 
   t.test('a key with a list of IP addresses is accepted from those only, as a trusted proxy names them', async t => {
@@ -456,6 +458,13 @@ t.test('portal', async t => {
       const answer = await alice.request('POST', `/keys/${key.id}/rotate`, { overlapHours: 1 }, { 'content-type': type })
       t.match(answer, { status: 415, json: { error: { code: 'not-json', message: /Content-Type: application\/json/ } } }, type)
     }
+    const chunked = http.request(`${portalUrl}/api/v1/keys/${key.id}`, {
+      ...{ method: 'PATCH', headers: { cookie: alice.cookies(), 'content-type': 'text/plain', 'transfer-encoding': 'chunked' } },
+    })
+    chunked.end('{"name":"changed"}')
+    const [refused] = (await once(chunked, 'response')) as [http.IncomingMessage]
+    refused.destroy()
+    t.equal(refused.statusCode, 415, 'of unknown length')
     t.equal(
       (await alice.request('POST', `/keys/${key.id}/rotate`, undefined, { 'content-type': 'text/plain' })).status,
       201,
@@ -670,21 +679,41 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   })
 
   t.test('while the store is unreachable, sessions are refused in words, the page is served, and calls go on', async t => {
+    const signedIn = operator(one)
+    await signedIn.post('/login', { token: 'operator-token' })
+    await signedIn.get('/session')
     // The gateway has credits of the account: those of an account that makes no calls go back to the store.
     t.equal((await call(other.http(key.key), 'eth_chainId')).result, '0x7a69')
     await redis.kill()
     t.equal((await call(other.http(key.key), 'eth_chainId')).result, '0x7a69')
     t.match(await alice.get('/session'), {
       status: 503,
-      json: { error: { code: 'store-unavailable', message: /calls to networks continue/ } },
+      json: {
+        error: {
+          code: 'store-unavailable',
+          message: /credits that were reserved before; once those are used up, calls are refused \(503\)/,
+        },
+      },
     })
     t.equal((await fetch(`${one.portal}/`)).status, 200)
-    const unavailable = { status: 503, json: { error: { message: 'the store is unreachable; calls to networks continue' } } }
-    t.match(await operator(one).post('/login', { token: 'operator-token' }), unavailable)
+    const unavailable = { status: 503, json: { error: { code: 'store-unavailable' } } }
     t.match(await operator(one, 'operator-token').get('/accounts'), unavailable)
     t.equal((await operator(one, 'operator-token').get('/nodes')).status, 200, 'nodes are shown to scripts with the token')
     t.equal((await fetch(`${one.admin}/operator`)).status, 200)
+    t.match(await signedIn.get('/accounts'), unavailable)
+    t.equal((await signedIn.get('/nodes')).status, 200, 'and to who has signed in')
+    const late = operator(one)
+    t.equal((await late.post('/login', { token: 'operator-token' })).status, 204, 'also now')
+    t.equal((await late.get('/nodes')).status, 200)
+    const left = operator(one)
+    await left.post('/login', { token: 'operator-token' })
+    const leftCookie = left.cookies()
+    t.equal((await left.post('/logout')).status, 204)
+    t.equal((await operator(one).request('GET', '/nodes', undefined, { cookie: leftCookie })).status, 401)
     await redis.restart()
     await waitUntil(async () => (await alice.get('/session')).status === 200)
+    t.equal((await late.get('/accounts')).status, 200, 'a session that began without the store goes on with it')
+    t.equal((await operator(other).request('GET', '/nodes', undefined, { cookie: late.cookies() })).status, 200, 'on each gateway')
+    t.equal((await operator(other).request('GET', '/nodes', undefined, { cookie: leftCookie })).status, 401)
   })
 })

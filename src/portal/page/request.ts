@@ -4,17 +4,25 @@ import { useEffect, useRef } from 'preact/hooks'
 import { hasEnded } from './session-end.ts'
 import { texts } from './texts.ts'
 
+const toSentence = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? '' : '.')
+
 /** The gateway refused; the message is a sentence for people, and `field` the member that is wrong. */
 export class RequestError extends Error {
   readonly status: number
   readonly field: string | undefined
   readonly code: string | undefined
+  /** The message beside the label of the field: without the name that programs have for it. */
+  readonly fieldMessage: string
 
-  constructor(status: number, message: string, { field, code }: { readonly field?: string; readonly code?: string } = {}) {
-    super(message)
+  constructor(status: number, message: string, { field = '', code }: { readonly field?: string; readonly code?: string } = {}) {
+    const [name = '', item] = field.split('.')
+    const rule = name !== '' && message.startsWith(`${field} `) ? message.slice(field.length + 1) : undefined
+    const ofItem = item === undefined ? '' : `${texts.each} `
+    super(toSentence(rule === undefined || item === undefined ? message : `${name}: ${ofItem}${rule}`))
     this.status = status
     this.code = code
-    this.field = field
+    this.field = field === '' ? undefined : field
+    this.fieldMessage = rule === undefined ? this.message : toSentence(rule === 'is missing' ? texts.fieldMissing : `${ofItem}${rule}`)
   }
 }
 
@@ -43,7 +51,7 @@ export const send = async <T>(verb: Verb, url: string, body?: object): Promise<T
   // What is not JSON, or has no error as the API writes it, comes from a proxy that does not reach the gateway.
   const json = isEmpty ? undefined : await response.json().catch(failToConnect)
   if (!response.ok && typeof json?.error?.message !== 'string') failToConnect()
-  connectionProblem.value = json?.error?.code === 'store-unavailable' ? json.error.message : undefined
+  connectionProblem.value = json?.error?.code === 'store-unavailable' ? toSentence(json.error.message) : undefined
   if (isEmpty) return undefined as T
   if (response.ok) return json
   if (response.status === 401) for (const listener of signedOutListeners) listener()

@@ -22,6 +22,8 @@ export const texts = {
   calls: 'Calls',
   credits: 'Credits',
   soFar: 'so far',
+  fieldMissing: 'fill this in',
+  each: 'each',
   notFound: { title: 'Page not found', how: 'There is no page at this address. Go to' },
   showTable: 'Show as table',
   showChart: 'Show as chart',

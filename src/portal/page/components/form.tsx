@@ -50,7 +50,7 @@ export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, 
   const failed = error.value === undefined ? undefined : fieldOf(error.value)
   const content = children(field => {
     fields.add(field)
-    return field === failed ? error.value?.message : undefined
+    return field === failed ? error.value?.fieldMessage : undefined
   })
   return (
     <form class="card form" onSubmit={submit} aria-label={title}>

@@ -175,7 +175,7 @@ const LinkByEmail = ({ isSignUp }: { readonly isSignUp: boolean }) => {
     <form class="card form" onSubmit={submit} aria-label={text.sendLink}>
       <p>{text.byEmail}</p>
       {isSignUp && <p>{text.signUp}</p>}
-      <TextField label={text.email} name="email" type="email" autocomplete="email" required error={error.value?.message} />
+      <TextField label={text.email} name="email" type="email" autocomplete="email" required error={error.value?.fieldMessage} />
       <button type="submit" disabled={isSending.value}>
         {text.sendLink}
       </button>

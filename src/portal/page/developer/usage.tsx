@@ -22,9 +22,15 @@ export const Usage = () => {
   const report = useRequest<UsageAnswer>(`/usage?range=${range.value}&by=${by.value}`)
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const found = report.data.value
-  const keyNames = new Map(keys.data.value?.map(({ id, name, hint }) => [id, name === '' ? `…${hint}` : name]))
+  const keysById = new Map(keys.data.value?.map(key => [key.id, key]))
   // The groups of the report, which may not be those that were just chosen: the answer takes its time.
-  const nameOf = ({ name }: UsageSeries) => (found?.by === 'key' ? (keyNames.get(name) ?? name) : name)
+  const isByKey = found?.by === 'key'
+  /** Keys may have the same name, as a key and the one that was rotated. */
+  const nameOf = ({ name: id }: UsageSeries) => {
+    const key = isByKey ? keysById.get(id) : undefined
+    return key === undefined ? id : `${key.name} …${key.hint}`.trim()
+  }
+  const keyCells = ({ name: id }: UsageSeries) => [keysById.get(id)?.name ?? '', keysById.get(id)?.hint ?? '', id]
   return (
     <>
       <div class="controls">
@@ -33,8 +39,11 @@ export const Usage = () => {
         {found !== undefined && (
           <Downloads
             name={`usage-by-${found.by}`}
-            titles={[found.by, 'calls', 'credits', 'forwarded']}
-            read={() => ({ json: found, rows: found.groups.map(row => [nameOf(row), row.calls, row.credits, row.forwarded]) })}
+            titles={[...(isByKey ? ['key', 'hint', 'id'] : [found.by]), 'calls', 'credits', 'forwarded']}
+            read={() => ({
+              json: found,
+              rows: found.groups.map(row => [...(isByKey ? keyCells(row) : [row.name]), row.calls, row.credits, row.forwarded]),
+            })}
           />
         )}
       </div>
