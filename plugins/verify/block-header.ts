@@ -40,6 +40,9 @@ const otherMembers = ['hash', 'size', 'totalDifficulty', 'uncles', 'transactions
 
 const knownMembers: ReadonlySet<string> = new Set([...[...fields, ...addedFields].map(([name]) => name), ...otherMembers])
 
+/** Keccak-256 of an empty list (RLP): `sha3Uncles` of a block without uncles. */
+export const emptyListHash = '0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347'
+
 /** The hash of a block's header, computed from its fields; the fields of the forks are those that the block has. Throws MalformedMember. */
 export const headerHashOf = (block: JsonObject): string => {
   const items = [...fields, ...addedFields.filter(([name]) => hasMember(block, name))].map(([name, toItem]): RlpItem => toItem(block[name]))
@@ -53,7 +56,10 @@ const hasMember = (block: JsonObject, name: string): boolean => block[name] !== 
 export const headerShapeOf = (block: JsonObject): { readonly shape: string; readonly isOfEthereum: boolean } => {
   const unknown = Object.keys(block).filter(name => !knownMembers.has(name))
   const has = addedFields.map(([name]) => hasMember(block, name))
-  // Each fork has kept the fields of those before it.
-  const isOfEthereum = unknown.length === 0 && has.every((isThere, i) => !isThere || i === 0 || has[i - 1] === true)
+  const isOfEthereum = unknown.length === 0 && hasFieldsInOrder(block)
   return { shape: [has.map(Number).join(''), ...unknown.sort()].join(' '), isOfEthereum }
 }
+
+/** Each fork has kept the fields of those before it. With gaps, a value could be shown under the name of another field, and hash alike. */
+export const hasFieldsInOrder = (block: JsonObject): boolean =>
+  addedFields.every(([name], i) => i === 0 || !hasMember(block, name) || hasMember(block, addedFields[i - 1]![0]))

@@ -17,6 +17,14 @@ export const toQuantityBytes = (value: Json | undefined): Buffer => {
   return Buffer.from(digits.length % 2 === 0 ? digits : `0${digits}`, 'hex')
 }
 
+/** A hex quantity, in lower case. */
+export const toHexText = (value: Json | undefined): string => {
+  if (typeof value !== 'string' || !/^0x[0-9a-f]+$/i.test(value)) throw new MalformedMember()
+  return value.toLowerCase()
+}
+
+export const toBigInt = (value: Json | undefined): bigint => BigInt(toHexText(value))
+
 export const toList = (value: Json | undefined): readonly Json[] => {
   if (!Array.isArray(value)) throw new MalformedMember()
   return value as readonly Json[] // Array.isArray() does not narrow to readonly arrays

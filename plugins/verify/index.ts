@@ -14,8 +14,10 @@ import { ChainRules } from './chain-rules.ts'
 import type { Finding } from './chain-rules.ts'
 import { MalformedMember } from './hex.ts'
 import { resultChecks } from './result-checks.ts'
+import { HistoryAnswers, provableHistory } from './history-answers.ts'
 import { LogAnswers } from './log-answers.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import { ProvenBlocks } from './proven-blocks.ts'
 import { StateAnswers, provableStates } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
 
@@ -37,7 +39,7 @@ export default definePlugin({
         additionalProperties: { type: 'string', enum: policies },
         default: {},
         description:
-          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for balances, nonces, code, storage and logs: they are answered with what headers prove.',
+          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for state, blocks, transactions, receipts and logs: they are answered with what headers prove, and other methods are checked.',
         examples: [{ eth_getLogs: 'off', eth_getBalance: 'proof' }],
       },
       agree: {
@@ -63,9 +65,10 @@ export default definePlugin({
     },
   },
   reads: ['request', 'target', 'upstreams'],
+  writes: ['request', 'target'],
   check({ methods }, report) {
     for (const [name, policy] of Object.entries(methods)) {
-      if (policy === 'proof' && !provableMethods.includes(name))
+      if (policy === 'proof' && !provableMethods.some(createNameMatcher([name])))
         report(['methods', name], `nothing is proven of ${name}: \`proof\` is for ${provableMethods.join(', ')}`)
     }
   },
@@ -104,12 +107,17 @@ export default definePlugin({
 
     const headers = new TrustedHeaders(agree, services)
     const states = new StateAnswers(headers, refuseWrong, services)
-    const logs = new LogAnswers({ headers, refuseWrong, maxBlocks }, services)
+    const blocks = new ProvenBlocks({
+      refuseWrong,
+      findBroken: (findings, upstream) => findings.find(finding => rules.decide(finding, upstream) === 'refuse'),
+    })
+    const logs = new LogAnswers({ headers, blocks, refuseWrong, maxBlocks }, services)
+    const history = new HistoryAnswers({ agree, headers, blocks, refuseWrong }, services)
     /** By name, the methods that are answered with what is proven. */
     const provable = new Map<string, ProvenMethod>(
       provableMethods.flatMap(name => {
         const method = methods.get(name)
-        const answers: ProvenMethod['answers'] = name === 'eth_getLogs' ? logs : states
+        const answers: ProvenMethod['answers'] = name === 'eth_getLogs' ? logs : provableHistory.includes(name) ? history : states
         return method !== undefined && policyOf(name) === 'proof' ? [[name, { method, answers }] as const] : []
       }),
     )
@@ -154,7 +162,7 @@ export default definePlugin({
   },
 })
 
-const provableMethods = [...provableStates, 'eth_getLogs']
+const provableMethods = [...provableStates, ...provableHistory, 'eth_getLogs']
 
 interface ProvenMethod {
   readonly method: Method

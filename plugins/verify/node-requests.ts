@@ -27,6 +27,10 @@ const toProofFailure = (failure: Failure, { method }: Request): Failure =>
         retryElsewhere: true,
       })
 
+export const notAgreed = refuse('unavailable', { cause: 'upstreams do not agree on the header of the block', retryAfter: 1 })
+
+export const isFailed = <T extends object>(value: T | Failure): value is Failure => 'error' in value
+
 export const toJson = ({ result }: Result): Json => JSON.parse(toBuffer(result).toString())
 
 /** The own nodes that have a say: a node of another chain has none. */

@@ -23,7 +23,7 @@ export const resultChecks = {
 } as const
 
 /** Whether the computed value is as it should be; not where it cannot be computed. */
-const holds = (check: () => boolean): boolean => {
+export const holds = (check: () => boolean): boolean => {
   try {
     return check()
   } catch (error) {
@@ -77,12 +77,15 @@ const checkWithdrawalsOf = ({ withdrawals, withdrawalsRoot }: JsonObject, number
     : [
         {
           rule: 'the root of a block is that of its withdrawals',
-          holds: holds(() => isSameHex(toHex(trieRootOf(toList(withdrawals).map(encodeWithdrawal))), withdrawalsRoot)),
+          holds: holds(() => isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot)),
           block: number,
           knownFor: 'Ethereum',
           isEvidence: Array.isArray(withdrawals) && withdrawals.length > 0,
         },
       ]
+
+/** Throws MalformedMember. */
+export const withdrawalsRootOf = (withdrawals: Json | undefined): string => toHex(trieRootOf(toList(withdrawals).map(encodeWithdrawal)))
 
 const encodeWithdrawal = (value: Json): Buffer => {
   const { index, validatorIndex, address, amount } = toObject(value)

@@ -1,7 +1,7 @@
 import { resultMemoryOf } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, copyReply, isFailure, keccak256, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, isFailure, keccak256, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { numberOf, send, toJson } from './node-requests.ts'
+import { notAgreed, numberOf, send, toJson } from './node-requests.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
 import { emptyCodeHash, provenAccountOf, provenSlotOf } from './state-proof.ts'
@@ -10,7 +10,7 @@ import { toTrustedHeader } from './trusted-headers.ts'
 import type { TrustedHeader, TrustedHeaders } from './trusted-headers.ts'
 
 /** A block whose state root is known, and how it is named in requests. */
-interface ProvenBlock {
+interface StateBlock {
   readonly header: TrustedHeader
   readonly param: Json
   /** Undefined for a block that the caller has named by its hash. */
@@ -53,7 +53,7 @@ export class StateAnswers {
   async #answerCode(
     proof: Result,
     { codeHash }: ProvenAccount,
-    { param }: ProvenBlock,
+    { param }: StateBlock,
     call: VerifiedCall,
     next: NextPlugin,
   ): Promise<Reply> {
@@ -64,7 +64,7 @@ export class StateAnswers {
   }
 
   /** The chain may have left the block between the answers about it and about its state: then its header is asked for once more. */
-  async #verify(proof: Json, { header, number }: ProvenBlock, call: VerifiedCall): Promise<Proven | undefined> {
+  async #verify(proof: Json, { header, number }: StateBlock, call: VerifiedCall): Promise<Proven | undefined> {
     const subject = subjectOf(call.context.request)
     const proven = proves(proof, header, subject)
     if (proven !== undefined || number === undefined) return proven
@@ -73,7 +73,7 @@ export class StateAnswers {
     return now === undefined || now.hash === header.hash ? undefined : proves(proof, now, subject)
   }
 
-  async #blockOf(call: VerifiedCall, method: Method, next: NextPlugin): Promise<ProvenBlock | Failure> {
+  async #blockOf(call: VerifiedCall, method: Method, next: NextPlugin): Promise<StateBlock | Failure> {
     const blocks = blockSelectorOf(method, call.context.request.params)
     if (blocks !== undefined && 'hash' in blocks) return this.#blockByHash(blocks.hash, call, method, next)
     const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads: this.#services.heads, refuseWrong: this.#refuseWrong })
@@ -84,7 +84,7 @@ export class StateAnswers {
   }
 
   /** The caller trusts the hash, so the fields that it is of need no other node. */
-  async #blockByHash(hash: string, call: VerifiedCall, method: Method, next: NextPlugin): Promise<ProvenBlock | Failure> {
+  async #blockByHash(hash: string, call: VerifiedCall, method: Method, next: NextPlugin): Promise<StateBlock | Failure> {
     const reply = await send(call, { method: 'eth_getBlockByHash', params: [hash, false] }, next)
     if (isFailure(reply)) return reply
     const header = toTrustedHeader(toJson(reply), block => isSameHex(block['hash'], hash))
@@ -142,5 +142,3 @@ const toQuantity = (value: Uint8Array): string =>
       .toString('hex')
       .replace(/^0+(?=.)/, '') || '0'
   }`
-
-export const notAgreed = refuse('unavailable', { cause: 'upstreams do not agree on the header of the block', retryAfter: 1 })

@@ -1,10 +1,11 @@
 import { LRUCache } from 'lru-cache'
 import { Cancellation, isFailure, isJsonObject, parseHexQuantity, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
-import { headerHashOf } from './block-header.ts'
-import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
+import { hasFieldsInOrder, headerHashOf } from './block-header.ts'
+import { MalformedMember, isSameHex, toBytes, toHex, toHexText } from './hex.ts'
 import { votersOf } from './node-requests.ts'
 import type { VerifiedCall } from './node-requests.ts'
+import { agreedValue, requiredVotesOf } from './votes.ts'
 
 /** What of a header is needed for proofs, in lower case. */
 export interface TrustedHeader {
@@ -15,6 +16,10 @@ export interface TrustedHeader {
   readonly transactionsRoot: string
   readonly receiptsRoot: string
   readonly logsBloom: string
+  /** Seconds since 1970, as a hex quantity. */
+  readonly timestamp: string
+  /** A hex quantity; undefined before the fork that has added it. */
+  readonly baseFeePerGas: string | undefined
 }
 
 interface CachedHeader {
@@ -65,6 +70,15 @@ export class TrustedHeaders {
     }
   }
 
+  /** The header at that height, if it has this hash by now: the chain may have had another block there when it was looked up last. */
+  async withHash(hash: string, number: number, call: VerifiedCall): Promise<TrustedHeader | undefined> {
+    const header = await this.at(number, call)
+    if (header?.hash === hash) return header
+    this.forget(number)
+    const now = await this.at(number, call)
+    return now?.hash === hash ? now : undefined
+  }
+
   /** Callers at the same time share the requests. */
   #agreedAt(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
     const { snapshot } = this.#services.heads
@@ -84,32 +98,9 @@ export class TrustedHeaders {
     this.#byNumber.delete(number)
   }
 
-  /** Resolves as soon as the answers to come change nothing. */
   #request(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
-    const least = this.#agree ?? Math.min(2, upstreams.length)
-    const votes = new Map<string, { readonly header: TrustedHeader; count: number }>()
-    let [answered, pending] = [0, upstreams.length]
-    return new Promise(resolve => {
-      const decide = () => {
-        const best = [...votes.values()].toSorted((one, other) => other.count - one.count)[0]
-        const required = Math.max(least, this.#agree === undefined ? Math.floor((answered + pending) / 2) + 1 : 1)
-        if (best !== undefined && best.count >= required) resolve(best.header)
-        else if (pending === 0) resolve(undefined)
-      }
-      decide()
-      for (const target of upstreams) {
-        void this.#requestFrom(target, number).then(header => {
-          pending -= 1
-          if (header !== undefined) {
-            answered += 1
-            const vote = votes.get(header.hash) ?? { header, count: 0 }
-            vote.count += 1
-            votes.set(header.hash, vote)
-          }
-          decide()
-        })
-      }
-    })
+    const answers = upstreams.map(target => this.#requestFrom(target, number))
+    return agreedValue(answers, ({ hash }) => hash, requiredVotesOf(this.#agree, upstreams.length))
   }
 
   /** Undefined where the node does not answer, lacks the block, or is wrong about its hash. */
@@ -132,7 +123,7 @@ export const toTrustedHeader = (
   block: Json,
   isExpected: (block: { readonly [name: string]: Json }) => boolean,
 ): TrustedHeader | undefined => {
-  if (!isJsonObject(block) || !isExpected(block)) return undefined
+  if (!isJsonObject(block) || !isExpected(block) || !hasFieldsInOrder(block)) return undefined
   try {
     const hash = headerHashOf(block)
     if (!isSameHex(hash, block['hash'])) return undefined
@@ -147,6 +138,9 @@ export const toTrustedHeader = (
       transactionsRoot: transactionsRoot!,
       receiptsRoot: receiptsRoot!,
       logsBloom: logsBloom!,
+      timestamp: toHexText(block['timestamp']),
+      baseFeePerGas:
+        block['baseFeePerGas'] === undefined || block['baseFeePerGas'] === null ? undefined : toHexText(block['baseFeePerGas']),
     }
   } catch (error) {
     if (error instanceof MalformedMember) return undefined

@@ -1,6 +1,7 @@
 import verify from '../../../plugins/verify/index.ts'
 import { toBuffer } from '../../../src/json/chunked-bytes.ts'
-import type { Json, Request, Target } from '../../../src/plugin/call.ts'
+import { Cancellation } from '../../../src/plugin/call.ts'
+import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
 import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
@@ -12,6 +13,8 @@ export type Node = (request: Request) => Promise<Json | undefined>
 
 interface ProofOptions {
   readonly agree?: number
+  /** Ethereum, unless given. */
+  readonly chainId?: number
   /** The head that the gateway knows. */
   readonly head?: () => number | undefined
   /** The height that callers have been told. */
@@ -26,12 +29,14 @@ const methods = {
   eth_getCode: 'proof',
   eth_getStorageAt: 'proof',
   eth_getLogs: 'proof',
+  'eth_getBlock*': 'proof',
+  'eth_getTransaction*': 'proof',
 }
 
 /** The plugin with the policy `proof` over these nodes, of which the first is asked. */
 export const openProofs = (
   nodes: Readonly<Record<string, Node>>,
-  { agree, head = () => undefined, reportedHeight = 0, onWait }: ProofOptions = {},
+  { agree, chainId = 1, head = () => undefined, reportedHeight = 0, onWait }: ProofOptions = {},
 ) => {
   const log = new TestLog()
   const requests: string[] = []
@@ -57,18 +62,34 @@ export const openProofs = (
     exclusionOf: (name: string) => (name === 'otherChain' ? 'chain' : undefined),
   }
   const options = { methods, maxBytes: 1 << 20, maxBlocks: 8, ...(agree !== undefined && { agree }) }
-  const services = { methods: shippedMethods, log, upstreamClient: { request, disconnects: () => 0 }, heads: heads as unknown as Heads }
+  const network = { name: 'devnet', chainId, blockTime: 1_000, devNode: false }
+  const services = {
+    network,
+    methods: shippedMethods,
+    log,
+    upstreamClient: { request, disconnects: () => 0 },
+    heads: heads as unknown as Heads,
+  }
   const stage = createStage(verify, options, services)
+  const target = targets[0]!
+  const answer = async (method: string, params: readonly Json[], signal: Signal = new Cancellation()): Promise<Json | undefined> => {
+    const call = { ...fakeCall(method, params, { target, upstreams: targets }), signal }
+    const reply = await stage.handle(call, async below => request(below.context.target, below.context.request))
+    return isFailure(reply) ? undefined : JSON.parse(toBuffer(reply.result).toString())
+  }
   return {
     log,
     requests,
     newHead: () => (headVersion += 1),
     /** The answer of the first node, as the caller gets it; undefined for a failure. */
-    async call(method: string, ...params: readonly Json[]): Promise<Json | undefined> {
-      const target = targets[0]!
-      const call = fakeCall(method, params, { target, upstreams: targets })
-      const reply = await stage.handle(call, async below => request(target, below.context.request))
-      return isFailure(reply) ? undefined : JSON.parse(toBuffer(reply.result).toString())
+    call: (method: string, ...params: readonly Json[]) => answer(method, params),
+    /** A call whose caller leaves once the node has been asked. */
+    async callThatLeaves(method: string, ...params: readonly Json[]): Promise<void> {
+      const cancellation = new Cancellation()
+      const reply = answer(method, params, cancellation)
+      await null
+      cancellation.abort()
+      await reply
     },
   }
 }

@@ -1,0 +1,120 @@
+import { keccak256, parseHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
+import type { Finding } from './chain-rules.ts'
+import { isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
+import { holds, withdrawalsRootOf } from './result-checks.ts'
+import { encodeRlp } from './rlp.ts'
+import type { TrustedHeader } from './trusted-headers.ts'
+
+// Members of transactions and receipts that no root covers, and that follow from what roots cover. How they follow differs between chains.
+
+const toFinding = (rule: string, number: number, check: () => boolean, isEvidence = true): Finding => ({
+  rule,
+  holds: holds(check),
+  block: number,
+  knownFor: 'Ethereum',
+  isEvidence,
+})
+
+/** A member that some nodes leave out. */
+const isAbsent = (value: Json | undefined): value is null | undefined => value === undefined || value === null
+
+/** Networks without withdrawals have an empty list of them, and may use the root for something else. */
+export const withdrawalsFinding = ({ withdrawals, withdrawalsRoot }: JsonObject, { number }: TrustedHeader): Finding =>
+  toFinding(
+    'a block has the withdrawals of its root',
+    number,
+    () => isAbsent(withdrawalsRoot) || isSameHex(withdrawalsRootOf(withdrawals), withdrawalsRoot),
+    Array.isArray(withdrawals) && withdrawals.length > 0,
+  )
+
+export const transactionFindings = (transaction: JsonObject, { number, timestamp, baseFeePerGas }: TrustedHeader): readonly Finding[] => {
+  const { blockTimestamp, gasPrice } = transaction
+  return [
+    toFinding(
+      'the timestamp of a transaction is that of its block',
+      number,
+      () => isAbsent(blockTimestamp) || toBigInt(blockTimestamp) === BigInt(timestamp),
+      !isAbsent(blockTimestamp),
+    ),
+    toFinding(
+      'the gas price of a transaction follows from its fees',
+      number,
+      () => isAbsent(gasPrice) || toBigInt(gasPrice) === priceOf(transaction, baseFeePerGas),
+      hasDynamicFee(transaction),
+    ),
+  ]
+}
+
+const hasDynamicFee = ({ maxFeePerGas }: JsonObject): boolean => !isAbsent(maxFeePerGas)
+
+/** What a unit of gas costs in a block. */
+const priceOf = (transaction: JsonObject, baseFeePerGas: string | undefined): bigint => {
+  if (!hasDynamicFee(transaction) || baseFeePerGas === undefined) return toBigInt(transaction['gasPrice'])
+  const [max, tipped] = [toBigInt(transaction['maxFeePerGas']), BigInt(baseFeePerGas) + toBigInt(transaction['maxPriorityFeePerGas'])]
+  return tipped < max ? tipped : max
+}
+
+export const receiptFindings = (
+  receipts: readonly JsonObject[],
+  transactions: readonly JsonObject[],
+  header: TrustedHeader,
+): readonly Finding[] =>
+  receipts.flatMap((receipt, i) =>
+    findingsOfReceipt(receipt, transactions[i]!, toBigInt(receipts[i - 1]?.['cumulativeGasUsed'] ?? '0x0'), header),
+  )
+
+const findingsOfReceipt = (receipt: JsonObject, transaction: JsonObject, gasBefore: bigint, header: TrustedHeader): readonly Finding[] => {
+  const { number, timestamp, baseFeePerGas } = header
+  const { effectiveGasPrice, gasUsed, cumulativeGasUsed, contractAddress, blobGasUsed } = receipt
+  const logs = toList(receipt['logs']).map(toObject)
+  const timestamps = logs.map(({ blockTimestamp }) => blockTimestamp).filter(each => !isAbsent(each))
+  return [
+    toFinding(
+      'the gas of a receipt is what the gas of its block has grown by',
+      number,
+      () => toBigInt(gasUsed) === toBigInt(cumulativeGasUsed) - gasBefore,
+      gasBefore > 0n,
+    ),
+    toFinding(
+      'the gas price of a receipt follows from the fees of its transaction',
+      number,
+      () => isAbsent(effectiveGasPrice) || toBigInt(effectiveGasPrice) === priceOf(transaction, baseFeePerGas),
+      hasDynamicFee(transaction),
+    ),
+    toFinding(
+      'a receipt has the type, the sender and the recipient of its transaction',
+      number,
+      () =>
+        parseHexQuantity(receipt['type'] ?? '0x0') === parseHexQuantity(transaction['type'] ?? '0x0') &&
+        isSameHex(receipt['from'], transaction['from']) &&
+        isSameHex(receipt['to'] ?? null, transaction['to'] ?? null),
+    ),
+    toFinding(
+      'the address of a contract follows from its creator',
+      number,
+      () => isSameHex(contractAddress ?? null, isAbsent(transaction['to']) ? contractAddressOf(transaction) : null),
+      isAbsent(transaction['to']),
+    ),
+    toFinding(
+      'the blob gas of a receipt is that of the blobs of its transaction',
+      number,
+      () => isAbsent(blobGasUsed) || toBigInt(blobGasUsed) === gasPerBlob * BigInt(blobCountOf(transaction)),
+      blobCountOf(transaction) > 0,
+    ),
+    toFinding(
+      'the timestamp of a log is that of its block',
+      number,
+      () => timestamps.every(each => toBigInt(each) === BigInt(timestamp)),
+      timestamps.length > 0,
+    ),
+  ]
+}
+
+const gasPerBlob = 131_072n
+
+const blobCountOf = ({ blobVersionedHashes }: JsonObject): number =>
+  isAbsent(blobVersionedHashes) ? 0 : toList(blobVersionedHashes).length
+
+const contractAddressOf = ({ from, nonce }: JsonObject): string =>
+  toHex(keccak256(encodeRlp([toBytes(from), toQuantityBytes(nonce)])).subarray(12))

@@ -1,0 +1,231 @@
+import { LRUCache } from 'lru-cache'
+import { resultMemoryOf } from '../../src/plugin/internal.ts'
+import { isFailure, isJsonNull, keccak256, parseHexQuantity, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, JsonObject, Result } from '../../src/plugin/plugin.ts'
+import { emptyListHash } from './block-header.ts'
+import type { Finding } from './chain-rules.ts'
+import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
+import { isFailed, send, toJson } from './node-requests.ts'
+import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import { receiptFindings, transactionFindings, withdrawalsFinding } from './derived-members.ts'
+import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
+import { SharedRequests } from './shared-requests.ts'
+import { encodeTransaction } from './transaction-encoding.ts'
+import { trieRootOf } from './trie-root.ts'
+import { toTrustedHeader } from './trusted-headers.ts'
+import type { TrustedHeader } from './trusted-headers.ts'
+
+/** A block whose transactions are those of its header. */
+export interface ProvenBlock {
+  readonly header: TrustedHeader
+  /** As the node says, with whole transactions. */
+  readonly block: JsonObject
+  readonly transactions: readonly JsonObject[]
+  /** Computed from the transactions, in lower case. */
+  readonly hashes: readonly string[]
+  /** Of the answer that it was made from. */
+  readonly bytes: number
+}
+
+export interface ProvenReceipts {
+  readonly receipts: readonly JsonObject[]
+  readonly bytes: number
+}
+
+interface ProvenBlocksOptions {
+  readonly refuseWrong: RefuseWrong
+  /** The first finding for which an answer of the upstream is to be refused. */
+  findBroken(findings: readonly Finding[], upstream: string): Finding | undefined
+}
+
+const maxCachedHeaders = 2048
+const maxCachedBytes = 33_554_432
+/** A value that is parsed takes about twice the bytes of its text. */
+const bytesPerByte = 2
+const minEntryBytes = 1024
+
+const openCache = <T extends { readonly bytes: number }>() =>
+  new LRUCache<string, T>({ maxSize: maxCachedBytes, sizeCalculation: ({ bytes }) => minEntryBytes + bytesPerByte * bytes })
+
+/**
+ * Headers, transactions and receipts of blocks, by the hash of the block: what a hash is of never changes, so they are requested once for all calls. The
+ * hash of a header is that of its fields; transactions and receipts have the roots of their header.
+ */
+export class ProvenBlocks {
+  readonly #options: ProvenBlocksOptions
+  readonly #headers = new LRUCache<string, TrustedHeader>({ max: maxCachedHeaders })
+  readonly #blocks = openCache<ProvenBlock>()
+  readonly #receipts = openCache<ProvenReceipts>()
+  readonly #headerRequests = new SharedRequests<TrustedHeader | 'missing'>()
+  readonly #blockRequests = new SharedRequests<ProvenBlock | 'missing'>()
+  readonly #receiptRequests = new SharedRequests<ProvenReceipts | 'missing'>()
+
+  constructor(options: ProvenBlocksOptions) {
+    this.#options = options
+  }
+
+  /** The header with the hash, if it is known here. */
+  knownHeader(hash: string): TrustedHeader | undefined {
+    return this.#headers.get(hash)
+  }
+
+  recordHeader(header: TrustedHeader): void {
+    this.#headers.set(header.hash, header)
+  }
+
+  /** Undefined where the node lacks it. */
+  async headerOf(hash: string, call: VerifiedCall, next: NextPlugin): Promise<TrustedHeader | Failure | undefined> {
+    const known = this.#headers.get(hash)
+    if (known !== undefined) return known
+    const header = await this.#requestHeader('eth_getBlockByHash', hash, call, next)
+    if (header === 'missing' || isFailed(header)) return header === 'missing' ? undefined : header
+    if (header.hash !== hash) return notLinked(call)
+    this.recordHeader(header)
+    return header
+  }
+
+  /** The header that the node has at that height. */
+  async headerAt(number: number, call: VerifiedCall, next: NextPlugin): Promise<TrustedHeader | Failure> {
+    const header = await this.#requestHeader('eth_getBlockByNumber', toHexQuantity(number), call, next)
+    return header === 'missing' ? notLinked(call) : header
+  }
+
+  #requestHeader(method: string, block: string, call: VerifiedCall, next: NextPlugin): Promise<TrustedHeader | Failure | 'missing'> {
+    return this.#headerRequests.get(block, call, async shared => {
+      const reply = await send(shared, { method, params: [block, false] }, next)
+      if (isFailure(reply)) return reply
+      if (isJsonNull(reply.result)) return 'missing'
+      const header = toTrustedHeader(toJson(reply), () => true)
+      return header ?? this.#options.refuseWrong(reply, 'the hash of a block is not that of its header', shared)
+    })
+  }
+
+  /** The block with its transactions; undefined where the node lacks it. */
+  async blockOf(hash: string, call: VerifiedCall, next: NextPlugin): Promise<ProvenBlock | Failure | undefined> {
+    const known = this.#blocks.get(hash)
+    if (known !== undefined) return known
+    const block = await this.#blockRequests.get(hash, call, async shared => {
+      const reply = await send(shared, { method: 'eth_getBlockByHash', params: [hash, true] }, next)
+      if (isFailure(reply)) return reply
+      if (isJsonNull(reply.result)) return 'missing'
+      const bytes = reply.result.byteLength
+      return this.#accept(reply, shared, this.#blocks, hash, () => toProvenBlock(toJson(reply), hash, bytes))
+    })
+    if (block === 'missing') return undefined
+    if (!isFailed(block)) this.recordHeader(block.header)
+    return block
+  }
+
+  /**
+   * All receipts of the block; undefined where the node lacks it. That a receipt is of its transaction is proven by the transactions, as no root has the hashes
+   * that are in receipts.
+   */
+  async receiptsOf(hash: string, call: VerifiedCall, next: NextPlugin): Promise<ProvenReceipts | Failure | undefined> {
+    const known = this.#receipts.get(hash)
+    if (known !== undefined) return known
+    const receipts = await this.#receiptRequests.get(hash, call, async shared => {
+      const [reply, block] = await Promise.all([
+        send(shared, { method: 'eth_getBlockReceipts', params: [hash] }, next),
+        this.blockOf(hash, shared, next),
+      ])
+      if (isFailure(reply)) return reply
+      if (block === undefined) return 'missing'
+      if (isFailed(block)) return block
+      if (isJsonNull(reply.result)) return notLinked(shared)
+      const bytes = reply.result.byteLength
+      return this.#accept(reply, shared, this.#receipts, hash, () => toProvenReceipts(toJson(reply), block, bytes))
+    })
+    return receipts === 'missing' ? undefined : receipts
+  }
+
+  /** Keeps what is proven; a failure for what is not. */
+  #accept<T extends ProvenBlock | ProvenReceipts>(
+    reply: Result,
+    call: VerifiedCall,
+    cache: LRUCache<string, T>,
+    hash: string,
+    prove: () => Checked<T>,
+  ): T | Failure {
+    const { refuseWrong, findBroken } = this.#options
+    const checked = withoutMalformed(prove)
+    if (typeof checked === 'string' && checked !== 'unknown') return refuseWrong(reply, checked, call)
+    const broken = typeof checked === 'string' ? undefined : findBroken(checked.findings, call.context.target.name)
+    if (broken !== undefined) return refuseWrong(reply, `not so: ${broken.rule}`, call)
+    resultMemoryOf(reply)?.release()
+    if (typeof checked === 'string') return notProvable(call)
+    cache.set(hash, checked.value)
+    return checked.value
+  }
+}
+
+/** What is proven, with what no root shows; or what is wrong; or `unknown` for types of transactions that are not known here. */
+type Checked<T> = { readonly value: T; readonly findings: readonly Finding[] } | 'unknown' | (string & {})
+
+const withoutMalformed = <T>(prove: () => Checked<T>): Checked<T> => {
+  try {
+    return prove()
+  } catch (error) {
+    if (error instanceof MalformedMember) return 'a member is missing or malformed'
+    throw error
+  }
+}
+
+const toProvenBlock = (json: Json, hash: string, bytes: number): Checked<ProvenBlock> => {
+  const block = toObject(json)
+  const header = toTrustedHeader(block, () => true)
+  if (header?.hash !== hash) return 'the header is not that of the hash'
+  const transactions = toList(block['transactions']).map(toObject)
+  if (!transactions.every(hasKnownType)) return 'unknown'
+  const encodings = transactions.map(encodeTransaction)
+  if (toHex(trieRootOf(encodings)) !== header.transactionsRoot) return 'transactions are not those of the header'
+  const hashes = encodings.map(encoding => toHex(keccak256(encoding)))
+  if (!transactions.every((each, i) => isSameHex(each['hash'], hashes[i]) && isAt(each, header, i)))
+    return 'a transaction is not where it says'
+  if (!hasUnclesOf(block)) return 'uncles are not those of the header'
+  const findings = [withdrawalsFinding(block, header), ...transactions.flatMap(each => transactionFindings(each, header))]
+  return { value: { header, block, transactions, hashes, bytes }, findings }
+}
+
+/** A block has up to two uncles, of which the header has the hash of their headers. */
+const hasUnclesOf = ({ uncles, sha3Uncles }: JsonObject): boolean =>
+  isSameHex(sha3Uncles, emptyListHash) === (uncles === undefined || toList(uncles).length === 0)
+
+const toProvenReceipts = (json: Json, { header, transactions, hashes }: ProvenBlock, bytes: number): Checked<ProvenReceipts> => {
+  const receipts = toList(json).map(toObject)
+  if (!receipts.every(hasKnownType)) return 'unknown'
+  if (receipts.length !== transactions.length || receiptsRootOf(receipts) !== header.receiptsRoot)
+    return 'receipts are not those of the header'
+  let logIndex = 0
+  for (const [i, receipt] of receipts.entries()) {
+    if (!isSameHex(receipt['transactionHash'], hashes[i]) || !isAt(receipt, header, i)) return 'a receipt is not where it says'
+    for (const log of toList(receipt['logs']).map(toObject)) {
+      const isHere = isSameHex(log['transactionHash'], hashes[i]) && isAt(log, header, i) && parseHexQuantity(log['logIndex']) === logIndex
+      if (!isHere || log['removed'] === true) return 'a log is not where it says'
+      logIndex += 1
+    }
+  }
+  return { value: { receipts, bytes }, findings: receiptFindings(receipts, transactions, header) }
+}
+
+/** Whether a transaction, a receipt or a log says of itself that it is of the transaction at that position. */
+const isAt = ({ blockHash, blockNumber, transactionIndex }: JsonObject, { hash, number }: TrustedHeader, index: number): boolean =>
+  isSameHex(blockHash, hash) && parseHexQuantity(blockNumber) === number && parseHexQuantity(transactionIndex) === index
+
+/** The node may be on another branch, or behind: that is no lie. */
+export const notLinked = ({ context: { target } }: VerifiedCall): Failure =>
+  refuse('unavailable', {
+    source: target.source,
+    upstream: target.name,
+    cause: 'not proven: the node has another block, or none',
+    retryAfter: 1,
+    retryElsewhere: true,
+  })
+
+const notProvable = ({ context: { target } }: VerifiedCall): Failure =>
+  refuse('unavailable', {
+    source: target.source,
+    upstream: target.name,
+    cause: 'not proven: transactions of a type that is not known',
+    retryAfter: 1,
+    retryElsewhere: true,
+  })
