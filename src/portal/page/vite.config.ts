@@ -1,4 +1,8 @@
+import { hash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { defineConfig } from 'vite'
+import type { Plugin } from 'vite'
 
 /** The folders of the pages, and what each is for. */
 const descriptions: Readonly<Record<string, string>> = {
@@ -7,6 +11,19 @@ const descriptions: Readonly<Record<string, string>> = {
 }
 
 const pages = Object.keys(descriptions)
+
+/** A script that browsers run before they draw anything, of which Vite would make a module. */
+const addScriptAtStart = (): Plugin => {
+  const source = readFileSync(join(import.meta.dirname, 'theme-at-start.js'))
+  const fileName = `assets/theme-at-start-${hash('sha256', source).slice(0, 8)}.js`
+  return {
+    name: 'add-script-at-start',
+    buildStart() {
+      this.emitFile({ type: 'asset', fileName, source })
+    },
+    transformIndexHtml: () => [{ tag: 'script', attrs: { src: `/${fileName}` }, injectTo: 'head-prepend' }],
+  }
+}
 
 // A page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin. Pages are built
 // apart: what they have in common would else be a file of its own, and one more request of each.
@@ -29,6 +46,7 @@ export default defineConfig({
     },
   },
   plugins: [
+    addScriptAtStart(),
     {
       name: 'name-page',
       transformIndexHtml: {

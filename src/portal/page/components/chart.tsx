@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import { formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
+import { colorOf, theme } from '../theme.ts'
 import { Table } from './table.tsx'
 
 interface ChartProps {
@@ -30,7 +31,7 @@ export const Chart = ({ title, times, points }: ChartProps) => {
             {isRunning && `, ${texts.soFar}`}
           </span>
         )}
-        <button type="button" class="quiet" onClick={() => (isTable.value = !isTable.value)}>
+        <button type="button" class="plain small" onClick={() => (isTable.value = !isTable.value)}>
           {isTable.value ? texts.showChart : texts.showTable}
         </button>
       </figcaption>
@@ -71,13 +72,13 @@ interface PlotProps extends ChartProps {
 }
 
 const createPlot = (element: HTMLElement, { times, points, onPoint }: PlotProps): uPlot => {
-  const { color } = getComputedStyle(element)
+  const [color, data] = [colorOf('muted'), colorOf('data')]
   const seconds = toSeconds(times)
   const stepSeconds = (seconds[1] ?? 0) - (seconds[0] ?? 0)
   const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
   const bars = {
-    stroke: '#3b82f6',
-    fill: '#3b82f6aa',
+    stroke: data,
+    fill: data,
     width: 1,
     points: { show: false },
     paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }),
@@ -121,15 +122,12 @@ const Plot = (props: PlotProps) => {
     draw()
     const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightPx }))
     observer.observe(element)
-    const theme = matchMedia('(prefers-color-scheme: dark)')
-    theme.addEventListener('change', draw)
     return () => {
       observer.disconnect()
-      theme.removeEventListener('change', draw)
       shown.current?.destroy()
       shown.current = null
     }
-  }, [String(times)])
+  }, [String(times), theme.value])
   // New figures come every second: the pointer stays where it is.
   useEffect(() => shown.current?.setData([toSeconds(times), [...points]]), [points])
   return <div ref={holder} class="plot" role="img" aria-label={`${title}. ${texts.showTable}.`} />

@@ -3,6 +3,8 @@ import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
+import { Icon } from './icon.tsx'
+import { Skeleton } from './skeleton.tsx'
 
 interface FieldProps {
   readonly label: string
@@ -37,11 +39,22 @@ interface TextFieldProps {
   readonly required?: boolean
   readonly type?: 'text' | 'password' | 'number' | 'email'
   readonly value?: string
+  readonly placeholder?: string
   /** What the browser may fill in: nothing unless given. */
   readonly autocomplete?: 'email' | 'current-password'
 }
 
-export const TextField = ({ label, name, help, error, required = false, type = 'text', value = '', autocomplete }: TextFieldProps) => (
+export const TextField = ({
+  label,
+  name,
+  help,
+  error,
+  required = false,
+  type = 'text',
+  value = '',
+  placeholder,
+  autocomplete,
+}: TextFieldProps) => (
   <Field label={label} help={help} error={error}>
     {({ id, describedBy }) => (
       <input
@@ -51,6 +64,7 @@ export const TextField = ({ label, name, help, error, required = false, type = '
         type={type as 'text'}
         required={required}
         defaultValue={value}
+        placeholder={placeholder}
         autocomplete={autocomplete ?? 'off'}
         spellcheck={false}
         aria-describedby={describedBy}
@@ -151,7 +165,8 @@ const CopyButton = ({ text, label, element }: CopyButtonProps) => {
   const action = isCopied.value ? texts.copied : texts.copy
   return (
     <>
-      <button type="button" class="quiet" aria-label={`${action}: ${label}`} onClick={() => void copy()}>
+      <button type="button" class="quiet small" aria-label={`${action}: ${label}`} onClick={() => void copy()}>
+        <Icon name={isCopied.value ? 'check' : 'copy'} />
         {action}
       </button>
       <span class="unseen" role="status">
@@ -197,16 +212,32 @@ export const useConfirmation = () => {
   }
 }
 
+interface SearchFieldProps {
+  readonly label: string
+  readonly value: string
+  onInput(value: string): void
+}
+
+/** Finds among what is shown, while it is typed in. */
+export const SearchField = ({ label, value, onInput }: SearchFieldProps) => (
+  <div class="field search">
+    <Icon name="search" />
+    <input type="search" aria-label={label} placeholder={label} value={value} onInput={event => onInput(event.currentTarget.value)} />
+  </div>
+)
+
 interface WhenLoadedProps<T> {
   readonly from: Pick<Loaded<T>, 'data' | 'error'>
+  /** As large as what will be shown; some lines unless given. */
+  readonly skeleton?: ComponentChildren
   readonly children: (data: T) => ComponentChildren
 }
 
 /** Shows what was read, once it is there; and what went wrong when it was read last. */
-export const WhenLoaded = <T,>({ from: { data, error }, children }: WhenLoadedProps<T>) => (
+export const WhenLoaded = <T,>({ from: { data, error }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => (
   <>
     <Notice text={error.value} />
-    {data.value !== undefined ? children(data.value) : error.value === undefined && <p>{texts.loading}</p>}
+    {data.value !== undefined ? children(data.value) : error.value === undefined && skeleton}
   </>
 )
 

@@ -1,6 +1,7 @@
 import type { Balance } from '../../../services/account-reports.ts'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
+import { Bar, toneOfUse } from './figure.tsx'
 
 const text = texts.overview
 
@@ -19,7 +20,7 @@ export const CreditsCard = ({ balance }: { readonly balance: Balance }) => {
           <p class="figure" data-testid="credits-left">
             {formatNumber(left)}
           </p>
-          <meter min={0} max={limit} value={left} low={limit * 0.15} high={limit * 0.25} optimum={limit} aria-label={text.left} />
+          <Bar label={text.usedShare} value={used} max={limit} tone={toneOfUse(used, limit)} />
           <p data-testid="credits-used">
             {formatNumber(used)} {text.used} {text.of} {formatNumber(limit)}
           </p>

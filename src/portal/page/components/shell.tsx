@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import { Fragment } from 'preact'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { now } from '../clock.ts'
@@ -6,26 +7,46 @@ import { connectionProblem } from '../request.ts'
 import { followLink, path } from '../router.ts'
 import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
+import { chooseTheme, themeChoice } from '../theme.ts'
 import { Notice } from './controls.tsx'
+import { Icon } from './icon.tsx'
+import type { IconName } from './icon.tsx'
+import { Skeleton } from './skeleton.tsx'
+import { Segments } from './tabs.tsx'
+import { Toasts } from './toast.tsx'
+
+/** A page of the navigation. */
+export interface PageEntry {
+  readonly path: string
+  readonly title: string
+  readonly icon: IconName
+  /** Pages of one group stand below its name. */
+  readonly group?: string
+}
 
 interface ShellProps {
   /** Whose page it is. */
   readonly owner: string
-  /** Of the navigation. */
-  readonly pages: readonly { readonly path: string; readonly title: string }[]
+  /** Who is signed in, and what they may do. */
+  readonly person?: string
+  readonly pages: readonly PageEntry[]
   /** The path in the navigation of what is shown; empty where that is none of them. */
   readonly current: string
   readonly title: string
+  /** Beside the title: what one does on this page. */
+  readonly actions?: ComponentChildren
   readonly children: ComponentChildren
   onSignOut(): void
 }
 
-/** Header, navigation and heading around what is shown. */
-export const Shell = ({ owner, pages, current, title, children, onSignOut }: ShellProps) => {
+/** Navigation, heading and messages around what is shown. */
+export const Shell = ({ owner, person, pages, current, title, actions, children, onSignOut }: ShellProps) => {
   const heading = useRef<HTMLHeadingElement>(null)
   const isFirst = useRef(true)
+  const isMenuOpen = useSignal(false)
   useEffect(() => {
     document.title = `${title} · ${texts.product}`
+    isMenuOpen.value = false
     // After a change of page, screen readers continue at its heading.
     if (!isFirst.current) heading.current?.focus()
     isFirst.current = false
@@ -36,43 +57,138 @@ export const Shell = ({ owner, pages, current, title, children, onSignOut }: She
     event.preventDefault()
     heading.current?.focus()
   }
+  const closeMenu = (event: KeyboardEvent): void => {
+    if (event.key === 'Escape') isMenuOpen.value = false
+  }
   return (
     <div class="shell" hidden={hasEnded.value}>
       {/* biome-ignore lint/a11y/useValidAnchor: a link to this page itself, which skips what is above */}
       <a class="skip" href="#content" onClick={skipToContent}>
         {texts.skipToContent}
       </a>
-      <header>
-        <strong>{texts.product}</strong>
-        <span data-testid="account">{owner}</span>
-        <time class="clock" dateTime={new Date(now.value).toISOString()}>
-          {new Date(now.value).toISOString().slice(11, 19)} UTC
-        </time>
-        <button type="button" class="quiet" onClick={onSignOut}>
-          {texts.signOut}
+      {/* biome-ignore lint/a11y/noStaticElementInteractions: Esc closes the menu, wherever the focus is in it */}
+      <header onKeyDown={closeMenu}>
+        <Brand home={pages[0]?.path} />
+        <button
+          type="button"
+          class="plain menu-button"
+          aria-expanded={isMenuOpen.value}
+          aria-controls="menu"
+          onClick={() => (isMenuOpen.value = !isMenuOpen.value)}
+        >
+          <Icon name={isMenuOpen.value ? 'close' : 'menu'} />
+          {texts.menu}
         </button>
+        <div id="menu" class={isMenuOpen.value ? 'drawer open' : 'drawer'}>
+          <Navigation pages={pages} current={current} />
+          <div class="frame-end">
+            <div class="owner">
+              <span class="avatar" aria-hidden="true">
+                {owner.slice(0, 1)}
+              </span>
+              <div>
+                <strong data-testid="account">{owner}</strong>
+                {person !== undefined && <small>{person}</small>}
+              </div>
+            </div>
+            <div class="frame-row">
+              <ThemeSwitch />
+              <time class="clock" dateTime={new Date(now.value).toISOString()}>
+                {new Date(now.value).toISOString().slice(11, 19)} UTC
+              </time>
+            </div>
+            <button type="button" class="quiet" onClick={onSignOut}>
+              <Icon name="signOut" />
+              {texts.signOut}
+            </button>
+          </div>
+        </div>
       </header>
-      <nav aria-label={texts.navigation}>
-        <ul>
-          {pages.map(page => (
-            <li key={page.path}>
-              <a href={page.path} aria-current={page.path === current ? 'page' : undefined} onClick={followLink}>
-                {page.title}
-              </a>
-            </li>
-          ))}
-        </ul>
-      </nav>
       <main id="content">
         <Notice text={connectionProblem.value} />
-        <h1 ref={heading} tabIndex={-1}>
-          {title}
-        </h1>
+        <div class="page-heading">
+          <h1 ref={heading} tabIndex={-1}>
+            {title}
+          </h1>
+          {actions !== undefined && <div class="buttons">{actions}</div>}
+        </div>
         {children}
       </main>
+      <Toasts />
     </div>
   )
 }
+
+/** Before it is known who is signed in: the frame, with nothing in it yet. */
+export const Loading = () => (
+  <div class="shell">
+    <header>
+      <Brand />
+    </header>
+    <main>
+      <h1 class="unseen">{texts.product}</h1>
+      <Skeleton height={2} />
+      <Skeleton />
+    </main>
+  </div>
+)
+
+/** The product, as a link to its first page where there is one. */
+export const Brand = ({ home }: { readonly home?: string | undefined }) => {
+  const content = (
+    <>
+      <svg viewBox="0 0 16 16" aria-hidden="true">
+        <rect width="16" height="16" rx="4" fill="currentColor" />
+        <path d="M3.5 12V6h2v6zM7 12V4h2v8zm3.5 0V6h2v6z" fill="var(--on-accent)" />
+      </svg>
+      <span>{texts.product}</span>
+    </>
+  )
+  return home === undefined ? (
+    <p class="brand">{content}</p>
+  ) : (
+    <a class="brand" href={home} onClick={followLink}>
+      {content}
+    </a>
+  )
+}
+
+const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) => {
+  const groups = [...new Set(pages.map(({ group }) => group))]
+  return (
+    <nav aria-label={texts.navigation}>
+      {groups.map(group => (
+        <Fragment key={group ?? ''}>
+          {group !== undefined && <h2>{group}</h2>}
+          <ul>
+            {pages
+              .filter(page => page.group === group)
+              .map(page => (
+                <li key={page.path}>
+                  <a href={page.path} aria-current={page.path === current ? 'page' : undefined} onClick={followLink}>
+                    <Icon name={page.icon} />
+                    {page.title}
+                  </a>
+                </li>
+              ))}
+          </ul>
+        </Fragment>
+      ))}
+    </nav>
+  )
+}
+
+const themes = (['system', 'light', 'dark'] as const).map(value => ({
+  value,
+  label: (
+    <>
+      <Icon name={value} />
+      <span class="unseen">{texts.themes[value]}</span>
+    </>
+  ),
+}))
+
+export const ThemeSwitch = () => <Segments label={texts.theme} options={themes} value={themeChoice.value} onChange={chooseTheme} />
 
 /** What had the focus is gone, such as the button that removes a row: the keyboard goes on at what was around it, or at the heading. */
 const keepFocus = (): (() => void) => {
@@ -94,7 +210,7 @@ const keepFocus = (): (() => void) => {
 }
 
 /** For an address that is none of the pages. */
-export const NotFound = ({ home }: { readonly home: ShellProps['pages'][number] }) => (
+export const NotFound = ({ home }: { readonly home: Pick<PageEntry, 'path' | 'title'> }) => (
   <p>
     {texts.notFound.how}{' '}
     <a href={home.path} onClick={followLink}>
@@ -125,7 +241,8 @@ export const Unavailable = ({ reason, load }: UnavailableProps) => {
   }, [])
   return (
     <main class="sign-in" id="content">
-      <h1>{texts.product}</h1>
+      <Brand />
+      <h1>{texts.unavailable}</h1>
       <Notice text={shown.value} />
     </main>
   )

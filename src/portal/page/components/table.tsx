@@ -22,10 +22,13 @@ interface TableProps<Row> {
 const classOf = ({ isNumber, isTime }: Pick<Column<never>, 'isNumber' | 'isTime'>): string | undefined =>
   isNumber ? 'number' : isTime ? 'time' : undefined
 
-/** Scrolls by itself where the window is narrow. */
+/** So many columns fit a narrow window. */
+const maxNarrowColumns = 3
+
+/** In a narrow window, the rows of many columns are cards; a table of few scrolls by itself where it must. */
 export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
-    <table>
+    <table class={columns.length > maxNarrowColumns ? 'rows' : undefined}>
       <thead>
         <tr>
           {columns.map(column => (
@@ -39,7 +42,7 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps
         {rows.map(row => (
           <tr key={keyOf(row)}>
             {columns.map(column => (
-              <td key={column.title} class={classOf(column)}>
+              <td key={column.title} class={classOf(column)} data-label={column.title}>
                 {column.cell(row)}
               </td>
             ))}
@@ -50,7 +53,7 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps
         <tfoot>
           <tr class="total">
             {columns.map(column => (
-              <td key={column.title} class={classOf(column)}>
+              <td key={column.title} class={classOf(column)} data-label={column.title}>
                 {column.cell(total)}
               </td>
             ))}

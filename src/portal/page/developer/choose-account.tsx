@@ -1,5 +1,6 @@
 import type { SignInChoiceJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
+import { Brand } from '../components/shell.tsx'
 import { formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 
@@ -18,6 +19,7 @@ export const ChooseAccount = ({ choice, error, accept, decline, useOwnAccount }:
   const { email, account, invitations, signUp } = choice
   return (
     <main class="sign-in" id="content">
+      <Brand />
       <h1>{text.title}</h1>
       <Notice text={error} />
       <p>

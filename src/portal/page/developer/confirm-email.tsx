@@ -1,6 +1,7 @@
 import { useRef } from 'preact/hooks'
 import { Notice } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
+import { Brand } from '../components/shell.tsx'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 
@@ -14,6 +15,7 @@ export const ConfirmEmail = () => {
   )
   return (
     <main class="sign-in" id="content">
+      <Brand />
       <h1>{text.title}</h1>
       <Notice text={error.value?.message} />
       {answer.value === undefined ? (

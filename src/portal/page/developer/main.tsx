@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
-import { NotFound, Shell, Unavailable } from '../components/shell.tsx'
+import { Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import { request } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
@@ -21,16 +21,18 @@ import { SignIn, SignInAgain } from './sign-in.tsx'
 import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
 
+const { observe, build, account } = texts.groups
+
 const pages = [
-  { path: '/', title: texts.pages.overview, Page: Overview },
-  { path: '/usage', title: texts.pages.usage, Page: Usage },
-  { path: '/errors', title: texts.pages.errors, Page: Errors },
-  { path: '/keys', title: texts.pages.keys, Page: Keys },
-  { path: '/try-it', title: texts.pages.tryIt, Page: TryIt },
-  { path: '/networks', title: texts.pages.networks, Page: Networks },
-  { path: '/plan', title: texts.pages.plan, Page: Plan },
-  { path: '/alerts', title: texts.pages.alerts, Page: Alerts },
-  { path: '/access', title: texts.pages.access, Page: Access },
+  { path: '/', title: texts.pages.overview, Page: Overview, icon: 'overview' },
+  { path: '/usage', title: texts.pages.usage, Page: Usage, icon: 'usage', group: observe },
+  { path: '/errors', title: texts.pages.errors, Page: Errors, icon: 'errors', group: observe },
+  { path: '/keys', title: texts.pages.keys, Page: Keys, icon: 'keys', group: build },
+  { path: '/try-it', title: texts.pages.tryIt, Page: TryIt, icon: 'tryIt', group: build },
+  { path: '/networks', title: texts.pages.networks, Page: Networks, icon: 'networks', group: build },
+  { path: '/plan', title: texts.pages.plan, Page: Plan, icon: 'plan', group: account },
+  { path: '/alerts', title: texts.pages.alerts, Page: Alerts, icon: 'alerts', group: account },
+  { path: '/access', title: texts.pages.access, Page: Access, icon: 'people', group: account },
 ] as const
 
 const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
@@ -58,8 +60,7 @@ const App = () => {
   }, [])
   if (path.value === '/confirm-email') return <ConfirmEmail />
   if (current === null || isSigningIn) return <SignIn />
-  if (current === undefined)
-    return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
+  if (current === undefined) return error.value === undefined ? <Loading /> : <Unavailable reason={error.value} load={loadSession} />
   return (
     <>
       {hasEnded.value && <SignInAgain />}
@@ -73,7 +74,14 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
   const { path: pagePath, title, Page } = pages.find(page => page.path === shownPath) ?? notFound
   const signOut = () => void signOutBy(request('DELETE', '/session'))
   return (
-    <Shell owner={current.account.name} pages={pages} current={pagePath} title={title} onSignOut={signOut}>
+    <Shell
+      owner={current.account.name}
+      person={`${current.person.name} · ${current.person.role}`}
+      pages={pages}
+      current={pagePath}
+      title={title}
+      onSignOut={signOut}
+    >
       {path.value === signInPath && <Notice text={refusedSignIn.value} />}
       <Page />
     </Shell>

@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { SignInChoiceJson, SignInJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
+import { Brand } from '../components/shell.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { navigate } from '../router.ts'
@@ -41,6 +42,7 @@ const signIn = async (attempt: SignInAttempt): Promise<SignInJson> => {
 /** In another tab: in this one, a link or a provider would load another page in place of what was typed. */
 export const SignInAgain = () => (
   <main class="sign-in">
+    <Brand />
     <h1>{text.title}</h1>
     <Notice text={connectionProblem.value ?? text.ended} />
     <p>
@@ -129,6 +131,7 @@ export const SignIn = () => {
   }
   return (
     <main class="sign-in" id="content">
+      <Brand />
       <h1>{text.title}</h1>
       {attempt !== undefined && error.value === undefined && <p>{text.working}</p>}
       <Notice text={error.value ?? connectionProblem.value} />
@@ -154,6 +157,7 @@ interface SignInQuestion {
 /** Before a link takes the place of somebody who is signed in: they could work on in an account that is not theirs. */
 const SwitchPerson = ({ message, goOn, stay }: { readonly message: string; goOn(): void; stay(): void }) => (
   <main class="sign-in" id="content">
+    <Brand />
     <h1>{text.switchPerson}</h1>
     <p role="status">{message}</p>
     <p class="actions">

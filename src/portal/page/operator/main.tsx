@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
-import { NotFound, Shell, Unavailable } from '../components/shell.tsx'
+import { Brand, Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
 import { send } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
@@ -19,10 +19,10 @@ import { operatorTexts } from './operator-texts.ts'
 const text = operatorTexts
 
 const pages = [
-  { path: '/operator', title: text.pages.accounts, Page: Accounts },
-  { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic },
-  { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes },
-  { path: '/operator/audit', title: text.pages.audit, Page: Audit },
+  { path: '/operator', title: text.pages.accounts, Page: Accounts, icon: 'people' },
+  { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
+  { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes, icon: 'nodes' },
+  { path: '/operator/audit', title: text.pages.audit, Page: Audit, icon: 'audit' },
 ] as const
 
 const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
@@ -37,8 +37,7 @@ const App = () => {
     })
   }, [])
   if (session.value === null) return <SignIn />
-  if (session.value === undefined)
-    return error.value === undefined ? <p class="loading">{texts.loading}</p> : <Unavailable reason={error.value} load={loadSession} />
+  if (session.value === undefined) return error.value === undefined ? <Loading /> : <Unavailable reason={error.value} load={loadSession} />
   return (
     <>
       {hasEnded.value && <SignIn />}
@@ -55,6 +54,7 @@ const SignIn = () => {
   })
   return (
     <main class="sign-in" id="content">
+      <Brand />
       <h1>{texts.signIn.title}</h1>
       <form class="card form" onSubmit={submit} aria-label={texts.signIn.title}>
         <Notice text={hasEnded.value ? texts.signIn.ended : undefined} />

@@ -1,0 +1,98 @@
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { texts } from '../texts.ts'
+import { Icon } from './icon.tsx'
+
+interface DialogProps {
+  readonly title: string
+  readonly isWide?: boolean
+  readonly children: ComponentChildren
+  /** By Esc too. */
+  onClose(): void
+}
+
+/**
+ * Stands before the page while it is rendered: nothing behind it can be reached. The keyboard goes on in its first field, and after it where
+ * it was before.
+ */
+export const Dialog = ({ title, isWide = false, children, onClose }: DialogProps) => {
+  const element = useRef<HTMLDialogElement>(null)
+  const titleId = useId()
+  useLayoutEffect(() => {
+    const dialog = element.current
+    dialog?.showModal()
+    dialog?.querySelector<HTMLElement>('[autofocus], .dialog-content :is(input, select, textarea)')?.focus()
+    return () => dialog?.close()
+  }, [])
+  // A click beside it, on what is behind.
+  const closeFromBackdrop = (event: MouseEvent): void => {
+    if (event.target === element.current) onClose()
+  }
+  return (
+    <dialog
+      ref={element}
+      class={isWide ? 'dialog wide' : 'dialog'}
+      aria-labelledby={titleId}
+      onMouseDown={closeFromBackdrop}
+      onCancel={event => {
+        event.preventDefault()
+        onClose()
+      }}
+    >
+      <div class="dialog-heading">
+        <h2 id={titleId}>{title}</h2>
+        <button type="button" class="plain icon-button" aria-label={texts.close} onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </div>
+      <div class="dialog-content">{children}</div>
+    </dialog>
+  )
+}
+
+interface ConfirmDialogProps {
+  readonly title: string
+  readonly children: ComponentChildren
+  /** What is done, on the button. */
+  readonly action: string
+  /** Rejects with an Error, whose message is shown. */
+  confirm(): Promise<unknown>
+  onClose(): void
+}
+
+/** Asks before something that cannot be undone. */
+export const ConfirmDialog = ({ title, children, action, confirm, onClose }: ConfirmDialogProps) => {
+  const isSending = useSignal(false)
+  const error = useSignal<string | undefined>(undefined)
+  const send = async (): Promise<void> => {
+    if (isSending.value) return
+    isSending.value = true
+    try {
+      await confirm()
+      onClose()
+    } catch (reason) {
+      error.value = (reason as Error).message // as said above
+    } finally {
+      isSending.value = false
+    }
+  }
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {typeof children === 'string' ? <p>{children}</p> : children}
+      {error.value !== undefined && (
+        <p class="notice" role="alert">
+          {error.value}
+        </p>
+      )}
+      <div class="buttons end">
+        <button type="button" class="quiet" autofocus onClick={onClose}>
+          {texts.cancel}
+        </button>
+        <button type="button" class="danger final" disabled={isSending.value} onClick={() => void send()}>
+          {action}
+        </button>
+      </div>
+    </Dialog>
+  )
+}
