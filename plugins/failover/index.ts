@@ -1,4 +1,4 @@
-import { directStage } from '../../src/plugin/internal.ts'
+import { directStage, getOrCreate } from '../../src/plugin/internal.ts'
 import type { DirectHandler } from '../../src/plugin/internal.ts'
 import { assertKnownMethods, createNameMatcher, definePlugin, refuseUnknownMethod, withContext } from '../../src/plugin/plugin.ts'
 import type { ExplainedCall, Explanation, Method, Services, Target } from '../../src/plugin/plugin.ts'
@@ -45,11 +45,14 @@ export default definePlugin({
     const selectNodes = createNodeSelector(nodes, upstreamCapabilities, services)
     const { heads } = services
     const targets: readonly Target[] = Object.freeze(nodes.all.map(({ target }) => target))
+    const targetsByDrained = new WeakMap<ReadonlySet<string>, readonly Target[]>()
+    const targetsInUse = () =>
+      getOrCreate(targetsByDrained, services.nodes.drained, drained => Object.freeze(targets.filter(({ name }) => !drained.has(name))))
     const request: DirectHandler<'request', 'target' | 'upstreams'> = (call, next) => {
       const { method } = call.context.request
       heads.recordActivity()
       if (upstreamCapabilities?.offers(method) === false) return refuseUnknownMethod(method)
-      return new CallFailover(withContext(call, { upstreams: targets }), next, selectNodes(call)).run()
+      return new CallFailover(withContext(call, { upstreams: targetsInUse() }), next, selectNodes(call)).run()
     }
     let stopTracking = () => {}
     return directStage({

@@ -9,6 +9,8 @@ export const allClasses = 'all'
 /** What is known of a node for the calls of one class of methods. */
 export interface Observations {
   readonly exclusion: ExclusionReason | undefined
+  /** By an operator. */
+  readonly isDrained: boolean
   readonly isBreakerOpen: boolean
   /** After a 429. */
   readonly isBackingOff: boolean
@@ -27,11 +29,13 @@ interface Judgement {
 }
 
 export const judge = (observed: Observations, now: number): Judgement => {
-  const { exclusion, isBreakerOpen, isBackingOff, isRateSpent, suspensions, slowShare } = observed
+  const { exclusion, isDrained, isBreakerOpen, isBackingOff, isRateSpent, suspensions, slowShare } = observed
   const share = suspensions.reduce((least, suspension) => Math.min(least, suspension.shareAt(now)), 1)
-  if (exclusion === undefined && !isBreakerOpen && !isBackingOff && !isRateSpent && share === 1 && slowShare === 1) return healthy
+  const isRestricted = exclusion !== undefined || isDrained || isBreakerOpen || isBackingOff || isRateSpent
+  if (!isRestricted && share === 1 && slowShare === 1) return healthy
   const reasons: NodeReason[] = []
   if (exclusion !== undefined) reasons.push(exclusion)
+  if (isDrained) reasons.push('drained')
   if (isBreakerOpen) reasons.push('breaker')
   else if (share === 0) reasons.push('suspect')
   if (isBackingOff) reasons.push('rateLimited')
@@ -108,6 +112,8 @@ interface NodeStateOptions {
   exclusion(): ExclusionReason | undefined
   /** What operators read: a node may get a call that finds out whether it still is. */
   shownExclusion(): ExclusionReason | undefined
+  /** Calls that wait for its response. */
+  inFlight(): number
 }
 
 /** More than half of at least 20 calls. */
@@ -149,6 +155,11 @@ export class NodeState {
     return true
   }
 
+  get isDrained(): boolean {
+    const { target, services } = this.#options
+    return services.nodes.drained.has(target.name)
+  }
+
   /** Undefined while the node has limited nothing. */
   get rateLimit(): RateLimitBackoff | undefined {
     return this.#rateLimit
@@ -160,7 +171,7 @@ export class NodeState {
   }
 
   /** For operators. A rate that is spent now and then is shown for a second. */
-  get status(): Pick<NodeStatus, 'usable' | 'restrictions'> {
+  get status(): Omit<NodeStatus, 'network' | 'upstream'> {
     const shown = { exclusion: this.#options.shownExclusion(), isRateSpent: this.#rate?.isShownAsSpent === true }
     const reasonsFor = (methodClass: string) => judge({ ...this.#observe(methodClass), ...shown }, this.#now).reasons
     const ofAll = reasonsFor(allClasses)
@@ -170,7 +181,8 @@ export class NodeState {
         .map(reason => ({ class: methodClass, reason })),
     )
     const { usable } = judge({ ...this.#observe(allClasses), exclusion: shown.exclusion }, this.#now)
-    return { usable, restrictions }
+    const { target, inFlight } = this.#options
+    return { usable, restrictions, isPartner: target.source === 'partner', inFlight: inFlight() }
   }
 
   lateCallsOf(methodClass: string): LateCalls {
@@ -231,6 +243,7 @@ export class NodeState {
     const [all, own] = [this.#of(allClasses), this.#of(methodClass)]
     return {
       exclusion: this.#options.exclusion(),
+      isDrained: this.isDrained,
       isBreakerOpen: all.breaker.isOpen || own.breaker.isOpen,
       isBackingOff: this.#rateLimit?.mayRequest === false,
       isRateSpent: this.#rate !== undefined && this.#rate.remainingMs > 0,

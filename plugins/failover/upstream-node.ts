@@ -49,6 +49,7 @@ export abstract class UpstreamNode {
       services,
       exclusion: () => this.exclusion,
       shownExclusion: () => this.shownExclusion,
+      inFlight: () => this.#inFlight.size,
     })
     this.state.activity.onUnresponsive = failure => this.#handleUnresponsive(failure)
   }

@@ -43,6 +43,7 @@ export interface UpstreamReports {
 interface ListedUpstream {
   readonly network: NetworkConfig
   readonly target: Target
+  readonly isPartner: boolean
   /** Where blocks come by eth_subscribe: `ws`, or a `url` that is a WebSocket. */
   readonly subscription?: { readonly target: Target; problemAt(message: string): Problem }
   problemAtUrl(message: string): Problem
@@ -71,6 +72,7 @@ const upstreamsIn = (
     {
       network,
       target,
+      isPartner: path.at(-1) === 'partner',
       problemAtUrl: problemAt('url'),
       ...(url && { subscription: { target: { ...target, url }, problemAt: problemAt(wsKey) } }),
     },

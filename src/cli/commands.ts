@@ -1,4 +1,5 @@
 import type { Operation } from '../portal/operations/operation.ts'
+import { loadBuiltInPlugins } from './built-in-plugins.ts'
 import type { Command, CommandName } from './command.ts'
 
 /** All commands. Each is loaded when it is called: the gateway takes half a second to load, and most commands need little of it. */
@@ -15,6 +16,12 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   schema: async () => (await import('./schema.ts')).createSchemaCommand(await loadBuiltInPlugins()),
   init: async () => (await import('./init.ts')).initCommand,
   networks: async () => (await import('./networks.ts')).networksCommand,
+  nodes: async () =>
+    createOperationCommand('nodes', (await import('../portal/operations/node-operations.ts')).nodeOperations, {
+      'nodes list': 'each node with its state, lag and calls in flight',
+      'nodes drain base-mainnet own': 'before maintenance: no new calls, those in flight finish',
+      'nodes undrain base-mainnet own': 'sends calls to it again',
+    }),
   health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   keys: async () =>
@@ -50,5 +57,3 @@ const createOperationCommand = async (
 /** Undefined for a name that no command has. */
 export const findCommandLoader = (name: string): (() => Promise<Command>) | undefined =>
   Object.hasOwn(commandLoaders, name) ? commandLoaders[name as CommandName] : undefined // it is one of the names
-
-export const loadBuiltInPlugins = async () => (await import('../../plugins/index.ts')).plugins

@@ -19,7 +19,7 @@ import type { Style } from '../util/style.ts'
 import { configOption, formatHint, jsonOption, readArguments } from './args.ts'
 import { UsageError, commandSummaries, exitCodes } from './command.ts'
 import type { Command, CommandOption, Terminal } from './command.ts'
-import { adminUrl, fetchNetworkStatus } from './gateway-status.ts'
+import { adminUrl, fetchNetworkStatuses } from './gateway-status.ts'
 
 const options = {
   key: {
@@ -55,7 +55,7 @@ export const createExplainCommand = (plugins: readonly AnyPlugin[], explainCall:
     requireServedNetwork(config, network)
     const caller = values.key === undefined ? noCaller : await readCaller(config.gateway, values.key)
     const stages = (await explainCall(config, network, { method, ...caller })) ?? []
-    const status = await fetchNetworkStatus(config.gateway, network)
+    const status = (await fetchNetworkStatuses(config.gateway))?.find(({ name }) => name === network)
     const explanation = { network, method, stages, ...(status && { upstreams: status.upstreams }) }
     if (values.json) terminal.out(JSON.stringify(explanation))
     else printExplanation(explanation, config.gateway, terminal)

@@ -127,15 +127,14 @@ export const printReload = async (config: GatewayConfig, texts: ReloadTexts, ter
 const styleChange = (change: ConfigChange, style: Style): string =>
   style(change.needsRestart ? 'warning' : ({ added: 'ok', changed: 'place', removed: 'error' } as const)[change.kind], formatChange(change))
 
-/** What the running gateway of this configuration says of a network; undefined when none answers. */
-export const fetchNetworkStatus = async (config: GatewayConfig, network: string): Promise<NetworkStatus | undefined> => {
+/** What the running gateway of this configuration says of its networks; undefined when none answers. */
+export const fetchNetworkStatuses = async (config: GatewayConfig): Promise<readonly NetworkStatus[] | undefined> => {
   const url = adminUrl(config)
   if (url === undefined) return undefined
   try {
     const body: unknown = await (await requestAdmin(config, url, '/readyz?verbose')).json()
     const networks: unknown = isJsonObject(body) ? body['networks'] : undefined
-    const found = Array.isArray(networks) ? networks.find(each => isJsonObject(each) && each['name'] === network) : undefined
-    return found as NetworkStatus | undefined // /readyz?verbose of the same version
+    return Array.isArray(networks) ? (networks as readonly NetworkStatus[]) : undefined // /readyz?verbose of the same version
   } catch {
     return undefined
   }

@@ -5,6 +5,7 @@ import { ApiError } from '../portal/api-errors.ts'
 import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
 import { printablePattern } from '../util/printable-text.ts'
 import { createPageQueries } from '../portal/queries/page-queries.ts'
+import type { NetworkStatus } from '../server/network-status.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
 import { checkInput } from '../portal/check-input.ts'
 import { systemClock } from '../services/clock.ts'
@@ -87,11 +88,14 @@ const optionsOf = (operation: Operation): Readonly<Record<string, CommandOption>
 
 const csvOption = { type: 'boolean', default: false, description: 'Prints CSV.' } as const satisfies CommandOption
 
-const toOption = ({ placeholder = '', keyword, schema }: Flag): CommandOption => ({
-  type: 'string',
-  placeholder,
-  description: schema.description + (keyword === undefined || schema.type === 'string' ? '' : ` ${describeKeyword(keyword, schema)}`),
-})
+const toOption = ({ placeholder = '', keyword, schema, isSwitch = false }: Flag): CommandOption => {
+  if (isSwitch) return { type: 'boolean', default: false, description: schema.description ?? '' }
+  return {
+    type: 'string',
+    placeholder,
+    description: schema.description + (keyword === undefined || schema.type === 'string' ? '' : ` ${describeKeyword(keyword, schema)}`),
+  }
+}
 
 const describeKeyword = (keyword: string, { type }: Schema): string =>
   `\`${keyword}\` stands for ${type === 'array' ? 'an empty list' : '0'}.`
@@ -106,8 +110,10 @@ const describePositionals = (operation: Operation): Readonly<Record<string, stri
 const formatForm = (operation: Operation): string => {
   const flags = flagsOf(operation)
   const isChange = operation.method === 'patch'
-  const format = ({ placeholder = '', keyword, name }: Flag): string =>
-    formatOption(name, { placeholder: keyword === undefined || !isChange ? placeholder : `${placeholder}|${keyword}` } as CommandOption)
+  const format = ({ placeholder = '', keyword, name, isSwitch }: Flag): string =>
+    isSwitch
+      ? `--${name}`
+      : formatOption(name, { placeholder: keyword === undefined || !isChange ? placeholder : `${placeholder}|${keyword}` } as CommandOption)
   const formatWithParts = (flag: Flag): string =>
     [format(flag), ...flags.filter(({ of }) => of === flag.name).map(part => `[${format(part)}]`)].join(' ')
   return [
@@ -127,7 +133,7 @@ const createSubcommand =
     const { values, positionals } = readArguments(args, names, optionsOf(operation))
     const { config, json, csv, ...texts } = values as { readonly [flag: string]: unknown } & OperationFlags
     if (json && csv === true) throw new UsageError('--json and --csv cannot be combined')
-    const input = readInput(operation, positionals, texts as Readonly<Record<string, string | undefined>>)
+    const input = readInput(operation, positionals, texts as Readonly<Record<string, string | boolean | undefined>>)
     return withStoreContext(config, terminal, async context => {
       const output = await operation.run(input, servicesOf(context, config, terminal)).catch(throwAsCommandError)
       const failure = command.failure?.(output)
@@ -163,12 +169,16 @@ const formatBlock = (block: TextBlock, style?: Style): readonly string[] => {
   return 'fields' in block ? formatFields(block.fields, style) : formatTable(block.columns, block.rows, style)
 }
 
-const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err }: Terminal): OperationServices => ({
+const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err, env }: Terminal): OperationServices => ({
   ...{ store, accounts, config, version },
   plans: config.plans,
   queries: createPageQueries(store),
   dashboardUrl: () => dashboardUrlOf(config),
   networkNames: async () => (await import('../config/load.ts')).networkNames(dir),
+  async nodes() {
+    const networks = await (await import('./gateway-status.ts')).fetchNetworkStatuses(config)
+    return networks === undefined ? { networks: await configuredNetworks(dir, env), isLive: false } : { networks, isLive: true }
+  },
   /** A warning only: the `params` plugin of a network may add methods that no table has. */
   async checkMethods(names) {
     if (names.length === 0) return
@@ -179,6 +189,25 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
   },
   clock: systemClock,
 })
+
+/** The nodes that the files name. Throws CommandError where they have problems. */
+const configuredNetworks = async (dir: string, env: Terminal['env']): Promise<readonly NetworkStatus[]> => {
+  const [{ loadConfig }, { loadBuiltInPlugins }, { listUpstreams }] = await Promise.all([
+    import('../config/load.ts'),
+    import('./built-in-plugins.ts'),
+    import('./ask-upstreams.ts'),
+  ])
+  const config = await loadConfig(dir, await loadBuiltInPlugins(), env)
+  if (config.problems.length > 0)
+    throw new CommandError(`no gateway answers, and the configuration has problems: \`tollgate check\` lists them`)
+  const upstreams = listUpstreams(config)
+  return config.networks.map(network => ({
+    name: network.name,
+    upstreams: upstreams
+      .filter(each => each.network === network)
+      .map(({ target: { name }, isPartner }) => ({ name, usable: true, ...(isPartner && { partner: true as const }) })),
+  }))
+}
 
 /** As browsers reach it. A free port is known to the running gateway alone. */
 const dashboardUrlOf = ({ listen, portal }: GatewayConfig): string | undefined => {
@@ -194,10 +223,14 @@ const throwAsCommandError = (error: unknown): never => {
 const readInput = (
   operation: Operation,
   positionals: readonly string[],
-  texts: Readonly<Record<string, string | undefined>>,
+  options: Readonly<Record<string, string | boolean | undefined>>,
 ): Parameters<Operation['run']>[0] => {
   const { input: schema, command } = operation
   const flags = flagsOf(operation)
+  const texts: Readonly<Record<string, string | undefined>> = Object.fromEntries(
+    Object.entries(options).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value] as const] : [])),
+  )
+  const switches = flags.filter(({ isSwitch = false }) => isSwitch).map(({ name, member }) => [member, options[name] === true])
   const missing = flags.find(({ name, isRequired }) => isRequired && texts[name] === undefined)
   if (missing !== undefined) throw new UsageError(`missing option ${formatOption(missing.name, toOption(missing))}`)
   const given = flags.flatMap(flag => (texts[flag.name] === undefined ? [] : [[flag, texts[flag.name] ?? ''] as const]))
@@ -206,7 +239,11 @@ const readInput = (
     throw new UsageError(`nothing to change: expected ${formatAlternatives(names)}`)
   }
   const named = Object.fromEntries(positionalsOf(operation).map(([member], i) => [member, positionals[i] ?? '']))
-  const members = { ...named, ...Object.fromEntries(given.map(([flag, text]) => [flag.member, readFlag(flag, text)])) }
+  const members = {
+    ...named,
+    ...Object.fromEntries(switches),
+    ...Object.fromEntries(given.map(([flag, text]) => [flag.member, readFlag(flag, text)])),
+  }
   const asUsageError = (error: ApiError, isShown: boolean) => toUsageError(error, operation, { ...named, ...texts }, isShown)
   const checked = orThrow(
     () => checkInput('body', schema, members) as object,

@@ -15,7 +15,7 @@ import { routes as portalRoutes } from '../portal/portal-app.ts'
 import { useStepSchema } from '../config/steps.ts'
 import { ajvSchemaOf, ruleSchemas } from '../services/method-table/check-params.ts'
 import { caseFileSchema } from '../testing/case-schema.ts'
-import { loadBuiltInPlugins } from './commands.ts'
+import { loadBuiltInPlugins } from './built-in-plugins.ts'
 
 const dist = fileURLToPath(new URL('../../', import.meta.url))
 const bundleDir = join(dist, 'bundle')

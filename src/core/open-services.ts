@@ -5,6 +5,7 @@ import type { AccessLog, CallObserver } from '../services/access-log.ts'
 import { openAccountRemoval } from '../services/accounts/account-deletion.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
+import { DrainedNodes } from '../services/drained-nodes.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
@@ -126,6 +127,9 @@ export const openServices = async (
   closers.push(() => ledger.stop())
   await usage.start()
   await ledger.start()
+  const drainedNodes = new DrainedNodes({ store, clock, log })
+  closers.push(async () => drainedNodes.stop())
+  await drainedNodes.start()
   const upstreamClient = openUpstreamClient(clock, memoryBudget, { sockets })
   const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.responseMemoryOf(network), ownerOf)
   closers.push(() => upstreamClient.close())
@@ -140,7 +144,7 @@ export const openServices = async (
     ledger,
     usage,
     metrics,
-    nodeStatuses: new NodeStatuses(metrics),
+    nodeStatuses: new NodeStatuses(metrics, drainedNodes),
     results,
     version,
     accounts: openAccounts(store, config.plans, clock, jwt),

@@ -134,7 +134,7 @@ export interface CallContext {
   readonly key: Key
   readonly account: Account
   readonly target: Target
-  /** The own nodes of the network, in the order of its options, whatever their state is. */
+  /** The own nodes of the network that are not drained, in the order of its options, whatever else their state is. */
   readonly upstreams: readonly Target[]
 }
 

@@ -13,6 +13,10 @@ export interface NetworkStatus extends Omit<NetworkHeads, 'upstreams'> {
 }
 
 export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
+  /** It answers in outages alone; its head is not tracked. */
+  readonly partner?: true
+  /** Calls that wait for its response. */
+  readonly inFlight?: number
   /** Of which classes of methods it gets no calls, or fewer than usual, and why; `all` stands for every class. */
   readonly reasons?: readonly { readonly class: string; readonly reason: string; readonly text: string }[]
 }
@@ -34,12 +38,8 @@ const networkStatusOf = (network: NetworkHeads, nodes: readonly NodeStatus[]): N
       nodes.filter(each => each.upstream === upstream.name),
     )
   const tracked = network.upstreams ?? []
-  // The head of a partner is not tracked: it is shown when there is something to say of it.
-  const untracked = new Set(nodes.flatMap(({ upstream }) => (tracked.some(({ name }) => name === upstream) ? [] : [upstream])))
-  const others = Array.from(untracked, name => describe({ name, usable: true })).filter(
-    ({ usable, reasons }) => !usable || reasons !== undefined,
-  )
-  return { ...network, upstreams: [...tracked.map(describe), ...others] }
+  const partners = new Set(nodes.flatMap(({ upstream, isPartner }) => (isPartner ? [upstream] : [])))
+  return { ...network, upstreams: [...tracked, ...Array.from(partners, name => ({ name, usable: true }))].map(describe) }
 }
 
 /** Each process has states of its own. What keeps calls away in one process counts. Of exclusions `because` tells, for own nodes with the figures. */
@@ -54,6 +54,8 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     ...upstream,
     usable: upstream.usable && reports.every(({ usable }) => usable),
     ...(because !== undefined && { because }),
+    ...(reports.some(({ isPartner }) => isPartner) && { partner: true as const }),
+    ...(reports.length > 0 && { inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0) }),
     ...(reasons.length > 0 && { reasons }),
   }
 }

@@ -6,6 +6,7 @@ export const nodeReasons = {
   ahead: { keepsAway: false, text: 'its head is implausibly high: it is requested last' },
   breaker: { keepsAway: true, text: 'a circuit breaker is open: too many calls failed, or the node hangs' },
   rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After, or a time that doubles' },
+  drained: { keepsAway: true, text: 'an operator has drained it: no new calls until that is undone' },
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
   suspect: { keepsAway: false, text: 'calls take far longer than usual: other upstreams are requested first, for 1 s or more' },
   recovering: { keepsAway: false, text: 'after a suspicion or an open breaker the share of calls grows from 5 % to all' },

@@ -1,3 +1,4 @@
+import type { DrainedNodes } from './drained-nodes.ts'
 import { metricDefinitions } from './metric-definitions.ts'
 import type { Metrics } from './metrics.ts'
 import type { NodeReason } from './node-reasons.ts'
@@ -12,17 +13,22 @@ interface NodeRestriction {
 export interface NodeStatus {
   readonly network: string
   readonly upstream: string
+  readonly isPartner: boolean
+  /** Calls that wait for its response. */
+  readonly inFlight: number
   /** Whether it gets calls of classes that are not restricted. */
   readonly usable: boolean
   readonly restrictions: readonly NodeRestriction[]
 }
 
-type OwnStatus = Pick<NodeStatus, 'usable' | 'restrictions'>
+type OwnStatus = Omit<NodeStatus, 'network' | 'upstream'>
 
 /** For a plugin that sends calls to nodes. */
 export interface NodeStatusReports {
   /** `read` says what calls meet at the upstream now. Returns how to end it. */
   add(upstream: string, read: () => OwnStatus): () => void
+  /** The nodes of the network that operators have drained: the same set until that changes. */
+  readonly drained: ReadonlySet<string>
 }
 
 interface ReportedNode {
@@ -35,21 +41,32 @@ interface ReportedNode {
 
 const keyOf = ({ class: methodClass, reason }: NodeRestriction): string => `${methodClass} ${reason}`
 
-const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent'] as const).map((reason): NodeRestriction => ({ class: 'all', reason }))
+const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as const).map(
+  (reason): NodeRestriction => ({ class: 'all', reason }),
+)
+
+const noNodes: ReadonlySet<string> = new Set()
+const noDrainedNodes = { of: () => noNodes }
 
 /** The states of all nodes of this process. The metrics are taken from them. */
 export class NodeStatuses {
   readonly #metrics: Metrics
+  readonly #drainedNodes: Pick<DrainedNodes, 'of'>
   readonly #nodes = new Set<ReportedNode>()
 
-  constructor(metrics: Metrics) {
+  constructor(metrics: Metrics, drainedNodes: Pick<DrainedNodes, 'of'> = noDrainedNodes) {
     this.#metrics = metrics
+    this.#drainedNodes = drainedNodes
     metrics.collect(() => this.#measure())
   }
 
   /** The reports of one network. */
   of(network: string): NodeStatusReports {
+    const drainedNodes = this.#drainedNodes
     return {
+      get drained() {
+        return drainedNodes.of(network)
+      },
       add: (upstream, read) => {
         // Alerts take averages, for which a gauge must be 0 before.
         const shown = new Map(usualRestrictions.map(restriction => [keyOf(restriction), restriction]))

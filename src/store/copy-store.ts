@@ -42,7 +42,9 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
     progress.accounts(index + 1, accounts.length)
   }
   await copyChanges(from, to)
-  for (const record of await from.records('deletion', '')) await to.putRecord('deletion', record)
+  for (const kind of ['deletion', 'drained-node'] as const) {
+    for (const record of await from.records(kind, '')) await to.putRecord(kind, record)
+  }
   await copyWebhooks(from, to)
   const batch = openUsageBatch(to)
   for await (const hourCounts of countsByHour(from)) {

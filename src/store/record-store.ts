@@ -2,7 +2,7 @@ import type { MaybePromise } from '../util/async.ts'
 import type { Json } from '../util/json.ts'
 
 /**
- * What the portal stores, the log of changes, and the filters of callers. The names are stored, so that they cannot change.
+ * What the portal stores, the log of changes, the filters of callers, and the nodes that are drained. The names are stored, so that they cannot change.
  */
 export type RecordKind =
   | 'session'
@@ -27,6 +27,7 @@ export type RecordKind =
   | 'month-use'
   | 'lock'
   | 'filter'
+  | 'drained-node'
 
 /** What an account has in the portal. */
 export const accountRecordKinds = [
@@ -48,7 +49,7 @@ export const accountRecordKinds = [
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion, empty. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion and a drained node, empty. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

@@ -131,7 +131,7 @@ t.test('show --diff prints what the gateway answers: changes, nothing, or the pr
 })
 
 t.test('explain prints what becomes of a call at each plugin, with the key of a caller and the state of the running gateway', async t => {
-  const status = { network: 'main-chain', usable: true, restrictions: [] } as const
+  const status = { network: 'main-chain', usable: true, restrictions: [], isPartner: false, inFlight: 0 } as const
   const admin = await serveJson(t, {
     ready: true,
     networks: networkStatuses(
@@ -147,7 +147,7 @@ t.test('explain prints what becomes of a call at each plugin, with the key of a 
       ],
       [
         { ...status, upstream: 'second', restrictions: [{ class: 'all', reason: 'rateSpent' }] },
-        { ...status, upstream: 'partner', usable: false, restrictions: [{ class: 'all', reason: 'unverified' }] },
+        { ...status, upstream: 'partner', isPartner: true, usable: false, restrictions: [{ class: 'all', reason: 'unverified' }] },
       ],
     ),
   })

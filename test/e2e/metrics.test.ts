@@ -91,7 +91,14 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateHeadStalled: [15, { 'tollgate_head_block{network="n"}': '7x20', 'tollgate_calls_total{network="n",outcome="ok"}': '0+9x20' }],
   TollgateUpstreamDown: [
     8,
-    { 'tollgate_upstream_up{network="n",upstream="u"}': '0x10', 'tollgate_upstream_up{network="n",upstream="v"}': '1x10' },
+    {
+      'tollgate_upstream_up{network="n",upstream="u"}': '0x10',
+      'tollgate_upstream_up{network="n",upstream="v"}': '1x10',
+      'tollgate_upstream_up{network="n",upstream="w"}': '0x10',
+      'tollgate_upstream_reduced{network="n",upstream="w",class="all",reason="drained"}': '1x10',
+      'tollgate_upstream_reduced{network="n",upstream="w",class="all",reason="lag"}': '1x10',
+      'tollgate_upstream_reduced{network="n",upstream="w",class="all",reason="breaker"}': '1x10',
+    },
   ],
   TollgateUpstreamExcluded: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="lag"}': '1x10' }],
   TollgateBreakerOpen: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="logs",reason="breaker"}': '1x10' }],

@@ -1,10 +1,16 @@
 import { rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
-import { networkFile, startGateway } from '../support/deployment.ts'
+import { deferred } from '../support/deferred.ts'
+import { createDeployment, networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import type { FakeNode, ScriptedResponse } from '../support/fake-node.ts'
+import { freePort } from '../support/free-port.ts'
+import { createPortalClient } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+
+const adminToken = 'canary-drain-token'
 
 const block = (number: number) => ({
   result: { number: `0x${number.toString(16)}`, hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` },
@@ -100,5 +106,141 @@ t.test('what operators are told about nodes is what calls meet', async t => {
     await waitUntil(async () => !(await isRemoved()))
     t.same(await store(), { usable: true })
     await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')).error === undefined)
+  })
+})
+
+t.test('a node is drained and put back while calls go on: none is lost, and it stays drained over reloads and restarts', async t => {
+  const slow = deferred<ScriptedResponse>()
+  const answers = { ...responses(32), eth_getBalance: { result: '0x1' } }
+  const nodes = [await startFakeNode({ ...answers, eth_call: () => slow.promise }), await startFakeNode(answers)] as const
+  const [first, second] = nodes
+  t.teardown(() => Promise.all(nodes.map(node => node.stop())))
+  const network = networkFile(
+    'testnet',
+    nodes.map(({ url }) => url),
+  )
+  const { deployment, gateway, key } = await startGateway(t, {
+    gateway: { workers: 2, admin: { token: adminToken }, listen: { rpc: '127.0.0.1:0', admin: `127.0.0.1:${await freePort()}` } },
+    networks: { testnet: network },
+  })
+  const operator = createPortalClient(gateway.admin, adminToken)
+  let address = 0
+  const failed: unknown[] = []
+  const callOnce = async (url: string) => {
+    const { result, error } = await call(url, 'eth_getBalance', [`0x${(address += 1).toString(16).padStart(40, '0')}`, '0x1'])
+    if (result !== '0x1') failed.push(error)
+  }
+  const callsAt = (node: FakeNode, method = 'eth_getBalance') => node.received.filter(each => each.method === method).length
+  const stateOf = async (name: string) => {
+    const { networks } = (await operator.get('/nodes')).json
+    return networks[0].upstreams.find((each: { readonly name: string }) => each.name === name)
+  }
+  /** 16 calls at a time, until the returned function is called, which resolves with their number. */
+  const keepCalling = (url: string) => {
+    let isEnding = false
+    const callers = Array.from({ length: 16 }, async () => {
+      let count = 0
+      for (; !isEnding; count += 1) await callOnce(url)
+      return count
+    })
+    return async () => {
+      isEnding = true
+      return (await Promise.all(callers)).reduce((sum, count) => sum + count)
+    }
+  }
+
+  await t.test('it gets no new calls from any worker, and answers those that it has', async t => {
+    const stop = keepCalling(gateway.http(key))
+    const waiting = call(gateway.http(key), 'eth_call', [{ to: `0x${'1'.repeat(40)}` }, '0x1'])
+    await first.waitForRequests('eth_call', 1)
+    t.ok(callsAt(first) > 0)
+    const { status, json } = await operator.post('/nodes/testnet/node-1/drain', {})
+    t.match(
+      { status, json },
+      { status: 200, json: { network: 'testnet', name: 'node-1', drained: true, drainedSince: /^20/, usable: false } },
+    )
+    t.ok(json.inFlight >= 1, `${json.inFlight} in flight`)
+    const before = callsAt(first)
+    const served = callsAt(second)
+    await waitUntil(() => callsAt(second) > served + 100)
+    t.equal(callsAt(first), before)
+    t.match(await stateOf('node-1'), { inFlight: 1, reasons: [{ class: 'all', reason: 'drained' }] })
+    slow.resolve({ result: '0x2' })
+    t.equal((await waiting).result, '0x2')
+    t.equal(callsAt(second, 'eth_call'), 0)
+    t.match(await stateOf('node-1'), { inFlight: 0 })
+    t.ok((await stop()) > 100)
+    t.same(failed, [])
+  })
+
+  t.test('its polls go on, and the metrics, /readyz and the log say that it is drained', async t => {
+    const polls = callsAt(first, 'eth_getBlockByNumber')
+    await waitUntil(async () => {
+      await callOnce(gateway.http(key))
+      return callsAt(first, 'eth_getBlockByNumber') > polls
+    })
+    t.equal(await gateway.metric('tollgate_upstream_reduced', { upstream: 'node-1', class: 'all', reason: 'drained' }), 1)
+    t.equal(await gateway.metric('tollgate_upstream_reduced', { upstream: 'node-2', class: 'all', reason: 'drained' }), 0)
+    t.match((await gateway.get('/readyz?verbose')).json()['networks'], [
+      {
+        upstreams: [{ name: 'node-1', usable: false, head: 32, reasons: [{ reason: 'drained', text: /^an operator has drained it/ }] }, {}],
+      },
+    ])
+    t.equal(gateway.log.filter(({ event, upstream }) => event === 'node-drained' && upstream === 'node-1').length, 2, 'by each worker')
+  })
+
+  t.test('the last node that gets calls is drained by force alone', async t => {
+    t.match(await operator.post('/nodes/testnet/node-2/drain', {}), {
+      status: 409,
+      json: { error: { code: 'last-node', message: /^no other node of testnet gets calls: without node-2 they would fail/ } },
+    })
+    const { code, stderr } = await deployment.run('nodes', 'drain', 'testnet', 'node-2')
+    t.match({ code, stderr }, { code: 1, stderr: /no other node of testnet gets calls/ })
+    t.match(await operator.post('/nodes/testnet/node-2/drain', { force: true }), { status: 200, json: { drained: true } })
+    t.match(await call(gateway.http(key), 'eth_getBalance', [`0x${'f'.repeat(40)}`, '0x1']), { error: { code: -32002 } })
+    t.match(await deployment.run('nodes', 'undrain', 'testnet', 'node-2'), { code: 0, stdout: 'testnet/node-2 gets calls again\n' })
+    await callOnce(gateway.http(key))
+    t.same(failed, [])
+    t.equal(
+      (await operator.post('/nodes/testnet/node-3/drain', {})).json.error.message,
+      'unknown node "node-3" of testnet; did you mean `node-1`?',
+    )
+    t.equal((await operator.post('/nodes/testnt/node-1/drain', {})).json.error.message, 'unknown network "testnt"; did you mean `testnet`?')
+  })
+
+  t.test('it stays drained after a reload, on a second gateway, and after a restart; without a gateway, too', async t => {
+    deployment.writeNetwork('testnet', { ...network, blockTime: '200ms' })
+    await gateway.waitForEvent('reloaded')
+    const other = createDeployment({ networks: { testnet: network }, gateway: { store: `lmdb:${join(deployment.dir, '../data')}` } })
+    t.teardown(other.remove)
+    const restarted = await other.start()
+    const before = callsAt(first)
+    for (const { http } of [gateway, restarted]) for (let i = 0; i < 20; i += 1) await callOnce(http(key))
+    t.equal(callsAt(first), before)
+    t.equal(await gateway.stop(), 0)
+    const { stdout } = await deployment.run('nodes', 'list')
+    t.match(stdout, /testnet +node-1 +drained +- +- +-/)
+    t.match(stdout, /testnet +node-2 +unknown/)
+    t.match(await deployment.run('nodes', 'undrain', 'testnet', 'node-1'), { code: 0 })
+    await waitUntil(async () => {
+      await callOnce(restarted.http(key))
+      return callsAt(first) > before
+    })
+    t.same(failed, [])
+    t.equal(restarted.log.filter(({ event }) => event === 'node-undrained').length, 1)
+    t.equal(await restarted.stop(), 0)
+  })
+
+  t.test('who has drained it and put it back is in the log of changes', async t => {
+    const { stdout } = await deployment.run('changes', '--json')
+    t.match(
+      (JSON.parse(stdout) as readonly { readonly action: string }[]).filter(({ action }) => action.startsWith('node-')),
+      [
+        { action: 'node-drained', target: 'testnet/node-1', by: { kind: 'operator', name: 'admin token' } },
+        { action: 'node-drained', target: 'testnet/node-2' },
+        { action: 'node-undrained', target: 'testnet/node-2', by: { kind: 'command' } },
+        { action: 'node-undrained', target: 'testnet/node-1' },
+      ],
+    )
   })
 })

@@ -8,6 +8,7 @@ import { hourMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
+import { freePort } from '../support/free-port.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
@@ -39,7 +40,8 @@ const startGateway = async (t: Test, workers: number) => {
     gateway: {
       admin: { token: '${ADMIN_TOKEN}' },
       workers,
-      listen: { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
+      // Commands ask it for the state of nodes.
+      listen: { rpc: '127.0.0.1:0', admin: `127.0.0.1:${await freePort()}`, portal: '127.0.0.1:0', trustedProxies: ['127.0.0.1'] },
       portal: { url: 'https://portal.example', webhooks: { allow: ['127.0.0.1'] } },
     },
     env: { ADMIN_TOKEN: adminToken },
@@ -56,6 +58,8 @@ const codeOf = async (gateway: GatewayProcess, key: string) => (await call(gatew
 type Surface = 'api' | 'command'
 
 const keyLists = { networks: ['devnet'], methods: ['eth_call', 'eth_chainId'], origins: ['https://*.dapp.example'], ips: ['10.0.0.0/8'] }
+
+const onlyNode = { network: 'devnet', node: 'node-1' }
 
 const addedKey = (outputs: ReadonlyMap<string, unknown>): string => (outputs.get('keys add') as { readonly id: string }).id
 
@@ -82,6 +86,9 @@ const exampleInputs: Readonly<
   'alerts test': id => ({ id }),
   changes: id => ({ account: id, search: 'alerts-changed', order: 'oldest' }),
   usage: id => ({ id, by: 'method', days: 2 }),
+  'nodes list': () => ({}),
+  'nodes drain': () => ({ ...onlyNode, force: true }),
+  'nodes undrain': () => onlyNode,
   'accounts link': id => ({ id, person: 'dan', role: 'viewer', email: `dan@${id}.example` }),
 }
 
@@ -108,7 +115,8 @@ const commandArguments = ({ name, command }: Operation, input: Readonly<Record<s
     ...name.split(' '),
     ...Object.keys(positionals).map(member => String(input[member])),
     ...options.flatMap(([member, value]) => {
-      const { name: option = member, keyword } = flags[member] ?? {}
+      const { name: option = member, keyword, isSwitch = false } = flags[member] ?? {}
+      if (isSwitch) return value === true ? [`--${option}`] : []
       const isKeyword = keyword !== undefined && (value === 0 || (Array.isArray(value) && value.length === 0))
       const text = typeof value === 'boolean' ? (value ? 'on' : 'off') : String(value)
       return [`--${option}`, isKeyword ? keyword : text]
@@ -341,11 +349,14 @@ t.test("the operator's API", async t => {
   })
 
   t.test('nodes are shown with head, state, share and latency', async t => {
-    const { json } = await operator.get('/nodes')
-    t.match(json.networks, [{ name: 'devnet', head: 16, inFlight: 0 }])
+    t.match((await operator.get('/nodes')).json.networks, [
+      { name: 'devnet', head: 16, upstreams: [{ usable: true, because: null, head: 16, lagBlocks: 0, inFlight: 0, reasons: [] }] },
+    ])
+    const { json } = await operator.get('/nodes/traffic')
+    t.match(json.networks, [{ name: 'devnet', inFlight: 0 }])
     const [{ calls, upstreams }] = json.networks
     t.ok(calls >= 4 && json.seconds > 0, `${calls} calls in ${json.seconds} s`)
-    t.match(upstreams, [{ usable: true, because: null, head: 16, lagBlocks: 0, share: 1, reasons: [], failures: 0 }])
+    t.match(upstreams, [{ name: 'node-1', share: 1, failures: 0 }])
     t.ok(upstreams[0].requests > 0 && upstreams[0].p50Ms > 0 && upstreams[0].p99Ms >= upstreams[0].p50Ms)
   })
 
@@ -357,11 +368,16 @@ t.test("the operator's API", async t => {
     const bodies: Readonly<Record<string, object>> = {
       '/accounts': { name: 'dave', plan: 'core' },
       '/accounts/{id}/alerts': { webhook: receiver.url },
+      '/nodes/{network}/{node}/drain': { force: true },
     }
     for (const { path, method, status = 200 } of operatorRoutes) {
       const target = path.startsWith('/keys') ? id : path === '/accounts/{id}' && method === 'patch' ? 'bob' : 'carol'
       const body = method === 'get' ? undefined : (bodies[path] ?? {})
-      const response = await operator.request(method.toUpperCase(), path.replace('{id}', target), body)
+      const response = await operator.request(
+        method.toUpperCase(),
+        path.replace('{id}', target).replace('{network}/{node}', 'devnet/node-1'),
+        body,
+      )
       t.equal(response.status, status, `${method} ${path}`)
       t.same(checkResponse(path, method, response), undefined, `${method} ${path}`)
     }

@@ -1,10 +1,9 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { freePort } from './free-port.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** Is the program installed? Both are in the Debian package prometheus. */
@@ -67,13 +66,4 @@ export const startPrometheus = async (target: string): Promise<Prometheus> => {
       rmSync(dir, { recursive: true, force: true })
     },
   }
-}
-
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo // a TCP server has no other kind of address
-  server.close()
-  await once(server, 'close')
-  return port
 }

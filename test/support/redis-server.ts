@@ -2,14 +2,13 @@ import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createClient } from '@redis/client'
 import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
+import { freePort } from './free-port.ts'
 
 /** A real redis-server for one test, on a free port, with its files in a temporary folder. */
 export interface RedisServer {
@@ -83,13 +82,4 @@ const spawnRedisServer = async (port: number, dir: string, options: readonly str
     return child
   }
   throw new Error(`redis-server exited: ${lines.join('\n')}`)
-}
-
-const freePort = async (): Promise<number> => {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo // the address of a TCP server is always an AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

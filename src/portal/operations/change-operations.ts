@@ -10,12 +10,12 @@ export const changeSchemas = {
       time,
       by: object({ kind: { type: 'string', enum: changeAuthors }, name: text }),
       action: { type: 'string', enum: changeActions },
-      account: object({ id: text, name: text }),
-      target: { type: 'string', description: 'Id of the key, the person or the token.' },
+      account: { ...object({ id: text, name: text }), description: 'Absent where the change is of no account.' },
+      target: { type: 'string', description: 'Id of the key, the person or the token; NETWORK/NODE.' },
       after: { type: 'object', description: 'The members that were set; null was removed.' },
       before: { type: 'object', description: 'Their values before, where they are known.' },
     },
-    ['time', 'by', 'action', 'account'],
+    ['time', 'by', 'action'],
   ),
   ChangePage: object({
     month: { type: 'string', description: 'YYYY-MM.' },
@@ -31,7 +31,7 @@ export const changeOperations = [
     name: 'changes',
     method: 'get',
     path: '/changes',
-    summary: 'The log of changes of a month: who changed accounts, keys, people and tokens.',
+    summary: 'The log of changes of a month: who changed accounts, keys, people, tokens and the state of nodes.',
     input: {
       type: 'object',
       properties: {
@@ -67,6 +67,6 @@ export const changeOperations = [
 ]
 
 const toCells = ({ time: at, by, action, account, target = '', before, after }: Change): readonly string[] => [
-  ...[at, `${by.kind} ${by.name}`, action, account.name || account.id, target],
+  ...[at, `${by.kind} ${by.name}`, action, account === undefined ? '' : account.name || account.id, target],
   ...[before, after].map(members => (members === undefined ? '' : JSON.stringify(members))),
 ]

@@ -3,6 +3,7 @@ import { alertOperations, alertSchemas } from './alert-operations.ts'
 import { changeOperations, changeSchemas } from './change-operations.ts'
 import { keyOperations, keySchemas } from './key-operations.ts'
 import { linkOperations, linkSchemas } from './link-operations.ts'
+import { nodeOperations, nodeSchemas } from './node-operations.ts'
 import type { Operation } from './operation.ts'
 import { usageOperations, usageSchemas } from './usage-operations.ts'
 
@@ -14,6 +15,7 @@ export const operations: readonly Operation[] = [
   ...alertOperations,
   ...changeOperations,
   ...usageOperations,
+  ...nodeOperations,
 ]
 
 /** What operations return, by the name in the OpenAPI document. */
@@ -24,4 +26,5 @@ export const operationSchemas = {
   ...alertSchemas,
   ...changeSchemas,
   ...usageSchemas,
+  ...nodeSchemas,
 } as const

@@ -4,6 +4,7 @@ import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
 import type { Plans } from '../../services/accounts/effective-plan.ts'
 import type { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../../services/clock.ts'
+import type { NetworkStatus } from '../../server/network-status.ts'
 import type { Store } from '../../store/store.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
@@ -22,11 +23,19 @@ export interface OperationServices {
   /** The URL of the dashboard; undefined where the gateway has none. */
   dashboardUrl(): string | undefined
   networkNames(): MaybePromise<readonly string[]>
+  nodes(): Promise<NodesView>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */
   checkMethods(names: readonly string[]): MaybePromise<void>
   readonly clock: Clock
   /** Of the gateway. */
   readonly version: string
+}
+
+/** The networks and their nodes, as who asks can see them. */
+export interface NodesView {
+  readonly networks: readonly NetworkStatus[]
+  /** False where no gateway answers: the names are those of the configuration, and nothing else is known. */
+  readonly isLive: boolean
 }
 
 /**
@@ -74,6 +83,8 @@ export interface FlagForm {
   readonly keyword?: string
   /** The option that this one is about, and requires. */
   readonly of?: string
+  /** Of a boolean that is false by default: the option has no value. */
+  readonly isSwitch?: boolean
   /** After `must be`, in place of what follows from the schema. */
   readonly expected?: string
 }

@@ -58,6 +58,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const networkServices = networksOf(options.describeMethods)
   const openServices = async () => ({
     ...{ ...options, ...networkServices, recentTraffic },
+    nodes: async () => ({ networks: await options.networks(), isLive: true }),
     ...{ store: await openStore(), queries: queryProcess.queries, plans: plans() },
   })
   const app = new Koa()

@@ -42,33 +42,21 @@ export const operatorOpenApi = (routes: readonly OperatorRoute[], { url = '', is
 
 const durations = { p50Ms: numberOrNull, p99Ms: numberOrNull }
 
-const upstream = object({
-  name: text,
-  usable: { type: 'boolean', description: 'False: it gets no calls, or only those that no other upstream can answer.' },
-  because: { type: ['string', 'null'], description: 'Why it is not usable.' },
-  head: countOrNull,
-  lagBlocks: countOrNull,
-  subscribed: { type: 'boolean', description: 'Whether its heads come over a subscription.' },
-  reasons: {
-    ...listOf(object({ class: text, reason: text, text })),
-    description: 'Classes of methods of which it gets no calls, or fewer than usual, and why; `all` for every class.',
-  },
-  requests: { ...number, description: 'Attempts in the interval.' },
-  share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },
-  failures: number,
-  inFlight: countOrNull,
-  ...durations,
-})
-
 const network = object({
   name: text,
-  head: countOrNull,
-  finalized: countOrNull,
   calls: { ...number, description: 'Calls in the interval.' },
   credits: number,
   inFlight: countOrNull,
   ...durations,
-  upstreams: listOf(upstream),
+  upstreams: listOf(
+    object({
+      name: text,
+      requests: { ...number, description: 'Attempts in the interval.' },
+      share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },
+      failures: number,
+      ...durations,
+    }),
+  ),
 })
 
 /** What the operator's routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
@@ -102,7 +90,7 @@ const responseSchemas = {
       ),
     ),
   }),
-  Nodes: object({
+  NodeTraffic: object({
     seconds: { ...number, description: 'How long the interval of the counts and durations is, up to now: a minute, or since the start.' },
     networks: listOf(network),
   }),

@@ -87,7 +87,6 @@ const readMetrics: ReadonlySet<string> = new Set(
     metricDefinitions.callsInFlight,
     metricDefinitions.credits,
     metricDefinitions.upstreamRequestDuration,
-    metricDefinitions.upstreamRequestsInFlight,
     metricDefinitions.upstreamFailures,
   ].map(({ name }) => name),
 )

@@ -60,7 +60,7 @@ export const createPageQueries = (store: Pick<Store, 'accounts' | 'records' | 'd
     const text = search.toLowerCase()
     const found = (await readChanges(store, month)).filter(
       change =>
-        (account === undefined || [change.account.id, change.account.name].includes(account)) && textOfChange(change).includes(text),
+        (account === undefined || [change.account?.id, change.account?.name].includes(account)) && textOfChange(change).includes(text),
     )
     const ordered = order === 'newest' ? found.reverse() : found
     return { changes: ordered.slice(offset, offset + limit), changeCount: found.length }
@@ -76,6 +76,6 @@ export const createPageQueries = (store: Pick<Store, 'accounts' | 'records' | 'd
 
 /** What `search` looks in, in lower case. */
 const textOfChange = ({ time, by, action, account, target = '', before = {}, after = {} }: Change): string =>
-  [time, by.kind, by.name, action, account.name, account.id, target, ...[before, after].map(members => JSON.stringify(members))]
+  [time, by.kind, by.name, action, account?.name, account?.id, target, ...[before, after].map(members => JSON.stringify(members))]
     .join(' ')
     .toLowerCase()

@@ -32,6 +32,8 @@ export const changeActions = [
   'invitation-withdrawn',
   'token-created',
   'token-removed',
+  'node-drained',
+  'node-undrained',
 ] as const
 
 export type ChangeAction = (typeof changeActions)[number]
@@ -42,8 +44,9 @@ export interface Change {
   readonly time: string
   readonly by: ChangeAuthor
   readonly action: ChangeAction
-  readonly account: { readonly id: string; readonly name: string }
-  /** Id of the key, the person or the token. */
+  /** Absent where the change is of no account. */
+  readonly account?: { readonly id: string; readonly name: string }
+  /** Id of the key, the person or the token; NETWORK/NODE. */
   readonly target?: string
   /** The members that were set; null was removed. Times are ISO 8601. */
   readonly after?: { readonly [member: string]: Json }

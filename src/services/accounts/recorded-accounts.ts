@@ -27,7 +27,7 @@ export class RecordedAccounts {
   async addAccount(account: AccountRow): Promise<boolean> {
     if (!(await this.#store.addAccount(account))) return false
     const { id, name, created: _, declared: __, ...after } = account
-    await this.#record({ action: 'account-added', account: { id, name }, after })
+    await this.record({ action: 'account-added', account: { id, name }, after })
     return true
   }
 
@@ -37,7 +37,7 @@ export class RecordedAccounts {
     const { declared: _, ...recorded } = change
     const difference = differenceOf(found, recorded)
     if (difference !== undefined)
-      await this.#record({ action: 'account-changed', account: { id: found.id, name: found.name }, ...difference })
+      await this.record({ action: 'account-changed', account: { id: found.id, name: found.name }, ...difference })
     return true
   }
 
@@ -48,7 +48,7 @@ export class RecordedAccounts {
     const difference = differenceOf(known, change)
     if (difference === undefined) return known
     const changed = await this.#store.changeAccount(id, difference.after)
-    if (changed !== undefined) await this.#record({ action: 'account-changed', account: { id, name: changed.name }, ...difference })
+    if (changed !== undefined) await this.record({ action: 'account-changed', account: { id, name: changed.name }, ...difference })
     return changed
   }
 
@@ -88,11 +88,11 @@ export class RecordedAccounts {
   /** A change of what belongs to an account. */
   async recordOf(account: string, change: Omit<NewChange, 'account'>): Promise<void> {
     const { id, name } = (await this.#store.account(account)) ?? { id: account, name: '' }
-    await this.#record({ ...change, account: { id, name } })
+    await this.record({ ...change, account: { id, name } })
   }
 
   /** The log of changes has another tag in the store than accounts and keys: no commit writes both. */
-  async #record(change: NewChange): Promise<void> {
+  async record(change: NewChange): Promise<void> {
     try {
       await recordChange(this.#store, this.#clock, this.#author, change)
     } catch (cause) {

@@ -243,5 +243,6 @@ const upstreamStatusOf = ({
     ...(isSubscribed && { subscribed: true as const }),
     usable: because === undefined,
     ...(because !== undefined && { because }),
+    ...(failure !== undefined && { unreachable: true as const }),
   }
 }

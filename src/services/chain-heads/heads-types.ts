@@ -199,5 +199,7 @@ export interface HeadsStatus {
     readonly usable: boolean
     /** Why it is not usable. */
     readonly because?: string
+    /** It does not answer the requests about its chain: its head is that of the last answer. */
+    readonly unreachable?: true
   }[]
 }

@@ -8,6 +8,7 @@ import { TestClock, TestLog, fakeTarget } from '../../support/fakes.ts'
 
 const healthy: Observations = {
   exclusion: undefined,
+  isDrained: false,
   isBreakerOpen: false,
   isBackingOff: false,
   isRateSpent: false,
@@ -26,6 +27,7 @@ t.test('what is observed of a node says whether it gets calls, which share of th
   for (const [observed, now, expected] of [
     [{}, 0, { usable: true, weight: 1, reasons: [] }],
     [{ exclusion: 'chain' }, 0, { usable: false, weight: 1, reasons: ['chain'] }],
+    [{ isDrained: true }, 0, { usable: false, weight: 1, reasons: ['drained'] }],
     [{ exclusion: 'lag' }, 0, { usable: true, weight: 1, reasons: ['lag'] }],
     [{ isBreakerOpen: true }, 0, { usable: false, weight: 1, reasons: ['breaker'] }],
     [{ isBackingOff: true }, 0, { usable: false, weight: 1, reasons: ['rateLimited'] }],
@@ -85,6 +87,7 @@ t.test('the state of a node', async t => {
       services: services as unknown as Services, // what a state without probes uses
       exclusion: () => undefined,
       shownExclusion: () => undefined,
+      inFlight: () => 0,
     })
     t.teardown(() => state.stop())
     return { clock, state, statuses, metrics: () => formatMetrics(registry.families()) }
@@ -130,7 +133,7 @@ t.test('the state of a node', async t => {
     const { state, statuses, metrics } = openState(t)
     for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/)
-    t.teardown(statuses.of('n').add('own', () => ({ usable: true, restrictions: [] })))
+    t.teardown(statuses.of('n').add('own', () => ({ usable: true, restrictions: [], isPartner: false, inFlight: 0 })))
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/, 'both are there')
     state.stop()
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 0/)
@@ -140,7 +143,10 @@ t.test('the state of a node', async t => {
     const { clock, state, statuses, metrics } = openState(t)
     const statusOf = () => statuses.read()[0]
     for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
-    t.same(statusOf(), { network: 'n', upstream: 'own', usable: true, restrictions: [{ class: 'logs', reason: 'breaker' }] })
+    t.same(statusOf(), {
+      ...{ network: 'n', upstream: 'own', isPartner: false, inFlight: 0 },
+      ...{ usable: true, restrictions: [{ class: 'logs', reason: 'breaker' }] },
+    })
     t.match(metrics(), /tollgate_upstream_reduced\{network="n",upstream="own",class="logs",reason="breaker"\} 1/)
     t.equal(state.recordRateLimited(2), 2000)
     t.match(statusOf(), {

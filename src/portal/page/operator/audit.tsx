@@ -45,7 +45,7 @@ const cellsOf = (change: Change) => [
   change.by.kind,
   change.by.name,
   change.action,
-  change.account.name,
+  change.account?.name ?? '',
   change.target ?? '',
   formatChange(change),
 ]
@@ -103,7 +103,7 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
       { title: text.time, isTime: true, cell: change => formatTime(change.time) },
       { title: text.author, cell: ({ by }) => `${by.name} (${by.kind})` },
       { title: text.action, cell: change => <code>{change.action}</code> },
-      { title: text.account, cell: change => change.account.name },
+      { title: text.account, cell: change => change.account?.name ?? '–' },
       { title: text.target, cell: change => change.target ?? '–' },
       { title: text.change, cell: change => <div class="long-text">{breakLists(formatChange(change))}</div> },
     ]}

@@ -64,6 +64,11 @@ export const operatorTexts = {
     p99: 'p99 (ms)',
     failures: 'Failures',
     inFlight: 'In flight',
+    actions: 'Actions',
+    drained: 'drained',
+    drain: 'Drain',
+    drainLast: 'Drain all the same',
+    undrain: 'Put back',
     none: 'No nodes are tracked yet.',
   },
   audit: {

@@ -1,0 +1,242 @@
+import { drainNode, nodeId, readDrainedNodes, undrainNode } from '../../services/drained-nodes.ts'
+import type { DrainedNode } from '../../services/drained-nodes.ts'
+import type { NetworkStatus, UpstreamStatus } from '../../server/network-status.ts'
+import { StoreError } from '../../store/store.ts'
+import { sleep } from '../../util/async.ts'
+import { isoTimeOrNull } from '../../util/dates.ts'
+import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
+import { ApiError } from '../api-errors.ts'
+import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull, timeOrNull } from '../openapi.ts'
+import { defineOperation } from './operation.ts'
+import type { NodesView, OperationServices } from './operation.ts'
+
+const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus, drained: DrainedNode | undefined, isLive: boolean) => {
+  const {
+    name,
+    partner = false,
+    head = null,
+    subscribed = false,
+    inFlight = null,
+    unreachable = false,
+    because = null,
+    reasons = [],
+  } = upstream
+  return {
+    ...{ name, partner, usable: isLive ? upstream.usable : null },
+    drained: drained !== undefined || reasons.some(({ reason }) => reason === 'drained'),
+    drainedSince: isoTimeOrNull(drained?.since),
+    ...{ because, reasons, head },
+    // The head of a node that does not answer is an old one.
+    lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
+    ...{ subscribed, inFlight },
+  }
+}
+
+export type NodeJson = ReturnType<typeof nodeJson>
+
+export interface NodesJson {
+  readonly networks: readonly {
+    readonly name: string
+    readonly head: number | null
+    readonly finalized: number | null
+    readonly upstreams: readonly NodeJson[]
+  }[]
+}
+
+const node = {
+  name: text,
+  partner: { ...flag, description: 'It answers in outages alone; its head is not tracked.' },
+  usable: {
+    type: ['boolean', 'null'],
+    description: 'False: it gets no calls, or only those that no other upstream can answer. Null where no gateway answers.',
+  },
+  drained: { ...flag, description: 'An operator has taken it out of use: it gets no new calls.' },
+  drainedSince: { ...timeOrNull, description: 'Null too where the store is unreachable.' },
+  because: { ...textOrNull, description: 'Why it is not usable.' },
+  reasons: {
+    ...listOf(object({ class: text, reason: text, text })),
+    description: 'Classes of methods of which it gets no calls, or fewer than usual, and why; `all` for every class.',
+  },
+  head: countOrNull,
+  lagBlocks: { ...countOrNull, description: 'Null for a node that does not answer.' },
+  subscribed: { ...flag, description: 'Whether its heads come over a subscription.' },
+  inFlight: { ...countOrNull, description: 'Calls that wait for its response.' },
+}
+
+/** What the operations return, by the name in the OpenAPI document. */
+export const nodeSchemas = {
+  Node: object({ network: text, ...node }),
+  Nodes: object({
+    networks: listOf(object({ name: text, head: countOrNull, finalized: countOrNull, upstreams: listOf(object(node)) })),
+  }),
+} as const
+
+const nodeProperties = {
+  network: { type: 'string', description: 'The name of the network.' },
+  node: { type: 'string', description: 'The name of an upstream of the network, or of its partner.' },
+} as const
+
+const positionals = { network: 'NETWORK', node: 'NODE' } as const
+
+/** Empty while the store is unreachable: what processes know is shown then. */
+const readDrained = async (store: OperationServices['store']): Promise<ReadonlyMap<string, DrainedNode>> => {
+  try {
+    return new Map((await readDrainedNodes(store)).map(each => [nodeId(each), each]))
+  } catch (error) {
+    if (error instanceof StoreError) return new Map()
+    throw error
+  }
+}
+
+/** Throws ApiError. */
+const findNode = ({ networks }: NodesView, network: string, node: string) => {
+  const found = networks.find(({ name }) => name === network)
+  if (found === undefined) throw unknownName('network', network, networks)
+  const upstream = found.upstreams.find(({ name }) => name === node)
+  if (upstream === undefined) throw unknownName('node', node, found.upstreams, ` of ${network}`)
+  return { network: found, upstream }
+}
+
+const unknownName = (what: string, name: string, known: readonly { readonly name: string }[], owner = ''): ApiError => {
+  const names = known.map(each => each.name)
+  const hint = didYouMean(name, names) ?? (names.length === 0 ? 'there is none' : `expected ${formatAlternatives(names)}`)
+  return new ApiError(404, 'not-found', `unknown ${what} "${name}"${owner}; ${hint}`)
+}
+
+interface NodeInput {
+  readonly network: string
+  readonly node: string
+}
+
+/** Own nodes of the network that would still get calls. */
+const othersInUse = ({ upstreams }: NetworkStatus, { network, node }: NodeInput, drained: ReadonlyMap<string, DrainedNode>) =>
+  upstreams.filter(
+    ({ name, partner, usable }) => partner !== true && usable && name !== node && !drained.has(nodeId({ network, upstream: name })),
+  )
+
+const lastNode = ({ network, node }: NodeInput): ApiError =>
+  new ApiError(
+    409,
+    'last-node',
+    `no other node of ${network} gets calls: without ${node} they would fail; \`force\` drains it all the same`,
+  )
+
+/** Processes read which nodes are drained each second. */
+const maxWaitMs = 2_000
+const waitStepMs = 100
+
+/** The node, once each process of the gateway that answers keeps calls away from it, or no longer does; or after a time. */
+const showNode = async (services: OperationServices, input: NodeInput, isDrained: boolean) => {
+  for (let waitedMs = 0; ; waitedMs += waitStepMs) {
+    const view = await services.nodes()
+    const { network, upstream } = findNode(view, input.network, input.node)
+    const isInForce = (upstream.reasons ?? []).some(({ reason }) => reason === 'drained') === isDrained
+    if (!isInForce && view.isLive && waitedMs < maxWaitMs) await sleep(services.clock, waitStepMs)
+    else {
+      const drained = (await readDrained(services.store)).get(nodeId({ network: input.network, upstream: input.node }))
+      return { network: input.network, ...nodeJson(network, upstream, drained, view.isLive) }
+    }
+  }
+}
+
+export const nodeOperations = [
+  defineOperation({
+    name: 'nodes list',
+    method: 'get',
+    path: '/nodes',
+    summary: 'What calls meet: each network with its head, and its nodes with state, reasons, lag and calls in flight.',
+    input: { type: 'object', properties: {} },
+    output: schemaRef('Nodes'),
+    async run(_input, services): Promise<NodesJson> {
+      const { networks, isLive } = await services.nodes()
+      const drained = await readDrained(services.store)
+      return {
+        networks: networks.map(network => ({
+          ...{ name: network.name, head: network.head ?? null, finalized: network.finalized ?? null },
+          upstreams: network.upstreams.map(each =>
+            nodeJson(network, each, drained.get(nodeId({ network: network.name, upstream: each.name })), isLive),
+          ),
+        })),
+      }
+    },
+    command: {
+      text: ({ networks }) => [
+        {
+          columns: ['NETWORK', 'NODE', 'STATE', 'HEAD', 'LAG', 'IN FLIGHT', 'WHY'],
+          rows: networks.flatMap(({ name, upstreams }) => upstreams.map(each => toCells(name, each))),
+        },
+      ],
+    },
+  }),
+  defineOperation({
+    name: 'nodes drain',
+    method: 'post',
+    path: '/nodes/{network}/{node}/drain',
+    summary: 'Keeps new calls away from a node, on every gateway that uses the store, until that is undone. Its calls in flight finish.',
+    input: {
+      type: 'object',
+      properties: {
+        ...nodeProperties,
+        force: {
+          type: 'boolean',
+          default: false,
+          description: 'Drains the last node that gets calls, too: calls fail then, or go to the partner.',
+        },
+      },
+      required: ['network', 'node'],
+    },
+    output: schemaRef('Node'),
+    async run({ network: networkName, node: upstream, force }, services) {
+      const { store, clock, accounts } = services
+      const input = { network: networkName, node: upstream }
+      const { network, upstream: found } = findNode(await services.nodes(), networkName, upstream)
+      const isLast = (drained: ReadonlyMap<string, DrainedNode>): boolean =>
+        !force && found.partner !== true && othersInUse(network, input, drained).length === 0
+      const before = await readDrained(store)
+      if (!before.has(nodeId({ network: networkName, upstream })) && isLast(before)) throw lastNode(input)
+      if (await drainNode(store, { network: networkName, upstream, since: clock.now() })) {
+        // Another operator may just have drained the other one.
+        if (isLast(await readDrained(store))) {
+          await undrainNode(store, { network: networkName, upstream })
+          throw lastNode(input)
+        }
+        await accounts.record({ action: 'node-drained', target: nodeId({ network: networkName, upstream }) })
+      }
+      return showNode(services, input, true)
+    },
+    command: {
+      positionals,
+      flags: { force: { isSwitch: true } },
+      text: ({ network, name, inFlight }) => [`${network}/${name} gets no new calls${formatInFlight(inFlight)}`],
+    },
+  }),
+  defineOperation({
+    name: 'nodes undrain',
+    method: 'post',
+    path: '/nodes/{network}/{node}/undrain',
+    summary: 'Sends calls to a drained node again.',
+    input: { type: 'object', properties: nodeProperties, required: ['network', 'node'] },
+    output: schemaRef('Node'),
+    async run(input, services) {
+      findNode(await services.nodes(), input.network, input.node)
+      const node = { network: input.network, upstream: input.node }
+      if (await undrainNode(services.store, node)) await services.accounts.record({ action: 'node-undrained', target: nodeId(node) })
+      return showNode(services, input, false)
+    },
+    command: { positionals, text: ({ network, name }) => [`${network}/${name} gets calls again`] },
+  }),
+]
+
+const formatInFlight = (inFlight: number | null): string =>
+  inFlight === null ? '' : inFlight === 0 ? '; none is in flight' : `; ${inFlight} in flight`
+
+const toCells = (network: string, each: NodeJson): readonly string[] => {
+  const { name, usable, drained, because, reasons } = each
+  const state = drained ? 'drained' : usable === null ? 'unknown' : usable ? 'usable' : 'not usable'
+  const shownReasons = reasons.filter(({ reason }) => reason !== 'drained')
+  const why = [
+    ...(because === null ? [] : [because]),
+    ...shownReasons.map(({ class: methodClass, reason }) => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
+  ]
+  return [network, name, state, ...[each.head, each.lagBlocks, each.inFlight].map(value => String(value ?? '-')), why.join('; ')]
+}

@@ -1,0 +1,107 @@
+import { neverExpires } from '../store/record-store.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import { StoreError } from '../store/store.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import type { Clock } from './clock.ts'
+import type { Log } from './log.ts'
+
+/** An upstream of a network, or its partner. */
+export interface NodeName {
+  readonly network: string
+  readonly upstream: string
+}
+
+/** A node that an operator has drained: it gets no new calls until that is undone, on every gateway that uses the store. */
+export interface DrainedNode extends NodeName {
+  /** Milliseconds since 1970. */
+  readonly since: number
+}
+
+export const nodeId = ({ network, upstream }: NodeName): string => `${network}/${upstream}`
+
+/** False where it is drained already. */
+export const drainNode = (store: Pick<RecordStore, 'addRecord'>, { network, upstream, since }: DrainedNode): Promise<boolean> =>
+  store.addRecord('drained-node', {
+    id: nodeId({ network, upstream }),
+    account: '',
+    value: { network, upstream, since },
+    expires: neverExpires,
+  })
+
+/** False where it is not drained. */
+export const undrainNode = async (store: Pick<RecordStore, 'takeRecord'>, node: NodeName): Promise<boolean> =>
+  (await store.takeRecord('drained-node', nodeId(node))) !== undefined
+
+export const readDrainedNodes = async (store: Pick<RecordStore, 'records'>): Promise<readonly DrainedNode[]> =>
+  (await store.records('drained-node', '')).map(({ value }) => value as unknown as DrainedNode) // written by drainNode() alone
+
+interface DrainedNodesOptions {
+  readonly store: Pick<RecordStore, 'records'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Within this time every process keeps calls away from a node that is drained. */
+const readIntervalMs = 1_000
+
+/** The drained nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays. */
+export class DrainedNodes {
+  readonly #options: DrainedNodesOptions
+  #ids: ReadonlySet<string> = new Set()
+  #byNetwork: ReadonlyMap<string, ReadonlySet<string>> = new Map()
+  #isReading = false
+  #stop = () => {}
+
+  constructor(options: DrainedNodesOptions) {
+    this.#options = options
+  }
+
+  /** The drained nodes of a network: the same set until one is added or removed. */
+  of(network: string): ReadonlySet<string> {
+    return this.#byNetwork.get(network) ?? none
+  }
+
+  /** Resolves once they are known: a gateway that starts sends no call to a drained node. */
+  async start(): Promise<void> {
+    await this.#read()
+    const timer = this.#options.clock.every(readIntervalMs, () => void this.#read())
+    this.#stop = () => timer.cancel()
+  }
+
+  stop(): void {
+    this.#stop()
+  }
+
+  async #read(): Promise<void> {
+    if (this.#isReading) return
+    this.#isReading = true
+    try {
+      this.#set(await readDrainedNodes(this.#options.store))
+    } catch (error) {
+      // The ledger logs that the store is unreachable.
+      if (!(error instanceof StoreError)) this.#options.log.error({ err: error }, 'drained nodes could not be read because of a bug')
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  #set(nodes: readonly DrainedNode[]): void {
+    const ids = new Set(nodes.map(nodeId))
+    const added = nodes.filter(node => !this.#ids.has(nodeId(node)))
+    const removed = [...this.#ids].filter(id => !ids.has(id))
+    if (added.length === 0 && removed.length === 0) return
+    const byNetwork = new Map<string, Set<string>>()
+    for (const { network, upstream } of nodes) getOrCreate(byNetwork, network, () => new Set<string>()).add(upstream)
+    this.#ids = ids
+    this.#byNetwork = byNetwork
+    const { log } = this.#options
+    for (const { network, upstream } of added)
+      log.warn({ event: 'node-drained', network, upstream }, 'upstream drained: it gets no new calls')
+    for (const id of removed) {
+      const [network, ...rest] = id.split('/')
+      log.info({ event: 'node-undrained', network, upstream: rest.join('/') }, 'upstream no longer drained')
+    }
+  }
+}
+
+const none: ReadonlySet<string> = new Set()

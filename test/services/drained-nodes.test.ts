@@ -1,0 +1,44 @@
+import t from '../support/tap.ts'
+import { DrainedNodes } from '../../src/services/drained-nodes.ts'
+import type { DrainedNode } from '../../src/services/drained-nodes.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
+import { StoreError } from '../../src/store/store.ts'
+import { setImmediate } from 'node:timers/promises'
+import { TestClock, TestLog } from '../support/fakes.ts'
+
+t.test('a process learns within a second which nodes are drained, and forgets none while the store is unreachable', async t => {
+  const [clock, log] = [new TestClock(), new TestLog()]
+  let stored: readonly DrainedNode[] | undefined = [{ network: 'base', upstream: 'own/eu', since: 1 }]
+  const records = async () => {
+    if (stored === undefined) throw new StoreError('unreachable')
+    return stored.map(({ ...value }, i) => ({ id: String(i), account: '', value, expires: neverExpires }))
+  }
+  const passTime = async (ms: number) => {
+    clock.advance(ms)
+    await setImmediate()
+  }
+  const nodes = new DrainedNodes({ store: { records }, clock, log })
+  await nodes.start()
+  const atFirst = nodes.of('base')
+  t.same([[...atFirst], [...nodes.of('devnet')]], [['own/eu'], []], 'before the first call')
+  await passTime(1_000)
+  t.equal(nodes.of('base'), atFirst, 'the same set while nothing changes')
+  stored = undefined
+  await passTime(5_000)
+  t.equal(nodes.of('base'), atFirst)
+  stored = [{ network: 'devnet', upstream: 'node', since: 2 }]
+  await passTime(1_000)
+  t.same([[...nodes.of('base')], [...nodes.of('devnet')]], [[], ['node']])
+  t.match(
+    log.lines.map(({ fields }) => fields),
+    [
+      { event: 'node-drained', network: 'base', upstream: 'own/eu' },
+      { event: 'node-drained', network: 'devnet', upstream: 'node' },
+      { event: 'node-undrained', network: 'base', upstream: 'own/eu' },
+    ],
+  )
+  nodes.stop()
+  stored = []
+  await passTime(5_000)
+  t.equal(nodes.of('devnet').size, 1)
+})
