@@ -17,6 +17,8 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   readonly partner?: true
   /** Calls that wait for its response. */
   readonly inFlight?: number
+  /** An operator has drained it: true once every process knows. */
+  readonly drained?: boolean
   /** Of which classes of methods it gets no calls, or fewer than usual, and why; `all` stands for every class. */
   readonly reasons?: readonly { readonly class: string; readonly reason: string; readonly text: string }[]
 }
@@ -56,9 +58,12 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     ...(because !== undefined && { because }),
     ...(reports.some(({ isPartner }) => isPartner) && { partner: true as const }),
     ...(reports.length > 0 && { inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0) }),
+    ...(restrictions.has('all drained') && { drained: reports.every(isDrained) }),
     ...(reasons.length > 0 && { reasons }),
   }
 }
+
+const isDrained = ({ restrictions }: NodeStatus): boolean => restrictions.some(({ reason }) => reason === 'drained')
 
 /** The labels of the series of a gauge that are 1. */
 const activeSeries = (families: readonly MetricFamily[], metric: { readonly name: string }): readonly Labels[] =>

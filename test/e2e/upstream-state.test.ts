@@ -160,6 +160,7 @@ t.test('a node is drained and put back while calls go on: none is lost, and it s
       { status: 200, json: { network: 'testnet', name: 'node-1', drained: true, drainedSince: /^20/, usable: false } },
     )
     t.ok(json.inFlight >= 1, `${json.inFlight} in flight`)
+    await waitUntil(async () => (await stateOf('node-1')).inFlight === 1)
     const before = callsAt(first)
     const served = callsAt(second)
     await waitUntil(() => callsAt(second) > served + 100)

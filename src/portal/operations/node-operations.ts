@@ -23,7 +23,7 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
   } = upstream
   return {
     ...{ name, partner, usable: isLive ? upstream.usable : null },
-    drained: drained !== undefined || reasons.some(({ reason }) => reason === 'drained'),
+    drained: drained !== undefined || upstream.drained !== undefined,
     drainedSince: isoTimeOrNull(drained?.since),
     ...{ because, reasons, head },
     // The head of a node that does not answer is an old one.
@@ -130,7 +130,7 @@ const showNode = async (services: OperationServices, input: NodeInput, isDrained
   for (let waitedMs = 0; ; waitedMs += waitStepMs) {
     const view = await services.nodes()
     const { network, upstream } = findNode(view, input.network, input.node)
-    const isInForce = (upstream.reasons ?? []).some(({ reason }) => reason === 'drained') === isDrained
+    const isInForce = upstream.drained === (isDrained || undefined)
     if (!isInForce && view.isLive && waitedMs < maxWaitMs) await sleep(services.clock, waitStepMs)
     else {
       const drained = (await readDrained(services.store)).get(nodeId({ network: input.network, upstream: input.node }))
