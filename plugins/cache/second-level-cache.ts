@@ -45,16 +45,16 @@ export class SecondLevelCache {
       maxEntryBytes,
       found => (found.count ?? 0) <= maxResults && this.#isFinalHere(found),
     )
-    return entry && { result: entry.result, count: entry.count, source: 'cache', cache: 'hit' }
+    return entry && { result: entry.result, count: entry.count, verified: entry.verified, source: 'cache', cache: 'hit' }
   }
 
   /** Stores an answer that is final by the snapshot from before its request, if it came from an own node. */
-  store({ key }: CacheQuery, { result, source, upstream }: Result, snapshot: ChainSnapshot): void {
+  store({ key }: CacheQuery, { result, verified, source, upstream }: Result, snapshot: ChainSnapshot): void {
     const finalizedBlock = snapshot.finalizedBlockOf(upstream)
     if (source !== 'node' || upstream === undefined || finalizedBlock === undefined || result.byteLength > maxEntryBytes) return
     this.#cache?.set(
       this.#redisKeyOf({ key }),
-      { result, finalizedBlock: { number: finalizedBlock.number, hash: finalizedBlock.hash } },
+      { result, verified, finalizedBlock: { number: finalizedBlock.number, hash: finalizedBlock.hash } },
       entryTtlMs,
     )
   }

@@ -1,4 +1,4 @@
-import { blockSelectorOf, isFailure, isJsonNull, isJsonObject, parseHexQuantity, withContext } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, isFailure, isJsonNull, isJsonObject, parseHexQuantity, withContext } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Method, Reply, Result, Services, Timer } from '../../src/plugin/plugin.ts'
 import { isFailed, notAgreed, numberOf, toJson, votersOf } from './node-requests.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
@@ -90,7 +90,8 @@ export class HistoryAnswers {
       (answered, left) => (found === undefined ? required(answered, left) : 1),
     )
     if (found === undefined && isMissing === 'missing') await this.#waitForOthers(Promise.all(votes))
-    return found ?? (isMissing === 'missing' ? pending : notAgreed)
+    if (found !== undefined || isMissing !== 'missing') return found ?? notAgreed
+    return copyReply(pending, { verified: others.length === 0 ? 'none' : 'quorum' })
   }
 
   async #waitForOthers(votes: Promise<unknown>): Promise<void> {

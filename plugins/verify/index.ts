@@ -1,6 +1,7 @@
 import { getOrCreate, metricDefinitions, resultMemoryOf } from '../../src/plugin/internal.ts'
 import {
   assertKnownMethods,
+  copyReply,
   blockSelectorOf,
   createNameMatcher,
   definePlugin,
@@ -18,10 +19,9 @@ import { HistoryAnswers, provableHistory } from './history-answers.ts'
 import { LogAnswers } from './log-answers.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { ProvenBlocks } from './proven-blocks.ts'
+import { toPolicies } from './policies.ts'
 import { StateAnswers, provableStates } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
-
-const policies = ['off', 'check', 'proof'] as const
 
 /**
  * Refuses answers of nodes that contradict themselves, or their request: another node is asked. Of the state, it answers what is proven by the headers
@@ -36,7 +36,7 @@ export default definePlugin({
     properties: {
       methods: {
         type: 'object',
-        additionalProperties: { type: 'string', enum: policies },
+        additionalProperties: { type: 'string', enum: ['off', 'check', 'proof'] },
         default: {},
         description:
           'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for state, blocks, transactions, receipts and logs: they are answered with what headers prove, and other methods are checked.',
@@ -66,24 +66,27 @@ export default definePlugin({
   },
   reads: ['request', 'target', 'upstreams'],
   writes: ['request', 'target'],
+  variesBy: ['request'],
+  /** What was verified by another policy, before a reload or by another gateway, is no answer. */
+  vary: ({ request }, options) => toPolicies(options).of(request.method),
   check({ methods }, report) {
     for (const [name, policy] of Object.entries(methods)) {
       if (policy === 'proof' && !provableMethods.some(createNameMatcher([name])))
         report(['methods', name], `nothing is proven of ${name}: \`proof\` is for ${provableMethods.join(', ')}`)
     }
   },
-  create({ methods: policyByMethod, maxBytes, agree, maxBlocks }, services) {
+  create(options, services) {
+    const { maxBytes, agree, maxBlocks } = options
     const { methods, log, network } = services
     assertKnownMethods(
-      Object.keys(policyByMethod).map(method => ({ path: ['methods', method], method })),
+      Object.keys(options.methods).map(method => ({ path: ['methods', method], method })),
       methods,
     )
-    const matchers = Object.entries(policyByMethod).map(([name, policy]) => ({ matches: createNameMatcher([name]), policy }))
-    const policyOf = (name: string) => matchers.find(({ matches }) => matches(name))?.policy ?? 'check'
+    const policies = toPolicies(options)
     const checked = new Map<string, CheckedMethod | 'unchecked'>()
     const toChecked = (method: Method): CheckedMethod | 'unchecked' => {
       const check = method.result === undefined || !isChecked(method.result) ? undefined : resultChecks[method.result]
-      return check === undefined || policyOf(method.name) === 'off' ? 'unchecked' : { method, check }
+      return check === undefined ? 'unchecked' : { method, check }
     }
     /** Undefined where results are not checked. Found with the first call of a method: most networks use few of the methods. */
     const checkedOf = (name: string): CheckedMethod | undefined => {
@@ -113,51 +116,60 @@ export default definePlugin({
     })
     const logs = new LogAnswers({ headers, blocks, refuseWrong, maxBlocks }, services)
     const history = new HistoryAnswers({ agree, headers, blocks, refuseWrong }, services)
-    /** By name, the methods that are answered with what is proven. */
+    /** By name, the methods of which something is proven. */
     const provable = new Map<string, ProvenMethod>(
       provableMethods.flatMap(name => {
         const method = methods.get(name)
         const answers: ProvenMethod['answers'] = name === 'eth_getLogs' ? logs : provableHistory.includes(name) ? history : states
-        return method !== undefined && policyOf(name) === 'proof' ? [[name, { method, answers }] as const] : []
+        return method === undefined ? [] : [[name, { method, answers }] as const]
       }),
     )
+    const explainPolicy = (name: string): string => {
+      const policy = policies.of(name)
+      if (policy === 'proof' && provable.has(name)) return 'answered with what is proven by a header that upstreams agree on'
+      if (policy === 'off' || checkedOf(name) === undefined) return 'results are not checked'
+      return `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
+    }
 
-    /** The reply, or the failure in its place. */
-    const verify = (result: Result, { method, check }: CheckedMethod, call: VerifiedCall): Reply => {
+    /** The result with what it was verified by, or the failure in its place. */
+    const check = (result: Result, { method, check }: CheckedMethod, call: VerifiedCall): Reply => {
       const { request, target } = call.context
       if (result.result.byteLength > maxBytes || isPending(method, request)) {
         count(target.name, 'unchecked')
-        return result
+        return copyReply(result, { verified: 'none' })
       }
       const decisions = findingsOf(result, check, request).map(finding => ({ finding, decision: rules.decide(finding, target.name) }))
       const broken = decisions.find(({ decision }) => decision === 'refuse')
       if (broken !== undefined) return refuseWrong(result, `not so: ${broken.finding.rule}`, call)
-      count(target.name, decisions.some(({ decision }) => decision === 'pass') ? 'passed' : 'unchecked')
-      return result
+      const isPassed = decisions.some(({ decision }) => decision === 'pass')
+      count(target.name, isPassed ? 'passed' : 'unchecked')
+      return copyReply(result, { verified: isPassed ? 'check' : 'none' })
+    }
+
+    /** Undefined where nothing is proven of this call. */
+    const prove = async (call: VerifiedCall, next: NextPlugin): Promise<Reply | undefined> => {
+      const { request, target } = call.context
+      const proven = provable.get(request.method)
+      if (proven === undefined || isPending(proven.method, request)) return undefined
+      const reply = await proven.answers.answer(call, proven.method, next)
+      if (reply === undefined || isFailure(reply)) return reply
+      const { verified = 'proof' } = reply
+      if (verified === 'proof') count(target.name, 'proven')
+      return copyReply(reply, { verified })
     }
 
     return {
       async handle(call, next) {
-        const { request, target } = call.context
-        const proven = provable.get(request.method)
-        if (proven !== undefined && !isPending(proven.method, request)) {
-          const reply = await proven.answers.answer(call, proven.method, next)
-          if (reply !== undefined && !isFailure(reply)) count(target.name, 'proven')
-          if (reply !== undefined) return reply
-        }
+        const { method } = call.context.request
+        const policy = call.variant ?? policies.of(method)
+        const proven = policy === 'proof' ? await prove(call, next) : undefined
+        if (proven !== undefined) return proven
         const reply = await next(call)
-        const checkedMethod = checkedOf(request.method)
-        return checkedMethod === undefined || isFailure(reply) || isJsonNull(reply.result) ? reply : verify(reply, checkedMethod, call)
+        if (isFailure(reply)) return reply
+        const checked = policy === 'off' || isJsonNull(reply.result) ? undefined : checkedOf(method)
+        return checked === undefined ? copyReply(reply, { verified: 'none' }) : check(reply, checked, call)
       },
-      explain: ({ method }) => ({
-        text: [
-          provable.has(method)
-            ? 'answered with what is proven by a header that upstreams agree on'
-            : checkedOf(method) !== undefined
-              ? `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
-              : 'results are not checked',
-        ],
-      }),
+      explain: ({ method }) => ({ text: [explainPolicy(method)] }),
     }
   },
 })

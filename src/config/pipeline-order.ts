@@ -40,7 +40,7 @@ const unwrittenContext: OrderRule = (steps, plugins) => {
   const gaps = steps.flatMap((step, index) => {
     const above = steps.slice(0, index)
     if (above.some(({ plugin }) => plugin === undefined)) return []
-    const unwritten = contextKeys(step.plugin?.reads).filter(key => !above.some(({ plugin }) => writesKey(plugin, key)))
+    const unwritten = readKeys(step.plugin).filter(key => !above.some(({ plugin }) => writesKey(plugin, key)))
     return unwritten.map(key => ({ step, key, fix: findWriter(key, steps.slice(index + 1), plugins) }))
   })
   const gapsByFix = new Map<string, ContextGap[]>()
@@ -123,12 +123,13 @@ const onceBelowRepeats: OrderRule = steps =>
 
 const sharesWithoutVary: OrderRule = steps =>
   steps.flatMap(({ name, plugin, problemAtStep }, index) => {
-    if (plugin?.vary) return []
+    if (plugin?.vary && !plugin.variesBy) return []
     const above = steps.slice(0, index)
     const callerSpecificKey = contextKeys(plugin?.reads).find(key => sharingStepOf(key, above))
     const sharer = callerSpecificKey && sharingStepOf(callerSpecificKey, above)
     if (!sharer) return []
-    const message = `${name} reads \`${callerSpecificKey}\` and has no vary(): ${sharer.name} above it would share answers between callers`
+    const lack = plugin?.variesBy ? ', and not in vary() alone' : ' and has no vary()'
+    const message = `${name} reads \`${callerSpecificKey}\`${lack}: ${sharer.name} above it would share answers between callers`
     return [problemAtStep(message, `move ${name} above ${sharer.name}`)]
   })
 
@@ -147,7 +148,7 @@ const varyWithoutContext: OrderRule = steps =>
     const sharerIndex = steps.slice(0, index).findIndex(step => step.plugin?.shares)
     const sharer = steps[sharerIndex]
     if (!plugin?.vary || !sharer) return []
-    return contextKeys(plugin.reads).flatMap(key => {
+    return contextKeys(plugin.variesBy ?? plugin.reads).flatMap(key => {
       const writer = steps.slice(sharerIndex, index).find(step => writesKey(step.plugin, key))
       if (!writer || steps.slice(0, sharerIndex).some(step => writesKey(step.plugin, key))) return []
       const message = `${name} reads \`${key}\` in vary(), which ${sharer.name} calls before ${writer.name} writes it`
@@ -176,5 +177,10 @@ const sharesTwice: OrderRule = steps => {
 
 /** The type of AnyPlugin has lost which keys it reads and writes. */
 const contextKeys = (list: readonly ContextKey[] = []): readonly ContextKey[] => list
+
+/** What the handler or vary() reads. */
+const readKeys = (plugin: AnyPlugin | undefined): readonly ContextKey[] => [
+  ...new Set([...contextKeys(plugin?.reads), ...contextKeys(plugin?.variesBy)]),
+]
 
 const writesKey = (plugin: AnyPlugin | undefined, key: ContextKey): boolean => contextKeys(plugin?.writes).includes(key)

@@ -208,6 +208,7 @@ const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (
   ['vary', 'a function', isOptionalFunction],
   ['reads', 'a list of context keys', isOptionalKeyList],
   ['writes', 'a list of context keys', isOptionalKeyList],
+  ['variesBy', 'a list of context keys', isOptionalKeyList],
   ['terminal', 'true', isOptionalTrue],
   ['repeats', 'true', isOptionalTrue],
   ['once', 'true', isOptionalTrue],

@@ -106,12 +106,28 @@ export const varyBelow = (steps: readonly Step[]): Services['vary'] => {
   const [only] = varyingSteps
   if (only === undefined) return () => ''
   if (varyingSteps.length === 1) return call => varyTextOf(only, call)
-  // JSON, because the texts may hold anything that callers send: a separator would not tell where a text ends.
-  return call => JSON.stringify(varyingSteps.map(step => varyTextOf(step, call)))
+  return call => {
+    let joined = ''
+    for (const step of varyingSteps) {
+      const text = varyTextOf(step, call)
+      // Its length, because the text may hold anything that callers send: a separator would not tell where it ends.
+      joined += `${text.length} ${text}`
+    }
+    return joined
+  }
 }
 
 /** The texts that varyBelow() made one text of. */
-const splitVariants = (text: string, count: number): readonly string[] => (count > 1 ? (JSON.parse(text) as readonly string[]) : [text])
+const splitVariants = (joined: string, count: number): readonly string[] => {
+  if (count < 2) return [joined]
+  const texts: string[] = []
+  for (let at = 0; at < joined.length; ) {
+    const start = joined.indexOf(' ', at) + 1
+    at = start + Number(joined.slice(at, start))
+    texts.push(joined.slice(start, at))
+  }
+  return texts
+}
 
 interface SharingOptions {
   /** The steps below that have vary(), in their order. */

@@ -13,7 +13,7 @@ export type { Account, Call, CallContext, ContextKey, Key, Origin, OriginState, 
 export { errorCategories, refusals } from './error-table.ts'
 export type { ErrorCategory, Fault, RefusalKind, Source } from './error-table.ts'
 export { copyReply, isCharged, isFailure, refuse, refuseTooManyResults, refuseUnknownMethod, refuseWrongResult } from './reply.ts'
-export type { Failure, RefusalDetails, Reply, Result, RpcError } from './reply.ts'
+export type { Failure, RefusalDetails, Reply, Result, RpcError, Verification } from './reply.ts'
 export type { Infer, ObjectSchema, Schema } from './options-schema.ts'
 export { Secret, revealSecrets } from './secret.ts'
 export { ChunkedBytes, isJsonNull, toBuffer } from '../json/chunked-bytes.ts'
@@ -102,6 +102,7 @@ export interface Plugin<
   Reads extends ContextKey = never,
   Writes extends ContextKey = never,
   HandlerReads extends ContextKey = Reads,
+  Varies extends ContextKey = Reads,
 > {
   /** kebab-case: its name in network files, in the log and in metrics. */
   readonly name: string
@@ -113,6 +114,8 @@ export interface Plugin<
   readonly options: S
   /** Context keys that an earlier plugin must have written. */
   readonly reads?: readonly Reads[]
+  /** Context keys that vary() reads, where those are not `reads`: of a plugin that reads what is written below the plugin that shares. */
+  readonly variesBy?: readonly Varies[]
   /** Context keys that this plugin adds for `next`. */
   readonly writes?: readonly Writes[]
   /** The plugin never calls next(). The last plugin of a pipeline must be terminal, and no other may be. */
@@ -138,7 +141,7 @@ export interface Plugin<
    * What of the context and of the origin changes the reply, as a short text; the handler gets it as `call.variant`. Callers
    * whose texts differ never share a reply. Runs for the plugin that shares above, or else before the handler.
    */
-  vary?(context: Pick<CallContext, Reads>, options: Infer<S>, origin: Origin): string
+  vary?(context: Pick<CallContext, Varies>, options: Infer<S>, origin: Origin): string
   /** Rules that the schema cannot express. Pure. */
   check?(options: Infer<S>, report: ReportProblem): void
   /** Runs once, at load; the handler that it returns serves every call. May throw misconfigured(). */
@@ -154,6 +157,16 @@ type VaryingPlugin<S extends ObjectSchema, Reads extends ContextKey, Writes exte
 > &
   Required<Pick<Plugin<S, Reads, Writes>, 'vary'>>
 
+/** A plugin whose vary() reads `variesBy`, and whose handler reads `reads`. */
+type SplitPlugin<S extends ObjectSchema, Reads extends ContextKey, Writes extends ContextKey, Varies extends ContextKey> = Plugin<
+  S,
+  Reads,
+  Writes,
+  Reads,
+  Varies
+> &
+  Required<Pick<Plugin<S, Reads, Writes, Reads, Varies>, 'vary' | 'variesBy'>>
+
 /** A plugin whose types definePlugin() has checked; what the loader works with. */
 export type AnyPlugin = Plugin<ObjectSchema, never, never>
 
@@ -163,7 +176,10 @@ type CompilerHint = 'beside vary(), the handler reads only `request` of the cont
 /** Checks the plugin against its own schema and context keys, and erases the particular types. */
 export const definePlugin: {
   <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
-    plugin: VaryingPlugin<S, R, W>,
+    plugin: VaryingPlugin<S, R, W> & { readonly variesBy?: never },
+  ): AnyPlugin
+  <const S extends ObjectSchema, const V extends ContextKey, const R extends ContextKey = never, const W extends ContextKey = never>(
+    plugin: SplitPlugin<S, R, W, V>,
   ): AnyPlugin
   <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
     plugin: Plugin<S, R, W> & { readonly vary?: CompilerHint },

@@ -71,6 +71,14 @@ export interface RateQuota {
   readonly resetsInMs: number
 }
 
+/**
+ * What a result has been verified by, the strongest first: a proof against a block's header, upstreams that have the same, or checks of what can be computed
+ * from the result itself. `none`: nothing.
+ */
+export type Verification = (typeof verifications)[number]
+
+export const verifications = ['proof', 'quorum', 'check', 'none'] as const
+
 /** The call succeeded. */
 export interface Result extends ReplyMetadata {
   /** The JSON text of the result, as the node wrote it: bytes, or above 16 KiB perhaps ChunkedBytes. */
@@ -79,6 +87,8 @@ export interface Result extends ReplyMetadata {
   readonly count?: number | undefined
   /** The result is not of the method's type. Another node may know better, but this is the reply if none does. */
   readonly unexpectedType?: true | undefined
+  /** Absent where no plugin verifies results. */
+  readonly verified?: Verification | undefined
 }
 
 /** The call failed. */
@@ -199,6 +209,7 @@ const copyResult = ({
   result,
   count,
   unexpectedType,
+  verified,
   source,
   upstream,
   cache,
@@ -212,6 +223,7 @@ const copyResult = ({
   result,
   count,
   unexpectedType,
+  verified,
   source,
   upstream,
   cache,

@@ -13,7 +13,7 @@ export const corsHeaders: RawHeaders = [
   'Access-Control-Allow-Origin',
   '*',
   'Access-Control-Expose-Headers',
-  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, RateLimit-Policy, RateLimit, Retry-After',
+  'X-Request-Id, X-Tollgate-Credits, X-Tollgate-Cache, X-Tollgate-Upstream, X-Tollgate-Verified, RateLimit-Policy, RateLimit, Retry-After',
 ]
 
 /** A request as its response names it, and as it is logged; one that was not routed has its id alone. */
@@ -72,7 +72,7 @@ const formatContentHeaders = ({ body }: RpcResponse, { isCompressed }: ResponseO
 const allowedMethods = ([refusal]: readonly Reply[]): string =>
   refusal !== undefined && isFailure(refusal) && refusal.allow !== undefined ? refusal.allow : 'POST, OPTIONS'
 
-/** The credits of all calls together, 0 for a refusal; cache and upstream only where there is one call. */
+/** The credits of all calls together, 0 for a refusal; cache, upstream and verification only where there is one call. */
 const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
   const first = replies[0]
   let credits = isBatch === true || (first !== undefined && isFailure(first)) ? 0 : undefined
@@ -88,6 +88,7 @@ const formatReplyHeaders = ({ replies, isBatch }: RpcResponse): string => {
   const only = replies.length === 1 ? first : undefined
   if (only?.cache !== undefined) lines += `X-Tollgate-Cache: ${only.cache}\r\n`
   if (only?.upstream !== undefined) lines += `X-Tollgate-Upstream: ${only.upstream}\r\n`
+  if (only !== undefined && !isFailure(only) && only.verified !== undefined) lines += `X-Tollgate-Verified: ${only.verified}\r\n`
   return lines
 }
 

@@ -232,6 +232,7 @@ const formatReply = (reply: Reply): string => {
   if (cache !== undefined) members += `,"cache":"${cache}"`
   if (credits !== undefined) members += `,"credits":${credits}`
   if (upstream !== undefined) members += `,"upstream":${quote(upstream)}`
+  if (!isFailure(reply) && reply.verified !== undefined) members += `,"verified":"${reply.verified}"`
   if (upstreamRequest === undefined) return members
   const { id, attempts, durationMs } = upstreamRequest
   return `${members},"attempts":${attempts},"upstreamDurationMs":${roundToMicroseconds(durationMs)},"upstreamRequestId":"${id}"`

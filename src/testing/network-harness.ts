@@ -10,7 +10,7 @@ import { createMessageParser, maxMessageDepth } from '../json-rpc/parse-message.
 import { batchLimits } from '../json-rpc/run-batch.ts'
 import { bodyToBuffer } from '../json-rpc/serialize-response.ts'
 import { Cancellation, Secret, isFailure } from '../plugin/plugin.ts'
-import type { Json, Origin, Reply, RpcError } from '../plugin/plugin.ts'
+import type { Json, Origin, Reply, RpcError, Verification } from '../plugin/plugin.ts'
 import { noAccessLog } from '../services/access-log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
@@ -59,6 +59,8 @@ export interface CallResponse {
   readonly source: Reply['source']
   readonly upstream?: string
   readonly cache?: 'hit' | 'miss'
+  /** What the result was verified by; absent where no plugin verifies results. */
+  readonly verified?: Verification
   readonly credits?: number
   /** Seconds. */
   readonly retryAfter?: number
@@ -229,6 +231,7 @@ export const toCallResponse = ({ status, body, retryAfter, replies }: MessageRes
     source: reply.source,
     ...(reply.upstream !== undefined && { upstream: reply.upstream }),
     ...(reply.cache !== undefined && { cache: reply.cache }),
+    ...(!isFailure(reply) && reply.verified !== undefined && { verified: reply.verified }),
     ...(reply.credits !== undefined && { credits: reply.credits }),
     ...(retryAfter !== undefined && { retryAfter }),
   }

@@ -377,11 +377,7 @@ t.test('below a plugin that shares answers', async t => {
   })
 
   t.test('each plugin has as its variant what its own vary() returned, for the plugin that shares if that passes it on', async t => {
-    for (const passOn of [
-      withTarget,
-      (call: Call<'request'>) => withTarget(call),
-      (call: Call<'request'>) => withTarget(call, '["1","2"]'),
-    ]) {
+    for (const passOn of [withTarget, (call: Call<'request'>) => withTarget(call), (call: Call<'request'>) => withTarget(call, '1 11 2')]) {
       const seen: Call[] = []
       const { network } = await networkOf(above, sharing(passOn), varyingBy('a', seen), varyingBy('b', seen), lastWith(seen))
       await network.run(callOf({ a: 'x', b: 'y,"' }))
@@ -441,7 +437,16 @@ t.test('below a plugin that shares answers', async t => {
       vary: ({ account }) => account.name,
       create: () => (call, next) => (call.context.request.method === call.variant ? next(call) : next({ ...call, signal: undefined })),
     })
-    t.ok(plugin.vary !== undefined && fitting.vary !== undefined)
+    const split = definePlugin({
+      name: 'typed',
+      summary: 'Varies by account, and reads the node of the call.',
+      options,
+      reads: ['request', 'target'],
+      variesBy: ['account'],
+      vary: ({ account }) => account.name,
+      create: () => (call, next) => (call.context.target.name === call.variant ? next(call) : next({ ...call, signal: undefined })),
+    })
+    t.ok(plugin.vary !== undefined && fitting.vary !== undefined && split.vary !== undefined)
   })
 })
 

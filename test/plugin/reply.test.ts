@@ -12,6 +12,7 @@ const result: Required<Result> = {
   result: Buffer.from('[]'),
   count: 0,
   unexpectedType: true,
+  verified: 'proof',
   source: 'node',
   upstream: 'own',
   cache: 'miss',

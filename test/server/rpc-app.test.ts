@@ -91,6 +91,7 @@ const openServer = async (
     onSettled,
     credits: 255,
     upstream,
+    verified: 'proof' as const,
     cache: 'miss' as const,
     upstreamRequest,
   })
@@ -299,13 +300,14 @@ t.test('a caller that leaves is a line with the status 499', async t => {
   t.match(lines, [{ status: 499, method: 'eth_getLogs' }])
 })
 
-t.test('X-Tollgate-Upstream names the upstream, whatever the length of the response', async t => {
+t.test('headers name the upstream and what the result was verified by, whatever the length of the response', async t => {
   for (const resultBytes of [100, 100_000]) {
     const { caller, call } = await openServer(t, { resultBytes })
     call()
     const [chunk] = (await once(caller, 'data')) as [Buffer]
     const [head = ''] = chunk.toString().split('\r\n\r\n')
     t.match(head, /^X-Tollgate-Upstream: own\r?$/m)
+    t.match(head, /^X-Tollgate-Verified: proof\r?$/m)
     t.match(head, /^X-Tollgate-Credits: 255\r?$/m)
   }
 })

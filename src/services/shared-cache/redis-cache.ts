@@ -1,6 +1,8 @@
 import { chunksOf, toBuffer } from '../../json/chunked-bytes.ts'
 import type { RawJson } from '../../json/chunked-bytes.ts'
 import { ResponseParser } from '../../json-rpc/parse-response.ts'
+import { verifications } from '../../plugin/reply.ts'
+import type { Verification } from '../../plugin/reply.ts'
 import type { RedisConnection } from '../../store/redis/redis-connection.ts'
 import { CircuitBreaker } from '../circuit-breaker.ts'
 import type { Clock } from '../clock.ts'
@@ -213,6 +215,7 @@ export interface SharedCacheEntry {
   readonly result: RawJson
   /** How many elements it has, when it is an array. */
   readonly count?: number | undefined
+  readonly verified?: Verification | undefined
   /** The finalized block of the node before it was requested: on a chain that has this block, the result is right. */
   readonly finalizedBlock: { readonly number: number; readonly hash: string }
 }
@@ -224,25 +227,27 @@ const entryVersion = 1
 const maxEntryHeaderBytes = 512
 
 /** A header line, then the result as a JSON-RPC response, so that it is parsed with the same checks. */
-const serializeEntry = (name: string, { result, finalizedBlock }: SharedCacheEntry): Buffer =>
-  Buffer.concat([Buffer.from(`${entryHeaderOf(name, finalizedBlock)}\n${responsePrefix}`), ...chunksOf(result), Buffer.from('}')])
+const serializeEntry = (name: string, { result, ...described }: SharedCacheEntry): Buffer =>
+  Buffer.concat([Buffer.from(`${entryHeaderOf(name, described)}\n${responsePrefix}`), ...chunksOf(result), Buffer.from('}')])
 
 /** Undefined for bytes that are no entry of this name: truncated, or written by another version or program. */
 const parseEntry = (name: string, bytes: Buffer): SharedCacheEntry | undefined => {
   const headerEnd = bytes.subarray(0, maxEntryHeaderBytes).indexOf(0x0a)
-  const [, number, hash = ''] = /^\S+ \S+ (\d{1,15}) (0x[0-9a-f]{1,64})$/.exec(bytes.toString('latin1', 0, Math.max(0, headerEnd))) ?? []
+  const [, number, hash = '', text] =
+    /^\S+ \S+ (\d{1,15}) (0x[0-9a-f]{1,64}) (\S+)$/.exec(bytes.toString('latin1', 0, Math.max(0, headerEnd))) ?? []
   const finalizedBlock = { number: Number(number), hash }
-  if (number === undefined || bytes.toString('latin1', 0, headerEnd) !== entryHeaderOf(name, finalizedBlock)) return undefined
+  const verified = verifications.find(each => each === text)
+  if (number === undefined || bytes.toString('latin1', 0, headerEnd) !== entryHeaderOf(name, { finalizedBlock, verified })) return undefined
   const parser = new ResponseParser(responseId)
   if (!parser.push(bytes.subarray(headerEnd + 1))) return undefined
   const response = parser.finish()
   if (response.kind !== 'result' || response.streamStatus !== undefined) return undefined
   // A copy: the bytes may be part of a larger buffer of the connection, which a cached result would keep in memory.
-  return { result: Buffer.from(toBuffer(response.result)), count: response.count, finalizedBlock }
+  return { result: Buffer.from(toBuffer(response.result)), count: response.count, verified, finalizedBlock }
 }
 
-const entryHeaderOf = (name: string, { number, hash }: SharedCacheEntry['finalizedBlock']): string =>
-  `${entryVersion} ${name} ${number} ${hash}`
+const entryHeaderOf = (name: string, { finalizedBlock: { number, hash }, verified }: Omit<SharedCacheEntry, 'result'>): string =>
+  `${entryVersion} ${name} ${number} ${hash} ${verified ?? 'unknown'}`
 
 const responseId = '1'
 const responsePrefix = `{"jsonrpc":"2.0","id":${responseId},"result":`

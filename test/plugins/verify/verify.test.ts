@@ -317,6 +317,39 @@ t.test('answers of a real node', async t => {
     await gateway.stop()
   })
 
+  t.test('a result says what it was verified by, also when it comes from the cache', async t => {
+    const gateway = await harness({
+      network: { chainId: 1 },
+      pipeline: `
+- cache: {}
+- failover: { upstreams: [{ name: own, url: http://own.test }] }
+- verify: { methods: { eth_getBlockByNumber: 'off', eth_getBlockReceipts: proof, 'eth_getTransaction*': proof } }
+- upstream: {}`,
+      upstreams: {
+        own: {
+          eth_getBlockByHash: ({ params }) => ({ result: (params as readonly Json[])[1] === true ? taught.fullBlock : taught.block }),
+          eth_getBlockByNumber: { result: taught.block },
+          eth_getBlockReceipts: { result: taught.receipts },
+          eth_getTransactionByHash: { result: null },
+          eth_gasPrice: { result: '0x1' },
+        },
+      },
+    })
+    const [hash, number] = [taught.block['hash']!, taught.block['number']!]
+    const transaction = `0x${'12'.repeat(32)}`
+    for (const [method, params, verified] of [
+      ['eth_getBlockByHash', [hash, false], 'check'],
+      ['eth_getBlockByNumber', [number, false], 'none'],
+      ['eth_getBlockReceipts', [hash], 'proof'],
+      ['eth_gasPrice', [], 'none'],
+    ] as const) {
+      t.match(await gateway.call(method, params), { cache: 'miss', verified }, method)
+      t.match(await gateway.call(method, params), { cache: 'hit', verified }, method)
+    }
+    t.match(await gateway.call('eth_getTransactionByHash', [transaction]), { result: null, verified: 'none' }, 'only one node says so')
+    await gateway.stop()
+  })
+
   t.test('where no node is right, the caller is not told who said what', async t => {
     const gateway = await harness({
       network: { chainId: 1 },

@@ -15,6 +15,7 @@ import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.t
 const hash = `0x${'ab'.repeat(32)}`
 const createEntry = (result: unknown, over: Partial<SharedCacheEntry> = {}): SharedCacheEntry => ({
   result: Buffer.from(JSON.stringify(result)),
+  verified: 'proof',
   finalizedBlock: { number: 16, hash },
   ...over,
 })
@@ -99,7 +100,7 @@ t.test('a cache in redis', { skip: skipWithoutRedis }, async t => {
     await other.waitUntilStored('entry', { ...createEntry(0), result }, one.cache)
     const found = await other.getInTime('entry')
     t.same(found && toBuffer(found.result), result.subarray(0, -1), 'without the white space after it')
-    t.match(found, { count: 2, finalizedBlock: { number: 16, hash } })
+    t.match(found, { count: 2, verified: 'proof', finalizedBlock: { number: 16, hash } })
     const left = Number(await redis.send('PTTL', 'tollgate:cache:1:entry'))
     t.ok(left > 50_000 && left <= 60_000)
     one.cache.set('brief', createEntry(1), 1)

@@ -8,7 +8,7 @@ export interface CallAnswer {
   readonly headers: readonly (readonly [name: string, value: string])[]
 }
 
-const shownHeaders = ['X-Tollgate-Credits', 'X-Tollgate-Cache', 'X-Tollgate-Upstream', 'X-Request-Id']
+const shownHeaders = ['X-Tollgate-Credits', 'X-Tollgate-Cache', 'X-Tollgate-Upstream', 'X-Tollgate-Verified', 'X-Request-Id']
 
 /** What people type, as JSON texts: JSON stays as it is, with all digits; anything else is a text. Empty fields at the end are left out. */
 export const parseParams = (texts: readonly string[]): readonly string[] => {

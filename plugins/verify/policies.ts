@@ -1,0 +1,40 @@
+import { createNameMatcher } from '../../src/plugin/plugin.ts'
+
+/** What is done with the answers to a method. */
+export type Policy = 'off' | 'check' | 'proof'
+
+/** Policies by method or pattern, as the options have them. */
+export interface PolicyOptions {
+  readonly methods: Readonly<Record<string, Policy>>
+}
+
+/** Names come from callers. */
+const maxFoundPolicies = 1_000
+
+/** The policy of each method: that of the first pattern that matches, else `check`. */
+class Policies {
+  readonly #patterns: readonly { readonly matches: (name: string) => boolean; readonly policy: Policy }[]
+  readonly #found = new Map<string, Policy>()
+
+  constructor({ methods }: PolicyOptions) {
+    this.#patterns = Object.entries(methods).map(([name, policy]) => ({ matches: createNameMatcher([name]), policy }))
+  }
+
+  of(method: string): Policy {
+    const found = this.#found.get(method)
+    if (found !== undefined) return found
+    const policy = this.#patterns.find(({ matches }) => matches(method))?.policy ?? 'check'
+    if (this.#found.size >= maxFoundPolicies) this.#found.clear()
+    this.#found.set(method, policy)
+    return policy
+  }
+}
+
+const policiesOf = new WeakMap<PolicyOptions, Policies>()
+
+/** The same for the same options: vary() and create() have them. */
+export const toPolicies = (options: PolicyOptions): Policies => {
+  const made = policiesOf.get(options) ?? new Policies(options)
+  policiesOf.set(options, made)
+  return made
+}
