@@ -8,9 +8,8 @@ import type { Plugin } from 'vite'
 const descriptions: Readonly<Record<string, string>> = {
   developer: 'Keys, credits and usage of your account',
   operator: 'Accounts, traffic, nodes and changes of this gateway',
+  gallery: 'The components of the pages',
 }
-
-const pages = Object.keys(descriptions)
 
 /** A script that browsers run before they draw anything, of which Vite would make a module. */
 const addScriptAtStart = (): Plugin => {
@@ -18,6 +17,7 @@ const addScriptAtStart = (): Plugin => {
   const fileName = `assets/theme-at-start-${hash('sha256', source).slice(0, 8)}.js`
   return {
     name: 'add-script-at-start',
+    apply: 'build',
     buildStart() {
       this.emitFile({ type: 'asset', fileName, source })
     },
@@ -26,37 +26,40 @@ const addScriptAtStart = (): Plugin => {
 }
 
 // A page is served by src/portal/page-files.ts under a strict Content-Security-Policy: no inline code, no other origin. Pages are built
-// apart: what they have in common would else be a file of its own, and one more request of each.
-export default defineConfig({
-  root: import.meta.dirname,
-  base: '/',
-  build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, license: { fileName: 'licenses.md' } },
-  environments: Object.fromEntries(
-    pages.map(page => [
-      page,
-      { consumer: 'client', build: { outDir: `../../../dist/page/${page}`, rolldownOptions: { input: 'index.html' } } },
-    ]),
-  ),
-  builder: {
-    async buildApp(builder) {
-      for (const page of pages) {
-        const environment = builder.environments[page]
-        if (environment !== undefined) await builder.build(environment)
-      }
-    },
-  },
-  plugins: [
-    addScriptAtStart(),
-    {
-      name: 'name-page',
-      transformIndexHtml: {
-        order: 'pre',
-        handler(html) {
-          const { name } = this.environment
-          return html.replace('%PAGE%', name).replace('%DESCRIPTION%', descriptions[name] ?? '')
-        },
+// apart: what they have in common would else be a file of its own, and one more request of each. The gallery is for development: `--mode
+// gallery` builds or serves it alone, beside what is shipped.
+export default defineConfig(({ mode }) => {
+  const isGallery = mode === 'gallery'
+  const pages = isGallery ? ['gallery'] : ['developer', 'operator']
+  const outDir = (page: string): string => join('../../../dist', isGallery ? '' : 'page', page)
+  return {
+    root: import.meta.dirname,
+    base: '/',
+    build: { emptyOutDir: true, assetsInlineLimit: 0, modulePreload: { polyfill: false }, license: { fileName: 'licenses.md' } },
+    environments: Object.fromEntries(
+      pages.map(page => [page, { consumer: 'client', build: { outDir: outDir(page), rolldownOptions: { input: 'index.html' } } }]),
+    ),
+    builder: {
+      async buildApp(builder) {
+        for (const page of pages) {
+          const environment = builder.environments[page]
+          if (environment !== undefined) await builder.build(environment)
+        }
       },
     },
-  ],
-  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+    plugins: [
+      addScriptAtStart(),
+      {
+        name: 'name-page',
+        transformIndexHtml: {
+          order: 'pre',
+          handler(html) {
+            const name = isGallery ? 'gallery' : this.environment.name
+            return html.replace('%PAGE%', name).replace('%DESCRIPTION%', descriptions[name] ?? '')
+          },
+        },
+      },
+    ],
+    oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  }
 })

@@ -32,10 +32,13 @@ type ErrorOf = (field: string) => string | undefined
 
 interface FormProps<Answer> {
   readonly title: string
-  readonly heading?: 'h2' | 'h3'
+  /** None where a dialog has the title. */
+  readonly heading?: 'h2' | 'h3' | 'none'
   /** The title unless given. */
   readonly button?: string
   send(values: FormData): Promise<Answer>
+  /** Closes what the form stands in. */
+  onCancel?(): void
   readonly children: (errorOf: ErrorOf) => ComponentChildren
   /** That it has succeeded, in words. */
   success?(answer: Answer): string
@@ -44,7 +47,8 @@ interface FormProps<Answer> {
 }
 
 /** A form, which is sent once however often it is clicked. What is wrong with a field is said beside it, and all else above the button. */
-export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, send, children, success, done }: FormProps<Answer>) => {
+export const Form = <Answer,>(props: FormProps<Answer>) => {
+  const { title, heading: Heading = 'h2', button = title, send, onCancel, children, success, done } = props
   const { answer, error, isSending, submit } = useSubmit(send)
   const fields = new Set<string | undefined>()
   const failed = error.value === undefined ? undefined : fieldOf(error.value)
@@ -54,12 +58,19 @@ export const Form = <Answer,>({ title, heading: Heading = 'h2', button = title, 
   })
   return (
     <form class="card form" onSubmit={submit} aria-label={title}>
-      <Heading>{title}</Heading>
+      {Heading !== 'none' && <Heading>{title}</Heading>}
       {content}
       {!fields.has(failed) && <Notice text={error.value?.status === 401 ? texts.sendAgain : error.value?.message} />}
-      <button type="submit" disabled={isSending.value}>
-        {button}
-      </button>
+      <div class={onCancel === undefined ? 'buttons' : 'buttons end'}>
+        {onCancel !== undefined && (
+          <button type="button" class="quiet" onClick={onCancel}>
+            {texts.cancel}
+          </button>
+        )}
+        <button type="submit" disabled={isSending.value}>
+          {button}
+        </button>
+      </div>
       {/* There before what it says: a region that comes with its text is not announced everywhere. */}
       <div role="status">
         {answer.value !== undefined && error.value === undefined && success !== undefined && <p>{success(answer.value)}</p>}

@@ -40,6 +40,8 @@ const paths = {
 
 export type IconName = keyof typeof paths
 
+export const iconNames = Object.keys(paths) as readonly IconName[] // of an object that has no other keys
+
 /** Stands beside a text, which says the same. */
 export const Icon = ({ name }: { readonly name: IconName }) => (
   <svg

@@ -1,5 +1,6 @@
 import { useId, useRef } from 'preact/hooks'
 import { Icon } from './icon.tsx'
+import { placeBelow } from './place.ts'
 
 export interface MenuItem {
   readonly label: string
@@ -13,17 +14,6 @@ interface MenuProps {
   readonly items: readonly MenuItem[]
 }
 
-/** The distance to the button, and to the borders of the window. */
-const gapPx = 4
-
-/** Below its button, or above it where there is no room. */
-const place = (menu: HTMLElement, button: HTMLElement): void => {
-  const box = button.getBoundingClientRect()
-  const fitsBelow = box.bottom + gapPx + menu.offsetHeight <= innerHeight
-  menu.style.top = `${fitsBelow ? box.bottom + gapPx : Math.max(gapPx, box.top - gapPx - menu.offsetHeight)}px`
-  menu.style.left = `${Math.max(gapPx, box.right - menu.offsetWidth)}px`
-}
-
 /** A button that opens a list of actions. The arrows move in it; Esc, Tab and a click elsewhere close it. */
 export const Menu = ({ label, items }: MenuProps) => {
   const id = useId()
@@ -32,7 +22,7 @@ export const Menu = ({ label, items }: MenuProps) => {
   const entries = () => [...(list.current?.querySelectorAll('button') ?? [])]
   const open = ({ newState }: { readonly newState: string }): void => {
     if (newState !== 'open' || list.current === null || button.current === null) return
-    place(list.current, button.current)
+    placeBelow(list.current, button.current)
     entries()[0]?.focus()
   }
   const move = (event: KeyboardEvent): void => {

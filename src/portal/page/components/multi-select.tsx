@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { texts } from '../texts.ts'
 import { Field } from './controls.tsx'
 import { Icon } from './icon.tsx'
+import { placeBelow } from './place.ts'
 
 interface MultiSelectProps {
   readonly label: string
@@ -29,12 +30,26 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
   const active = useSignal(0)
   const hidden = useRef<HTMLInputElement>(null)
   const input = useRef<HTMLInputElement>(null)
+  const list = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const { form } = hidden.current ?? {}
     const reset = (): void => void ([chosen.value, typed.value] = [value, ''])
     form?.addEventListener('reset', reset)
     return () => form?.removeEventListener('reset', reset)
   }, [value.join()])
+  const isShown = isOpen.value && options.length > 0
+  useLayoutEffect(() => {
+    const [element, opener] = [list.current, list.current?.previousElementSibling]
+    if (!isShown || !element || !opener) return
+    element.showPopover()
+    placeBelow(element, opener, 'opener')
+    const close = ({ target }: Event): void => void (target !== element && (isOpen.value = false))
+    addEventListener('scroll', close, true)
+    return () => {
+      removeEventListener('scroll', close, true)
+      if (element.isConnected) element.hidePopover()
+    }
+  }, [isShown, chosen.value, typed.value])
   const search = typed.value.trim().toLowerCase()
   const found = options.filter(option => !chosen.value.includes(option) && option.toLowerCase().includes(search)).slice(0, maxShown)
   const add = (added: string): void => {
@@ -96,7 +111,7 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
               role="combobox"
               autocomplete="off"
               spellcheck={false}
-              aria-expanded={isOpen.value && options.length > 0}
+              aria-expanded={isShown}
               aria-controls={`${id}-options`}
               aria-activedescendant={isOpen.value && found[active.value] !== undefined ? `${id}-${active.value}` : undefined}
               aria-describedby={describedBy}
@@ -107,7 +122,7 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
               onKeyDown={onKeyDown}
             />
           </div>
-          <div id={`${id}-options`} class="options" role="listbox" aria-label={label} hidden={!isOpen.value || options.length === 0}>
+          <div ref={list} id={`${id}-options`} class="options" role="listbox" popover="manual" aria-label={label}>
             {found.map((option, i) => (
               // biome-ignore lint/a11y/useKeyWithClickEvents: the keys are those of the combobox
               <div

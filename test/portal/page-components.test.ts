@@ -1,0 +1,163 @@
+import { execFile } from 'node:child_process'
+import { readFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { extname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import type { Page } from 'playwright-core'
+import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import t from '../support/tap.ts'
+
+// The gallery of src/portal/page/gallery: each component in each of its states.
+
+const root = fileURLToPath(new URL('../../..', import.meta.url))
+
+const contentTypes: Readonly<Record<string, string>> = { '.html': 'text/html', '.js': 'text/javascript', '.css': 'text/css' }
+
+/** As strict as that of the pages. */
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:"
+
+const startGallery = async () => {
+  const vite = [join(root, 'node_modules/vite/bin/vite.js'), 'build', '--config', 'src/portal/page/vite.config.ts', '--mode', 'gallery']
+  await promisify(execFile)(process.execPath, [...vite, '--logLevel', 'warn'], { cwd: root })
+  const server = createServer((request, response) => {
+    const path = request.url === '/' ? '/index.html' : (request.url ?? '')
+    readFile(join(root, 'dist/gallery', path)).then(
+      bytes => {
+        response.writeHead(200, { 'content-type': contentTypes[extname(path)] ?? '', 'content-security-policy': policy })
+        response.end(bytes)
+      },
+      () => response.writeHead(404).end(),
+    )
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, stop: () => void server.close() }
+}
+
+const focused = (page: Page): Promise<unknown> => page.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent')
+
+t.test('the components of the pages', { skip: skipWithoutChromium }, async t => {
+  const gallery = await startGallery()
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    gallery.stop()
+  })
+  const page = await browser.newPage({ viewport: { width: 1_280, height: 900 } })
+  const problems: string[] = []
+  page.on('pageerror', error => problems.push(error.message))
+  page.on('console', message => message.type() === 'error' && problems.push(message.text()))
+  await page.goto(gallery.url)
+  await page.waitForSelector('section[aria-label=Icons]')
+
+  const openDialog = async () => {
+    await page.click('button:has-text("Open a dialog")')
+    await page.waitForSelector('dialog[open]')
+  }
+
+  t.test('pass axe in both themes, and fit windows of 1,280 and 360 px', async t => {
+    for (const width of [1_280, 360]) {
+      await page.setViewportSize({ width, height: 900 })
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+        t.same(await findAccessibilityViolations(page), [], `${width} px, ${colorScheme}`)
+        await openDialog()
+        t.same(await findAccessibilityViolations(page), [], `a dialog in ${width} px, ${colorScheme}`)
+        t.equal(await page.evaluate('document.documentElement.scrollWidth'), width)
+        await page.keyboard.press('Escape')
+        await page.waitForSelector('dialog', { state: 'detached' })
+      }
+    }
+    await page.setViewportSize({ width: 1_280, height: 900 })
+  })
+
+  t.test('a wide table is cards in a narrow window, with the titles of its columns', async t => {
+    const display = `getComputedStyle(document.querySelector('section[aria-label="Rows that become cards"] td')).display`
+    const label = `getComputedStyle(document.querySelectorAll('section[aria-label="Rows that become cards"] td')[1], '::before').content`
+    t.equal(await page.evaluate(display), 'table-cell')
+    await page.setViewportSize({ width: 360, height: 900 })
+    t.equal(await page.evaluate(display), 'block')
+    t.equal(await page.evaluate(label), '"Calls"')
+    await page.setViewportSize({ width: 1_280, height: 900 })
+  })
+
+  t.test('a dialog takes the focus into its first field, keeps it, and gives it back', async t => {
+    await openDialog()
+    t.equal(await page.evaluate('document.activeElement.name'), 'name')
+    for (let i = 0; i < 8; i += 1) {
+      await page.keyboard.press('Tab')
+      t.ok(await page.evaluate(`document.activeElement === document.body || document.activeElement.closest('dialog') !== null`))
+    }
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('dialog', { state: 'detached' })
+    t.equal(await focused(page), 'Open a dialog')
+    await openDialog()
+    await page.mouse.click(5, 5)
+    await page.waitForSelector('dialog', { state: 'detached' })
+  })
+
+  t.test('a question begins at the button that cancels, and its answer is said', async t => {
+    await page.click('button:has-text("Ask a question")')
+    t.equal(await focused(page), 'Cancel')
+    await page.keyboard.press('Tab')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[role=status] >> text="Revoked."')
+    await page.waitForSelector('dialog', { state: 'detached' })
+    await page.click('button[aria-label="Close: Revoked."]')
+  })
+
+  t.test('a menu is moved in with the arrows, and closed by Esc, by a choice and by a click elsewhere', async t => {
+    await page.focus('button[aria-label="A menu"]')
+    await page.keyboard.press('Enter')
+    t.equal(await focused(page), 'Change')
+    await page.keyboard.press('ArrowDown')
+    t.equal(await focused(page), 'Revoke')
+    await page.keyboard.press('ArrowDown')
+    t.equal(await focused(page), 'Change')
+    await page.keyboard.press('Escape')
+    t.equal(await focused(page), 'A menu')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[role=status] >> text="Changed."')
+    t.equal(await page.locator('.menu:popover-open').count(), 0)
+    await page.click('button[aria-label="A menu"]')
+    t.equal(await page.locator('.menu:popover-open').count(), 1)
+    await page.click('h1')
+    t.equal(await page.locator('.menu:popover-open').count(), 0)
+  })
+
+  t.test('several of many are found by typing, chosen and taken away with the keyboard, and sent', async t => {
+    const field = page.locator('section[aria-label=Fields] label:has-text("Methods") ~ .multi-select [role=combobox]')
+    await field.fill('GAS')
+    await page.keyboard.press('Enter')
+    await field.fill('eth_')
+    await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Enter')
+    t.equal(await page.inputValue('[name=methods]'), 'eth_call, eth_gasPrice, eth_chainId')
+    await page.keyboard.press('Backspace')
+    t.equal(await page.inputValue('[name=methods]'), 'eth_call, eth_gasPrice')
+    await page.click('button[aria-label="Remove eth_call"]')
+    await field.fill('eth_madeUp')
+    await page.keyboard.press('Tab')
+    t.equal(await page.inputValue('[name=methods]'), 'eth_gasPrice, eth_madeUp', 'what is typed is not lost')
+    const origins = page.locator('label:has-text("Origins") ~ .multi-select [role=combobox]')
+    await origins.fill('https://a.example, https://b.example')
+    await page.keyboard.press('Enter')
+    t.equal(await page.inputValue('[name=origins]'), 'https://a.example, https://b.example')
+    await page.click('button:text-is("Form")')
+    await page.waitForSelector('[role=status] >> text="Sent: eth_gasPrice, eth_madeUp"')
+    t.equal(await page.inputValue('[name=methods]'), 'eth_call', 'as the form was before')
+  })
+
+  t.test('tabs are moved between with the arrows', async t => {
+    await page.focus('[role=tab]:text-is("curl")')
+    await page.keyboard.press('ArrowRight')
+    t.equal(await focused(page), 'viem')
+    t.match(await page.textContent('[role=tabpanel]'), 'createPublicClient')
+    await page.keyboard.press('End')
+    t.match(await page.textContent('[role=tabpanel]'), '/v3/API_KEY')
+  })
+
+  t.test('the console of the browser shows no error', async t => t.same(problems, []))
+})
