@@ -59,6 +59,7 @@ export const commandSummaries = {
   nodes: 'Lists the nodes of all networks; drains one before maintenance, and puts it back.',
   health: 'Asks the running gateway whether it should get traffic: exit code 0 or 1.',
   accounts: 'Adds, lists, changes and suspends accounts, one by one or from files; prints links to sign in to the dashboard.',
+  people: 'Lists, changes and removes the people of an account, who sign in to the dashboard.',
   keys: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
   alerts: 'Shows and sets who is told when an account has used a share of its credits, and tries its webhook.',
   changes: 'Lists who changed accounts, keys, people, tokens and the state of nodes: by commands and in the dashboard.',

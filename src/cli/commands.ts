@@ -24,6 +24,11 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
     }),
   health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
+  people: async () =>
+    createOperationCommand('people', (await import('../portal/operations/people-operations.ts')).peopleOperations, {
+      'people list alice': 'with their ids',
+      'people set usr_x2Kd --role owner': 'makes a person an owner',
+    }),
   keys: async () =>
     createOperationCommand('keys', (await import('../portal/operations/key-operations.ts')).keyOperations, {
       'keys add alice --networks base-mainnet --credits 10000': 'the key is printed once',

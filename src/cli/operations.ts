@@ -4,6 +4,7 @@ import type { NumberSchema, Schema, StringSchema } from '../plugin/options-schem
 import { ApiError } from '../portal/api-errors.ts'
 import type { FlagForm, Operation, OperationServices, TextBlock } from '../portal/operations/operation.ts'
 import { printablePattern } from '../util/printable-text.ts'
+import { openMailer } from '../portal/mailer.ts'
 import { createPageQueries } from '../portal/queries/page-queries.ts'
 import type { NetworkStatus } from '../server/network-status.ts'
 import { schemeOf, urlOf } from '../server/listener-urls.ts'
@@ -187,6 +188,7 @@ const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { er
       err(`warning: no method table has "${name}"${formatHint(didYouMean(name, known))}`)
     }
   },
+  sendMail: config.portal.smtp && openMailer(config.portal.smtp, { warn: (_fields, message) => err(`warning: ${message}`) }),
   clock: systemClock,
 })
 

@@ -12,9 +12,9 @@ import type { AccountChange, AccountRow, Declaration, Store } from '../store/sto
 import type { MaybePromise } from '../util/async.ts'
 import { isoTimeOrNull } from '../util/dates.ts'
 import { oneAtATime } from './concurrent-changes.ts'
-import { addNewPerson, changeRole, findPersonByEmail, listPeople, peopleLock, removePerson } from './people.ts'
+import { addNewPerson, changeRole, findPersonByEmail, isLastOwner, listPeople, peopleLock, removePerson } from './people.ts'
 import type { Person } from './people.ts'
-import { giveEmail } from './operations/link-operations.ts'
+import { giveEmail } from './person-changes.ts'
 
 export interface DeclarationServices {
   readonly store: Store
@@ -306,6 +306,7 @@ const roleStep = ({ store, accounts, clock }: DeclarationServices, account: stri
   shown: { account, person: person.name, change: 'changed', fields: { role: { from: person.role, to: role } } },
   run: () =>
     oneAtATime({ store, clock }, peopleLock(person.account), async () => {
+      // The plan has left another owner, who may have left the account meanwhile.
       if (role !== 'owner' && (await isLastOwner(store, person))) return false
       if (!(await changeRole(store, person, role))) return false
       const change = { before: { role: person.role }, after: { role } }
@@ -325,12 +326,6 @@ const removalStep = ({ store, accounts, clock }: DeclarationServices, account: s
       return true
     }),
 })
-
-/** The plan has left another one; they may have left the account meanwhile. */
-const isLastOwner = async (store: Store, { id, account }: Person): Promise<boolean> => {
-  const owners = (await listPeople(store, account)).filter(({ role }) => role === 'owner')
-  return owners.some(owner => owner.id === id) && owners.length === 1
-}
 
 interface EmailChange {
   readonly account: DeclaredAccount

@@ -24,7 +24,7 @@ const smtpTimeoutMs = 15_000
 
 /** Sends mail by SMTP, one connection a mail; nodemailer is loaded with the first one. */
 export const openMailer =
-  ({ url, from }: MailOptions, log: Log): SendMail =>
+  ({ url, from }: MailOptions, log: Pick<Log, 'warn'>): SendMail =>
   async mail => {
     const { createTransport } = await import('nodemailer')
     const timeouts = { connectionTimeout: smtpTimeoutMs, greetingTimeout: smtpTimeoutMs, socketTimeout: smtpTimeoutMs }

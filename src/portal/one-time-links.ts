@@ -5,9 +5,9 @@ import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { hourMs, isoDate } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { Json } from '../util/json.ts'
-import type { SendMail } from './mailer.ts'
+import type { Mail, SendMail } from './mailer.ts'
 import type { Invitation } from './invitations.ts'
-import { findPerson, verifyEmail } from './people.ts'
+import { findPerson, setEmail, verifyEmail } from './people.ts'
 import type { LinkedIdentity, Person } from './people.ts'
 import { generateToken, hashToken } from './random-tokens.ts'
 
@@ -103,7 +103,7 @@ export const createSignInLink = async ({ store, accounts, clock }: LinkServices,
 /** How long the link of a confirmation may be used. */
 const confirmationTtlMs = 24 * hourMs
 
-interface MailServices {
+export interface MailServices {
   readonly store: RecordStore
   readonly clock: Clock
   /** The URL of the portal. */
@@ -112,28 +112,95 @@ interface MailServices {
   readonly sendMail: SendMail | undefined
 }
 
+/** Mails the person a link that signs them in. */
+export const mailSignInLink = async ({ store, clock, url, sendMail }: MailServices, person: Person, email: string): Promise<boolean> => {
+  if (sendMail === undefined) return false
+  const link = signInUrl(url, await createSignInToken(store, clock, person, email))
+  return sendMail(signInMail(email, link, { subject: 'Sign in to Tollgate', purpose: 'sign in' }))
+}
+
+export const signInMail = (
+  to: string,
+  link: string,
+  { subject, purpose }: { readonly subject: string; readonly purpose: string },
+): Mail => ({
+  to,
+  subject,
+  text:
+    `Open this link to ${purpose}. It works once, within ${signInLinkTtlMs / hourMs} hours.\n\n${link}\n\n` +
+    'If you did not ask for it, ignore this message.\n',
+})
+
+/** What the link of a confirmation says before it is used up. */
+export interface EmailConfirmation {
+  readonly person: Person
+  readonly email: string
+  /** Who has entered the address. */
+  readonly asker: string
+}
+
 /**
- * Mails the person a link by which they confirm that the address is theirs: alerts go to no other. The link signs nobody in: the address
- * may be mistyped. Without a mail server nothing is sent.
+ * Mails a link by which whoever reads the mail confirms that the address is theirs, and that the person is. The link signs nobody in: the
+ * address may be mistyped. Resolves with false where the mail server did not accept the mail, or there is none.
  */
 export const mailConfirmation = async (
   { store, clock, url, sendMail }: MailServices,
-  { id, account }: Person,
-  email: string,
-): Promise<void> => {
-  if (sendMail === undefined) return
+  accountName: string,
+  { person: { id, account, name, role }, email, asker }: EmailConfirmation,
+): Promise<boolean> => {
+  if (sendMail === undefined) return false
   const token = new Secret(generateToken())
-  const record = { id: hashToken(token.reveal()), account, value: { person: id, email }, expires: clock.now() + confirmationTtlMs }
+  const record = { id: hashToken(token.reveal()), account, value: { person: id, email, asker }, expires: clock.now() + confirmationTtlMs }
   await store.putRecord('email-confirmation', record)
-  await sendMail({
+  return sendMail({
     to: email,
     subject: 'Confirm your e-mail address for Tollgate',
     text:
-      'An account of Tollgate names this e-mail address. Open this link to confirm that it is yours: alerts about the use of credits are ' +
-      `sent to confirmed addresses only. The link works once, within ${confirmationTtlMs / hourMs} hours.\n\n` +
+      `${asker} has entered this e-mail address for ${name}, ${role} of the account ${accountName} of Tollgate.\n\n` +
+      'Open this link to confirm that you are this person: from then on the address signs in to that account, and owners get alerts there. ' +
+      `Nothing happens before you confirm. The link works once, within ${confirmationTtlMs / hourMs} hours.\n\n` +
       // A fragment is in no access log.
       `${url}/confirm-email#${token.reveal()}\n\n` +
       'If you do not know this account, ignore this message.\n',
+  })
+}
+
+/** Undefined where the token is none, or the person has another address by now. It is not used up. */
+export const findConfirmation = async (store: RecordStore, token: string): Promise<EmailConfirmation | undefined> =>
+  toConfirmation(store, await store.findRecord('email-confirmation', hashToken(token)))
+
+const toConfirmation = async (store: RecordStore, record: StoredRecord | undefined): Promise<EmailConfirmation | undefined> => {
+  if (!isJsonObject(record?.value)) return undefined
+  const { person: id, email: address, asker } = record.value
+  const [person, email] = [await findPerson(store, String(id)), String(address)]
+  return person === undefined || ![person.email, person.newEmail].includes(email) ? undefined : { person, email, asker: String(asker) }
+}
+
+/**
+ * Uses up the token of a confirmation: the address is that of the person. Undefined when the token is none, or the person has another address
+ * by now; `isTaken` where somebody else has the address.
+ */
+export const confirmEmail = async (
+  store: RecordStore,
+  token: string,
+): Promise<(EmailConfirmation & { readonly isTaken: boolean }) | undefined> => {
+  const found = await toConfirmation(store, await store.takeRecord('email-confirmation', hashToken(token)))
+  return found && { ...found, isTaken: !(await setEmail(store, found.person, found.email, true)) }
+}
+
+/** Tells the address that was a person's, in case somebody else has changed that. */
+export const mailEmailChanged = async (
+  { sendMail }: Pick<MailServices, 'sendMail'>,
+  accountName: string,
+  { person: { name, email: previous }, email }: EmailConfirmation,
+): Promise<void> => {
+  if (sendMail === undefined || previous === undefined) return
+  await sendMail({
+    to: previous,
+    subject: 'Your e-mail address for Tollgate was changed',
+    text:
+      `${name} of the account ${accountName} of Tollgate signs in with the address ${email} now, and no longer with this one.\n\n` +
+      'If this was not you, ask an owner of the account, or the operator, for help.\n',
   })
 }
 
@@ -155,13 +222,4 @@ export const mailInvitation = async (
       `Afterwards, until ${isoDate(expires)}, ask for another link with this address at ${url}/sign-in\n\n` +
       'If you do not know who invites you, ignore this message.\n',
   })
-}
-
-/** Uses up the token of a confirmation. Resolves with the address; undefined when the token is none, or the address is another by now. */
-export const confirmEmail = async (store: RecordStore, token: string): Promise<string | undefined> => {
-  const record = await store.takeRecord('email-confirmation', hashToken(token))
-  if (!isJsonObject(record?.value)) return undefined
-  const [person, email] = [await findPerson(store, String(record.value['person'])), String(record.value['email'])]
-  if (person?.email !== email) return undefined
-  return (await verifyEmail(store, person))?.email
 }

@@ -22,10 +22,12 @@ export interface Person {
   readonly email?: string
   /** Whether the address is known to be theirs: a link that was mailed there was opened, or a provider has verified it. */
   readonly isEmailVerified?: boolean
+  /** The address that becomes theirs once they have confirmed it. It reserves nothing: others may have it, or get it before. */
+  readonly newEmail?: string
 }
 
 /** A person before they have an address. */
-type PersonWithoutEmail = Pick<Person, 'account' | 'name' | 'role'>
+export type PersonWithoutEmail = Pick<Person, 'account' | 'name' | 'role'>
 
 export const hasRole = (role: Role, required: Role): boolean => roles.indexOf(role) >= roles.indexOf(required)
 
@@ -49,9 +51,9 @@ export const addNewPerson = (store: RecordStore, clock: Clock, person: PersonWit
 /** Taken by what adds or removes people of an account: the account keeps an owner, and has at most so many people. */
 export const peopleLock = (account: string): string => `people ${account}`
 
-const nameLock = ({ account, name }: PersonWithoutEmail): string => `person ${account} ${name}`
+const nameLock = ({ account, name }: Pick<Person, 'account' | 'name'>): string => `person ${account} ${name}`
 
-const findByName = async (store: RecordStore, { account, name }: PersonWithoutEmail): Promise<Person | undefined> =>
+export const findByName = async (store: RecordStore, { account, name }: Pick<Person, 'account' | 'name'>): Promise<Person | undefined> =>
   (await listPeople(store, account)).find(person => person.name === name)
 
 export const addPerson = async (store: RecordStore, { account, name, role }: PersonWithoutEmail): Promise<Person> => {
@@ -74,6 +76,28 @@ export const changeRole = (store: RecordStore, { id, role: known }: Person, role
     const person = toPerson(record)
     return person?.role === known && isJsonObject(record.value) ? { ...record.value, role } : undefined
   })
+
+/** False when the account has another person of this name, or the person was removed meanwhile. */
+export const renamePerson = (store: RecordStore, clock: Clock, { id, account }: Person, name: string): Promise<boolean> =>
+  oneAtATime({ store, clock }, nameLock({ account, name }), async () =>
+    (await findByName(store, { account, name })) === undefined
+      ? editRecord(store, 'person', id, ({ value }) => (isJsonObject(value) ? { ...value, name } : undefined))
+      : false,
+  )
+
+/** Undefined gives up the address that was to be confirmed. False when the person was removed meanwhile. */
+export const setNewEmail = (store: RecordStore, id: string, newEmail: string | undefined): Promise<boolean> =>
+  editRecord(store, 'person', id, ({ value }) => {
+    if (!isJsonObject(value)) return undefined
+    const { newEmail: _, ...rest } = value
+    return { ...rest, ...(newEmail !== undefined && { newEmail }) }
+  })
+
+/** Within peopleLock(): others may stop being owners at the same time. */
+export const isLastOwner = async (store: RecordStore, { id, account }: Person): Promise<boolean> => {
+  const owners = (await listPeople(store, account)).filter(({ role }) => role === 'owner')
+  return owners.length === 1 && owners[0]?.id === id
+}
 
 /** The identity of an OpenID Connect provider by which a person signs in. */
 export interface LinkedIdentity {
@@ -130,7 +154,13 @@ const changeEmail = (
   editRecord(store, 'person', id, record => {
     const person = toPerson(record)
     if (person === undefined || person.email !== known) return undefined
-    return { name: person.name, role: person.role, ...(email !== undefined && { email, ...(isVerified && { isEmailVerified: true }) }) }
+    // Another address takes the place of one that was to be confirmed, too.
+    const newEmail = email === known ? person.newEmail : undefined
+    return {
+      ...{ name: person.name, role: person.role },
+      ...(email !== undefined && { email, ...(isVerified && { isEmailVerified: true }) }),
+      ...(newEmail !== undefined && newEmail !== email && { newEmail }),
+    }
   })
 
 /** Nobody has the address any more, unless it is somebody else's by now. */
@@ -162,13 +192,14 @@ export const findPersonByEmail = async (store: RecordStore, email: string): Prom
 
 const toPerson = (record: StoredRecord | undefined): Person | undefined => {
   if (record === undefined || !isJsonObject(record.value)) return undefined
-  const { name, role, email, isEmailVerified } = record.value
+  const { name, role, email, isEmailVerified, newEmail } = record.value
   const known = roles.find(each => each === role)
   return known === undefined
     ? undefined
     : {
         ...{ id: record.id, account: record.account, name: String(name), role: known },
         ...(typeof email === 'string' && { email, isEmailVerified: isEmailVerified === true }),
+        ...(typeof newEmail === 'string' && { newEmail }),
       }
 }
 

@@ -23,8 +23,10 @@ import { alertRoutes } from './routes/alerts.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { networkRoutes } from './routes/networks.ts'
 import { oidcRoutes } from './routes/oidc.ts'
+import { emailConfirmationRoutes } from './routes/email-confirmations.ts'
 import { peopleRoutes } from './routes/people.ts'
 import { sessionRoutes } from './routes/session.ts'
+import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
 import { hasEnded, isHttps, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
@@ -37,6 +39,7 @@ export { openOidcProvider } from './oidc-provider.ts'
 /** Everything that the API can do. */
 export const routes: readonly AnyRoute[] = [
   ...sessionRoutes,
+  ...emailConfirmationRoutes,
   ...oidcRoutes,
   ...accountRoutes,
   ...usageRoutes,
@@ -44,6 +47,7 @@ export const routes: readonly AnyRoute[] = [
   ...keyRoutes,
   ...networkRoutes,
   ...peopleRoutes,
+  ...tokenRoutes,
 ]
 
 const maxBodySize = '64kb'

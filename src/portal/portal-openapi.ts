@@ -13,6 +13,8 @@ import {
   time,
   timeOrNull,
 } from './openapi.ts'
+import { personProperties } from './person-json.ts'
+import { emailConfirmationSchema } from './routes/email-confirmations.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
@@ -52,24 +54,13 @@ const eventsOperation: JsonSchema = {
   },
 }
 
-const role = { type: 'string', enum: ['viewer', 'developer', 'owner'] }
-const person = object({
-  id: text,
-  name: text,
-  role,
-  email: textOrNull,
-  emailVerified: { type: 'boolean', description: 'Whether the person has shown that the address is theirs: alerts go to no other.' },
-  invitedUntil: {
-    ...timeOrNull,
-    description: 'Until then the invitation of the address can be accepted; null: the person is in the account.',
-  },
-})
+const person = object(personProperties)
 
 const signInChoice = object({
   token: { type: 'string', description: 'Send it again with what was chosen, to POST /session.' },
   email: text,
   account: { ...textOrNull, description: 'The account that the address has already: nobody joins another one with it.' },
-  invitations: listOf(object({ id: text, account: text, inviter: text, role, expires: time })),
+  invitations: listOf(object({ id: text, account: text, inviter: text, role: personProperties.role, expires: time })),
   signUp: { type: 'boolean', description: 'Whether the address may make an account of its own.' },
 })
 
@@ -85,6 +76,7 @@ const responseSchemas = {
   Session: object({ person, account: object({ id: text, name: text }) }),
   SignInChoice: signInChoice,
   Person: person,
+  EmailConfirmation: emailConfirmationSchema,
   Account: object({
     account: object({ id: text, name: text }),
     plan: object({ name: text, dailyCredits: countOrNull, forwarding: flag }),

@@ -814,8 +814,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a link confirms no address but the one that it was mailed to',
     file: 'src/portal/one-time-links.ts',
-    text: 'if (person?.email !== email)',
-    broken: 'if (false)',
+    text: '![person.email, person.newEmail].includes(email)',
+    broken: 'false',
     tests: portal('sign-up'),
   },
   {
@@ -869,7 +869,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a token ends when it is removed',
-    file: 'src/portal/routes/people.ts',
+    file: 'src/portal/routes/tokens.ts',
     text: "(await store.takeRecord('token', found.id)) === undefined",
     broken: 'false',
     tests: portal('portal-api'),

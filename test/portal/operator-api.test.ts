@@ -63,6 +63,11 @@ const onlyNode = { network: 'devnet', node: 'node-1' }
 
 const addedKey = (outputs: ReadonlyMap<string, unknown>): string => (outputs.get('keys add') as { readonly id: string }).id
 
+const addedPerson = (outputs: ReadonlyMap<string, unknown>): string => {
+  const people = outputs.get('people list') as readonly { readonly id: string; readonly name: string }[]
+  return people.find(({ name }) => name === 'dan')?.id ?? ''
+}
+
 /** Of each operation, for an account of its own on each surface. An operation without an example fails. */
 const exampleInputs: Readonly<
   Record<string, (account: string, outputs: ReadonlyMap<string, unknown>) => Readonly<Record<string, unknown>>>
@@ -89,6 +94,9 @@ const exampleInputs: Readonly<
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
+  'people list': id => ({ id }),
+  'people set': (_, outputs) => ({ id: addedPerson(outputs), name: 'carl', role: 'developer' }),
+  'people remove': (_, outputs) => ({ id: addedPerson(outputs) }),
   'accounts link': id => ({ id, person: 'dan', role: 'viewer', email: `dan@${id}.example` }),
 }
 
@@ -129,7 +137,7 @@ const withoutChance = (value: unknown): unknown =>
   JSON.parse(
     JSON.stringify(value)
       .replaceAll(/by-(?:api|command)/g, 'NAME')
-      .replaceAll(/\b(?:acc|key)_\w+/g, 'ID')
+      .replaceAll(/\b(?:acc|key|usr)_[\w-]+/g, 'ID')
       .replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, 'TIME')
       .replaceAll(/#[\w-]+/g, '#TOKEN')
       .replaceAll(/\btg_\w+/g, 'KEY')
@@ -365,13 +373,23 @@ t.test("the operator's API", async t => {
     t.same(document, JSON.parse(JSON.stringify(operatorOpenApi(operatorRoutes, { version: document.info.version }))))
     const checkResponse = openApiChecker(document)
     const { id } = await deployment.addKey('carol')
+    await deployment.run('accounts', 'link', 'carol')
+    await deployment.run('accounts', 'link', 'carol', '--person', 'pat', '--role', 'viewer')
+    const { json: people } = await operator.get('/accounts/carol/people')
+    const personId = people.find(({ name }: { name: string }) => name === 'pat').id
     const bodies: Readonly<Record<string, object>> = {
       '/accounts': { name: 'dave', plan: 'core' },
       '/accounts/{id}/alerts': { webhook: receiver.url },
       '/nodes/{network}/{node}/drain': { force: true },
     }
     for (const { path, method, status = 200 } of operatorRoutes) {
-      const target = path.startsWith('/keys') ? id : path === '/accounts/{id}' && method === 'patch' ? 'bob' : 'carol'
+      const target = path.startsWith('/keys')
+        ? id
+        : path.startsWith('/people')
+          ? personId
+          : path === '/accounts/{id}' && method === 'patch'
+            ? 'bob'
+            : 'carol'
       const body = method === 'get' ? undefined : (bodies[path] ?? {})
       const response = await operator.request(
         method.toUpperCase(),

@@ -99,12 +99,24 @@ t.test('sign-in links by e-mail', async t => {
       { action: 'person-changed', by: { kind: 'command' }, before: { email: null }, after: { email: 'dan@elsewhere.test' } },
       { action: 'link-created' },
     ])
+    await mail.tokenInMail(3)
+    t.match(mail.received[2], { to: 'dan@elsewhere.test', message: /Subject: Confirm your e-mail address/ }, 'a mail asks to confirm it')
     await requestLink('dan@elsewhere.test')
-    t.match(await signIn(await mail.tokenInMail(3)), {
+    t.match(await signIn(await mail.tokenInMail(4)), {
       status: 201,
       json: { person: { name: 'dan', role: 'viewer', emailVerified: true }, account: { name: 'alice' } },
     })
-    const { code, stderr } = await deployment.run('accounts', 'link', 'alice', '--person', 'eve', '--email', 'dan@elsewhere.test')
+    const { code, stderr } = await deployment.run(
+      'accounts',
+      'link',
+      'alice',
+      '--person',
+      'eve',
+      '--role',
+      'viewer',
+      '--email',
+      'dan@elsewhere.test',
+    )
     t.match({ code, stderr }, { code: 1, stderr: /somebody else signs in with dan@elsewhere.test/ })
   })
 
@@ -116,10 +128,18 @@ t.test('sign-in links by e-mail', async t => {
     t.notOk(await isReceiver())
     const { client: stranger } = await signIn(await printSignInToken(deployment, 'new.dev-1@example.org'))
     t.match(await stranger.post(`/people/${id}/email-confirmation`), { status: 404, json: { error: { code: 'not-found' } } })
+    const first = await mail.tokenInMail(5)
     t.match(await hal.post(`/people/${id}/email-confirmation`), { status: 202, json: { email: 'gus@elsewhere.test' } })
-    const second = await mail.tokenInMail(4)
-    t.match(mail.received[3], { to: 'gus@elsewhere.test', message: /Subject: Confirm your e-mail address/ })
+    const second = await mail.tokenInMail(6)
+    t.match(mail.received[5], { to: 'gus@elsewhere.test', message: /Subject: Confirm your e-mail address/ })
+    t.match(mail.received[5]?.message.replaceAll('=\r\n', ''), /hal has entered this e-mail address for hal, owner of the account alice of/)
     t.match(await signIn(second), { status: 401 }, 'it signs nobody in')
+    for (const token of [first, second])
+      t.match(await nobody.post('/email-confirmations/lookup', { token }), {
+        status: 200,
+        json: { email: 'gus@elsewhere.test', account: 'alice', person: 'hal', role: 'owner', previous: null },
+      })
+    t.match((await hal.get('/session')).json, { person: { emailVerified: false } }, 'nor does looking confirm')
     t.match(await nobody.post('/email-confirmations', { token: second }), { status: 200, json: { email: 'gus@elsewhere.test' } })
     t.match((await hal.get('/session')).json, { person: { emailVerified: true } })
     t.ok(await isReceiver())
@@ -132,13 +152,13 @@ t.test('sign-in links by e-mail', async t => {
   t.test('an address that may not sign up gets the same answer, and no mail', async t => {
     t.match(await requestLink('someone@other.test'), { status: 202, json: { email: 'someone@other.test' } })
     t.match(await requestLink('second@example.org'), { status: 202 })
-    t.match(await signIn(await mail.tokenInMail(5)), { status: 201 })
-    t.equal(mail.received[4]?.to, 'second@example.org')
+    t.match(await signIn(await mail.tokenInMail(7)), { status: 201 })
+    t.equal(mail.received[6]?.to, 'second@example.org')
   })
 
   t.test('a link that is opened when the day is full says so, and makes an account on a later day', async t => {
     await requestLink('third@example.org')
-    const token = await mail.tokenInMail(6)
+    const token = await mail.tokenInMail(8)
     for (let i = 0; i < 2; i += 1)
       t.match(await signIn(token), { status: 403, json: { error: { code: 'sign-up-full', message: /try again tomorrow/ } } })
   })
@@ -177,7 +197,8 @@ t.test('invitations', async t => {
   const mallory = await signInToPortal(deployment, gateway, 'mallory', '--email', 'mallory@example.org')
   const bob = await signInToPortal(deployment, gateway, 'bob', '--email', 'bob@example.org')
   const checkResponse = openApiChecker((await mallory.get('/openapi.json')).json)
-  let mails = 0
+  // Two ask to confirm these addresses.
+  let mails = 2
   const nextMail = async () => {
     const token = await mail.tokenInMail((mails += 1))
     const { to = '', message = '' } = mail.received[mails - 1] ?? {}
@@ -415,13 +436,13 @@ t.test('the link of a confirmation confirms the address that it was mailed to, a
     const person = await findPerson(store, id)
     if (person === undefined) throw new Error('no such person')
     t.ok(await setEmail(store, person, email))
-    await mailConfirmation({ store, clock, url: 'https://portal.test', sendMail }, person, email)
+    await mailConfirmation({ store, clock, url: 'https://portal.test', sendMail }, 'acme', { person, email, asker: 'owner' })
     return /#(\S+)/.exec(mailed.at(-1)?.text ?? '')?.[1] ?? ''
   }
   const [first, second] = [await give('first@example.org'), await give('second@example.org')]
   t.equal(await confirmEmail(store, first), undefined)
   t.match(await findPerson(store, id), { email: 'second@example.org', isEmailVerified: false })
-  t.equal(await confirmEmail(store, second), 'second@example.org')
+  t.match(await confirmEmail(store, second), { email: 'second@example.org', isTaken: false })
   t.match(await findPerson(store, id), { isEmailVerified: true })
 })
 

@@ -219,7 +219,7 @@ export const networkFile = (
   return { network: name, chainId: 31337, blockTime: '100ms', devNode: false, methods: 'ethereum', hosts: ['127.0.0.1'], pipeline }
 }
 
-const inProcessCommands = ['accounts', 'audit', 'changes', 'keys', 'nodes', 'show', 'usage'] as const
+const inProcessCommands = ['accounts', 'audit', 'changes', 'keys', 'nodes', 'people', 'show', 'usage'] as const
 type InProcessCommand = (typeof inProcessCommands)[number]
 
 const isInProcessCommand = (name: string): name is InProcessCommand => inProcessCommands.some(each => each === name)

@@ -67,10 +67,14 @@ export const createPortalDeployment = (nodeUrl: string, options: Partial<Deploym
 
 /** The token of a sign-in link that the operator prints. */
 export const printSignInToken = async (deployment: Deployment, account: string, ...options: readonly string[]): Promise<string> => {
-  const { stdout, stderr } = await deployment.run('accounts', 'link', account, ...options, '--json')
+  const { stdout, stderr } = await deployment.run('accounts', 'link', account, ...options, ...roleOf(options), '--json')
   if (stdout === '') throw new Error(stderr)
   return new URL(JSON.parse(stdout).link).hash.slice(1)
 }
+
+/** A new person is an owner, unless the options say otherwise. */
+const roleOf = (options: readonly string[]): readonly string[] =>
+  options.includes('--person') && !options.includes('--role') ? ['--role', 'owner'] : []
 
 /** Someone who has signed in by such a link. */
 export const signInToPortal = async (

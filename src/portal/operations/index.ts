@@ -5,12 +5,14 @@ import { keyOperations, keySchemas } from './key-operations.ts'
 import { linkOperations, linkSchemas } from './link-operations.ts'
 import { nodeOperations, nodeSchemas } from './node-operations.ts'
 import type { Operation } from './operation.ts'
+import { peopleOperations, peopleSchemas } from './people-operations.ts'
 import { usageOperations, usageSchemas } from './usage-operations.ts'
 
 /** All that operators can do both over the API of the admin listener and on the command line. */
 export const operations: readonly Operation[] = [
   ...accountOperations,
   ...linkOperations,
+  ...peopleOperations,
   ...keyOperations,
   ...alertOperations,
   ...changeOperations,
@@ -22,6 +24,7 @@ export const operations: readonly Operation[] = [
 export const operationSchemas = {
   ...accountSchemas,
   ...linkSchemas,
+  ...peopleSchemas,
   ...keySchemas,
   ...alertSchemas,
   ...changeSchemas,

@@ -1,12 +1,16 @@
 import { emailAddress, personName, roles } from '../../services/accounts/account-fields.ts'
+import type { Role } from '../../services/accounts/account-fields.ts'
+import type { AccountRow } from '../../store/store.ts'
+import { didYouMean } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
 import { createSignInLink } from '../one-time-links.ts'
 import { object, schemaRef, text } from '../openapi.ts'
-import { firstPersonName, getOrAddPerson, setEmail } from '../people.ts'
+import { firstPersonName, getOrAddPerson, listPeople } from '../people.ts'
 import type { Person } from '../people.ts'
 import { accountId, describeLink, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
+import { bindEmail, confirmationSchema, describeConfirmation } from './people-operations.ts'
 
 /** What the operations return, by the name in the OpenAPI document. */
 export const linkSchemas = {
@@ -14,6 +18,7 @@ export const linkSchemas = {
     account: object({ id: text, name: text }),
     person: text,
     link: { type: 'string', description: 'Works once, for a day.' },
+    confirmation: confirmationSchema,
   }),
 } as const
 
@@ -23,7 +28,7 @@ export const linkOperations = [
     method: 'post',
     path: '/accounts/{id}/sign-in-links',
     status: 201,
-    summary: 'Makes a link that signs a person in to the dashboard, once, within a day. A new name adds the person to the account.',
+    summary: 'Makes a link that signs a person in to the dashboard, once, within a day; with a role, it adds a person of a new name.',
     input: {
       type: 'object',
       properties: {
@@ -31,9 +36,13 @@ export const linkOperations = [
         person: {
           ...personName,
           default: firstPersonName,
-          description: `The name of the person who signs in; \`${firstPersonName}\` if absent. A new name adds a person to the account.`,
+          description: `The name of the person who signs in; \`${firstPersonName}\` if absent.`,
         },
-        role: { type: 'string', enum: roles, default: 'owner', description: 'The role of a new person; owner if absent.' },
+        role: {
+          type: 'string',
+          enum: roles,
+          description: 'Adds a person of this role to the account, unless it has one of the name. Without it, the person must exist.',
+        },
         email: {
           ...emailAddress,
           description: 'Where the person can ask for further links, if `portal.smtp` is configured. One person has an address.',
@@ -48,29 +57,36 @@ export const linkOperations = [
         const message = 'the dashboard has no address: set `listen.portal` in gateway.yaml to a host and a port, or `portal.url`'
         throw new ApiError(409, 'no-dashboard', message)
       }
-      const { id, name } = await findAccount(services, idOrName)
-      const person = await getOrAddPerson(services.store, services.clock, { account: id, name: named, role })
-      if (email !== undefined && !(await giveEmail(services, person, email.toLowerCase())))
-        throw new ApiError(409, 'exists', `somebody else signs in with ${email.toLowerCase()}`, 'email')
-      return { account: { id, name }, person: named, link: await createSignInLink(services, url, person) }
+      const account = await findAccount(services, idOrName)
+      const person = await findOrAddPerson(services, account, named, role)
+      const confirmation = email === undefined ? null : await bindEmail(services, person, email.toLowerCase())
+      const { id, name } = account
+      return { account: { id, name }, person: named, link: await createSignInLink(services, url, person), confirmation }
     },
     command: {
       positionals: { id: 'NAME' },
       flags: { person: { placeholder: 'PERSON' }, role: { placeholder: 'ROLE' }, email: { placeholder: 'EMAIL' } },
-      text: ({ link }) => describeLink(link),
+      text: ({ link, confirmation }, { email = '' }) => [...describeLink(link), ...describeConfirmation(confirmation, email)],
     },
   }),
 ]
 
-/** False where somebody else has the address. In lower case. */
-export const giveEmail = async (
-  { store, accounts }: Pick<OperationServices, 'store' | 'accounts'>,
-  person: Person,
-  email: string,
-): Promise<boolean> => {
-  const before = person.email ?? null
-  if (!(await setEmail(store, person, email))) return false
-  if (before !== email)
-    await accounts.recordOf(person.account, { action: 'person-changed', target: person.id, before: { email: before }, after: { email } })
-  return true
+/** A mistyped name adds nobody: the role of somebody new must be named, but for the first person. Rejects with ApiError. */
+const findOrAddPerson = async (
+  { store, clock }: OperationServices,
+  { id, name: accountName }: AccountRow,
+  name: string,
+  role: Role | undefined,
+): Promise<Person> => {
+  const newRole = role ?? (name === firstPersonName ? 'owner' : undefined)
+  if (newRole !== undefined) return getOrAddPerson(store, clock, { account: id, name, role: newRole })
+  const people = await listPeople(store, id)
+  const found = people.find(person => person.name === name)
+  if (found !== undefined) return found
+  const hint =
+    didYouMean(
+      name,
+      people.map(person => person.name),
+    ) ?? 'name a role to add a new person'
+  throw new ApiError(404, 'not-found', `account "${accountName}" has no person "${name}"; ${hint}`, 'person')
 }

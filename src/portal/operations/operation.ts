@@ -7,6 +7,7 @@ import type { Clock } from '../../services/clock.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { Store } from '../../store/store.ts'
 import type { MaybePromise } from '../../util/async.ts'
+import type { SendMail } from '../mailer.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import type { RouteBase } from '../route.ts'
 
@@ -22,6 +23,8 @@ export interface OperationServices {
   readonly config: Pick<GatewayConfig, 'listen' | 'portal'>
   /** The URL of the dashboard; undefined where the gateway has none. */
   dashboardUrl(): string | undefined
+  /** Undefined without a mail server. */
+  readonly sendMail: SendMail | undefined
   networkNames(): MaybePromise<readonly string[]>
   nodes(): Promise<NodesView>
   /** The gateway knows every method of its networks, and rejects with ApiError; a command knows the method tables, and warns. */

@@ -8,6 +8,7 @@ import { closeOnUnreadBody, parseJsonBody } from '../../server/request-body.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import type { Store } from '../../store/store.ts'
 import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
+import { openMailer } from '../mailer.ts'
 import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { readRequest, routerPath } from '../route.ts'
@@ -55,9 +56,11 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const { openStore, storeAddress, clock, log, url = '', isTls = false, plans } = options
   const recentTraffic = new RecentTraffic(clock)
   const queryProcess = openQueryProcess(storeAddress, clock)
+  const { smtp } = options.config.portal
+  const sendMail = smtp && openMailer(smtp, log)
   const networkServices = networksOf(options.describeMethods)
   const openServices = async () => ({
-    ...{ ...options, ...networkServices, recentTraffic },
+    ...{ ...options, ...networkServices, recentTraffic, sendMail },
     nodes: async () => ({ networks: await options.networks(), isLive: true }),
     ...{ store: await openStore(), queries: queryProcess.queries, plans: plans() },
   })

@@ -1,28 +1,23 @@
 import { emailAddress, personName, roles } from '../../services/accounts/account-fields.ts'
-import type { RecordStore } from '../../store/record-store.ts'
-import { dayMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { ApiError, notFound } from '../api-errors.ts'
-import { createAccessToken, listAccessTokens } from '../access-tokens.ts'
-import type { AccessToken } from '../access-tokens.ts'
+import { oneAtATime } from '../concurrent-changes.ts'
 import { addInvitation, isInvitationId, listInvitations, removeInvitation, renewInvitation } from '../invitations.ts'
 import type { Invitation } from '../invitations.ts'
-import { givenName, listOf, schemaRef, textOrNull } from '../openapi.ts'
-import { addNewPerson, findPerson, listPeople, peopleLock, removePerson } from '../people.ts'
+import { createSignInToken, mailConfirmation, mailInvitation, mailSignInLink, signInUrl } from '../one-time-links.ts'
+import { listOf, schemaRef, textOrNull } from '../openapi.ts'
+import { addNewPerson, findPerson, isLastOwner, listPeople, peopleLock, removePerson } from '../people.ts'
 import type { Person } from '../people.ts'
+import { giveRole, nameTaken, removeFromAccount, rename, requestEmail } from '../person-changes.ts'
+import { invitationJson, personJson } from '../person-json.ts'
+import type { PersonJson } from '../person-json.ts'
 import { accountOf, accountsAs } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { defineRoute, requireRole } from '../route.ts'
-import { createSignInToken, mailConfirmation, mailInvitation, signInUrl } from '../one-time-links.ts'
-import { oneAtATime } from '../concurrent-changes.ts'
 import { signOutEverywhere } from '../sessions.ts'
-import { personJson } from './session.ts'
-import type { PersonJson } from './session.ts'
 
 const personSchema = schemaRef('Person')
 
 const maxPeople = 100
-/** Of one person. */
-const maxTokens = 100
 
 const findColleague = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<Person> => {
   const found = await findPerson(store, id)
@@ -30,16 +25,17 @@ const findColleague = async ({ store }: PortalServices, { account }: Person, id 
   return found
 }
 
+/** The person who asks, or somebody else of the account whom an owner asks for. Rejects with ApiError. */
+const findSelfOrColleague = async (services: PortalServices, asker: Person, id = ''): Promise<Person> => {
+  if (id === asker.id) return asker
+  requireRole(asker, 'owner')
+  return findColleague(services, asker, id)
+}
+
 const findInvitation = async ({ store }: PortalServices, { account }: Person, id = ''): Promise<Invitation> => {
   const found = (await listInvitations(store, account)).find(invitation => invitation.id === id)
   return found ?? Promise.reject(notFound('invitation'))
 }
-
-const invitationJson = ({ id, name, role, email, expires }: Invitation): PersonJson => ({
-  ...{ id, name, role, email },
-  emailVerified: false,
-  invitedUntil: isoTime(expires),
-})
 
 export interface NewPersonJson {
   readonly person: PersonJson
@@ -47,22 +43,13 @@ export interface NewPersonJson {
   readonly link: string | null
 }
 
-const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you have just been removed from the account')
-
-const tokenJson = ({ id, name, hint, created, expires }: AccessToken) => ({
-  id,
-  name,
-  hint,
-  created: isoTime(created),
-  expires: isoTimeOrNull(expires),
-})
-
-export type TokenJson = ReturnType<typeof tokenJson>
-
-/** The response is the only place where the token itself is shown. */
-export interface NewTokenJson extends TokenJson {
-  readonly token: string
+/** A link that signs a person in is shown, or it was mailed to the address that they have confirmed. */
+export interface PersonLinkJson {
+  readonly link: string | null
+  readonly mailedTo: string | null
 }
+
+const personRole = { type: 'string', enum: roles } as const
 
 export const peopleRoutes = [
   defineRoute({
@@ -90,7 +77,7 @@ export const peopleRoutes = [
           ...personName,
           description: 'Unique in the account.',
         },
-        role: { type: 'string', enum: roles, default: 'developer', description: 'What the person may do.' },
+        role: { ...personRole, default: 'developer', description: 'What the person may do.' },
         email: {
           ...emailAddress,
           description:
@@ -139,20 +126,72 @@ export const peopleRoutes = [
     },
   }),
   defineRoute({
+    method: 'patch',
+    path: '/people/{id}',
+    summary:
+      'Changes a person. Owners give others another name, role or e-mail address; everybody changes their own name and address. An address takes ' +
+      'the place of another once it is confirmed by the link that is mailed there.',
+    role: 'viewer',
+    body: {
+      type: 'object',
+      properties: {
+        name: { ...personName, description: 'Unique in the account.' },
+        role: { ...personRole, description: 'What the person may do. The last owner stays one.' },
+        email: { ...emailAddress, description: 'Of a person who has confirmed an address, they alone change it.' },
+      },
+    },
+    response: personSchema,
+    async handle({ person: asker, params: { id }, body: { name, role, email } }, services): Promise<PersonJson> {
+      const person = await findSelfOrColleague(services, asker, id)
+      const author = { ...services, accounts: accountsAs(services, asker) }
+      if (role !== undefined && role !== person.role) requireRole(asker, 'owner')
+      if (email !== undefined) await checkNewEmail(services, { asker, person, email: email.toLowerCase() })
+      if (name !== undefined) await rename(author, person, name)
+      if (role !== undefined) await giveRole(author, person, role, () => requireStillOwner(services, asker))
+      if (email !== undefined) await changeEmail(services, { asker, person, email: email.toLowerCase() })
+      return personJson(await findColleague(services, asker, person.id))
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/people/{id}/sign-in-links',
+    summary:
+      'Makes another link that signs a person in, once, within a day: it is mailed to the address that they have confirmed, or else shown.',
+    role: 'owner',
+    status: 201,
+    response: {
+      type: 'object',
+      properties: { link: { ...textOrNull, description: 'Null where it was mailed.' }, mailedTo: textOrNull },
+      required: ['link', 'mailedTo'],
+    },
+    async handle({ person: owner, params: { id } }, services): Promise<PersonLinkJson> {
+      const { store, clock, url, sendMail } = services
+      const person = await findColleague(services, owner, id)
+      const { account, name, role, email, isEmailVerified = false } = person
+      const mailedTo = sendMail !== undefined && isEmailVerified ? email : undefined
+      if (mailedTo !== undefined) checkMail(services, account, mailedTo)
+      await accountsAs(services, owner).recordOf(account, { action: 'link-created', target: person.id, after: { name, role } })
+      if (mailedTo === undefined) return { link: signInUrl(url, await createSignInToken(store, clock, person)), mailedTo: null }
+      startMail(services, account, mailedTo, () => mailSignInLink(services, person, mailedTo))
+      return { link: null, mailedTo }
+    },
+  }),
+  defineRoute({
     method: 'post',
     path: '/people/{id}/email-confirmation',
-    summary: 'Mails the person another link to confirm their e-mail address.',
-    role: 'owner',
+    summary: 'Mails another link to confirm an e-mail address: your own, or as an owner that of somebody else.',
+    role: 'viewer',
     status: 202,
     response: { type: 'object', properties: { email: { type: 'string' } } },
-    async handle({ person, params: { id } }, services) {
+    async handle({ person: asker, params: { id } }, services) {
       if (services.sendMail === undefined) throw noMail()
-      const found = await findColleague(services, person, id)
-      const { email, isEmailVerified = false } = found
-      if (email === undefined) throw new ApiError(409, 'no-email', `${found.name} has no e-mail address`)
-      if (isEmailVerified) throw new ApiError(409, 'verified', `${found.name} has confirmed ${email} already`)
+      const person = await findSelfOrColleague(services, asker, id)
+      const email = person.newEmail ?? person.email
+      if (email === undefined) throw new ApiError(409, 'no-email', `${person.name} has no e-mail address`)
+      if (email === person.email && person.isEmailVerified === true)
+        throw new ApiError(409, 'verified', `${person.name} has confirmed ${email} already`)
       checkMail(services, person.account, email)
-      startMail(services, person.account, email, () => mailConfirmation(services, found, email))
+      await startConfirmation(services, { asker, person, email })
       return { email }
     },
   }),
@@ -169,70 +208,31 @@ export const peopleRoutes = [
       return isInvitationId(id) ? withdraw(services, person, await findInvitation(services, person, id)) : remove(services, person, id)
     },
   }),
-  defineRoute({
-    method: 'get',
-    path: '/tokens',
-    summary: 'Your personal access tokens.',
-    role: 'viewer',
-    response: listOf(schemaRef('AccessToken')),
-    handle: async ({ person }, { store }) => (await listAccessTokens(store, person)).map(tokenJson),
-  }),
-  defineRoute({
-    method: 'post',
-    path: '/tokens',
-    summary: 'Creates a personal access token for scripts: `Authorization: Bearer TOKEN`. It is shown once, and has your role.',
-    role: 'viewer',
-    body: {
-      type: 'object',
-      properties: {
-        name: givenName('What you call the token.'),
-        days: { type: 'integer', minimum: 1, maximum: 3_650, description: 'After so many days the token ends; without it, never.' },
-      },
-      required: ['name'],
-    },
-    status: 201,
-    response: schemaRef('NewAccessToken'),
-    async handle({ person, body: { name, days } }, services): Promise<NewTokenJson> {
-      const { store, clock } = services
-      const expires = days === undefined ? undefined : clock.now() + days * dayMs
-      const created = await oneAtATime(services, `tokens ${person.id}`, async () => {
-        if ((await listAccessTokens(store, person)).length >= maxTokens)
-          throw new ApiError(409, 'too-many', `a person has at most ${maxTokens} tokens: remove one first`)
-        return createAccessToken(store, clock, person, { name, expires })
-      })
-      await accountsAs(services, person).recordOf(person.account, { action: 'token-created', target: created.id, after: { name } })
-      return { ...tokenJson(created), token: created.token.reveal() }
-    },
-  }),
-  defineRoute({
-    method: 'delete',
-    path: '/tokens/{id}',
-    summary: 'Ends one of your personal access tokens.',
-    role: 'viewer',
-    async handle({ person, params: { id = '' } }, services) {
-      const { store } = services
-      const found = (await listAccessTokens(store, person)).find(token => token.id === id)
-      if (found === undefined) throw notFound('token')
-      if ((await store.takeRecord('token', found.id)) === undefined) throw notFound('token')
-      const change = { action: 'token-removed', target: found.id, before: { name: found.name } } as const
-      await accountsAs(services, person).recordOf(person.account, change)
-    },
-  }),
+]
+
+/** People, and those who were invited. */
+const listColleagues = async (
+  store: PortalServices['store'],
+  account: string,
+): Promise<readonly (Pick<Person, 'id' | 'name'> & { readonly email?: string })[]> => [
+  ...(await listPeople(store, account)),
+  ...(await listInvitations(store, account)),
 ]
 
 /** Throws ApiError where the account has so many people, or one with this name or this address. Invitations count. */
-const checkNewColleague = async (store: RecordStore, account: string, added: Pick<Invitation, 'name'> & { readonly email?: string }) => {
-  const colleagues: readonly Pick<Person, 'name' | 'email'>[] = [
-    ...(await listPeople(store, account)),
-    ...(await listInvitations(store, account)),
-  ]
+const checkNewColleague = async (
+  store: PortalServices['store'],
+  account: string,
+  added: Pick<Invitation, 'name'> & { readonly email?: string },
+): Promise<void> => {
+  const colleagues = await listColleagues(store, account)
   if (colleagues.length >= maxPeople) throw new ApiError(409, 'too-many', `an account has at most ${maxPeople} people`)
   if (colleagues.some(({ name }) => name === added.name)) throw nameTaken(added.name)
-  if (added.email !== undefined && colleagues.some(({ email }) => email === added.email))
-    throw new ApiError(409, 'exists', `the account has, or has invited, a person with ${added.email}`, 'email')
+  if (added.email !== undefined && colleagues.some(({ email }) => email === added.email)) throw emailTaken(added.email)
 }
 
-const nameTaken = (name: string): ApiError => new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
+const emailTaken = (email: string): ApiError =>
+  new ApiError(409, 'exists', `the account has, or has invited, a person with ${email}`, 'email')
 
 const noMail = (): ApiError => new ApiError(404, 'no-mail', 'this gateway sends no mail')
 
@@ -274,24 +274,62 @@ const withdraw = async (services: PortalServices, owner: Person, invitation: Inv
   await accountsAs(services, owner).recordOf(owner.account, { action: 'invitation-withdrawn', target, before: { name, role, email } })
 }
 
+/** What an owner does to others at once with somebody who takes their role away does not happen. */
+const requireStillOwner = async ({ store }: PortalServices, { id }: Person): Promise<void> => {
+  const now = await findPerson(store, id)
+  if (now === undefined) throw removedError()
+  requireRole(now, 'owner')
+}
+
 const remove = async (services: PortalServices, owner: Person, id: string): Promise<void> => {
   const removed = await findColleague(services, owner, id)
-  await oneAtATime(services, peopleLock(owner.account), async () => {
-    // Two owners who remove each other at once: one of them stays.
-    if ((await findPerson(services.store, owner.id)) === undefined) throw removedError()
-    if (!(await removePerson(services.store, removed))) throw notFound('person')
-  })
-  const change = { action: 'person-removed', target: removed.id, before: { name: removed.name, role: removed.role } } as const
-  await accountsAs(services, owner).recordOf(owner.account, change)
-  await signOutEverywhere(services.store, removed)
+  const author = { ...services, accounts: accountsAs(services, owner) }
+  // Two owners who remove each other at once: one of them stays.
+  await removeFromAccount(author, removed, () => requireStillOwner(services, owner))
+}
+
+const removedError = (): ApiError => new ApiError(401, 'not-signed-in', 'you have just been removed from the account')
+
+interface EmailRequest {
+  readonly asker: Person
+  readonly person: Person
+  /** In lower case. */
+  readonly email: string
+}
+
+/** Throws ApiError. Nothing here depends on who has the address elsewhere. */
+const checkNewEmail = async (services: PortalServices, { asker, person, email }: EmailRequest): Promise<void> => {
+  const { store } = services
+  const { account, name, isEmailVerified = false } = person
+  if (email === person.email) return
+  if (person.id !== asker.id && isEmailVerified)
+    throw new ApiError(409, 'verified', `${name} has confirmed ${person.email}: only they change it, on the page Profile`, 'email')
+  if (services.sendMail === undefined) {
+    const message = 'nobody could confirm it: this gateway sends no mail. Its operator can enter the address'
+    throw new ApiError(409, 'no-mail', message, 'email')
+  }
+  const colleagues = (await listColleagues(store, account)).filter(({ id }) => id !== person.id)
+  if (colleagues.some(colleague => colleague.email === email)) throw emailTaken(email)
+  checkMail(services, account, email)
+}
+
+/** Mails a link that confirms the address. */
+const changeEmail = async (services: PortalServices, request: EmailRequest): Promise<void> => {
+  const { asker, person, email } = request
+  await requestEmail({ ...services, accounts: accountsAs(services, asker) }, person, email)
+  if (email !== person.email) await startConfirmation(services, request)
+}
+
+const startConfirmation = async (services: PortalServices, { asker, person, email }: EmailRequest): Promise<void> => {
+  const { name } = await accountOf(services, person.account)
+  startMail(services, person.account, email, () => mailConfirmation(services, name, { person, email, asker: asker.name }))
 }
 
 const leave = async (services: PortalServices, person: Person): Promise<void> => {
   const { store } = services
   const { id, account, name, role } = person
   await oneAtATime(services, peopleLock(account), async () => {
-    const others = (await listPeople(store, account)).filter(each => each.id !== id)
-    if (role === 'owner' && !others.some(other => other.role === 'owner'))
+    if (await isLastOwner(store, person))
       throw new ApiError(409, 'last-owner', 'you are the last owner of the account: add another owner before you leave it')
     if (!(await removePerson(store, person))) throw removedError()
   })
@@ -307,7 +345,7 @@ const checkMail = ({ limits, sendMail }: PortalServices, account: string, email:
 }
 
 /** Not awaited: a mail server may take seconds. */
-const startMail = ({ limits, log }: PortalServices, account: string, email: string, send: () => Promise<void>): void => {
+const startMail = ({ limits, log }: PortalServices, account: string, email: string, send: () => Promise<unknown>): void => {
   limits.peopleMails.record(account)
   limits.links.record(email)
   void send().catch((error: unknown) => log.error({ err: error }, 'mail to a person could not be sent'))

@@ -3,12 +3,11 @@ import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { ApiError, notFound } from '../api-errors.ts'
 import { findInvitationsTo, removeInvitation } from '../invitations.ts'
 import {
-  confirmEmail,
   createAddressToken,
-  createSignInToken,
   findAddressToken,
   findSignInToken,
-  signInLinkTtlMs,
+  mailSignInLink,
+  signInMail,
   signInUrl,
   useSignInToken,
   withAddressToken,
@@ -16,6 +15,7 @@ import {
 import { schemaRef } from '../openapi.ts'
 import { findPerson, findPersonByEmail } from '../people.ts'
 import type { Person } from '../people.ts'
+import { personJson } from '../person-json.ts'
 import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
@@ -24,20 +24,6 @@ import { signOutEverywhere } from '../sessions.ts'
 import { choiceOf, signInWithAddress } from '../proven-addresses.ts'
 import type { SignInChoice } from '../proven-addresses.ts'
 import { maySignUp } from '../sign-up.ts'
-import { hourMs } from '../../util/dates.ts'
-
-/** A person as the API shows them. */
-export const personJson = ({ id, name, role, email, isEmailVerified = false }: Person) => ({
-  id,
-  name,
-  role,
-  email: email ?? null,
-  emailVerified: isEmailVerified,
-  invitedUntil: null,
-})
-
-/** Somebody who was invited is no person yet. */
-export type PersonJson = Omit<ReturnType<typeof personJson>, 'invitedUntil'> & { readonly invitedUntil: string | null }
 
 const sessionSchema = schemaRef('Session')
 
@@ -77,26 +63,23 @@ const mayMailStranger = ({ limits, signUp, log }: PortalServices): boolean => {
 /** Sends a link, if the address has a person, was invited or may sign up. */
 const mailLink = async (services: PortalServices, email: string): Promise<void> => {
   const { store, clock, url, sendMail } = services
+  if (sendMail === undefined) return
   const person = await findPersonByEmail(store, email)
-  const isInvited = person === undefined && (await findInvitationsTo(store, email)).length > 0
-  if (sendMail === undefined || (person === undefined && !isInvited && !maySignUp(services, { email }))) return
-  if (person === undefined && !mayMailStranger(services)) return
-  const token =
-    person === undefined
-      ? await createAddressToken(store, clock, { email, isInvited })
-      : await createSignInToken(store, clock, person, email)
-  const isSignUp = person === undefined && !isInvited
-  const purpose = isSignUp ? 'create your account' : isInvited ? 'sign in and answer the invitation that you have' : 'sign in'
-  await sendMail({
-    to: email,
-    subject: isSignUp ? 'Create your Tollgate account' : 'Sign in to Tollgate',
-    text:
-      `Open this link to ${purpose}. It works once, within ${signInLinkTtlMs / hourMs} hours.\n\n${signInUrl(url, token)}\n\n` +
-      'If you did not ask for it, ignore this message.\n',
-  })
+  if (person !== undefined) {
+    await mailSignInLink(services, person, email)
+    return
+  }
+  const isInvited = (await findInvitationsTo(store, email)).length > 0
+  if ((!isInvited && !maySignUp(services, { email })) || !mayMailStranger(services)) return
+  const link = signInUrl(url, await createAddressToken(store, clock, { email, isInvited }))
+  await sendMail(
+    isInvited
+      ? signInMail(email, link, { subject: 'Sign in to Tollgate', purpose: 'sign in and answer the invitation that you have' })
+      : signInMail(email, link, { subject: 'Create your Tollgate account', purpose: 'create your account' }),
+  )
 }
 
-const linkToken = { type: 'string', minLength: 1, description: 'What follows # in the link.' } as const
+export const linkToken = { type: 'string', minLength: 1, description: 'What follows # in the link.' } as const
 
 interface LinkRequest {
   readonly token: string
@@ -191,25 +174,6 @@ export const sessionRoutes = [
       setImmediate(
         () => void mailLink(services, email).catch((error: unknown) => log.error({ err: error }, 'sign-in link could not be sent')),
       )
-      return { email }
-    },
-  }),
-  definePublicRoute({
-    method: 'post',
-    path: '/email-confirmations',
-    summary: 'Confirms an e-mail address with the token of the link that was mailed there, which is used up by that.',
-    role: 'anyone',
-    body: {
-      type: 'object',
-      properties: { token: linkToken },
-      required: ['token'],
-    },
-    response: { type: 'object', properties: { email: { type: 'string' } } },
-    async handle({ body: { token }, callerNetwork }, { limits: { failedSignIns }, store }) {
-      failedSignIns.check(callerNetwork)
-      const email = await confirmEmail(store, token)
-      if (email === undefined) failedSignIns.record(callerNetwork)
-      if (email === undefined) throw new ApiError(404, 'link-invalid', 'the link is used up or has expired, or the address was changed')
       return { email }
     },
   }),

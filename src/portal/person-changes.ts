@@ -1,0 +1,81 @@
+import type { Role } from '../services/accounts/account-fields.ts'
+import type { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
+import type { Clock } from '../services/clock.ts'
+import type { RecordStore } from '../store/record-store.ts'
+import { ApiError, notFound } from './api-errors.ts'
+import { oneAtATime } from './concurrent-changes.ts'
+import { changeRole, isLastOwner, peopleLock, removePerson, renamePerson, setEmail, setNewEmail } from './people.ts'
+import type { Person } from './people.ts'
+import { signOutEverywhere } from './sessions.ts'
+
+// What owners, operators and people themselves change of a person, each change in the log of changes.
+
+export interface PersonServices {
+  readonly store: RecordStore
+  /** In the name of who changes something. */
+  readonly accounts: RecordedAccounts
+  readonly clock: Clock
+}
+
+export const nameTaken = (name: string): ApiError => new ApiError(409, 'exists', `the account has a person named ${name}`, 'name')
+
+/** Rejects with ApiError, also where `check` does: what it reads is as it is when the role changes. */
+export const giveRole = async (
+  services: PersonServices,
+  person: Person,
+  role: Role,
+  check: () => Promise<void> = () => Promise.resolve(),
+): Promise<void> => {
+  const { store, accounts } = services
+  const { id: target, account, name } = person
+  if (role === person.role) return
+  await oneAtATime(services, peopleLock(account), async () => {
+    await check()
+    if (role !== 'owner' && (await isLastOwner(store, person)))
+      throw new ApiError(409, 'last-owner', `${name} is the last owner of the account: make somebody else an owner first`, 'role')
+    if (!(await changeRole(store, person, role))) throw notFound('person')
+  })
+  await accounts.recordOf(account, { action: 'person-changed', target, before: { role: person.role }, after: { role } })
+}
+
+/** Rejects with ApiError. */
+export const rename = async ({ store, accounts, clock }: PersonServices, person: Person, name: string): Promise<void> => {
+  const { id: target, account } = person
+  if (name === person.name) return
+  if (!(await renamePerson(store, clock, person, name))) throw nameTaken(name)
+  await accounts.recordOf(account, { action: 'person-changed', target, before: { name: person.name }, after: { name } })
+}
+
+/** Binds the address at once, as operators may: false where somebody else has it. In lower case. */
+export const giveEmail = async (
+  { store, accounts }: Pick<PersonServices, 'store' | 'accounts'>,
+  person: Person,
+  email: string,
+): Promise<boolean> => {
+  const before = person.email ?? null
+  if (!(await setEmail(store, person, email))) return false
+  if (before !== email)
+    await accounts.recordOf(person.account, { action: 'person-changed', target: person.id, before: { email: before }, after: { email } })
+  return true
+}
+
+/** Whose address it is must confirm it first. In lower case; the present address gives up another one that was to be confirmed. */
+export const requestEmail = async ({ store, accounts }: PersonServices, person: Person, email: string): Promise<void> => {
+  const { id: target, account, newEmail = null } = person
+  const requested = email === person.email ? null : email
+  if (!(await setNewEmail(store, target, requested ?? undefined))) throw notFound('person')
+  if (newEmail === requested) return
+  await accounts.recordOf(account, { action: 'person-changed', target, before: { newEmail }, after: { newEmail: requested } })
+}
+
+/** Their sessions and tokens end. Rejects with ApiError, also where `check` does. */
+export const removeFromAccount = async (services: PersonServices, person: Person, check: () => Promise<void>): Promise<void> => {
+  const { store, accounts } = services
+  const { id: target, account, name, role } = person
+  await oneAtATime(services, peopleLock(account), async () => {
+    await check()
+    if (!(await removePerson(store, person))) throw notFound('person')
+  })
+  await accounts.recordOf(account, { action: 'person-removed', target, before: { name, role } })
+  await signOutEverywhere(store, person)
+}
