@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { cwd } from 'node:process'
-import { parseStoreAddress } from '../config/addresses.ts'
+import { parseStoreAddress } from '../config/store-address.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { countNoun, printProblems } from '../config/problem.ts'
 import type { StoreAddress } from '../config/types.ts'

@@ -1,8 +1,6 @@
 import { isIP } from 'node:net'
-import { resolve } from 'node:path'
 import { domainToASCII } from 'node:url'
-import { Secret } from '../plugin/secret.ts'
-import type { Address, StoreAddress } from './types.ts'
+import type { Address } from './types.ts'
 
 /** A host as Host headers are compared with it: lower case, IPv6 without brackets; undefined when the text is no host. */
 export const normalizeHost = (text: string): string | undefined => {
@@ -56,44 +54,6 @@ const maxPort = 65_535
 export const parseAddress = (text: string): Address => {
   const colon = text.lastIndexOf(':')
   return { host: text.slice(0, colon).replace(/^\[(.*)\]$/, '$1'), port: Number(text.slice(colon + 1)) }
-}
-
-/** Reads `lmdb:PATH`, relative to `baseDir`, or a Redis URL; undefined when the text is neither. */
-export const parseStoreAddress = (text: string, baseDir: string): StoreAddress | undefined => {
-  if (text.startsWith(lmdbPrefix)) {
-    const path = text.slice(lmdbPrefix.length)
-    return path === '' ? undefined : { kind: 'lmdb', path: resolve(baseDir, path) }
-  }
-  const url = parseRedisUrl(text)
-  return url && { kind: 'redis', url }
-}
-
-const lmdbPrefix = 'lmdb:'
-
-/** A Secret that shows host and port; undefined when the text is no Redis URL. */
-export const parseRedisUrl = (text: string): Secret | undefined => {
-  const url = /^rediss?:\/\//.test(text) && URL.canParse(text) ? new URL(text) : undefined
-  return url && isSupportedRedisUrl(url) ? new Secret(text, `${url.hostname}:${url.port || defaultRedisPort}`) : undefined
-}
-
-const defaultRedisPort = 6379
-
-/** The database is a number; a query or a fragment would have no effect, so a URL must not have one. */
-const isSupportedRedisUrl = ({ hostname, pathname, search, hash, username, password }: URL): boolean =>
-  normalizeHost(hostname) !== undefined &&
-  /^(\/\d*)?$/.test(pathname) &&
-  search === '' &&
-  hash === '' &&
-  isPercentEncoded(username) &&
-  isPercentEncoded(password)
-
-const isPercentEncoded = (text: string): boolean => {
-  try {
-    decodeURIComponent(text)
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** HTTPS, or on this machine. */

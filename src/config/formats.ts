@@ -4,16 +4,9 @@ import { Secret } from '../plugin/secret.ts'
 import { isSubnet } from '../util/address-set.ts'
 import { durationUnits, formatInUnits, isNearlyInteger, sizeUnits } from '../util/units.ts'
 import type { Units } from '../util/units.ts'
-import {
-  hostRule,
-  isHostPort,
-  isSecureUrl,
-  normalizeHost,
-  parseAddress,
-  parseRedisUrl,
-  parseStoreAddress,
-  suggestHost,
-} from './addresses.ts'
+import { hostRule, isHostPort, isSecureUrl, normalizeHost, parseAddress, suggestHost } from './addresses.ts'
+import { parseRedisUrl } from './redis-url.ts'
+import { parseStoreAddress } from './store-address.ts'
 
 /** A format of strings. */
 interface Format {
@@ -152,7 +145,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   store: {
     name: 'lmdb:PATH or Redis URL',
     secret: 'masked URL',
-    pattern: '^(lmdb:.|rediss?://)',
+    pattern: '^(lmdb:.|rediss?(\\+sentinel)?://)',
     description: 'lmdb:PATH or redis://HOST:PORT',
     accepts: text => parseStoreAddress(text, '') !== undefined,
     convert: parseStoreAddress,
@@ -161,7 +154,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
   redis: {
     name: 'Redis URL',
     secret: 'masked URL',
-    pattern: '^rediss?://',
+    pattern: '^rediss?(\\+sentinel)?://',
     description: 'a Redis URL such as redis://127.0.0.1:6379',
     accepts: text => parseRedisUrl(text) !== undefined,
     convert: parseRedisUrl,

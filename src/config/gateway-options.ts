@@ -377,7 +377,8 @@ export const gatewaySchema = {
       format: 'store',
       description:
         'Where accounts, keys and credits are stored: lmdb:PATH, a directory, relative to this file, for one machine; ' +
-        'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS).',
+        'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS), with several hosts for a cluster, ' +
+        'or redis+sentinel://HOST:PORT,HOST:PORT/NAME for the primary that Sentinels name.',
       examples: ['lmdb:../data', 'redis://127.0.0.1:6379'],
     },
     workers: {

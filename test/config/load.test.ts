@@ -136,7 +136,22 @@ t.test('the store may be a redis, whose URL is a secret that shows host and port
   const shown = (text: string) => JSON.stringify(readStore(text).config?.store)
   t.equal(shown('redis://localhost'), '{"kind":"redis","url":"localhost:6379"}')
   t.equal(shown('"redis://:secret@[::1]:7000/0"'), '{"kind":"redis","url":"[::1]:7000"}')
-  const wrong = ['redis://', 'redis:localhost', 'redis://a/b', 'redis://a/1?db=2', 'redis://a/1#2', '"redis://:%@a"', 'redis://a b']
+  t.equal(shown('redis://gate:p@a,b:7000'), '{"kind":"redis","url":"a:6379,b:7000"}', 'nodes of a cluster')
+  t.equal(shown('rediss+sentinel://a,b:7000/main'), '{"kind":"redis","url":"a:26379,b:7000"}', 'Sentinels')
+  t.equal(shown('redis+sentinel://:secret@a/main/1'), '{"kind":"redis","url":"a:26379"}')
+  const wrongSentinels = ['redis+sentinel://a', 'redis+sentinel://a/main/b', 'redis+sentinel:///main']
+  const wrong = [
+    ...wrongSentinels,
+    'redis://a,',
+    'redis://a,b c',
+    'redis://',
+    'redis:localhost',
+    'redis://a/b',
+    'redis://a/1?db=2',
+    'redis://a/1#2',
+    '"redis://:%@a"',
+    'redis://a b',
+  ]
   for (const text of wrong) {
     t.match(readStore(text).problems, [{ message: 'store must be lmdb:PATH or redis://HOST:PORT' }], text)
   }

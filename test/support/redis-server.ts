@@ -1,7 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -9,6 +9,7 @@ import { createClient } from '@redis/client'
 import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { freePort } from './free-port.ts'
+import { waitUntil } from './wait-until.ts'
 
 /** A real redis-server for one test, on a free port, with its files in a temporary folder. */
 export interface RedisServer {
@@ -35,12 +36,44 @@ export const skipWithoutRedis: string | false =
 
 /** `options` are those of redis-server. */
 export const startRedisServer = async (...options: readonly string[]): Promise<RedisServer> => {
-  const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const port = await freePort()
+  const defaults = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '']
+  return startServer(port, 'Ready to accept connections', dir => [...defaults, '--dir', dir, ...options])
+}
+
+/** A Sentinel of the primary, whom it calls `main`. With a quorum of Sentinels it replaces one that is silent for a second. */
+export const startSentinel = async (primary: RedisServer, quorum: number): Promise<RedisServer> => {
+  const port = await freePort()
+  return startServer(port, '+monitor', dir => {
+    const file = join(dir, 'sentinel.conf')
+    writeFileSync(
+      file,
+      `port ${port}
+bind 127.0.0.1
+dir ${dir}
+sentinel monitor main 127.0.0.1 ${primary.port} ${quorum}
+sentinel down-after-milliseconds main 1000
+sentinel failover-timeout main 4000
+`,
+    )
+    return [file, '--sentinel']
+  })
+}
+
+/** Waits until the replica has all that the primary has written. */
+export const untilReplicated = (primary: RedisServer, replica: RedisServer): Promise<void> =>
+  waitUntil(async () => {
+    const [written, read] = (await Promise.all([primary, replica].map(server => server.send('INFO', 'replication')))).map(String)
+    return /master_repl_offset:(\d+)/.exec(written ?? '')?.[1] === /slave_repl_offset:(\d+)/.exec(read ?? '')?.[1]
+  })
+
+const startServer = async (port: number, readyText: string, argsOf: (dir: string) => readonly string[]): Promise<RedisServer> => {
+  const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
+  const args = argsOf(dir)
   const url = `redis://127.0.0.1:${port}`
   // Copies are cheap: @redis/client builds a class for the options of each new client, which takes milliseconds.
   const clientTemplate = createClient({ url, RESP: 2, commandOptions: { timeout: 0 } })
-  let child = await spawnRedisServer(port, dir, options)
+  let child = await spawnRedisServer(args, readyText)
   // A test file that crashes must not leave the server behind.
   const killOnExit = () => void child.kill('SIGKILL')
   process.once('exit', killOnExit)
@@ -59,7 +92,7 @@ export const startRedisServer = async (...options: readonly string[]): Promise<R
       return client.sendCommand([...words]).finally(() => client.destroy())
     },
     async restart() {
-      child = await spawnRedisServer(port, dir, options)
+      child = await spawnRedisServer(args, readyText)
     },
     pause: () => void child.kill('SIGSTOP'),
     resume: () => void child.kill('SIGCONT'),
@@ -71,13 +104,12 @@ export const startRedisServer = async (...options: readonly string[]): Promise<R
   }
 }
 
-const spawnRedisServer = async (port: number, dir: string, options: readonly string[]): Promise<ChildProcess> => {
-  const defaults = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', dir, '--save', '']
-  const child = spawn('redis-server', [...defaults, ...options], { stdio: ['ignore', 'pipe', 'inherit'] })
+const spawnRedisServer = async (args: readonly string[], readyText: string): Promise<ChildProcess> => {
+  const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const lines: string[] = []
   for await (const line of createInterface(child.stdout)) {
     lines.push(line)
-    if (!line.includes('Ready to accept connections')) continue
+    if (!line.includes(readyText)) continue
     child.stdout.resume()
     return child
   }

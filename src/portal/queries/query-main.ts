@@ -1,5 +1,5 @@
 import { constants, setPriority } from 'node:os'
-import { parseStoreAddress } from '../../config/addresses.ts'
+import { parseStoreAddress } from '../../config/store-address.ts'
 import { systemClock } from '../../services/clock.ts'
 import { openStore } from '../../store/open-store.ts'
 import { StoreError } from '../../store/store.ts'

@@ -62,11 +62,8 @@ const connectCache = (url: Secret, options: SharedCachesOptions): OpenedCache =>
 }
 
 const loadRedisCache = async (url: Secret, options: SharedCachesOptions) => {
-  const [{ RedisConnection }, { RedisCache }] = await Promise.all([
-    import('../../store/redis/redis-connection.ts'),
-    import('./redis-cache.ts'),
-  ])
-  const redis = new RedisConnection({ url }, options.clock, {
+  const [{ RedisClient }, { RedisCache }] = await Promise.all([import('../../store/redis/redis-client.ts'), import('./redis-cache.ts')])
+  const redis = new RedisClient({ url }, options.clock, {
     retryInitialConnect: true,
     onReady: () => void cache.onConnected(),
     onError: cause => cache.onConnectionError(cause),

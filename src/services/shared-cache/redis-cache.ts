@@ -3,7 +3,7 @@ import type { RawJson } from '../../json/chunked-bytes.ts'
 import { ResponseParser } from '../../json-rpc/parse-response.ts'
 import { verifications } from '../../plugin/reply.ts'
 import type { Verification } from '../../plugin/reply.ts'
-import type { RedisConnection } from '../../store/redis/redis-connection.ts'
+import type { RedisClient } from '../../store/redis/redis-client.ts'
 import { CircuitBreaker } from '../circuit-breaker.ts'
 import type { Clock } from '../clock.ts'
 import type { Log } from '../log.ts'
@@ -26,7 +26,7 @@ type LookupOutcome = 'hit' | 'miss' | 'late' | 'failed' | 'skipped'
 export type AcceptEntry = (entry: SharedCacheEntry) => boolean | Promise<boolean>
 
 /** The commands that the cache sends over its connection. */
-type RedisCommands = Pick<RedisConnection, 'sendCommand' | 'sendBinaryCommand'>
+type RedisCommands = Pick<RedisClient, 'sendCommand' | 'sendBinaryCommand'>
 
 interface RedisCacheOptions {
   readonly redis: RedisCommands
@@ -127,7 +127,7 @@ export class RedisCache {
     try {
       return await this.#options.redis.sendBinaryCommand('GETRANGE', redisKeyOf(name), '0', String(maxBytes + maxEntryHeaderBytes))
     } catch (error) {
-      return error as Error // RedisConnection rejects with nothing else
+      return error as Error // RedisClient rejects with nothing else
     } finally {
       this.#activeLookups -= 1
     }

@@ -2,25 +2,29 @@ import { ClientOfflineError, RESP_TYPES, createClient } from '@redis/client'
 import type { Secret } from '../../plugin/secret.ts'
 import { systemClock } from '../../services/clock.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
-import { Backoff, TimeoutError, withTimeout, createSemaphore } from '../../util/async.ts'
+import { Backoff, TimeoutError, createSemaphore, sleep, withTimeout } from '../../util/async.ts'
 import { StoreError, storeTimeoutMs } from '../store.ts'
 import { errorMessage, withFix, withoutScript } from './redis-errors.ts'
-import type { Script } from './redis-scripts.ts'
+import { createLocator } from './redis-locator.ts'
+import type { Locator } from './redis-locator.ts'
 
 /**
- * A connection to Redis that reconnects. While it is disconnected, a command fails at once; a command without a reply fails
- * when the connection is lost, and is not sent again. Every error is a StoreError that names host and port and nothing else.
+ * A connection to one Redis that reconnects, each time at the host that its URL leads to then. While it is disconnected, a command fails at
+ * once; a command without a reply fails when the connection is lost, and is not sent again. Every error is a StoreError that names host and
+ * port and nothing else.
  */
 export class RedisConnection {
   readonly #address: ConnectionAddress
+  readonly #locator: Locator
   readonly #clock: Clock
   readonly #onReady: () => void
   readonly #onError: (cause: string) => void
   readonly #semaphore = createSemaphore(maxConcurrentCommands)
   readonly #pending = new Set<Promise<unknown>>()
-  #client: Client
+  /** Ready, or being made; undefined before the first. */
+  #client: Client | undefined
   #pingTimer: Timer | undefined
-  #retriesInitialConnect: boolean
+  readonly #retriesInitialConnect: boolean
   /** Why the client is not connected, as far as it has said. */
   #lastConnectError: string | undefined
   #pingCount = 0
@@ -36,11 +40,11 @@ export class RedisConnection {
     { retryInitialConnect = false, onReady = noop, onError = noop }: ConnectionOptions = {},
   ) {
     this.#address = address
+    this.#locator = createLocator(address.url)
     this.#clock = clock
     this.#retriesInitialConnect = retryInitialConnect
     this.#onReady = onReady
     this.#onError = onError
-    this.#client = this.#createClient()
   }
 
   /** Rejects with StoreError when Redis is unreachable, or refuses the credentials. */
@@ -49,8 +53,7 @@ export class RedisConnection {
     // in tests.
     this.#pingTimer = systemClock.every(pingIntervalMs, () => void this.#ping())
     try {
-      await this.#client.connect()
-      this.#retriesInitialConnect = true
+      await (this.#retriesInitialConnect ? this.#connectWithRetries() : this.#connectToAny())
     } catch (cause) {
       this.#isClosed = true
       this.#pingTimer.cancel()
@@ -60,55 +63,33 @@ export class RedisConnection {
 
   /** While it is not, commands fail at once, and are not sent. */
   get isReady(): boolean {
-    return !this.#isClosed && this.#client.isReady
+    return !this.#isClosed && this.#client?.isReady === true
   }
 
-  /** Redis forgets scripts when it restarts: then the text is sent again. */
-  async runScript(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
-    const scriptArgs = [String(keys.length), ...keys, ...args.map(String)]
-    try {
-      return await this.sendCommand('EVALSHA', script.sha, ...scriptArgs)
-    } catch (error) {
-      if (!(error instanceof StoreError && errorMessage(error.cause).startsWith('NOSCRIPT'))) throw error
-      return this.sendCommand('EVAL', script.text, ...scriptArgs)
-    }
-  }
-
-  sendCommand(...args: readonly string[]): Promise<unknown> {
-    return this.#sendLimited(args, {})
-  }
-
-  /** For arguments and a reply in bytes. */
-  sendBinaryCommand(...args: readonly (string | Buffer)[]): Promise<Buffer> {
-    // A bulk string is mapped to a Buffer; the caller knows that the command returns one.
-    return this.#sendLimited(args, binaryReply) as Promise<Buffer>
-  }
-
-  async #sendLimited(args: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
+  async send(args: readonly (string | Buffer)[], options: SendOptions = {}): Promise<unknown> {
     if (this.#isClosed) throw new StoreError('the store is closed')
     const reply = this.#semaphore(() => this.#sendNow(args, options))
     this.#pending.add(reply)
     return reply.finally(() => this.#pending.delete(reply))
   }
 
-  async #sendNow(args: readonly (string | Buffer)[], options: SendOptions): Promise<unknown> {
+  async #sendNow(args: readonly (string | Buffer)[], { binary = false, isAsking = false }: SendOptions): Promise<unknown> {
     const client = this.#client
     try {
-      return await withTimeout(this.#clock, storeTimeoutMs, client.sendCommand([...args], options))
+      if (client?.isReady !== true) throw new ClientOfflineError()
+      if (isAsking) void client.sendCommand(['ASKING']).catch(noop)
+      return await withTimeout(this.#clock, storeTimeoutMs, client.sendCommand([...args], binary ? binaryReply : {}))
     } catch (cause) {
       const reason = client === this.#client ? this.#reasonOf(cause) : new TimeoutError(storeTimeoutMs).message
-      // READONLY: the primary became a replica, and the name may resolve to the new primary.
+      // READONLY: the primary became a replica, and the URL may lead to the new primary.
       if (cause instanceof TimeoutError || withoutScript(reason).startsWith('READONLY')) this.#reconnect(client)
       throw this.#storeError(reason, cause)
     }
   }
 
-  /**
-   * Resolves when the subscription is in force, which the client renews after each reconnect, or when it failed. The same
-   * `onMessage` is never called twice for one message.
-   */
+  /** Resolves when the subscription is in force, or when it failed. It ends with the connection: it belongs into `onReady`. */
   async subscribe(channel: string, onMessage: (message: string, channel: string) => void): Promise<void> {
-    await this.#client.subscribe(channel, onMessage).catch(noop)
+    await this.#client?.subscribe(channel, onMessage).catch(noop)
   }
 
   /**
@@ -120,24 +101,72 @@ export class RedisConnection {
     this.#isClosed = true
     this.#pingTimer?.cancel()
     await withTimeout(this.#clock, storeTimeoutMs, Promise.allSettled(this.#pending)).catch(noop)
-    this.#client.destroy()
+    this.#client?.destroy()
   }
 
   /** A reply that is not that of the ping belongs to another command: so would all that follow on this connection. */
   async #ping(): Promise<void> {
     const client = this.#client
-    if (!client.isReady) return
+    if (client?.isReady !== true) return
     const text = `tollgate ${(this.#pingCount += 1)}`
     const reply = await client.sendCommand(['PING', text]).catch(() => text)
     if (reply !== text) this.#reconnect(client)
   }
 
-  /** Drops a connection that hangs, with its commands in flight: a new connection is faster than a reply on the old one. */
-  #reconnect(unresponsive: Client): void {
-    if (this.#isClosed || unresponsive !== this.#client) return
-    this.#client = this.#createClient()
-    unresponsive.destroy()
-    this.#client.connect().catch(noop)
+  /** Drops a connection that is lost or hangs, with its commands in flight: a new connection is faster than a reply on the old one. */
+  #reconnect(lost: Client | undefined): void {
+    if (this.#isClosed || lost === undefined || lost !== this.#client) return
+    this.#client = undefined
+    lost.destroy()
+    void this.#connectWithRetries().catch(noop)
+  }
+
+  /** Rejects when the connection is closed. */
+  async #connectWithRetries(): Promise<void> {
+    const backoff = new Backoff(reconnectBackoff)
+    for (;;) {
+      try {
+        return await this.#connect()
+      } catch (error) {
+        if (this.#isClosed) throw error
+        await sleep(systemClock, withJitter(backoff.next()))
+      }
+    }
+  }
+
+  /** Each host of the URL is tried once. Rejects with the error of the last. */
+  async #connectToAny(): Promise<void> {
+    for (let left = this.#locator.hostCount - 1; ; left -= 1) {
+      try {
+        return await this.#connect()
+      } catch (error) {
+        if (left === 0) throw error
+      }
+    }
+  }
+
+  /** One attempt, at the host that the URL leads to now. */
+  async #connect(): Promise<void> {
+    try {
+      const client = createRedisClient(await this.#locator.locate())
+      if (this.#isClosed) throw new StoreError('the store is closed')
+      this.#client = client
+      client.on('error', (error: unknown) => this.#reportError(error))
+      await client.connect().catch((error: unknown) => {
+        client.destroy()
+        throw error
+      })
+      client.on('error', () => this.#reconnect(client))
+    } catch (error) {
+      this.#reportError(error)
+      throw error
+    }
+    this.#onReady()
+  }
+
+  #reportError(error: unknown): void {
+    this.#lastConnectError = errorMessage(error)
+    this.#onError(this.#lastConnectError)
   }
 
   /** A command that was not sent says that the client is offline, and not why. */
@@ -148,53 +177,46 @@ export class RedisConnection {
   #storeError(reason: string, cause: unknown, when: Parameters<typeof withFix>[1] = {}): StoreError {
     return new StoreError(`cannot use redis at ${this.#address.url}: ${withFix(reason, when)}`, { cause })
   }
-
-  #createClient(): Client {
-    const backoff = new Backoff(reconnectBackoff)
-    const client: Client = createRedisClient(this.#address, retries => {
-      if (!this.#retriesInitialConnect || !isInUse()) return false
-      if (retries === 0) backoff.reset()
-      return withJitter(backoff.next())
-    })
-    // A client that was dropped while it waited to reconnect would go on for ever.
-    const isInUse = () => !this.#isClosed && client === this.#client
-    client.on('error', (error: unknown) => {
-      this.#lastConnectError = errorMessage(error)
-      this.#onError(this.#lastConnectError)
-    })
-    client.on('ready', this.#onReady)
-    return client
-  }
 }
 
-type Client = ReturnType<typeof createRedisClient>
+type Client = typeof clientTemplate
 
 /** The URL may contain a password; it prints as host and port. */
-interface ConnectionAddress {
+export interface ConnectionAddress {
   readonly url: Secret
 }
 
-interface ConnectionOptions {
+export interface ConnectionOptions {
   readonly retryInitialConnect?: boolean
   readonly onReady?: () => void
   readonly onError?: (cause: string) => void
 }
 
-type SendOptions = NonNullable<Parameters<Client['sendCommand']>[1]>
+interface SendOptions {
+  /** The reply is a Buffer. */
+  readonly binary?: boolean
+  /** Of a cluster: the node has been named by another one, which still has the slot. */
+  readonly isAsking?: boolean
+}
 
-const binaryReply: SendOptions = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
+const binaryReply = { typeMapping: { [RESP_TYPES.BLOB_STRING]: Buffer } }
 
-const createRedisClient = (address: ConnectionAddress, reconnectStrategy: (retries: number) => number | false) =>
-  createClient({
-    url: address.url.reveal(),
-    name: 'tollgate',
-    // RESP 3 begins with HELLO, which Redis 5 does not know: its error would repeat the password.
-    RESP: 2,
-    disableOfflineQueue: true,
-    // The client's timeout covers only commands that are not sent yet; withTimeout() covers all.
-    commandOptions: { timeout: 0 },
-    socket: { connectTimeout: connectTimeoutMs, socketTimeout: idleSocketTimeoutMs, reconnectStrategy },
+/** A client that does not reconnect: its connection was lost when it has emitted an error. */
+const createRedisClient = (url: Secret): Client =>
+  clientTemplate.duplicate({
+    url: url.reveal(),
+    socket: { connectTimeout: connectTimeoutMs, socketTimeout: idleSocketTimeoutMs, reconnectStrategy: false },
   })
+
+/** Never connects. To make a client takes 15 ms or more, as its commands are added then; a copy takes 0.2 ms. */
+const clientTemplate = createClient({
+  name: 'tollgate',
+  // RESP 3 begins with HELLO, which Redis 5 does not know: its error would repeat the password.
+  RESP: 2,
+  disableOfflineQueue: true,
+  // The client's timeout covers only commands that are not sent yet; withTimeout() covers all.
+  commandOptions: { timeout: 0 },
+})
 
 /** A first connection is tried once: less would fail on a machine that is busy for a second. */
 const connectTimeoutMs = 2_000

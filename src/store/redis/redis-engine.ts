@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Commit, Engine } from '../engine.ts'
+import type { RedisClient } from './redis-client.ts'
 import { RedisConnection, parsePairs } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
 import { changesChannelOf, tableKey } from './redis-layout.ts'
@@ -91,7 +92,7 @@ if channel ~= '' then redis.call('PUBLISH', channel, take()) end
 return reply
 `)
 
-export const openRedisEngine = (redis: RedisConnection, { address, clock, testTime, warnings }: RedisEngineOptions): Engine => {
+export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, warnings }: RedisEngineOptions): Engine => {
   const feed = openChangeFeed(address, clock)
   let requests = 0
   /** With the reply to another request, a caller would get the session of somebody else, and an account the credits of another. */
@@ -149,7 +150,7 @@ interface ScriptReply {
 
 /** In parts: a table may be large. */
 export const scanTable = async function* (
-  redis: RedisConnection,
+  redis: RedisClient,
   tag: string,
   table: string,
 ): AsyncGenerator<readonly [field: string, value: string]> {

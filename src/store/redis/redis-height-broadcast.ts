@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { HeightListener, HeightBroadcast, HeightBroadcastsOf } from '../../services/chain-heads/index.ts'
 import type { Clock } from '../../services/clock.ts'
+import { RedisClient } from './redis-client.ts'
 import { RedisConnection } from './redis-connection.ts'
 import { heightsChannelOf, redisKeys } from './redis-layout.ts'
 import { lowerHeight, raiseHeight } from './redis-scripts.ts'
@@ -23,7 +24,7 @@ export interface HeightBroadcasts {
 export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): HeightBroadcasts => {
   /** Only these receive heights, and are published again after a reconnect. Two of one network while a reload replaces its tracker. */
   const subscribed = new Set<RedisHeightBroadcast>()
-  let connections: { readonly publisher: RedisConnection; readonly subscriber: RedisConnection } | undefined
+  let connections: { readonly publisher: RedisClient; readonly subscriber: RedisConnection } | undefined
 
   /** Redis delivers a gateway's own messages to it too, perhaps when the height has gone back since. */
   const senderId = randomBytes(8).toString('hex')
@@ -36,7 +37,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
   }
   const resync = (): void => subscribed.forEach(broadcast => broadcast.resync())
   const connect = () => {
-    const publisher: RedisConnection = new RedisConnection(address, clock, {
+    const publisher: RedisClient = new RedisClient(address, clock, {
       retryInitialConnect: true,
       onReady: resync,
     })
@@ -65,7 +66,7 @@ export const openRedisHeightBroadcasts = (address: RedisAddress, clock: Clock): 
 interface BroadcastContext {
   readonly senderId: string
   readonly channel: string
-  readonly publisher: RedisConnection
+  readonly publisher: RedisClient
   readonly subscribed: Set<RedisHeightBroadcast>
 }
 

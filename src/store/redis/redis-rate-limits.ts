@@ -5,7 +5,7 @@ import type { TokenRequest } from '../../services/rate-limits.ts'
 import { RemoteRateLimits } from '../../services/remote-rate-limits.ts'
 import type { TokenGrant } from '../../services/remote-rate-limits.ts'
 import { withTimeoutOr } from '../../util/async.ts'
-import { RedisConnection } from './redis-connection.ts'
+import { RedisClient } from './redis-client.ts'
 import { redisKeys } from './redis-layout.ts'
 import { takeTokens } from './redis-scripts.ts'
 
@@ -36,7 +36,7 @@ export class RedisRateLimits extends RemoteRateLimits {
 class RedisTokens {
   readonly #clock: Clock
   readonly #log: Log
-  readonly #redis: RedisConnection
+  readonly #redis: RedisClient
   readonly #timeoutMs: number
   /** It has been, at least once. */
   #isConnected = false
@@ -47,7 +47,7 @@ class RedisTokens {
     this.#timeoutMs = timeoutMs
     this.#clock = clock
     this.#log = log
-    this.#redis = new RedisConnection(address, clock, { retryInitialConnect: true })
+    this.#redis = new RedisClient(address, clock, { retryInitialConnect: true })
   }
 
   readonly request = async (request: TokenRequest, most: number): Promise<TokenGrant | undefined> => {

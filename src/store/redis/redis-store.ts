@@ -4,7 +4,7 @@ import { readAccounts, scanKeys } from '../accounts.ts'
 import { openEngineStore } from '../engine-store.ts'
 import { StoreError } from '../store.ts'
 import type { Store, StoreContents } from '../store.ts'
-import { RedisConnection } from './redis-connection.ts'
+import { RedisClient } from './redis-client.ts'
 import { openRedisEngine, scanTable } from './redis-engine.ts'
 import type { TestTime } from './redis-engine.ts'
 import { layoutVersion, redisKeys, rightsChannel } from './redis-layout.ts'
@@ -15,7 +15,7 @@ import { publishNothing } from './redis-scripts.ts'
  * clock by `testTime`.
  */
 export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> => {
-  const redis = new RedisConnection(address, clock)
+  const redis = new RedisClient(address, clock)
   await redis.open()
   let warnings: readonly string[]
   try {
@@ -31,9 +31,9 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
 }
 
 /** A script that fails in the middle leaves what it has written: an account, say, of which the command says that it was not added. */
-const checkRights = (redis: RedisConnection): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
+const checkRights = (redis: RedisClient): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
 
-const checkVersion = async (redis: RedisConnection, address: RedisAddress): Promise<void> => {
+const checkVersion = async (redis: RedisClient, address: RedisAddress): Promise<void> => {
   await redis.sendCommand('SETNX', redisKeys.version, String(layoutVersion))
   const found = await redis.sendCommand('GET', redisKeys.version)
   if (found === String(layoutVersion)) return
@@ -45,7 +45,7 @@ const checkVersion = async (redis: RedisConnection, address: RedisAddress): Prom
 
 /** Without writing anything. Nothing when Redis cannot be read: it may be unreachable from this machine. */
 export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Promise<StoreContents> => {
-  const redis = new RedisConnection(address, clock)
+  const redis = new RedisClient(address, clock)
   try {
     await redis.open()
     const source = { scan: (tag: string, table: string) => scanTable(redis, tag, table) }
@@ -61,22 +61,24 @@ export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Pr
 }
 
 /** Credits whose lease Redis evicts would be served twice. */
-const checkEvictionPolicy = async (redis: RedisConnection, address: RedisAddress): Promise<void> => {
-  // Not every provider allows INFO.
-  const info = String(await redis.sendCommand('INFO', 'memory').catch(() => ''))
-  const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction'
-  if (policy === 'noeviction' || /^maxmemory:0\r?$/m.test(info)) return
-  throw new StoreError(
-    `redis at ${address.url} would drop balances and keys when its memory is full: ` +
-      `set its maxmemory-policy to noeviction (it is ${policy})`,
-  )
+const checkEvictionPolicy = async (redis: RedisClient, address: RedisAddress): Promise<void> => {
+  for (const info of await readInfos(redis, 'memory')) {
+    const policy = /^maxmemory_policy:(\S+)/m.exec(info)?.[1] ?? 'noeviction'
+    if (policy === 'noeviction' || /^maxmemory:0\r?$/m.test(info)) continue
+    throw new StoreError(
+      `redis at ${address.url} would drop balances and keys when its memory is full: ` +
+        `set its maxmemory-policy to noeviction (it is ${policy})`,
+    )
+  }
 }
 
-const persistenceWarnings = async (redis: RedisConnection, { url }: RedisAddress): Promise<readonly string[]> => {
-  // Not every provider allows INFO.
-  const info = String(await redis.sendCommand('INFO', 'persistence').catch(() => ''))
-  if (!/^aof_enabled:0\r?$/m.test(info)) return []
+const persistenceWarnings = async (redis: RedisClient, { url }: RedisAddress): Promise<readonly string[]> => {
+  const infos = await readInfos(redis, 'persistence')
+  if (!infos.some(info => /^aof_enabled:0\r?$/m.test(info))) return []
   return [
     `redis at ${url} has \`appendonly no\`: a restart loses accounts, keys and balances since its last snapshot; set \`appendonly yes\``,
   ]
 }
+
+/** Nothing where a provider does not allow INFO. */
+const readInfos = (redis: RedisClient, section: string): Promise<readonly string[]> => redis.infos(section).catch(() => [])

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { openSync, writeSync } from 'node:fs'
-import { parseStoreAddress } from '../../../src/config/addresses.ts'
+import { parseStoreAddress } from '../../../src/config/store-address.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { openLedger } from '../../../src/services/ledger/index.ts'
 import { openStore } from '../../../src/store/open-store.ts'

@@ -13,6 +13,7 @@ import { systemClock } from '../../../src/services/clock.ts'
 import { openStore } from '../../../src/store/open-store.ts'
 import { RedisConnection } from '../../../src/store/redis/redis-connection.ts'
 import { TestClock } from '../../support/fakes.ts'
+import { freePort } from '../../support/free-port.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 
@@ -180,7 +181,7 @@ t.test('an error of redis says what to change', { skip: skipWithoutRedis }, asyn
   await redis.send('CONFIG', 'SET', 'min-replicas-to-write', '0')
   await untilUsed()
   await redis.send('REPLICAOF', '127.0.0.1', '1')
-  await untilError(/: READONLY .*; let `store` in gateway.yaml name an address that always leads to the primary$/)
+  await untilError(/: READONLY .*; let `store` in gateway.yaml name the primary, or Sentinels with redis\+sentinel:\/\/$/)
   await redis.send('REPLICAOF', 'NO', 'ONE')
   await untilUsed()
   await redis.send('ACL', 'SETUSER', 'default', '-eval', '-evalsha')
@@ -196,7 +197,7 @@ t.test('an error of redis says what to change', { skip: skipWithoutRedis }, asyn
 
 t.test('a redis that cannot be the store is refused, with what to change', { skip: skipWithoutRedis }, async t => {
   const redis = await startRedisServer('--rename-command', 'EVALSHA', '')
-  const cluster = await startRedisServer('--cluster-enabled', 'yes')
+  const cluster = await startRedisServer('--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`)
   const pem = readFileSync(new URL('../../../../test/support/certificates/self-signed.pem', import.meta.url))
   const servers = [createTlsServer({ cert: pem, key: pem }), createServer(socket => socket.destroy())]
   for (const server of servers) await once(server.listen(0, '127.0.0.1'), 'listening')
@@ -207,9 +208,9 @@ t.test('a redis that cannot be the store is refused, with what to change', { ski
   t.teardown(() => http.close())
   const { port: httpPort } = http.address() as AddressInfo // the same
   const cases: readonly (readonly [url: string, reason: RegExp])[] = [
-    [redis.url, /ERR unknown command [`']EVALSHA[`']; a Sentinel, or a Redis with `rename-command`, cannot be the store: let [^;]+$/],
+    [redis.url, /ERR unknown command [`']EVALSHA[`']; let `store` [^;]+ redis\+sentinel:\/\/ [^;]+; a Redis must not have [^;]+$/],
     [`${redis.url}/99`, /ERR DB index is out of range; name a database in `store` that it has, or raise its `databases`$/],
-    [cluster.url, /CLUSTERDOWN [^;]+; let `store` in gateway.yaml name one Redis, or a cluster of one node: [^;]+$/],
+    [cluster.url, /CLUSTERDOWN [^;]+; start the nodes of its cluster: some keys have no primary$/],
     [`${cluster.url}/1`, /ERR SELECT is not allowed in cluster mode; a cluster has no databases: name none in `store` in gateway.yaml$/],
     [`rediss://127.0.0.1:${tlsPort}`, /certificate; put the file of its certificate authority into NODE_EXTRA_CA_CERTS$/],
     [
@@ -347,7 +348,7 @@ t.test('a connection closes at once when redis disconnects while it owes replies
     // The clock does not advance: close() must not wait for a timer.
     const connection = new RedisConnection({ url: new Secret(`redis://127.0.0.1:${port}`) }, new TestClock())
     await connection.open()
-    const reply = connection.sendCommand('PING').then(
+    const reply = connection.send(['PING']).then(
       () => 'answered',
       ({ name }: Error) => name,
     )

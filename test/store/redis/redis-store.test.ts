@@ -54,18 +54,6 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     })
   })
 
-  t.test('fulfills them on a cluster too, where a script may use the keys of one slot only', async t => {
-    const cluster = await startRedisServer('--cluster-enabled', 'yes')
-    t.teardown(() => cluster.remove())
-    await cluster.send('CLUSTER', 'ADDSLOTS', ...Array.from({ length: 16_384 }, (_, slot) => `${slot}`))
-    while (!String(await cluster.send('CLUSTER', 'INFO')).includes('cluster_state:ok')) await delay(20)
-    await accountStoreContract(t, openFresh(cluster))
-    await ledgerStoreContract(t, openFresh(cluster))
-    await usageStoreContract(t, openFresh(cluster))
-    await useContract(t, openFresh(cluster))
-    await recordStoreContract(t, openFresh(cluster))
-  })
-
   t.test('runs each lease request as applyLeaseRequest() does', async t => {
     const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
     const today = Math.floor(clock.now() / dayMs)

@@ -1,0 +1,73 @@
+import { createClient } from '@redis/client'
+import { readRedisUrl } from '../../config/redis-url.ts'
+import type { RedisUrl } from '../../config/redis-url.ts'
+import type { Secret } from '../../plugin/secret.ts'
+import { errorMessage } from './redis-errors.ts'
+
+export interface Locator {
+  /** With so many attempts each host of the URL has had its turn. */
+  readonly hostCount: number
+  locate(): Promise<Secret>
+}
+
+/**
+ * Where to connect next, as the URL of one Redis. With several hosts it is the next one each time: the last may be down. With Sentinels it is
+ * the primary that they name, which changes with a failover. Rejects with an Error where none names it.
+ */
+export const createLocator = (url: Secret): Locator => {
+  const parsed = readRedisUrl(url)
+  let turn = 0
+  /** The host whose turn it is. */
+  const nextHost = (): string => parsed.hosts[turn++ % parsed.hosts.length] as string // a URL has at least one host
+  const { primary } = parsed
+  if (primary === undefined) return { hostCount: parsed.hosts.length, locate: async () => parsed.urlAt(nextHost()) }
+  const locate = async () => {
+    let failure: unknown
+    for (const _ of parsed.hosts) {
+      const sentinel = nextHost()
+      try {
+        const host = await askSentinel(parsed, sentinel, primary)
+        // The same one is asked first the next time.
+        turn -= 1
+        return parsed.urlAt(host)
+      } catch (error) {
+        failure = error
+      }
+    }
+    throw failure
+  }
+  return { hostCount: 1, locate }
+}
+
+/** The primary's `host:port`. Sentinels without a password refuse credentials, and those with one refuse commands without. */
+const askSentinel = async (url: RedisUrl, sentinel: string, primary: string): Promise<string> => {
+  const ask = (at: Secret) => sendOnce(at, ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', primary])
+  const reply = await ask(url.nodeUrlAt(sentinel, 'without credentials')).catch((error: unknown) => {
+    if (!errorMessage(error).startsWith('NOAUTH')) throw error
+    return ask(url.nodeUrlAt(sentinel))
+  })
+  if (!Array.isArray(reply)) throw new Error(`the Sentinel at ${sentinel} knows no primary "${primary}"`)
+  const [host, port] = reply as readonly string[] // as Sentinel promises
+  return host?.includes(':') === true ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+/** A Sentinel that does not answer within this time is passed over. */
+const sentinelTimeoutMs = 1_000
+
+const sendOnce = async (at: Secret, command: readonly string[]): Promise<unknown> => {
+  const client = clientTemplate.duplicate({
+    url: at.reveal(),
+    socket: { connectTimeout: sentinelTimeoutMs, socketTimeout: sentinelTimeoutMs, reconnectStrategy: false },
+  })
+  // What fails is reported by what was called.
+  client.on('error', () => undefined)
+  try {
+    await client.connect()
+    return await client.sendCommand([...command])
+  } finally {
+    client.destroy()
+  }
+}
+
+/** Never connects: a copy of a client takes a hundredth of the time that a new one takes. */
+const clientTemplate = createClient({ RESP: 2, commandOptions: { timeout: 0 } })

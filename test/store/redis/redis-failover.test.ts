@@ -1,0 +1,175 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from '../../support/tap.ts'
+import type { Test } from 'tap'
+import { Secret } from '../../../src/plugin/secret.ts'
+import { systemClock } from '../../../src/services/clock.ts'
+import type { Clock } from '../../../src/services/clock.ts'
+import { openStore } from '../../../src/store/open-store.ts'
+import { keySlot } from '../../../src/store/redis/redis-slots.ts'
+import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { startRedisCluster } from '../../support/redis-cluster.ts'
+import { freePort } from '../../support/free-port.ts'
+import { skipWithoutRedis, startRedisServer, startSentinel, untilReplicated } from '../../support/redis-server.ts'
+import { waitUntil } from '../../support/wait-until.ts'
+import { accountStoreContract } from '../account-store-contract.ts'
+import { ledgerStoreContract } from '../ledger-store-contract.ts'
+import { recordStoreContract } from '../record-store-contract.ts'
+import { usageStoreContract, useContract } from '../usage-store-contract.ts'
+
+const account = (name: string) => ({ id: `acc_${name}`, name, plan: 'core', created: 1 })
+
+/** Of so many accounts each of three nodes has some. */
+const names = Array.from({ length: 12 }, (_, i) => `a${i}`)
+
+/** A lease of ten credits more than `used`, which the process has had and used before. */
+const leaseOf = (store: Store, name: string, seq: number, used = 0) =>
+  store.heartbeat('p1').then(({ today: day }) =>
+    store.requestLease({
+      account: `acc_${name}`,
+      day,
+      process: 'p1',
+      seq,
+      counters: used === 0 ? undefined : { granted: used, returned: 0, used },
+      minCredits: 0,
+      desiredCredits: 10,
+      limit: 1_000,
+      shareDivisor: 1,
+    }),
+  )
+
+const succeeds = (attempt: () => Promise<unknown>) => () =>
+  attempt().then(
+    () => true,
+    () => false,
+  )
+
+t.test('a key has the slot that Redis computes', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer('--cluster-enabled', 'yes', '--cluster-port', `${await freePort()}`)
+  t.teardown(() => redis.remove())
+  for (const key of ['', 'a', 'tollgate:version', 'tollgate:{acc_1}:days', 'x{}y', 'x{}{y}', '{a}{b}', 'x}{y}', 'é{ü}']) {
+    t.equal(keySlot(key), await redis.send('CLUSTER', 'KEYSLOT', key), key)
+  }
+})
+
+t.test('a cluster of three nodes', { skip: skipWithoutRedis }, async t => {
+  const cluster = await startRedisCluster()
+  t.teardown(() => cluster.remove())
+  const openFresh = async (t: Test, clock: Clock): Promise<Store> => {
+    for (const node of cluster.primaries) await node.send('FLUSHALL')
+    const store = await openRedisStore(cluster.address, systemClock, clock)
+    t.teardown(() => store.close())
+    return store
+  }
+  t.test('fulfills the contracts of the store', async t => {
+    await accountStoreContract(t, openFresh)
+    await ledgerStoreContract(t, openFresh)
+    await usageStoreContract(t, openFresh)
+    await useContract(t, openFresh)
+    await recordStoreContract(t, openFresh)
+  })
+
+  t.test('is found through any node, also one that is the only one named, by a user with the rights of the documentation', async t => {
+    const page = await readFile(join(import.meta.dirname, '../../../../docs/store.md'), 'utf8')
+    const [, rights = ''] = /ACL SETUSER tollgate on '>PASSWORD' ((?:.*\\\n)*.*)\n/.exec(page) ?? []
+    const [, clusterRights = ''] = /a cluster needs `([^`]+)`/.exec(page) ?? []
+    const words = [...rights.replaceAll("'", '').split(/[\s\\]+/), ...clusterRights.split(' '), '-select']
+    for (const node of cluster.primaries) await node.send('ACL', 'SETUSER', 'least', 'on', '>secret', ...words)
+    const [, , last] = cluster.primaries
+    const store = await openStore({ kind: 'redis', url: new Secret(`redis://least:secret@127.0.0.1:${last?.port}`, 'HOST') }, systemClock)
+    t.teardown(() => store.close())
+    for (const name of names) await store.addAccount(account(name))
+    for (const name of names) t.match(await leaseOf(store, name, 1), { counters: { granted: 10 } }, name)
+    const counts = await Promise.all(cluster.primaries.map(async node => Number(await node.send('DBSIZE'))))
+    t.ok(
+      counts.every(count => count > 0),
+      `keys of each node: ${counts.join(', ')}`,
+    )
+    for (const node of cluster.primaries) t.same(await node.send('ACL', 'LOG'), [])
+  })
+
+  t.test('slots that move to another node while they are used lose no request', async t => {
+    const store = await openStore(cluster.address, systemClock)
+    t.teardown(() => store.close())
+    const [from, to] = cluster.primaries as [(typeof cluster.primaries)[0], (typeof cluster.primaries)[0]] // three
+    const [fromId, toId] = [String(await from.send('CLUSTER', 'MYID')), String(await to.send('CLUSTER', 'MYID'))]
+    const name = names.find(each => keySlot(`{acc_${each}}`) < 16_384 / 3) ?? ''
+    const slot = `${keySlot(`{acc_${name}}`)}`
+    await to.send('CLUSTER', 'SETSLOT', slot, 'IMPORTING', fromId)
+    await from.send('CLUSTER', 'SETSLOT', slot, 'MIGRATING', toId)
+    const keys = (await from.send('CLUSTER', 'GETKEYSINSLOT', slot, '100')) as string[]
+    t.ok(keys.length > 0, 'the account has rows there')
+    await from.send('MIGRATE', '127.0.0.1', `${to.port}`, '', '0', '5000', 'KEYS', ...keys)
+    t.match(await leaseOf(store, name, 2, 10), { counters: { granted: 20 } }, 'the node that has the slot says who gets it')
+    for (const node of cluster.primaries) await node.send('CLUSTER', 'SETSLOT', slot, 'NODE', toId)
+    t.match(await leaseOf(store, name, 3, 20), { counters: { granted: 30 } }, 'the node that had the slot says who has it')
+  })
+})
+
+t.test('a primary of a cluster that is killed, and one that hangs, are replaced by their replicas', { skip: skipWithoutRedis }, async t => {
+  const cluster = await startRedisCluster({ withReplicas: true, options: ['--appendonly', 'yes'] })
+  t.teardown(() => cluster.remove())
+  const store = await openStore(cluster.address, systemClock)
+  t.teardown(() => store.close())
+  for (const name of names) await store.addAccount(account(name))
+  const changes = { count: 0 }
+  t.teardown(store.subscribe(() => void (changes.count += 1)))
+  const all = () => Promise.all(names.map(name => leaseOf(store, name, 1)))
+  await all()
+
+  for (const [i, replica] of cluster.replicas.entries()) await untilReplicated(cluster.primaries[i] ?? replica, replica)
+  const [first, second] = cluster.primaries
+  await first?.kill()
+  await waitUntil(succeeds(all))
+  t.match(await store.account('a1'), account('a1'), 'after a kill, the replica has what the primary had')
+  second?.pause()
+  await waitUntil(succeeds(all))
+  t.pass('after a hang, its replica is used')
+  second?.resume()
+  await waitUntil(succeeds(all))
+
+  const other = await openStore(cluster.address, systemClock)
+  t.teardown(() => other.close())
+  const before = changes.count
+  await other.addAccount(account('later'))
+  await waitUntil(() => changes.count > before)
+  t.pass('processes are notified of changes, whichever nodes they are connected to')
+})
+
+t.test('Sentinel', { skip: skipWithoutRedis }, async t => {
+  const options = ['--user', 'gate', 'on', '>p@ss', '~*', '&*', '+@all', '--appendonly', 'yes']
+  const primary = await startRedisServer(...options)
+  const replica = await startRedisServer(...options, '--replicaof', '127.0.0.1', `${primary.port}`)
+  const sentinels = await Promise.all([1, 2, 3].map(() => startSentinel(primary, 2)))
+  for (const server of [primary, replica, ...sentinels]) t.teardown(() => server.remove())
+  const [first] = sentinels
+  const sentinelOf = async () => JSON.stringify(await first?.send('SENTINEL', 'MASTER', 'main'))
+  await waitUntil(async () => /"num-other-sentinels","2"/.test(await sentinelOf()) && /"num-slaves","1"/.test(await sentinelOf()))
+  const hosts = sentinels.map(({ port }) => `127.0.0.1:${port}`)
+  const addressOf = (text: string) => ({ kind: 'redis' as const, url: new Secret(text, hosts.join(',')) })
+
+  t.test('leads to the primary, and after its failure to the replica that replaces it', async t => {
+    const store = await openStore(addressOf(`redis+sentinel://gate:p%40ss@${hosts.join(',')}/main`), systemClock)
+    t.teardown(() => store.close())
+    await store.addAccount(account('alice'))
+    await untilReplicated(primary, replica)
+    await primary.kill()
+    await waitUntil(succeeds(() => leaseOf(store, 'alice', 1)))
+    t.match(await store.account('alice'), account('alice'))
+    t.match(String(await replica.send('ROLE')), /^master/)
+  })
+
+  t.test('that is down is passed over', async t => {
+    await sentinels[0]?.kill()
+    const store = await openStore(addressOf(`redis+sentinel://gate:p%40ss@${hosts.join(',')}/main/0`), systemClock)
+    t.match(await store.account('alice'), account('alice'))
+    await store.close()
+  })
+
+  t.test('that does not know the primary is an error that says so', async t => {
+    await t.rejects(openStore(addressOf(`redis+sentinel://gate:p%40ss@${hosts[1]}/other`), systemClock), {
+      message: `cannot use redis at ${hosts.join(',')}: the Sentinel at ${hosts[1]} knows no primary "other"; name in \`store\` the primary that it monitors`,
+    })
+  })
+})

@@ -1,0 +1,69 @@
+import type { RedisAddress } from '../../src/config/types.ts'
+import { Secret } from '../../src/plugin/secret.ts'
+import { slotCount } from '../../src/store/redis/redis-slots.ts'
+import { freePort } from './free-port.ts'
+import { startRedisServer } from './redis-server.ts'
+import type { RedisServer } from './redis-server.ts'
+import { waitUntil } from './wait-until.ts'
+
+/** A real cluster of redis-servers for one test. */
+export interface RedisCluster {
+  readonly primaries: readonly RedisServer[]
+  /** One of each primary, in the same order; none unless asked for. */
+  readonly replicas: readonly RedisServer[]
+  /** Names all nodes. */
+  readonly address: RedisAddress
+  /** Waits until each node says that all slots are served. */
+  settled(): Promise<void>
+  remove(): Promise<void>
+}
+
+/** A primary that is silent for so long is replaced by its replica. */
+const nodeTimeoutMs = 1_000
+
+/** Three primaries with a third of the slots each unless given. `options` are those of redis-server. */
+export const startRedisCluster = async ({
+  primaryCount = 3,
+  withReplicas = false,
+  options = [] as readonly string[],
+} = {}): Promise<RedisCluster> => {
+  const start = async () => {
+    const busPort = await freePort()
+    const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${nodeTimeoutMs}`, '--cluster-port', `${busPort}`]
+    return { server: await startRedisServer(...clusterOptions, ...options), busPort }
+  }
+  const nodes = await Promise.all(Array.from({ length: withReplicas ? 2 * primaryCount : primaryCount }, start))
+  const servers = nodes.map(({ server }) => server)
+  const primaries = servers.slice(0, primaryCount)
+  const replicas = servers.slice(primaryCount)
+  const [first] = servers as [RedisServer] // at least one primary
+  const share = Math.ceil(slotCount / primaryCount)
+  for (const [i, primary] of primaries.entries()) {
+    await primary.send('CLUSTER', 'SET-CONFIG-EPOCH', `${i + 1}`)
+    await primary.send('CLUSTER', 'ADDSLOTSRANGE', `${i * share}`, `${Math.min(slotCount, (i + 1) * share) - 1}`)
+  }
+  for (const { server, busPort } of nodes.slice(1)) {
+    await first.send('CLUSTER', 'MEET', '127.0.0.1', `${server.port}`, `${busPort}`)
+  }
+  const allSay = (text: string) => async () => {
+    const infos = await Promise.all(servers.map(server => server.send('CLUSTER', 'INFO').catch(() => '')))
+    return infos.every(info => String(info).includes(text))
+  }
+  await waitUntil(allSay(`cluster_known_nodes:${servers.length}`))
+  for (const [i, replica] of replicas.entries()) {
+    await replica.send('CLUSTER', 'REPLICATE', String(await primaries[i]?.send('CLUSTER', 'MYID')))
+  }
+  const hasLink = async (replica: RedisServer) => String(await replica.send('INFO', 'replication')).includes('master_link_status:up')
+  await waitUntil(async () => (await Promise.all(replicas.map(hasLink))).every(Boolean))
+  await waitUntil(allSay('cluster_state:ok'))
+  const hosts = servers.map(({ port }) => `127.0.0.1:${port}`).join(',')
+  return {
+    primaries,
+    replicas,
+    address: { kind: 'redis', url: new Secret(`redis://${hosts}`, hosts) },
+    settled: () => waitUntil(allSay('cluster_state:ok')),
+    async remove() {
+      await Promise.all(servers.map(server => server.remove()))
+    },
+  }
+}
