@@ -50,18 +50,53 @@ export const relativeLinksOf = ({ file, text }: Page): readonly RelativeLink[] =
       return { target, file: path === '' ? file : join(dirname(file), path), anchor }
     })
 
-/** The anchors that GitHub gives the headings of a page; headings of the same text are told apart by a number. */
-export const anchorsOf = ({ text }: Page): ReadonlySet<string> => {
-  const anchors = new Set<string>()
-  for (const [, heading = ''] of withoutBlocks(text).matchAll(/^#{1,6} +(.+)$/gm)) {
+/** What a page links to and shows, without links to other hosts. */
+export const linkedFilesOf = (page: Page): readonly string[] => [
+  ...relativeLinksOf(page).map(({ file }) => file),
+  ...Array.from(page.text.matchAll(/ src(?:set)?="([^"]+)"/g), ([, path = '']) => join(dirname(page.file), path)),
+]
+
+/** What stands below one heading, up to the next. */
+export interface Section {
+  /** Those of the headings around it, that of the page first, and its own. */
+  readonly titles: readonly string[]
+  /** As GitHub makes it. */
+  readonly anchor: string
+  readonly text: string
+}
+
+export const sectionsOf = ({ text }: Page): readonly Section[] => {
+  const anchorFor = createAnchors()
+  const sections: { readonly depth: number; readonly title: string; readonly titles: readonly string[]; readonly lines: string[] }[] = []
+  let fence: string | undefined
+  for (const line of text.split('\n')) {
+    const mark = /^ *(```)/.exec(line)?.[1]
+    if (mark !== undefined) fence = fence === undefined ? mark : undefined
+    const [, marks = '', title = ''] = (fence === undefined && /^(#{1,6}) +(.+)$/.exec(line)) || []
+    if (marks === '') {
+      sections.at(-1)?.lines.push(line)
+      continue
+    }
+    const parent = sections.findLast(({ depth }) => depth < marks.length)
+    sections.push({ depth: marks.length, title, titles: [...(parent?.titles ?? []), title], lines: [] })
+  }
+  return sections.map(({ title, titles, lines }) => ({ titles, anchor: anchorFor(title), text: lines.join('\n') }))
+}
+
+/** The anchors that GitHub gives the headings of one page, in their order; headings of the same text are told apart by a number. */
+export const createAnchors = (): ((heading: string) => string) => {
+  const taken = new Set<string>()
+  return heading => {
     const slug = heading
       .toLowerCase()
       .replace(/[^\p{L}\p{N}\s_-]/gu, '')
       .trim()
       .replace(/\s/g, '-')
     let anchor = slug
-    for (let i = 1; anchors.has(anchor); i++) anchor = `${slug}-${i}`
-    anchors.add(anchor)
+    for (let i = 1; taken.has(anchor); i++) anchor = `${slug}-${i}`
+    taken.add(anchor)
+    return anchor
   }
-  return anchors
 }
+
+export const anchorsOf = (page: Page): ReadonlySet<string> => new Set(sectionsOf(page).map(({ anchor }) => anchor))

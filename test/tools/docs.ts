@@ -1,0 +1,8 @@
+import { parseArgs } from 'node:util'
+
+// npm run docs: writes docs/reference/ and configs/schemas/; with --serve, serves all pages with a search.
+
+const { values } = parseArgs({ options: { serve: { type: 'boolean' }, port: { type: 'string', default: '8090' } } })
+if (values.serve === true)
+  console.log(`Documentation with a search: ${await (await import('./docs-server.ts')).serveDocs(Number(values.port))}`)
+else await (await import('./generate-reference.ts')).writeReference()
