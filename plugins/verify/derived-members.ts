@@ -48,6 +48,10 @@ export const transactionFindings = (transaction: JsonObject, { number, timestamp
 
 const hasDynamicFee = ({ maxFeePerGas }: JsonObject): boolean => !isAbsent(maxFeePerGas)
 
+/** `sender`: that of the signature. Networks have transactions without one. */
+export const senderFinding = ({ from }: JsonObject, sender: string | undefined, { number }: TrustedHeader): Finding =>
+  toFinding('the sender of a transaction is that of its signature', number, () => sender !== undefined && isSameHex(from, sender))
+
 /** What a unit of gas costs in a block. */
 const priceOf = (transaction: JsonObject, baseFeePerGas: string | undefined): bigint => {
   if (!hasDynamicFee(transaction) || baseFeePerGas === undefined) return toBigInt(transaction['gasPrice'])

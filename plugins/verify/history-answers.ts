@@ -1,6 +1,6 @@
 import { blockSelectorOf, copyReply, isFailure, isJsonNull, isJsonObject, parseHexQuantity, withContext } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, JsonObject, Method, Reply, Result, Services, Timer } from '../../src/plugin/plugin.ts'
-import { isFailed, notAgreed, numberOf, toJson, votersOf } from './node-requests.ts'
+import type { Failure, Json, Method, Reply, Result, Services, Timer } from '../../src/plugin/plugin.ts'
+import { isFailed, notAgreed, numberOf, toJson, toResult, votersOf } from './node-requests.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { notLinked } from './proven-blocks.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
@@ -106,14 +106,18 @@ export class HistoryAnswers {
     return this.#proveOf(call, method, next, async hash => {
       const proven = await this.#options.blocks.blockOf(hash, call, next)
       if (proven === undefined || isFailed(proven)) return proven
-      return toReply(isWhole ? proven.block : { ...proven.block, transactions: proven.hashes }, call)
+      const failure = isWhole ? await this.#options.blocks.checkSenders(proven, proven.transactions.keys(), call) : undefined
+      if (failure !== undefined) return failure
+      return toResult(isWhole ? proven.block : { ...proven.block, transactions: proven.hashes }, call)
     })
   }
 
   async #proveReceipts(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | Missing> {
     return this.#proveOf(call, method, next, async hash => {
       const proven = await this.#options.blocks.receiptsOf(hash, call, next)
-      return proven === undefined || isFailed(proven) ? proven : toReply(proven.receipts, call)
+      if (proven === undefined || isFailed(proven)) return proven
+      const failure = await this.#options.blocks.checkSenders(proven.block, proven.receipts.keys(), call)
+      return failure ?? toResult(proven.receipts, call)
     })
   }
 
@@ -122,7 +126,10 @@ export class HistoryAnswers {
     const position = parseHexQuantity(call.context.request.params[1]) ?? Infinity
     return this.#proveOf(call, method, next, async hash => {
       const proven = await this.#options.blocks.blockOf(hash, call, next)
-      return proven === undefined || isFailed(proven) ? proven : toReply(proven.transactions[position] ?? null, call)
+      if (proven === undefined || isFailed(proven)) return proven
+      const transaction = proven.transactions[position]
+      if (transaction === undefined) return toResult(null, call)
+      return (await this.#options.blocks.checkSenders(proven, [position], call)) ?? toResult(transaction, call)
     })
   }
 
@@ -137,7 +144,7 @@ export class HistoryAnswers {
     if (isFailed(named) || 'missing' in named) return named
     const proven = await prove(named.hash)
     if (proven !== undefined) return proven
-    if (named.number === undefined) return { missing: toReply(null, call) }
+    if (named.number === undefined) return { missing: toResult(null, call) }
     this.#options.headers.forget(named.number)
     const now = await this.#options.headers.at(named.number, call)
     return (now === undefined || now.hash === named.hash ? undefined : await prove(now.hash)) ?? notLinked(call)
@@ -157,9 +164,11 @@ export class HistoryAnswers {
     if (isFailed(block)) return block
     const index = block.hashes.indexOf(String(call.context.request.params[0]).toLowerCase())
     if (index < 0) return refuseWrong(reply, 'the block has no such transaction', call)
-    if (!isReceipt) return toReply(block.transactions[index]!, call)
+    const failure = await blocks.checkSenders(block, [index], call)
+    if (failure !== undefined) return failure
+    if (!isReceipt) return toResult(block.transactions[index]!, call)
     const proven = (await blocks.receiptsOf(place.hash, call, next)) ?? notLinked(call)
-    return isFailed(proven) ? proven : toReply(proven.receipts[index]!, call)
+    return isFailed(proven) ? proven : toResult(proven.receipts[index]!, call)
   }
 
   /** `missing` for a block above the head that the node does not have either. */
@@ -200,9 +209,3 @@ const placeOf = (value: Json): { readonly number: number; readonly hash: string 
   const number = parseHexQuantity(blockNumber)
   return number === undefined || typeof blockHash !== 'string' ? undefined : { number, hash: blockHash.toLowerCase() }
 }
-
-const toReply = (value: JsonObject | readonly JsonObject[] | null, { context: { target } }: VerifiedCall): Result => ({
-  source: target.source,
-  upstream: target.name,
-  result: Buffer.from(JSON.stringify(value)),
-})

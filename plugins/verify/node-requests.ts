@@ -33,6 +33,13 @@ export const isFailed = <T extends object>(value: T | Failure): value is Failure
 
 export const toJson = ({ result }: Result): Json => JSON.parse(toBuffer(result).toString())
 
+/** A result of the gateway's own, made from answers of the call's node. */
+export const toResult = (value: Json, { context: { target } }: VerifiedCall): Result => ({
+  source: target.source,
+  upstream: target.name,
+  result: Buffer.from(JSON.stringify(value)),
+})
+
 /** The own nodes that have a say: a node of another chain has none. */
 export const votersOf = ({ context: { upstreams } }: VerifiedCall, heads: Heads): readonly Target[] =>
   upstreams.filter(({ name }) => !['chain', 'unverified'].includes(heads.exclusionOf(name) ?? ''))

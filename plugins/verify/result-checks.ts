@@ -204,7 +204,7 @@ const checkLogs = (logs: readonly JsonObject[], filter: JsonObject): readonly Fi
     rule: 'logs are of one branch, each once and in order',
     holds: blocks.every((each, i) => each.number > (blocks[i - 1]?.number ?? -1) && each.isOneHash && isRising(each.logs)),
     block,
-    knownFor: 'no chain',
+    knownFor: 'Ethereum',
     isEvidence,
   }
   const isUnfiltered = topics.every(each => each === undefined) && [undefined, null].includes(filter['address'] as undefined | null)
@@ -213,7 +213,7 @@ const checkLogs = (logs: readonly JsonObject[], filter: JsonObject): readonly Fi
     rule: 'the logs of whole blocks have indexes in sequence',
     holds: blocks.every(each => isInSequence(each.logs, 0)),
     block,
-    knownFor: 'no chain',
+    knownFor: 'Ethereum',
     isEvidence,
   }
   return [matches, order, whole]

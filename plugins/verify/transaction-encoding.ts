@@ -1,5 +1,6 @@
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
-import { MalformedMember, toBytes, toList, toObject, toQuantityBytes } from './hex.ts'
+import { toHexQuantity } from '../../src/plugin/plugin.ts'
+import { MalformedMember, toBigInt, toBytes, toList, toObject, toQuantityBytes } from './hex.ts'
 import { encodeRlp } from './rlp.ts'
 import type { RlpItem } from './rlp.ts'
 
@@ -100,6 +101,28 @@ const minSignatureDigits = 42
 
 const isOfSignature = (value: Json | undefined): boolean =>
   typeof value === 'string' && value.replace(/^0x0*/, '').length > minSignatureDigits
+
+/** The last fields of each type are those of the signature. */
+const signatureFieldCount = 3
+
+/** The bytes that the sender of a transaction has signed, and what of the signature tells which of two keys it is of. Throws MalformedMember. */
+export const signedPartOf = (transaction: JsonObject): { readonly bytes: Buffer; readonly parity: 0 | 1 } => {
+  const type = typeOf(transaction)
+  const fields = type && fieldsByType[type]
+  if (!fields) throw new MalformedMember()
+  const items = fields.slice(0, -signatureFieldCount).map(toItem => toItem(transaction))
+  if (type !== '0x0') {
+    const parity = parityOf(transaction)
+    return { bytes: Buffer.concat([toQuantityBytes(type), encodeRlp(items)]), parity: parity.length === 0 ? 0 : 1 }
+  }
+  const v = toBigInt(transaction['v'])
+  const chainId = v < minReplayProtectedV ? undefined : (v - minReplayProtectedV) / 2n
+  const suffix = chainId === undefined ? [] : [toQuantityBytes(toHexQuantity(chainId)), Buffer.alloc(0), Buffer.alloc(0)]
+  return { bytes: encodeRlp([...items, ...suffix]), parity: v % 2n === 1n ? 0 : 1 }
+}
+
+/** From EIP-155 on, `v` has the chain ID. */
+const minReplayProtectedV = 35n
 
 /** The bytes that a transaction is hashed as, and is in the trie of its block as. Throws MalformedMember. */
 export const encodeTransaction = (transaction: JsonObject): Buffer => {

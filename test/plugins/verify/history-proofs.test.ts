@@ -152,6 +152,10 @@ t.test('blocks, transactions and receipts of a real node', async t => {
     'no withdrawals': inBlock({ withdrawals: null }),
   }
 
+  /** That the hashes of transactions do not show. */
+  const senderLies: Readonly<Record<string, Lie>> = {
+    'a transaction of another sender': inTransactions(each => ({ ...each, from: `0x${'12'.repeat(20)}` })),
+  }
   const ofBlock: readonly Question[] = [
     ['eth_getBlockByNumber', last, true],
     ['eth_getBlockByHash', hash, false],
@@ -165,6 +169,7 @@ t.test('blocks, transactions and receipts of a real node', async t => {
   const tables = [
     { lies: receiptLies, asked: ofReceipts },
     { lies: blockLies, asked: [...ofBlock, ...ofReceipts] },
+    { lies: senderLies, asked: [...ofBlock.filter(([, , isWhole]) => isWhole !== false), ...ofReceipts] },
   ]
   for (const { lies, asked } of tables) {
     for (const [what, lie] of Object.entries(lies)) {

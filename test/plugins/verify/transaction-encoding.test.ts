@@ -1,8 +1,10 @@
 import fc from 'fast-check'
 import { parseTransaction, serializeTransaction } from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
 import type { TransactionSerializable } from 'viem'
 import t from '../../support/tap.ts'
 import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
+import { senderOf } from '../../../plugins/verify/transaction-sender.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
@@ -57,17 +59,51 @@ const toJson = (value: unknown): JsonMembers =>
     JSON.stringify(value, (_, each: unknown) => (typeof each === 'number' || typeof each === 'bigint' ? toHexQuantity(each) : each)),
   )
 
+/** A serialized transaction as a node writes it. */
+const ofSerialized = (transaction: object, serialized: `0x${string}`): JsonMembers => {
+  const { type, v, r, s, yParity } = parseTransaction(serialized as Parameters<typeof parseTransaction>[0])
+  const { data, ...members } = toJson({ ...transaction, r, s, yParity, ...(type === 'legacy' && { v }) })
+  return { ...members, input: data!, type: typeNumbers[type ?? '']! }
+}
+
 t.test('a transaction of each type is encoded as viem does', async t => {
   for (const arbitrary of transactions) {
     fc.assert(
       fc.property(arbitrary, signature, (transaction, { r, s, yParity }) => {
         const serialized = serializeTransaction(transaction as TransactionSerializable, { r, s, yParity, v: BigInt(27 + yParity) })
-        const { type, v } = parseTransaction(serialized)
-        const { data, ...members } = toJson({ ...transaction, r, s, yParity, ...(type === 'legacy' && { v }) })
-        const json = { ...members, input: data!, type: typeNumbers[type ?? '']! }
-        t.equal(toHex(encodeTransaction(json)), serialized)
+        t.equal(toHex(encodeTransaction(ofSerialized(transaction, serialized))), serialized)
       }),
       { numRuns: 40 },
     )
   }
+})
+
+t.test('the sender of a transaction of each type is the account that has signed it; with another parity it is not', async t => {
+  const account = privateKeyToAccount(`0x${'7'.repeat(64)}`)
+  const legacyWithoutChain = transactions[0]!.map(transaction => ({ ...transaction, chainId: undefined }))
+  for (const arbitrary of [...transactions, legacyWithoutChain]) {
+    await fc.assert(
+      fc.asyncProperty(arbitrary, async transaction => {
+        const serialized = await account.signTransaction(transaction as Parameters<typeof account.signTransaction>[0])
+        const json = ofSerialized(transaction, serialized)
+        t.equal(await senderOf(json), account.address.toLowerCase())
+        const { v, yParity } = json
+        const other =
+          v === undefined
+            ? { yParity: yParity === '0x0' ? '0x1' : '0x0' }
+            : { v: toHexQuantity(Number(v) % 2 === 0 ? Number(v) - 1 : Number(v) + 1) }
+        t.not(await senderOf({ ...json, ...other }), account.address.toLowerCase())
+      }),
+      { numRuns: 10 },
+    )
+  }
+  for (const [r, s] of [
+    ['0x0', '0x0'],
+    [`0x${'f'.repeat(64)}`, '0x1'],
+    [`0x${'1'.repeat(70)}`, '0x1'],
+  ] as const)
+    t.equal(
+      await senderOf({ type: '0x0', nonce: '0x0', gasPrice: '0x0', gas: '0x0', value: '0x0', input: '0x', v: '0x1b', r, s }),
+      undefined,
+    )
 })

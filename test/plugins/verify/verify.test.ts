@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import { contractTests, harness } from '../../../src/testing/index.ts'
 import verify from '../../../plugins/verify/index.ts'
+import { senderOf } from '../../../plugins/verify/transaction-sender.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../../support/anvil-chain.ts'
 import type { AnvilChain } from '../../support/anvil-chain.ts'
@@ -335,6 +336,7 @@ t.test('answers of a real node', async t => {
         },
       },
     })
+    await senderOf({}) // loads what takes real time: no answer is cached meanwhile
     const [hash, number] = [taught.block['hash']!, taught.block['number']!]
     const transaction = `0x${'12'.repeat(32)}`
     for (const [method, params, verified] of [
