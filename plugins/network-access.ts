@@ -22,13 +22,12 @@ export default definePlugin({
     return directStage({
       offers: (method, { key } = {}) => key?.methods === undefined || isAllowed(method, key.methods),
       handle(call, next) {
-        const { account, key, request } = call.context
+        const { key, request } = call.context
         const refusal = refuseCall(key, request.method) ?? refuseCaller(key, call.origin)
         if (refusal === undefined) return next(call)
-        // The plugin that charges, and counts all other calls, is below.
-        const method = methods.get(request.method) === undefined ? 'other' : request.method
-        const uncharged = { outcome: refusal.kind, forwarded: false, day: undefined, calls: 1, credits: 0 } as const
-        usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
+        // The plugin that charges, and records all other calls, is below.
+        const method = methods.get(request.method)
+        usage.record({ call, reply: refusal, method, network: network.name, day: undefined, credits: 0, startedAtMs: undefined })
         return refusal
       },
       events: { refuse: (key, origin) => refuseCall(key, 'eth_subscribe') ?? refuseCaller(key, origin) },

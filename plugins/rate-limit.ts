@@ -48,11 +48,11 @@ export default definePlugin({
       if (requests.length === 0) return next(call)
       const serve = (tooFew: TooFewTokens | undefined): MaybePromise<Reply> => {
         if (tooFew === undefined) return thenMaybe(next(call), reply => withQuota(reply, requests, rateLimits))
-        // The plugin that charges, and counts all other calls, is below.
-        const method = methods.get(request.method) === undefined ? 'other' : request.method
-        const uncharged = { outcome: 'rate', forwarded: false, day: undefined, calls: 1, credits: 0 } as const
-        usage.count({ account: account.id, key: key.id, network: network.name, method, ...uncharged })
-        return withQuota(refuseCall(tooFew), [tooFew.refused], rateLimits)
+        // The plugin that charges, and records all other calls, is below.
+        const method = methods.get(request.method)
+        const refusal = refuseCall(tooFew)
+        usage.record({ call, reply: refusal, method, network: network.name, day: undefined, credits: 0, startedAtMs: undefined })
+        return withQuota(refusal, [tooFew.refused], rateLimits)
       }
       return thenMaybe(rateLimits.take(requests), serve)
     }

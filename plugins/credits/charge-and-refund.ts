@@ -1,7 +1,7 @@
 import { withCredits } from '../../src/plugin/internal.ts'
 import type {
+  CallRecord,
   Charge,
-  CountedCall,
   DirectHandler,
   DirectNext,
   KeyChargeResult,
@@ -10,7 +10,7 @@ import type {
   OutageGrace,
 } from '../../src/plugin/internal.ts'
 import { copyReply, isCharged, isFailure, refuse, refuseUnknownMethod, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, CallContext, Failure, RefusalKind, Reply, Services } from '../../src/plugin/plugin.ts'
+import type { Call, CallContext, Failure, Method, RefusalKind, Reply, Services } from '../../src/plugin/plugin.ts'
 import type { FailureLimit, RecentCalls } from './failure-limit.ts'
 import { chargeKeyAndAccount } from './key-limit.ts'
 import type { SuccessfulCharge } from './key-limit.ts'
@@ -29,12 +29,13 @@ type ChargedContext = 'request' | 'key' | 'account'
 interface ChargedCall {
   readonly call: Call<ChargedContext>
   readonly next: DirectNext<ChargedContext>
-  readonly usage: Services['usage']
+  readonly services: Pick<Services, 'usage' | 'network'>
   readonly recentCalls: RecentCalls
-  readonly network: string
-  /** The method that the call is counted under. */
-  readonly method: string
+  /** Undefined for a method that is not in the table. */
+  readonly method: Method | undefined
   readonly cost: number
+  /** By the monotonic clock. */
+  readonly startedAtMs: number
 }
 
 interface ChargingOptions {
@@ -44,32 +45,27 @@ interface ChargingOptions {
   readonly failureLimit: FailureLimit
 }
 
-/** What methods that are not in the table are counted under: callers may invent as many as they like. */
-const otherMethods = 'other'
-
 /** Charges each call before the plugins below run, and refunds what delivered nothing. */
 export const createChargingHandler =
-  (
-    { charge, costOf, failureLimit }: ChargingOptions,
-    { methods: { defaultCost }, network, usage }: Services,
-  ): DirectHandler<ChargedContext, 'account'> =>
+  ({ charge, costOf, failureLimit }: ChargingOptions, services: Services): DirectHandler<ChargedContext, 'account'> =>
   (call, next) => {
     const { request, account } = call.context
-    const knownCost = costOf(request.method)
-    const cost = knownCost ?? defaultCost
+    const { methods, clock } = services
+    const cost = costOf(request.method) ?? methods.defaultCost
     const recentCalls = failureLimit.of(account.id)
-    const method = knownCost === undefined ? otherMethods : request.method
-    const charged: ChargedCall = { call, next, usage, recentCalls, network: network.name, method, cost }
+    const method = methods.get(request.method)
+    const charged: ChargedCall = { call, next, services, recentCalls, method, cost, startedAtMs: clock.monotonic() }
     const { refusedForMs } = recentCalls
-    if (refusedForMs !== undefined) return countRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
-    if (recentCalls.missingMethods.refuses(method)) return countRefusal(charged, refuseUnknownMethod(method))
+    if (refusedForMs !== undefined) return recordRefusal(charged, refuse('failing', { retryAfter: Math.ceil(refusedForMs / 1000) }))
+    if (method !== undefined && recentCalls.missingMethods.refuses(method.name))
+      return recordRefusal(charged, refuseUnknownMethod(method.name))
     const result = charge(call.context, cost)
     return result instanceof Promise ? result.then(settled => serve(charged, settled)) : serve(charged, result)
   }
 
 /** Runs a call that has been charged, or refuses one that could not be. */
 const serve = (charged: ChargedCall, charge: KeyChargeResult): MaybePromise<Reply> => {
-  if (charge.kind !== 'charged') return countRefusal(charged, refusalOf(charge))
+  if (charge.kind !== 'charged') return recordRefusal(charged, refusalOf(charge))
   const { call, next, recentCalls } = charged
   try {
     const reply = next(recentCalls.isSingleAttempt ? withSingleAttempt(call) : call)
@@ -93,11 +89,11 @@ const settleLater = async (charged: ChargedCall, charge: SuccessfulCharge, reply
 /** Keeps the charge, or refunds it. */
 const settle = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   if (!isCharged(reply)) return refund(charged, charge, reply)
-  const { cost, usage, method, recentCalls } = charged
-  recentCalls.missingMethods.forget(method)
+  const { cost, services, method, recentCalls } = charged
+  if (method !== undefined) recentCalls.missingMethods.forget(method.name)
   if (cost > 0) recentCalls.recordCall()
-  const usageRecord = count(charged, reply, charge.day, cost)
-  return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, usage, usageRecord))
+  const recorded = record(charged, reply, charge.day, cost)
+  return withCredits(reply, cost, charge.quota, new RefundableCharge(charge, services.usage, recorded))
 }
 
 const refundBug = (charged: ChargedCall, charge: SuccessfulCharge, bug: unknown): never => {
@@ -110,7 +106,7 @@ const internalError = refuse('internal')
 const refund = (charged: ChargedCall, charge: SuccessfulCharge, reply: Reply): Reply => {
   const credits = charge.refund() ? 0 : charged.cost
   if (isFreeFailure(reply)) recordFreeFailure(charged, reply)
-  count(charged, reply, charge.day, credits)
+  record(charged, reply, charge.day, credits)
   return withCredits(reply, 0, charge.quota)
 }
 
@@ -123,12 +119,12 @@ const isFreeFailure = (reply: Reply): reply is Failure =>
 
 /** Libraries ask for some methods again and again, although they do without them: where nodes lack a method of the table, that is no failure. */
 const recordFreeFailure = ({ method, recentCalls }: ChargedCall, { category }: Failure): void => {
-  if (category === 'methodNotFound' && method !== otherMethods) recentCalls.missingMethods.record(method)
+  if (category === 'methodNotFound' && method !== undefined) recentCalls.missingMethods.record(method.name)
   else recentCalls.recordFreeFailure()
 }
 
-const countRefusal = (charged: ChargedCall, refusal: Failure): Failure => {
-  count(charged, refusal, undefined, 0)
+const recordRefusal = (charged: ChargedCall, refusal: Failure): Failure => {
+  record(charged, refusal, undefined, 0)
   return refusal
 }
 
@@ -146,39 +142,27 @@ const storeUnavailable = refuse('unavailable', {
   retryAfter: 2,
 })
 
-/** Counts the call in the usage of its account. */
-const count = ({ call, usage, network, method }: ChargedCall, reply: Reply, day: number | undefined, credits: number): CountedCall => {
-  const { account, key } = call.context
-  const usageRecord: CountedCall = {
-    account: account.id,
-    key: key.id,
-    network,
-    method,
-    outcome: isFailure(reply) ? reply.kind : 'ok',
-    forwarded: reply.source === 'partner',
-    day,
-    calls: 1,
-    credits,
-  }
-  usage.count(usageRecord)
-  return usageRecord
-}
+/** Records the call in the usage of its account. */
+const record = (
+  { call, services: { usage, network }, method, startedAtMs }: ChargedCall,
+  reply: Reply,
+  day: number | undefined,
+  credits: number,
+): CallRecord => usage.record({ call, reply, method, network: network.name, day, credits, startedAtMs })
 
-/** A counted charge, which the server refunds when it cannot deliver the answer. */
+/** A recorded charge, which the server refunds when it cannot deliver the answer. */
 class RefundableCharge implements Charge {
   readonly #charge: SuccessfulCharge
   readonly #usage: Services['usage']
-  readonly #usageRecord: CountedCall
+  readonly #recorded: CallRecord
 
-  constructor(charge: SuccessfulCharge, usage: Services['usage'], usageRecord: CountedCall) {
+  constructor(charge: SuccessfulCharge, usage: Services['usage'], recorded: CallRecord) {
     this.#charge = charge
     this.#usage = usage
-    this.#usageRecord = usageRecord
+    this.#recorded = recorded
   }
 
   refund(outcome: RefusalKind): void {
-    if (!this.#charge.refund()) return
-    this.#usage.count({ ...this.#usageRecord, calls: -1, credits: -this.#usageRecord.credits })
-    this.#usage.count({ ...this.#usageRecord, outcome, credits: 0 })
+    if (this.#charge.refund()) this.#usage.recordUndelivered(this.#recorded, outcome)
   }
 }

@@ -76,7 +76,10 @@ export const openPrimaryListeners = async (
     portal = await openPrimaryPortal(current, { rpcUrl, headsStatus, describeMethods, log, metrics }, closers)
     return {
       urls: { rpc: rpcUrl, ...(portal && { portal: portal.url }), ...(admin && { admin: admin.url }) },
-      reload: () => portal?.reload({ networks: current.networks, plans: current.gateway.plans }),
+      reload() {
+        const { plans, requestLog } = current.gateway
+        portal?.reload({ networks: current.networks, plans, requestLog })
+      },
       stop,
     }
   } catch (error) {

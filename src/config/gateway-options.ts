@@ -340,6 +340,46 @@ const limitsSchema = {
   default: {},
 } as const satisfies ObjectSchema
 
+/** `requestLog` of gateway.yaml. */
+const requestLogSchema = {
+  type: 'object',
+  description:
+    'The last failed and slow calls of each account, and a sample of the others, for the page Requests of the dashboard. Owners may turn it off for their account.',
+  properties: {
+    enabled: { type: 'boolean', default: true, description: 'Whether requests are logged.' },
+    params: {
+      type: 'boolean',
+      default: true,
+      description:
+        'Whether the parameters of calls are stored, cut to 1 KiB, and the messages of errors. Parameters of methods that send transactions never are.',
+    },
+    slow: {
+      type: 'string',
+      format: 'duration',
+      usual: { min: '10ms', max: '1m' },
+      default: '1s',
+      description: 'How long a call takes that is logged as slow.',
+    },
+    retention: {
+      type: 'string',
+      format: 'duration',
+      minimum: '1h',
+      usual: { min: '1h', max: '30d' },
+      default: '24h',
+      description: 'How long requests are stored, at most about 10,000 of an account.',
+    },
+    maxBytes: {
+      type: 'string',
+      format: 'size',
+      minimum: '1MiB',
+      usual: { min: '1MiB', max: '16GiB' },
+      default: '64MiB',
+      description: 'Most bytes of all accounts together in the store: the oldest requests make room.',
+    },
+  },
+  default: {},
+} as const satisfies ObjectSchema
+
 /** The keys of gateway.yaml. */
 export const gatewaySchema = {
   type: 'object',
@@ -445,6 +485,7 @@ export const gatewaySchema = {
       },
       default: {},
     },
+    requestLog: requestLogSchema,
     log: {
       type: 'string',
       enum: logLevels,

@@ -19,13 +19,21 @@ export interface ConfigChange {
 }
 
 /** The keys of gateway.yaml that a reload applies; networks and method tables always. */
-const reloadableKeys = ['plans', 'memory', 'log', 'accessLog', 'drain', 'jwt'] as const satisfies readonly (keyof GatewayConfig)[]
+const reloadableKeys = [
+  'plans',
+  'memory',
+  'log',
+  'accessLog',
+  'requestLog',
+  'drain',
+  'jwt',
+] as const satisfies readonly (keyof GatewayConfig)[]
 
 /** What runs after a reload: what needs a restart stays as it was. */
 export const reloadGatewayConfig = (running: GatewayConfig, read: GatewayConfig): GatewayConfig => {
-  const { plans, memory, log, accessLog, drain, jwt }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
+  const { plans, memory, log, accessLog, requestLog, drain, jwt }: Pick<GatewayConfig, (typeof reloadableKeys)[number]> = read
   const { jwt: _, ...kept } = running
-  return { ...kept, plans, memory, log, accessLog, drain, ...(jwt && { jwt }) }
+  return { ...kept, plans, memory, log, accessLog, requestLog, drain, ...(jwt && { jwt }) }
 }
 
 /** What differs in effect, defaults included: what a reload from one configuration to the other would change. */

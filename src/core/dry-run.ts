@@ -61,7 +61,7 @@ const buildForDryRun = async function* ({
     cacheBytes: gateway?.memory ?? 1,
     accounts: { find: refuseUse },
     ledger: { charge: refuseUse },
-    usage: { count: refuseUse },
+    usage: { count: refuseUse, record: refuseUse, recordUndelivered: refuseUse },
     upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
     filterRecords: { put: refuseUse, replace: refuseUse, find: refuseUse, take: refuseUse },

@@ -10,6 +10,7 @@ import type { MetricsRegistry } from '../services/metrics.ts'
 import { TokenBuckets } from '../services/rate-limits.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
+import type { RequestLog } from '../services/request-log.ts'
 import { reloadGatewayConfig } from './config-changes.ts'
 import { openListeners } from './listeners.ts'
 import type { Listeners } from './listeners.ts'
@@ -67,7 +68,7 @@ export const openGateway = async (
     if (tracing !== undefined) closers.push(() => tracing.flush(clock))
     const headsSource = givenHeads ?? (await openOwnHeadsSource(config.gateway, clock, closers))
     const base = await openBase(config.gateway, clock, log, closers, observer)
-    const { accounts, ...opened } = await openServices(config.gateway, base, closers)
+    const { accounts, requestLog, ...opened } = await openServices(config.gateway, base, closers)
     const rateLimits = (await openRateLimits(config.gateway, base, closers)) ?? givenRateLimits ?? new TokenBuckets(clock)
     const { nodeStatuses } = opened
     const services = {
@@ -80,7 +81,7 @@ export const openGateway = async (
     }
     const running = new RunningNetworks()
     closers.push(() => running.stop())
-    const current = new CurrentConfig(config.gateway, { base, accounts, services, running })
+    const current = new CurrentConfig(config.gateway, { base, accounts, requestLog, services, running })
     running.commit(await current.prepareNetworks(config), base, 0)
     const prepareReload = (read: ValidConfig) => current.prepareReload(read)
     const reloader = readConfig && new Reloader({ config, readConfig, prepareReload, ...base })
@@ -107,6 +108,7 @@ export const openGateway = async (
 interface ReloadedParts {
   readonly base: BaseServices
   readonly accounts: ReloadableAccounts
+  readonly requestLog: RequestLog
   readonly services: Omit<HostServices, 'cacheBytes'>
   readonly running: RunningNetworks
 }
@@ -132,7 +134,7 @@ class CurrentConfig implements Reloadable {
   }
 
   async prepareReload(read: ValidConfig): Promise<PreparedReload> {
-    const { base, accounts, running } = this.#parts
+    const { base, accounts, requestLog, running } = this.#parts
     const next = { ...read, gateway: reloadGatewayConfig(this.gateway, read.gateway) }
     const preparedBase = await this.#prepareBase(next.gateway)
     const prepared = await this.prepareNetworks(next).catch(async (error: unknown) => {
@@ -149,6 +151,7 @@ class CurrentConfig implements Reloadable {
         if (next.gateway.log !== this.gateway.log) base.log.level = next.gateway.log
         this.gateway = next.gateway
         accounts.setPlans(this.gateway.plans)
+        requestLog.configure(this.gateway.requestLog)
         running.commit(prepared, base, this.gateway.drain.timeout)
         this.listeners?.reload(this.gateway, next.networks)
       },

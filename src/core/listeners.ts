@@ -28,7 +28,7 @@ interface ListenerContext extends Omit<RpcListenerOptions, 'config' | 'networks'
 export interface Listeners extends Pick<RpcListener, 'enterLameDuck'> {
   readonly urls: { readonly rpc: string; readonly portal?: string; readonly admin?: string }
   /** The networks that run, and these options, from now on. */
-  reload(config: Pick<GatewayConfig, 'drain' | 'plans'>, networks: PortalReload['networks']): void
+  reload(config: Pick<GatewayConfig, 'drain' | 'plans' | 'requestLog'>, networks: PortalReload['networks']): void
 }
 
 /** Opens all listeners, which `closers` close: first that of calls, once they have finished. */
@@ -72,10 +72,10 @@ export const openListeners = async (
   return {
     urls: { rpc: rpc.url, ...(portal && { portal: portal.url }), ...(operator && { admin: operator.url }) },
     enterLameDuck: rpc.enterLameDuck,
-    reload({ drain, plans: nextPlans }, networks) {
+    reload({ drain, plans: nextPlans, requestLog }, networks) {
       plans = nextPlans
       rpc.reload(running.current, { drain })
-      portal?.reload({ networks, plans })
+      portal?.reload({ networks, plans, requestLog })
     },
   }
 }
@@ -125,7 +125,8 @@ type PortalListenerOptions = Pick<
 
 /** Opens the dashboard for developers; undefined where none is configured. Rejects with ListenError. */
 export const openPortalListener = async (
-  { listen: { portal: address, trustedProxies }, portal, plans, store: storeAddress, usage: { retention } }: GatewayConfig,
+  { listen: { portal: address, trustedProxies }, portal, plans, requestLog, store: storeAddress, usage: { retention } }: GatewayConfig,
   options: PortalListenerOptions,
 ): Promise<PortalListener | undefined> =>
-  address && openPortal({ ...portal, ...options, address, trustedProxies, plans, storeAddress, usageRetentionMs: retention, version })
+  address &&
+  openPortal({ ...portal, ...options, address, trustedProxies, plans, requestLog, storeAddress, usageRetentionMs: retention, version })

@@ -20,6 +20,7 @@ import type { MetricsRegistry } from '../services/metrics.ts'
 import { NodeStatuses } from '../services/node-status.ts'
 import { collectProcessMetrics } from '../services/process-metrics.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
+import { RequestLog } from '../services/request-log.ts'
 import { results } from '../services/results.ts'
 import { openSharedCaches } from '../services/shared-cache/index.ts'
 import { SocketLimits } from '../services/socket-limits.ts'
@@ -110,6 +111,7 @@ const measureStoreOutages = (metrics: BaseServices['metrics']): ((reason: StoreO
 
 interface OpenedServices {
   readonly accounts: ReloadableAccounts
+  readonly requestLog: RequestLog
   readonly nodeStatuses: NodeStatuses
 }
 
@@ -120,8 +122,11 @@ export const openServices = async (
   closers: Closers,
 ): Promise<Omit<HostServices, 'headsSource' | 'cacheBytes' | 'accounts' | 'nodeStatuses' | 'rateLimits'> & OpenedServices> => {
   const process = randomBytes(8).toString('hex')
-  // Before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
-  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process })
+  // The usage before the ledger, so that the store knows that the process reports use and counts together; stopped after it.
+  const requestLog = new RequestLog(store, clock, config.requestLog)
+  closers.push(() => requestLog.stop())
+  requestLog.start()
+  const usage = openUsage(store, clock, { log, retentionMs: config.usage.retention, process, requestLog })
   closers.push(() => usage.stop())
   const ledger = openLedger(store, clock, { log, process, onOutage: measureStoreOutages(metrics) })
   closers.push(() => ledger.stop())
@@ -143,6 +148,7 @@ export const openServices = async (
     filterRecords: openFilterRecords(store),
     ledger,
     usage,
+    requestLog,
     metrics,
     nodeStatuses: new NodeStatuses(metrics, drainedNodes),
     results,

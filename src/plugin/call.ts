@@ -84,7 +84,11 @@ export interface Account {
   readonly plan: Plan
   /** Its calls get one attempt and no hedge: too many of its recent calls failed, free of charge. */
   readonly singleAttempt?: true
+  /** What the account does not want to have logged of its requests. */
+  readonly requestLog?: RequestLogSetting
 }
+
+export type RequestLogSetting = 'withoutParams' | 'off'
 
 /** An API key as it is stored: never the secret itself. A missing list allows everything. */
 export interface Key {

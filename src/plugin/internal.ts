@@ -33,6 +33,7 @@ export type {
   BlockId,
   BlockReport,
   CachePolicy,
+  CallRecord,
   ChainCheck,
   ChainUpdate,
   ChargeResult,

@@ -52,7 +52,7 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
 }
 
 /** What a reload may change. */
-export type PortalReload = Pick<PortalOptions, 'networks' | 'plans'>
+export type PortalReload = Pick<PortalOptions, 'networks' | 'plans' | 'requestLog'>
 
 export interface PortalListener extends Listener {
   reload(changes: PortalReload): void
@@ -107,8 +107,8 @@ export const openPortal = async ({
   const usageWebhook = openUsageWebhook(options, openQueries)
   return {
     ...listener,
-    reload({ networks, plans }) {
-      options = { ...options, networks, plans }
+    reload(changes) {
+      options = { ...options, ...changes }
       listener.reload()
     },
     async stop() {

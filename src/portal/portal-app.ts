@@ -25,6 +25,7 @@ import { networkRoutes } from './routes/networks.ts'
 import { oidcRoutes } from './routes/oidc.ts'
 import { emailConfirmationRoutes } from './routes/email-confirmations.ts'
 import { peopleRoutes } from './routes/people.ts'
+import { requestRoutes } from './routes/requests.ts'
 import { sessionRoutes } from './routes/session.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
@@ -43,6 +44,7 @@ export const routes: readonly AnyRoute[] = [
   ...oidcRoutes,
   ...accountRoutes,
   ...usageRoutes,
+  ...requestRoutes,
   ...alertRoutes,
   ...keyRoutes,
   ...networkRoutes,

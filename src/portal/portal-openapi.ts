@@ -7,6 +7,8 @@ import {
   errorSchema,
   flag,
   listOf,
+  number,
+  numberOrNull,
   object,
   text,
   textOrNull,
@@ -68,7 +70,35 @@ const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
 
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
 
-const series = object({ name: text, calls: count, credits: count, forwarded: count, points: listOf(count) })
+const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count) })
+const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
+const series = object({
+  ...{ name: text, calls: count, failed: count, credits: count, forwarded: count },
+  ...{ p50Ms: milliseconds, p95Ms: milliseconds, points },
+})
+
+const requestLog = {
+  setting: { type: 'string', enum: ['on', 'withoutParams', 'off'] },
+  isOffered: { type: 'boolean', description: 'Whether the operator has requests logged.' },
+  offersParams: { type: 'boolean', description: 'Whether the operator has parameters stored.' },
+  slowMs: { ...number, description: 'A call that takes so long is slow.' },
+  retentionHours: number,
+}
+
+const request = object({
+  ...{ id: text, time, transport: text, key: text, network: text, method: text },
+  requestId: { type: 'string', description: 'As X-Request-Id has it; the calls of a batch share it.' },
+  params: { ...textOrNull, description: 'JSON, cut to 1 KiB; null where parameters are not stored.' },
+  isCut: { type: 'boolean', description: 'Whether the end of `params` is missing.' },
+  outcome: { type: 'string', description: '`ok`, or the kind of the failure.' },
+  code: { type: ['integer', 'null'] },
+  message: textOrNull,
+  advice: { ...textOrNull, description: 'Why the call failed, and what to do.' },
+  ...{ credits: count, durationMs: number, isSlow: flag },
+  cache: { type: ['string', 'null'], enum: ['hit', 'miss', null] },
+  attempts: { ...countOrNull, description: 'Requests to nodes.' },
+  upstream: { ...textOrNull, description: 'The name of the node, as X-Tollgate-Upstream has it.' },
+})
 
 /** What the routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
 const responseSchemas = {
@@ -82,17 +112,26 @@ const responseSchemas = {
     plan: object({ name: text, dailyCredits: countOrNull, forwarding: flag }),
     balance: balanceSchema,
     suspended: timeOrNull,
-    hours: { type: 'array', items: object({ start: time, calls: count, credits: count }) },
+    hours: { type: 'array', items: object({ start: time, calls: count, failed: count, credits: count }) },
     creditsPerHour: count,
     runsOutAt: timeOrNull,
     now: time,
   }),
   Usage: object({
     by: { type: 'string', enum: ['method', 'network', 'key', 'outcome'] },
-    step: { type: 'string', enum: ['hour', 'day'] },
+    step: { type: 'string', enum: ['fiveMinutes', 'hour', 'day'] },
     times: listOf(time),
+    end: time,
     groups: listOf(series),
     total: series,
+    latency: object({ p50Ms: listOf(numberOrNull), p95Ms: listOf(numberOrNull) }),
+  }),
+  RequestLog: object(requestLog),
+  RequestPage: object({
+    log: object(requestLog),
+    requests: listOf(request),
+    next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
+    outcomes: listOf(object({ outcome: text, requests: count })),
   }),
   ErrorCount: object({ outcome: text, calls: count, code: { type: ['integer', 'null'] }, message: text, advice: text }),
   Alerts: object(alertsShape),

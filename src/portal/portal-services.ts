@@ -4,6 +4,7 @@ import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { HeadsStatus } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
 import type { Log } from '../services/log.ts'
+import type { RequestLogConfig } from '../services/request-log.ts'
 import type { Store, AccountRow } from '../store/store.ts'
 import type { Alerts } from './alerts/alert-rounds.ts'
 import { ApiError } from './api-errors.ts'
@@ -58,6 +59,8 @@ export interface PortalServices {
   /** Where people sign in; undefined where they use links alone. */
   readonly oidc: OidcProvider | undefined
   readonly alerts: { whenOpen(): Promise<Pick<Alerts, 'post'>> }
+  /** Of the gateway. */
+  readonly requestLog: RequestLogConfig
   /** Signs webhooks, where the configuration has it. */
   readonly portalSecret: Secret | undefined
   readonly clock: Clock

@@ -48,7 +48,7 @@ export type { ExpectedMember } from './member-search.ts'
 export type { Results } from './results.ts'
 export type { RateLimitOptions } from './rate-limit-options.ts'
 export type { TokenRequest, TooFewTokens } from './rate-limits.ts'
-export type { CountedCall } from './usage/index.ts'
+export type { CallRecord, CountedCall } from './usage/index.ts'
 
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */
 export interface Services {

@@ -69,8 +69,8 @@ const rejectNameConflicts = async (accounts: readonly AccountRow[], to: Store): 
 const maxListedNames = 5
 
 const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  const { id, plan, credits = null, label = null, suspended = null, deleteAt = null, declared = null } = account
-  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended, deleteAt, declared })
+  const { id, plan, credits = null, label = null, suspended = null, deleteAt = null, declared = null, requestLog = null } = account
+  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended, deleteAt, declared, requestLog })
 }
 
 const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
@@ -145,9 +145,11 @@ const missingCounts = async (rows: readonly UsageCount[], to: Store): Promise<re
   const [{ account = '', hour = 0 } = {}] = rows
   const existing = new Map((await to.usageCounts(account, hour, hour + 1)).map(count => [usageGroupKey(count), count]))
   return rows.flatMap(row => {
-    const { calls, credits } = existing.get(usageGroupKey(row)) ?? { calls: 0, credits: 0 }
+    const { calls, credits, latencies: known = [] } = existing.get(usageGroupKey(row)) ?? { calls: 0, credits: 0 }
     const difference = { calls: Math.max(0, row.calls - calls), credits: Math.max(0, row.credits - credits) }
-    return difference.calls > 0 || difference.credits > 0 ? [{ ...row, ...difference }] : []
+    if (difference.calls === 0 && difference.credits === 0) return []
+    const latencies = row.latencies?.map((count, i) => Math.max(0, count - (known[i] ?? 0)))
+    return [{ ...row, ...difference, ...(latencies && { latencies }) }]
   })
 }
 

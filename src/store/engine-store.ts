@@ -3,6 +3,7 @@ import { openAccountStore, readHashedKeys } from './accounts.ts'
 import type { Engine } from './engine.ts'
 import { dropLedger, openLedgerStore, readDay } from './ledger.ts'
 import { openRecordStore } from './records.ts'
+import { openRequestLogStore } from './request-log.ts'
 import type { Store } from './store.ts'
 import { StoreDays } from './store-days.ts'
 import { allCounts, openUsageStore, restoreReportedUse } from './usage.ts'
@@ -16,6 +17,7 @@ export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'mono
     ...openLedgerStore(engine, days),
     ...openUsageStore(engine, days),
     ...openRecordStore(engine, clock, days),
+    ...openRequestLogStore(engine, days),
     countLiveProcesses: async () => (await days.live()).processes.size,
     hashedKeys: account => readHashedKeys(engine, account),
     dayRecords: (account, day) => readDay(engine, account, day),

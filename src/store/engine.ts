@@ -9,7 +9,8 @@ import { StoreError } from './store.ts'
  * - `accounts`: accounts, accountIdsByName, keys, keyHashesById, keyHashes:ACCOUNT, changes
  * - the id of an account, or of a key with daily credits of its own: day:DAY (leased, and process:ID with what it was granted, returned and used), days
  * - `processes`: heartbeats, time
- * - `usage`: counts:ACCOUNT:HOUR, hourTotals:ACCOUNT, hours, accounts:HOUR, reportedUse:ACCOUNT:DAY, lastReports
+ * - `usage`: calls:ACCOUNT:PERIOD, hourTotals:ACCOUNT, periods, accounts:PERIOD, reportedUse:ACCOUNT:DAY, lastReports
+ * - `requests`: log:ACCOUNT:SPAN, spansOf:ACCOUNT, accounts:SPAN, spans
  * - `portal`: a table for each kind of record, KIND-of:ACCOUNT, expiring, expiring:SPAN
  */
 export interface Engine {
@@ -50,6 +51,8 @@ export interface Commit {
   readonly puts?: readonly (Cell & { readonly value: string })[]
   /** Adds integers to rows; without a row, to 0. */
   readonly adds?: readonly (Cell & { readonly by: number })[]
+  /** Adds to rows of several integers with spaces in between, position by position. A row may be shorter, or longer. */
+  readonly sums?: readonly (Cell & { readonly by: readonly number[] })[]
   readonly dels?: readonly Cell[]
   /** Tables of which all rows are removed. */
   readonly drops?: readonly string[]
@@ -69,6 +72,9 @@ export interface CommitResult {
   /** The rows of the guards, as they were before. */
   readonly found: readonly (string | undefined)[]
 }
+
+/** A row of several integers. */
+export const parseVector = (text: string | undefined): number[] => (text === undefined ? [] : text.split(' ').map(Number))
 
 export const meets = (guard: Guard, found: string | undefined): boolean =>
   'is' in guard ? guard.is === found : Number(found ?? 0) <= guard.atMost

@@ -1,14 +1,24 @@
-import type { Key } from '../plugin/call.ts'
+import type { Key, RequestLogSetting } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { DayRecords, LeaseCounters, LeaseRequest, ReportedUse } from './lease-accounting.ts'
 import type { RecordStore } from './record-store.ts'
-import type { UsageCount, UsageStore } from './usage-store.ts'
+import type { RequestLogStore } from './request-log-store.ts'
+import type { UsageCount, UsagePeriods, UsageStore } from './usage-store.ts'
 
 /**
  * What outlives a process: accounts, their keys, the ledger of each day, usage, and records of the portal. Several processes
  * use one store at once. A method that fails throws or rejects, and may be called again.
  */
-export interface Store extends AccountStore, LedgerStore, BalanceStore, UsageStore, RecordStore, Copyable, ClockRepair {
+export interface Store
+  extends AccountStore,
+    LedgerStore,
+    BalanceStore,
+    UsageStore,
+    UsagePeriods,
+    RecordStore,
+    RequestLogStore,
+    Copyable,
+    ClockRepair {
   /** What the operator should change, although the store works. */
   readonly warnings: readonly string[]
   /** Waits for writes in flight. */
@@ -39,6 +49,8 @@ export interface AccountRow {
   readonly suspended?: number
   /** When the account is removed, unless the operator resumes it before. Such an account is suspended. */
   readonly deleteAt?: number
+  /** What is not logged of its requests; all is where absent. */
+  readonly requestLog?: RequestLogSetting
   readonly created: number
   /** What the last `accounts apply` that had the account in its files has set; absent for an account that no apply has declared. */
   readonly declared?: Declaration
@@ -72,7 +84,7 @@ export interface KeyRow extends Key {
 type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
-export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt' | 'declared'> &
+export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt' | 'declared' | 'requestLog'> &
   Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, Exclude<keyof KeyRow, 'id' | 'account' | 'hint' | 'created' | 'revoked'>>
 

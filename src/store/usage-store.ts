@@ -1,5 +1,6 @@
 import type { MaybePromise } from '../util/async.ts'
-import { hoursPerDay } from '../util/dates.ts'
+import { dayMs, hourMs, hoursPerDay } from '../util/dates.ts'
+import type { LatencyBuckets } from '../util/latency-buckets.ts'
 
 /** Calls with the same members are counted together. */
 export interface UsageGroup {
@@ -19,14 +20,33 @@ export interface UsageGroup {
 export const usageGroupKey = ({ key, network, method, outcome, forwarded }: UsageGroup): string =>
   JSON.stringify([key, network, method, outcome, forwarded])
 
-/** Calls of one group in one hour. */
-export interface UsageCount extends UsageGroup {
-  /** Hours since 1970, UTC. */
-  readonly hour: number
+/** What is counted of the calls of one group. */
+export interface UsageSums {
   readonly calls: number
   /** Without refunds. */
   readonly credits: number
+  /** How long the calls took; absent where that is not known, as of failed calls. */
+  readonly latencies?: LatencyBuckets
 }
+
+/** Calls of one group in one hour. */
+export interface UsageCount extends UsageGroup, UsageSums {
+  /** Hours since 1970, UTC. */
+  readonly hour: number
+}
+
+/** The length of the periods that calls are counted by, in ms. */
+export const usagePeriodsMs = { fiveMinutes: 300_000, hour: hourMs, day: dayMs } as const
+
+export type UsagePeriod = keyof typeof usagePeriodsMs
+
+/** Calls of one group in one period. Rows of the same group may share the group. */
+export interface UsageRow extends UsageSums {
+  readonly group: UsageGroup
+}
+
+/** Counts of five minutes are kept for so long. */
+export const fiveMinuteRetentionHours = 6
 
 /**
  * The counts of one process since its last report. A report may be lost, duplicated or delayed: it is sent unchanged until
@@ -51,10 +71,14 @@ export interface UsageAcknowledgment {
 }
 
 /** All calls of one account in one hour. */
-export type HourTotal = Pick<UsageCount, 'hour' | 'calls' | 'credits'>
+export interface HourTotal extends Pick<UsageCount, 'hour' | 'calls' | 'credits'> {
+  readonly failed: number
+}
 
 /** The same, of the account that it names. */
-export type AccountHourTotal = HourTotal & Pick<UsageCount, 'account'>
+type AccountHourTotal = HourTotal & Pick<UsageCount, 'account'>
+
+export const successOutcome = 'ok'
 
 /** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
@@ -66,13 +90,25 @@ export interface UsageStore {
   hourTotals(account: string, from: number, to: number): MaybePromise<readonly HourTotal[]>
 }
 
+/** The same counts by other periods, which are written with those of hours: a range of months has few rows to read. */
+export interface UsagePeriods {
+  /** One account's rows from period `from` up to, not including, period `to` (periods since 1970); in order, and nothing for a period without calls. */
+  usageRows(
+    account: string,
+    period: UsagePeriod,
+    from: number,
+    to: number,
+  ): MaybePromise<readonly { readonly start: number; readonly rows: readonly UsageRow[] }[]>
+}
+
 /** The sums of counts by account and hour. */
-export const totalsByHour = (counts: readonly AccountHourTotal[]): readonly AccountHourTotal[] => {
+export const totalsByHour = (counts: readonly UsageCount[]): readonly AccountHourTotal[] => {
   const totals = new Map<string, AccountHourTotal>()
-  for (const { account, hour, calls, credits } of counts) {
+  for (const { account, hour, outcome, calls, credits } of counts) {
     const key = `${hour} ${account}`
-    const total = totals.get(key)
-    totals.set(key, { account, hour, calls: (total?.calls ?? 0) + calls, credits: (total?.credits ?? 0) + credits })
+    const total = totals.get(key) ?? { calls: 0, credits: 0, failed: 0 }
+    const failed = total.failed + (outcome === successOutcome ? 0 : calls)
+    totals.set(key, { account, hour, calls: total.calls + calls, credits: total.credits + credits, failed })
   }
   return [...totals.values()]
 }
@@ -84,7 +120,7 @@ interface AccountDayCredits {
 }
 
 /** The credits of counts by account and day. */
-export const creditsByDay = (counts: readonly Omit<AccountHourTotal, 'calls'>[]): readonly AccountDayCredits[] => {
+export const creditsByDay = (counts: readonly Pick<UsageCount, 'account' | 'hour' | 'credits'>[]): readonly AccountDayCredits[] => {
   const sums = new Map<string, AccountDayCredits>()
   for (const { account, hour, credits } of counts) {
     const day = Math.floor(hour / hoursPerDay)

@@ -1,24 +1,31 @@
+import { LRUCache } from 'lru-cache'
 import { dayMs, hourMs, hoursPerDay } from '../util/dates.ts'
-import { readTable, retryCommit } from './engine.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine, TableRead } from './engine.ts'
 import type { ReportedUse } from './lease-accounting.ts'
 import { ledgerRetentionDays } from './store.ts'
 import type { Copyable } from './store.ts'
 import type { StoreDays } from './store-days.ts'
-import { creditsByDay, totalsByHour, usageGroupKey } from './usage-store.ts'
-import type { UsageCount, UsageReport, UsageStore } from './usage-store.ts'
+import { creditsByDay, fiveMinuteRetentionHours, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
+import type { UsageCount, UsageGroup, UsagePeriod, UsagePeriods, UsageReport, UsageRow, UsageStore } from './usage-store.ts'
 
 /** Usage has one tag: a report has the counts of many accounts. */
 const tag = 'usage'
 
-/** `<group> calls` and `<group> credits` of one account and hour. */
-const countsOf = (account: string, hour: number): string => `counts:${account}:${hour}`
-/** `<hour> calls` and `<hour> credits` of one account: the sums of its counts. */
+/** A period as tables name it: `h490000` is an hour, by its number since 1970. */
+const periodPrefixes = { fiveMinutes: 'm', hour: 'h', day: 'd' } as const satisfies Readonly<Record<UsagePeriod, string>>
+
+const periodName = (period: UsagePeriod, start: number): string => `${periodPrefixes[period]}${start}`
+
+/** One account's calls in a period: a row for each group, with calls, credits and the buckets of latencies. */
+const callsOf = (account: string, period: string): string => `calls:${account}:${period}`
+/** A row for each hour of one account: calls, credits and failed calls, the sums of its rows. */
 const hourTotalsOf = (account: string): string => `hourTotals:${account}`
-/** Hours with counts. */
-const hours = 'hours'
-/** Accounts with counts in one hour. */
-const accountsIn = (hour: number | string): string => `accounts:${hour}`
+/** Periods with calls. */
+const periods = 'periods'
+/** Accounts with calls in one period. */
+const accountsIn = (period: string): string => `accounts:${period}`
 /** Credits of counted calls of one account's day, by process. */
 const reportedUseOf = (account: string, day: number): string => `reportedUse:${account}:${day}`
 /** The last report of each process: its number, the hour in which it came, and `final` when it has ended in order. */
@@ -37,25 +44,26 @@ const parseLastReport = (text: string): LastReport => {
 
 const seqOf = (text: string | undefined): number => (text === undefined ? 0 : parseLastReport(text).seq)
 
-export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore => {
+export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & UsagePeriods => {
   /** What this process has written: the next report needs not read it. */
   const known = new Map<string, string>()
   let sweptHour = 0
   const sweep = async (hour: number, retentionHours: number): Promise<void> => {
     if (hour <= sweptHour) return
-    await dropOldCounts(engine, hour - retentionHours)
+    await dropOldCounts(engine, hour - retentionHours, hour)
     await dropOldReports(engine, hour - lastReportRetentionHours)
     sweptHour = hour
   }
   return {
     async reportUsage(report) {
       const { process, seq, retentionHours } = report
-      const hour = Math.floor((await days.current()).now / hourMs)
+      const { now } = await days.current()
+      const hour = Math.floor(now / hourMs)
       const acknowledgedSeq = seqOf(known.get(process))
       const hasLostWrites = await retryCommit(async () => {
         const guards = [{ table: lastReports, field: process, is: known.get(process) }]
         const isNew = seqOf(known.get(process)) < seq
-        const { isDone, found } = await engine.commit(tag, { ...(isNew && commitOf(report, hour)), guards })
+        const { isDone, found } = await engine.commit(tag, { ...(isNew && commitOf(report, now)), guards })
         const [last] = found
         if (isDone && isNew) known.set(process, lastReportText(report, hour))
         if (isDone) return { result: seqOf(last) < acknowledgedSeq }
@@ -69,80 +77,127 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore => {
     },
     async usageCounts(account, from, to) {
       const counts: UsageCount[] = []
-      const hoursOfAccount = [
-        ...new Set([...(await readTable(engine, tag, hourTotalsOf(account))).keys()].map(field => Number.parseInt(field, 10))),
-      ]
-      const range = hoursOfAccount.filter(hour => hour >= from && hour < to).sort((a, b) => a - b)
-      for (let i = 0; i < range.length; i += hoursPerDay)
-        counts.push(...(await readCounts(engine, account, range.slice(i, i + hoursPerDay))))
+      const hours = [...(await readTable(engine, tag, hourTotalsOf(account))).keys()].map(Number)
+      const range = hours.filter(hour => hour >= from && hour < to).sort((a, b) => a - b)
+      for (let i = 0; i < range.length; i += periodsPerRead)
+        counts.push(...(await readCounts(engine, account, range.slice(i, i + periodsPerRead))))
       return counts
     },
+    async usageRows(account, period, from, to) {
+      const found: { readonly start: number; readonly rows: readonly UsageRow[] }[] = []
+      for (let first = from; first < to; first += periodsPerRead) {
+        const starts = Array.from({ length: Math.min(periodsPerRead, to - first) }, (_, i) => first + i)
+        const rows = await readRows(engine, account, period, starts)
+        found.push(...starts.flatMap((start, i) => (rows[i]?.length ? [{ start, rows: rows[i] }] : [])))
+      }
+      return found
+    },
     async hourTotals(account, from, to) {
-      const range = Array.from({ length: to - from }, (_, i) => from + i)
-      const rows = await readTable(
-        engine,
-        tag,
-        hourTotalsOf(account),
-        range.flatMap(hour => [`${hour} calls`, `${hour} credits`]),
-      )
+      const range = Array.from({ length: to - from }, (_, i) => `${from + i}`)
+      const rows = await readTable(engine, tag, hourTotalsOf(account), range)
       return range.flatMap(hour => {
-        const calls = rows.get(`${hour} calls`)
-        return calls === undefined ? [] : [{ hour, calls: Number(calls), credits: Number(rows.get(`${hour} credits`)) }]
+        const row = rows.get(hour)
+        if (row === undefined) return []
+        const [calls = 0, credits = 0, failed = 0] = parseVector(row)
+        return [{ hour: Number(hour), calls, credits, failed }]
       })
     },
   }
 }
 
+/** Read in one step, in which a Redis answers nobody else. */
+const periodsPerRead = 24
+
 const lastReportText = ({ seq, isFinal = false }: UsageReport, hour: number): string => `${seq} ${hour}${isFinal ? ' final' : ''}`
 
-const commitOf = (report: UsageReport, hour: number): Commit => {
+const commitOf = (report: UsageReport, now: number): Commit => {
   const { process, counts } = report
   const totals = totalsByHour(counts)
+  const hour = Math.floor(now / hourMs)
+  const accountsByPeriod = new Map<string, Set<string>>()
+  const rows: { readonly table: string; readonly field: string; readonly by: readonly number[] }[] = []
+  for (const count of counts) {
+    const { account, calls, credits, latencies = [] } = count
+    const [field, by] = [usageGroupKey(count), [calls, credits, ...latencies]]
+    for (const period of periodsOf(count, now)) {
+      getOrCreate(accountsByPeriod, period, newSet).add(account)
+      rows.push({ table: callsOf(account, period), field, by })
+    }
+  }
   return {
     puts: [
       { table: lastReports, field: process, value: lastReportText(report, hour) },
-      ...Array.from(new Set(totals.map(({ hour }) => hour)), hour => ({ table: hours, field: `${hour}`, value: '' })),
-      ...totals.map(({ hour, account }) => ({ table: accountsIn(hour), field: account, value: '' })),
+      ...Array.from(accountsByPeriod.keys(), field => ({ table: periods, field, value: '' })),
+      ...Array.from(accountsByPeriod, ([period, accounts]) =>
+        Array.from(accounts, field => ({ table: accountsIn(period), field, value: '' })),
+      ).flat(),
     ],
-    adds: [
-      ...counts.flatMap(count => addsTo(countsOf(count.account, count.hour), usageGroupKey(count), count)),
-      ...totals.flatMap(total => addsTo(hourTotalsOf(total.account), `${total.hour}`, total)),
-      ...creditsByDay(counts).map(({ account, day, credits }) => ({ table: reportedUseOf(account, day), field: process, by: credits })),
+    adds: creditsByDay(counts).map(({ account, day, credits }) => ({ table: reportedUseOf(account, day), field: process, by: credits })),
+    sums: [
+      ...rows,
+      ...totals.map(total => ({
+        table: hourTotalsOf(total.account),
+        field: `${total.hour}`,
+        by: [total.calls, total.credits, total.failed],
+      })),
     ],
   }
 }
 
-const addsTo = (table: string, name: string, { calls, credits }: { readonly calls: number; readonly credits: number }) => [
-  { table, field: `${name} calls`, by: calls },
-  { table, field: `${name} credits`, by: credits },
-]
+const newSet = () => new Set<string>()
 
-/** One account's counts of these hours, of one moment. */
-const readCounts = async (engine: Engine, account: string, of: readonly number[]): Promise<readonly UsageCount[]> => {
-  const { tables } = await engine.read(
-    tag,
-    of.map(hour => ({ table: countsOf(account, hour) })),
-  )
-  return of.flatMap((hour, i) => parseCounts(account, hour, tables[i] ?? new Map()))
+/** Five minutes are those of the report; a count that comes later than its hour has none. */
+const periodsOf = ({ hour }: UsageCount, now: number): readonly string[] => {
+  const names = [periodName('hour', hour), periodName('day', Math.floor(hour / hoursPerDay))]
+  if (hour === Math.floor(now / hourMs)) names.push(periodName('fiveMinutes', Math.floor(now / usagePeriodsMs.fiveMinutes)))
+  return names
 }
 
-const parseCounts = (account: string, hour: number, rows: ReadonlyMap<string, string>): readonly UsageCount[] =>
-  [...rows].flatMap(([field, calls]) => {
-    if (!field.endsWith(' calls')) return []
-    const group = field.slice(0, -' calls'.length)
-    const [key, network, method, outcome, forwarded] = JSON.parse(group) as [string, string, string, string, boolean] // of usageGroupKey()
-    return [
-      { account, key, network, method, outcome, forwarded, hour, calls: Number(calls), credits: Number(rows.get(`${group} credits`)) },
-    ]
-  })
+/** One account's rows in each of these periods, of one moment. */
+const readRows = async (engine: Engine, account: string, period: UsagePeriod, starts: readonly number[]) => {
+  const { tables } = await engine.read(
+    tag,
+    starts.map(start => ({ table: callsOf(account, periodName(period, start)) })),
+  )
+  return tables.map(table => Array.from(table, ([field, row]) => parseRow(account, field, row)))
+}
+
+/** Groups by account and field: an account has the same ones in each period. */
+const knownGroups = new LRUCache<string, UsageGroup>({ maxSize: 20_000, sizeCalculation: () => 1 })
+
+const parseRow = (account: string, field: string, row: string): UsageRow => {
+  const name = `${account} ${field}`
+  let group = knownGroups.get(name)
+  if (group === undefined) {
+    const [key, network, method, outcome, forwarded] = JSON.parse(field) as [string, string, string, string, boolean] // of usageGroupKey()
+    group = { account, key, network, method, outcome, forwarded }
+    knownGroups.set(name, group)
+  }
+  const [calls = 0, credits = 0, ...latencies] = parseVector(row)
+  return latencies.length === 0 ? { group, calls, credits } : { group, calls, credits, latencies }
+}
+
+/** One account's counts of these hours, of one moment. */
+const readCounts = async (engine: Engine, account: string, hours: readonly number[]): Promise<readonly UsageCount[]> => {
+  const rows = await readRows(engine, account, 'hour', hours)
+  return hours.flatMap((hour, i) => (rows[i] ?? []).map(({ group, ...sums }) => ({ ...group, hour, ...sums })))
+}
 
 /** All counts, or those of a range of hours. */
 export const allCounts = async function* (engine: Engine, range: Parameters<Copyable['allUsageCounts']>[0]): AsyncGenerator<UsageCount> {
   const { from, to } = range ?? { from: 0, to: Infinity }
-  const found = [...(await readTable(engine, tag, hours)).keys()].map(Number).filter(hour => hour >= from && hour < to)
-  for (const hour of found.sort((a, b) => a - b)) {
-    for (const account of (await readTable(engine, tag, accountsIn(hour))).keys()) yield* await readCounts(engine, account, [hour])
+  const found = (await readPeriods(engine)).filter(({ period, start }) => period === 'hour' && start >= from && start < to)
+  for (const { start, name } of found.sort((a, b) => a.start - b.start)) {
+    for (const account of (await readTable(engine, tag, accountsIn(name))).keys()) yield* await readCounts(engine, account, [start])
   }
+}
+
+const readPeriods = async (engine: Engine) => Array.from((await readTable(engine, tag, periods)).keys(), parsePeriod)
+
+const parsePeriod = (name: string) => {
+  const [prefix, start] = [name.slice(0, 1), Number(name.slice(1))]
+  const period: UsagePeriod = prefix === periodPrefixes.day ? 'day' : prefix === periodPrefixes.hour ? 'hour' : 'fiveMinutes'
+  return { name, period, start }
 }
 
 /** What processes have reported of one account's day, and the credits of its counts: of one moment. */
@@ -151,17 +206,19 @@ interface ReportedDay {
   readonly counted: number
 }
 
-/** `countsUsage`: the credits of the day's counts are summed, of which there may be thousands. */
+/** `countsUsage`: the credits of the day's rows are summed, of which there may be hundreds. */
 export const readReportedUse = async (engine: Engine, { account, day, processes, countsUsage }: ReportedDayQuery): Promise<ReportedDay> => {
   const reads: TableRead[] = [{ table: lastReports, fields: processes }, { table: reportedUseOf(account, day) }]
-  for (let i = 0; countsUsage && i < hoursPerDay; i += 1) reads.push({ table: countsOf(account, day * hoursPerDay + i) })
-  const [last = new Map<string, string>(), use = new Map<string, string>(), ...counts] = (await engine.read(tag, reads)).tables
+  if (countsUsage) reads.push({ table: callsOf(account, periodName('day', day)) })
+  const [last = new Map<string, string>(), use = new Map<string, string>(), calls = new Map<string, string>()] = (
+    await engine.read(tag, reads)
+  ).tables
   const reported = new Map<string, ReportedUse>()
   for (const [process, text] of last) {
     reported.set(process, { credits: Number(use.get(process) ?? 0), isFinal: parseLastReport(text).isFinal })
   }
   let counted = 0
-  for (const rows of counts) for (const [field, value] of rows) if (field.endsWith(' credits')) counted += Number(value)
+  for (const row of calls.values()) counted += parseVector(row)[1] ?? 0
   return { reported, counted }
 }
 
@@ -191,18 +248,23 @@ const lastReportRetentionHours = (ledgerRetentionDays * dayMs) / hourMs
 /** Dropped in one step, during which the store answers nobody else. */
 const maxAccountsPerCommit = 50
 
-const dropOldCounts = async (engine: Engine, before: number): Promise<void> => {
-  const old = [...(await readTable(engine, tag, hours)).keys()].filter(hour => Number(hour) < before)
-  for (const hour of old) {
-    const accounts = [...(await readTable(engine, tag, accountsIn(hour))).keys()]
+/** Hours before this one, days that end before it, and five minutes that are no longer needed. */
+const dropOldCounts = async (engine: Engine, before: number, hour: number): Promise<void> => {
+  const firstKept: Readonly<Record<UsagePeriod, number>> = {
+    fiveMinutes: ((hour - fiveMinuteRetentionHours) * hourMs) / usagePeriodsMs.fiveMinutes,
+    hour: before,
+    day: Math.floor(before / hoursPerDay),
+  }
+  for (const { name, period, start } of (await readPeriods(engine)).filter(({ period, start }) => start < firstKept[period])) {
+    const accounts = [...(await readTable(engine, tag, accountsIn(name))).keys()]
     for (let from = 0; from < accounts.length; from += maxAccountsPerCommit) {
       const some = accounts.slice(from, from + maxAccountsPerCommit)
       await engine.commit(tag, {
-        drops: some.map(account => countsOf(account, Number(hour))),
-        dels: some.flatMap(account => ['calls', 'credits'].map(sum => ({ table: hourTotalsOf(account), field: `${hour} ${sum}` }))),
+        drops: some.map(account => callsOf(account, name)),
+        ...(period === 'hour' && { dels: some.map(account => ({ table: hourTotalsOf(account), field: `${start}` })) }),
       })
     }
-    await engine.commit(tag, { drops: [accountsIn(hour)], dels: [{ table: hours, field: hour }] })
+    await engine.commit(tag, { drops: [accountsIn(name)], dels: [{ table: periods, field: name }] })
   }
 }
 

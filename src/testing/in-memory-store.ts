@@ -9,9 +9,11 @@ import type { FilterRecords, StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
 import type { BalanceStore, KeyWithAccount, LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
-import type { HourTotal, UsageAcknowledgment, UsageCount, UsageReport, UsageStore } from '../store/usage-store.ts'
+import { totalsByHour } from '../store/usage-store.ts'
+import type { HourTotal, UsageAcknowledgment, UsageCount, UsageReport, UsageStore, UsageSums } from '../store/usage-store.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
+import { addVector } from '../util/vectors.ts'
 
 /** An API key of a test. Its account has the name of the key unless `account` names it. */
 export interface TestKey {
@@ -174,11 +176,14 @@ export class InMemoryUsageStore implements UsageStore {
     const lastSeq = this.#lastSeqs.get(process) ?? 0
     if (seq <= lastSeq) return { hasLostWrites: false }
     this.#lastSeqs.set(process, seq)
-    for (const { calls, credits, ...group } of counts) {
+    for (const { calls, credits, latencies: added = [], ...group } of counts) {
       const { hour, account, key, network, method, outcome, forwarded } = group
       const row = [hour, account, key, network, method, outcome, forwarded].join(' ')
-      const sum = this.#rows.get(row) ?? { calls: 0, credits: 0 }
-      this.#rows.set(row, { ...group, calls: sum.calls + calls, credits: sum.credits + credits })
+      const sum: UsageSums = this.#rows.get(row) ?? { calls: 0, credits: 0 }
+      const latencies = [...(sum.latencies ?? [])]
+      addVector(latencies, added)
+      const sums = { calls: sum.calls + calls, credits: sum.credits + credits, ...(latencies.length > 0 && { latencies }) }
+      this.#rows.set(row, { ...group, ...sums })
     }
     const oldest = Math.floor(this.#clock.now() / hourMs) - retentionHours
     for (const [row, { hour }] of this.#rows) if (hour < oldest) this.#rows.delete(row)
@@ -191,13 +196,7 @@ export class InMemoryUsageStore implements UsageStore {
   }
 
   hourTotals(account: string, from: number, to: number): readonly HourTotal[] {
-    const totals = new Map<number, { calls: number; credits: number }>()
-    for (const { hour, calls, credits } of this.usageCounts(account, from, to)) {
-      const total = getOrCreate(totals, hour, () => ({ calls: 0, credits: 0 }))
-      total.calls += calls
-      total.credits += credits
-    }
-    return Array.from(totals, ([hour, total]) => ({ hour, ...total }))
+    return totalsByHour(this.usageCounts(account, from, to)).map(({ account: _, ...total }) => total)
   }
 }
 

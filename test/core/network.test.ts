@@ -46,7 +46,7 @@ const hostServices = () => {
     cacheBytes: 1,
     accounts: { find: unused },
     ledger: { charge: unused },
-    usage: { count: unused },
+    usage: { count: unused, record: unused, recordUndelivered: unused },
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
     filterRecords: { put: unused, replace: unused, find: unused, take: unused },

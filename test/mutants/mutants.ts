@@ -196,8 +196,8 @@ export const mutants: readonly Mutant[] = [
   },
   {
     rule: 'a call that cannot be delivered is taken back from the usage',
-    file: 'plugins/credits/charge-and-refund.ts',
-    text: 'calls: -1, credits: -this.#usageRecord.credits',
+    file: 'src/services/usage/index.ts',
+    text: 'calls: -1, credits: -counted.credits',
     broken: 'calls: 0, credits: 0',
     tests: credits,
   },

@@ -1,12 +1,23 @@
 import t from '../support/tap.ts'
 import networkAccess from '../../plugins/network-access.ts'
 import type { CountedCall } from '../../src/plugin/internal.ts'
+import { createUsage } from '../../src/services/usage/index.ts'
 import { shippedMethods } from '../services/method-table/shipped-table.ts'
-import { createStage, failureOf, fakeAccount, fakeCall, fakeOrigin, fakeKey, fakeResult, valueOrErrorCode } from '../support/fakes.ts'
+import {
+  TestClock,
+  createStage,
+  failureOf,
+  fakeAccount,
+  fakeCall,
+  fakeOrigin,
+  fakeKey,
+  fakeResult,
+  valueOrErrorCode,
+} from '../support/fakes.ts'
 
 t.test('network-access', async t => {
   const counted: CountedCall[] = []
-  const usage = { count: (call: CountedCall) => void counted.push(call) }
+  const usage = createUsage(call => void counted.push(call), new TestClock())
   const { handle } = createStage(networkAccess, {}, { methods: shippedMethods, usage })
   const request = (over: object, originHeader?: string) =>
     handle({ ...fakeCall('eth_call', [], { key: { ...fakeKey, ...over } }), origin: fakeOrigin({ originHeader }) }, async () =>

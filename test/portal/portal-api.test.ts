@@ -18,11 +18,13 @@ import { openApiChecker } from '../support/openapi-checker.ts'
 import { createPortalClient, createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import type { PortalClient } from '../support/portal-client.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
-import { call, connectWs } from '../support/rpc-client.ts'
+import { call, connectWs, post } from '../support/rpc-client.ts'
 import { startSessionApp } from '../support/session-app.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 const word = `0x${'ab'.repeat(32)}`
+
+const failingCall = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getStorageAt', params: ['0x1'] })
 
 const listen = { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0' }
 
@@ -284,11 +286,104 @@ t.test('portal', async t => {
     const callsOfHours = async (): Promise<number> =>
       (await bob.get('/account')).json.hours.reduce((sum: number, hour: { calls: number }) => sum + hour.calls, 0)
     await waitUntil(async () => (await callsOfHours()) >= 2 && (await callsOfHours()) === (await bob.get('/usage')).json.total.calls)
-    // 90 days up to the end of the running hour: 90 whole days in the last hour of a day (UTC), and parts of two days else.
-    const { times } = (await bob.get('/usage?range=90d')).json
-    t.ok(times.length === 91 || (times.length === 90 && new Date().getUTCHours() === 23), `${times.length} days`)
     t.match((await bob.get('/errors')).json, [{ outcome: 'params', calls: 1, code: -32602 }])
+    t.match((await bob.get('/usage?outcome=ok&method=eth_getStorageAt')).json.total, { calls: 1, failed: 0, p50Ms: Number, p95Ms: Number })
+    t.match((await bob.get('/usage?by=key&series=0&outcome=failed')).json, {
+      groups: [{ name: key.id, points: { calls: [] } }],
+      total: { failed: 1 },
+    })
+    t.equal((await bob.get(`/usage?key=${key.id}&method=eth_call`)).json.total.calls, 0)
     t.match((await bob.get('/keys')).json, [{ id: key.id, lastUsed: /^20/ }])
+  })
+
+  t.test('a range has points of 5 minutes, hours or days, up to the one that is not over', async t => {
+    const pointsOf = async (query: string) => {
+      const { step, times, end, total, latency } = (await bob.get(`/usage?${query}`)).json
+      t.equal(total.points.failed.length, times.length, query)
+      t.equal(latency.p50Ms.length, times.length, query)
+      t.ok(Date.parse(end) > Date.parse(times.at(-1)), query)
+      return [step, times.length]
+    }
+    t.same(await pointsOf('range=1h'), ['fiveMinutes', 12])
+    t.same(await pointsOf('range=6h'), ['fiveMinutes', 72])
+    t.same(await pointsOf('range=24h'), ['hour', 24])
+    t.same(await pointsOf('range=7d'), ['hour', 168])
+    t.same(await pointsOf('range=30d'), ['day', 30])
+    t.same(await pointsOf('range=90d'), ['day', 90])
+    t.same(await pointsOf('from=2026-01-15T10:30:00Z&to=2026-01-15T12:00:00Z'), ['hour', 2])
+    t.same(await pointsOf('from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z'), ['day', 31])
+    t.equal((await bob.get('/usage?range=1h')).json.total.calls, (await bob.get('/usage?range=30d')).json.total.calls)
+    for (const [query, field] of [
+      ['from=tomorrow', 'from'],
+      ['from=2026-01-15T10:00:00Z&to=2026-01-15T09:00:00Z', 'from'],
+      ['from=2020-01-01T00:00:00Z', 'from'],
+      ['from=2026-01-01T00:00:00Z&to=x', 'to'],
+    ] as const)
+      t.match(await bob.get(`/usage?${query}`), { status: 400, json: { error: { field } } }, query)
+  })
+
+  t.test(
+    'a failed call is logged for its account within seconds: what it was, why it failed, and where; found by its request id',
+    async t => {
+      const { json: key } = await bob.post('/keys', { name: 'of logged calls' })
+      await waitUntil(async () => !(await isRefused(gateway, key.key)))
+      const params = ['0x1', '0x0', 'latest']
+      const response = await post(gateway.http(key.key), JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getStorageAt', params }))
+      await call(gateway.http(key.key), 'eth_getStorageAt', [`0x${'22'.repeat(20)}`, '0x0', 'latest'])
+      const requestId = response.headers['x-request-id']
+      const found = async (query = '') => (await bob.get(`/requests?key=${key.id}${query}`)).json
+      await waitUntil(async () => (await found('&method=eth_getStorageAt')).requests.length >= 2)
+      const { log, requests } = await found(`&search=${requestId}`)
+      t.match(log, { setting: 'on', isOffered: true, offersParams: true, slowMs: 1_000, retentionHours: 24 })
+      t.match(requests, [
+        {
+          ...{ requestId, transport: 'http', key: key.id, network: 'devnet', method: 'eth_getStorageAt', params: JSON.stringify(params) },
+          ...{ outcome: 'params', code: -32602, message: /0x1|address/, advice: /names the parameter/, credits: 0, isCut: false },
+        },
+      ])
+      t.equal(requests.length, 1)
+      const good = (await found('&outcome=ok&method=eth_getStorageAt')).requests
+      t.match(good, [{ upstream: 'node-1', attempts: 1, credits: 80, code: null, advice: null, cache: 'miss' }])
+      t.notMatch(JSON.stringify(await found()), word, 'nothing of a result')
+      t.equal((await found('&outcome=failed')).requests.length, 1)
+      t.equal((await found('&outcome=slow')).requests.length, 0)
+      t.equal((await found('&method=eth_call')).requests.length, 0)
+      const first = await found('&method=eth_getStorageAt&limit=1')
+      const second = await found(`&method=eth_getStorageAt&limit=1&after=${first.next}`)
+      t.equal(second.next, null)
+      t.equal(new Set([...first.requests, ...second.requests].map(({ id }) => id)).size, 2)
+      t.equal(
+        (await alice.get('/requests')).json.requests.some((request: { key: string }) => request.key === key.id),
+        false,
+      )
+    },
+  )
+
+  t.test('owners say what is logged of requests, and what was logged before is removed', async t => {
+    const { json: key } = await alice.post('/keys', { name: 'of calls to log' })
+    await waitUntil(async () => !(await isRefused(gateway, key.key)))
+    const callAndFind = async (params: readonly unknown[]) => {
+      await call(gateway.http(key.key), 'eth_getStorageAt', params)
+      let found: { params: string | null; message: string }[] = []
+      await waitUntil(async () => (found = (await alice.get(`/requests?key=${key.id}&outcome=params`)).json.requests).length > 0)
+      return found
+    }
+    t.match(await callAndFind(['0x1']), [{ params: '["0x1"]' }])
+    const developer = await signInToPortal(deployment, gateway, 'alice', '--person', 'della', '--role', 'developer')
+    const set = (setting: string, by = alice) => by.request('PATCH', '/requests', { setting })
+    t.equal((await set('off', developer)).status, 403)
+    t.match(await set('withoutParams'), { status: 200, json: { setting: 'withoutParams' } })
+    t.same((await alice.get('/requests')).json.requests, [])
+    // Each process knows within a second.
+    await waitUntil(async () =>
+      (await callAndFind(['0x3'])).every(({ params, message }) => params === null && message === 'invalid params'),
+    )
+    t.match(await set('off'), { status: 200, json: { setting: 'off' } })
+    t.match((await alice.get('/requests')).json, { log: { setting: 'off' }, requests: [], next: null })
+    t.match(await set('sometimes'), { status: 400, json: { error: { field: 'setting' } } })
+    const changes = JSON.parse((await deployment.run('changes', '--account', 'alice', '--json')).stdout)
+    t.match(changes.at(-1), { action: 'account-changed', before: { requestLog: 'withoutParams' }, after: { requestLog: 'off' } })
+    t.match(await set('on'), { status: 200, json: { setting: 'on' } })
   })
 
   t.test('the keys of a suspended account are refused within a second, until it is resumed', async t => {
@@ -447,7 +542,7 @@ t.test('portal', async t => {
       ['{', { code: 'malformed' }],
     ]
     for (const [body, error] of cases) t.match(await alice.post('/keys', body), { status: 400, json: { error } }, JSON.stringify(body))
-    t.match(await alice.get('/usage?range=1y'), { status: 400, json: { error: { field: 'range', message: /one of 24h, 7d/ } } })
+    t.match(await alice.get('/usage?range=1y'), { status: 400, json: { error: { field: 'range', message: /one of 1h, 6h, 24h, 7d/ } } })
     t.equal((await alice.post('/keys', { name: 'x'.repeat(100_000) })).status, 413)
     for (const name of ['Zoë 👩‍💻', 'מפתח\u200f 7', '鍵']) t.equal((await alice.post('/keys', { name })).status, 201)
   })
@@ -596,6 +691,7 @@ t.test('portal', async t => {
     check('/keys', 'post', 201, (await bob.post('/keys', { name: 'k' })).json)
     check('/tokens', 'post', 201, (await bob.post('/tokens', { name: 'k' })).json)
     check('/people', 'post', 201, (await bob.post('/people', { name: 'k' })).json)
+    check('/requests', 'patch', 200, (await bob.request('PATCH', '/requests', { setting: 'on' })).json)
     check('/alerts/webhook', 'post', 201, (await bob.post('/alerts/webhook', { url: 'http://127.0.0.1:1/' })).json)
     check('/alerts', 'get', 200, (await bob.get('/alerts')).json)
     check('/alerts/test', 'post', 200, (await bob.post('/alerts/test')).json)
@@ -637,6 +733,9 @@ t.test('with workers the primary serves the portal', async t => {
   await waitUntil(async () => !(await isRefused(gateway, key.key)))
   await call(gateway.http(key.key), 'eth_getStorageAt', [`0x${'11'.repeat(20)}`, '0x0', 'latest'])
   await waitUntil(async () => (await alice.get('/account')).json.balance.used >= 80)
+  // Each call on a connection of its own: the workers take turns.
+  for (let i = 0; i < 10; i += 1) await post(gateway.http(key.key), failingCall)
+  await waitUntil(async () => (await alice.get('/requests?outcome=params')).json.requests.length === 10)
   t.match(
     (await alice.get('/networks/devnet/methods')).json.find((method: { name: string }) => method.name === 'eth_getStorageAt'),
     {
@@ -664,6 +763,11 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
   const alice = await signInToPortal(deployment, one, 'alice')
   const { json: key } = await alice.post('/keys', { name: 'k' })
   await waitUntil(async () => !(await isRefused(other, key.key)))
+
+  t.test('the requests of both gateways are in one log', async () => {
+    for (const gateway of [one, other]) await call(gateway.http(key.key), 'eth_getStorageAt', ['0x1'])
+    await waitUntil(async () => (await alice.get('/requests?outcome=params')).json.requests.length === 2)
+  })
 
   t.test('a session that was opened on one is known to the other', async t => {
     const moved = createPortalClient(other.portal ?? '')

@@ -9,7 +9,7 @@ import { openStore } from '../../src/store/open-store.ts'
 import { dayMs } from '../../src/util/dates.ts'
 import { tempFolder } from '../store/temp-store.ts'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
-import { TestClock, TestLog } from '../support/fakes.ts'
+import { TestClock, TestLog, testRequestLog } from '../support/fakes.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
@@ -560,7 +560,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const portal = await openPortal({
       ...{ address: { host: '127.0.0.1', port: 0 }, store, storeAddress: { kind: 'lmdb', path }, clock, log: new TestLog(), version: '0' },
       ...{ trustedProxies: [], networks: [], plans: { core: { name: 'core', dailyCredits: 1_000, forwarding: false } } },
-      ...{ usageRetentionMs: dayMs, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
+      ...{ usageRetentionMs: dayMs, requestLog: testRequestLog, metrics: createMetricsRegistry(), rpcUrl: 'http://127.0.0.1:1' },
       describeMethods: async () => new Map(),
       headsStatus: () => [],
     })

@@ -3,7 +3,9 @@ import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
 import { readAccountReport } from '../../src/portal/routes/account.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
+import type { UsageFilter } from '../../src/portal/queries/usage-dimensions.ts'
 import { hourMs, isoTime } from '../../src/util/dates.ts'
+import { latencyBucketOf } from '../../src/util/latency-buckets.ts'
 import { TestClock } from '../support/fakes.ts'
 import { tempStore } from '../store/temp-store.ts'
 
@@ -23,6 +25,8 @@ const count = (over: Partial<UsageCount>): UsageCount => ({
   ...over,
 })
 
+const sumOf = (numbers: readonly number[]): number => numbers.reduce((sum, number) => sum + number, 0)
+
 t.test('queries of usage', async t => {
   const store = await tempStore(t, new TestClock(nowHour * hourMs))
   let seq = 0
@@ -37,32 +41,74 @@ t.test('queries of usage', async t => {
   )
   const clock = new TestClock(nowHour * hourMs + 1_000)
   let reads = 0
-  const usageCounts: typeof store.usageCounts = (...range) => {
+  const usageRows: typeof store.usageRows = (...range) => {
     reads += 1
-    return store.usageCounts(...range)
+    return store.usageRows(...range)
   }
-  const queries = createUsageQueries({ ...store, usageCounts }, clock)
-  const lastHours = (hours: number) => ({ account: 'acc_1', from: nowHour + 1 - hours, to: nowHour + 1 })
+  const queries = createUsageQueries({ ...store, usageRows }, clock)
+  const lastHours = (hours: number) =>
+    ({ account: 'acc_1', period: 'hour', from: nowHour + 1 - hours, to: nowHour + 1, filter: {} }) as const
+  const today = Math.floor(nowHour / 24)
+  const lastDays = (days: number) => ({ account: 'acc_1', period: 'day', from: today + 1 - days, to: today + 1, filter: {} }) as const
+  const series = { maxSeries: 10 }
 
   t.test('calls over time are summed by each dimension, hour and day, for one account', async t => {
-    const byMethod = await queries.overTime({ ...lastHours(24), by: 'method', stepHours: 1 })
+    const byMethod = await queries.overTime({ ...lastHours(24), ...series, by: 'method' })
     t.match(byMethod.groups, [
-      { name: 'eth_getLogs', calls: 2, credits: 510, forwarded: 2 },
+      { name: 'eth_getLogs', calls: 2, credits: 510, forwarded: 2, failed: 0 },
       { name: 'eth_call', calls: 2, credits: 160, forwarded: 0 },
     ])
     t.match(byMethod.total, { calls: 4, credits: 670, forwarded: 2 })
-    t.equal(byMethod.total.points.length, 24)
-    t.same(byMethod.total.points.slice(-3), [0, 2, 2])
-    const byKey = await queries.overTime({ ...lastHours(48), by: 'key', stepHours: 24 })
+    t.equal(byMethod.total.points.calls.length, 24)
+    t.same(byMethod.total.points.calls.slice(-3), [0, 2, 2])
+    t.same(byMethod.total.points.credits.slice(-2), [510, 160])
+    const byKey = await queries.overTime({ ...lastDays(3), maxSeries: 1, by: 'key' })
     t.match(byKey.groups, [
-      { name: 'key_1', calls: 4 },
-      { name: 'key_2', calls: 1, credits: 0 },
+      { name: 'key_1', calls: 4, points: { calls: { length: 3 } } },
+      { name: 'key_2', calls: 1, credits: 0, failed: 1, points: { calls: [], failed: [], credits: [] } },
     ])
-    t.equal(
-      byKey.total.points.reduce((sum, calls) => sum + calls, 0),
-      5,
-    )
-    t.same((await queries.overTime({ ...lastHours(24), account: 'acc_9', by: 'network', stepHours: 1 })).groups, [])
+    t.equal(sumOf(byKey.total.points.calls), 5)
+    t.equal(sumOf(byKey.total.points.failed), 1)
+    t.same((await queries.overTime({ ...lastHours(24), ...series, account: 'acc_9', by: 'network' })).groups, [])
+    const fiveMinutes = { account: 'acc_1', period: 'fiveMinutes', from: nowHour * 12, to: nowHour * 12 + 12, filter: {} } as const
+    t.same((await queries.overTime({ ...fiveMinutes, ...series, by: 'key' })).total.points.calls.slice(0, 2), [2, 0])
+  })
+
+  t.test('filters combine', async t => {
+    const totalOf = async (filter: UsageFilter) => (await queries.overTime({ ...lastDays(3), ...series, filter, by: 'method' })).total.calls
+    t.equal(await totalOf({ key: 'key_1' }), 4)
+    t.equal(await totalOf({ key: 'key_1', method: 'eth_getLogs' }), 2)
+    t.equal(await totalOf({ key: 'key_2', method: 'eth_getLogs' }), 0)
+    t.equal(await totalOf({ network: 'devnet', outcome: 'failed' }), 1)
+    t.equal(await totalOf({ network: 'other' }), 0)
+    t.same(await queries.outcomes({ ...lastDays(3), filter: { key: 'key_2' } }), [['params', 1]])
+  })
+
+  t.test('latencies are those of the calls that succeeded, merged over hours, methods and keys', async t => {
+    const times = (latencyMs: number, calls: number) => {
+      const latencies = new Array<number>(latencyBucketOf(latencyMs) + 1).fill(0)
+      latencies[latencies.length - 1] = calls
+      return { account: 'acc_7', calls, credits: 0, latencies }
+    }
+    await report({ ...times(10, 90) }, { ...times(10, 5), hour: nowHour - 1 }, { ...times(1_000, 5), key: 'key_2' })
+    await report({ account: 'acc_7', outcome: 'timeout', calls: 100, credits: 0 })
+    const { groups, total, latency } = await queries.overTime({ ...lastHours(2), ...series, account: 'acc_7', by: 'key' })
+    t.equal(total.failed, 100)
+    const isNear = (ms: number | null, expected: number) => t.ok(ms !== null && Math.abs(ms / expected - 1) < 0.2, `${ms} near ${expected}`)
+    isNear(total.p50Ms, 10)
+    isNear(total.p95Ms, 10)
+    isNear(groups.find(({ name }) => name === 'key_2')?.p50Ms ?? null, 1_000)
+    t.equal(latency.p95Ms.length, 2)
+    isNear(latency.p95Ms[0] ?? null, 10)
+    isNear(latency.p95Ms[1] ?? null, 1_000)
+    const { total: failed } = await queries.overTime({
+      ...lastHours(2),
+      ...series,
+      account: 'acc_7',
+      filter: { outcome: 'timeout' },
+      by: 'key',
+    })
+    t.equal(failed.p50Ms, null)
   })
 
   t.test('outcomes, and last uses', async t => {
@@ -70,16 +116,20 @@ t.test('queries of usage', async t => {
       ['ok', 6],
       ['params', 1],
     ])
-    t.same(await queries.lastUses(lastHours(168)), [
-      ['key_2', nowHour - 30],
-      ['key_1', nowHour],
-    ])
+    const lastUses = await queries.lastUses({ account: 'acc_1', fromDay: today - 7, toDay: today })
+    t.same(
+      new Map(lastUses),
+      new Map([
+        ['key_2', nowHour - 30],
+        ['key_1', nowHour],
+      ]),
+    )
   })
 
   t.test('past hours are read again after a minute, the running one after half a second', async t => {
     clock.advance(120_000)
     const callsOfHour = async (hours: number) =>
-      (await queries.overTime({ ...lastHours(hours), by: 'network', stepHours: 1 })).total.points[0]
+      (await queries.overTime({ ...lastHours(hours), ...series, by: 'network' })).total.points.calls[0]
     t.equal(await callsOfHour(31), 1)
     t.equal(await callsOfHour(1), 2)
     const readsBefore = reads
@@ -141,7 +191,7 @@ t.test('queries of usage', async t => {
     )
     t.same(reads, ['account: 1', 'dayBalance: 1', 'hourTotals: 24'])
     t.match(report, { creditsPerHour: 120_000, hours: { length: 24 } })
-    t.same(report.hours.at(-1), { start: isoTime(nowHour * hourMs), calls: 1_000, credits: 80_000 })
+    t.same(report.hours.at(-1), { start: isoTime(nowHour * hourMs), calls: 1_000, failed: 0, credits: 80_000 })
   })
 
   t.test('a query of months lets another one in between', async t => {

@@ -17,6 +17,7 @@ import { accountStoreContract } from './account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from './ledger-store-contract.ts'
 import { useContract, usageStoreContract } from './usage-store-contract.ts'
 import { recordStoreContract } from './record-store-contract.ts'
+import { requestLogContract } from './request-log-contract.ts'
 import { InMemoryLedgerStore, InMemoryUsageStore } from '../../src/testing/in-memory-store.ts'
 import { tempFolder, tempStore } from './temp-store.ts'
 
@@ -33,6 +34,7 @@ t.test('lmdb follows a clock within reason', async t => {
   })
 })
 t.test('lmdb fulfills the contract of record stores', t => recordStoreContract(t, tempStore))
+t.test('lmdb fulfills the contract of request logs', t => requestLogContract(t, tempStore))
 t.test('lmdb drops no record because its clock is ahead for a while', async t => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
 import type { Store } from '../../src/store/store.ts'
-import type { UsageCount, UsageReport, UsageStore } from '../../src/store/usage-store.ts'
+import type { UsageCount, UsagePeriod, UsageReport, UsageStore } from '../../src/store/usage-store.ts'
 import { dayMs, hourMs } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 
@@ -98,15 +98,24 @@ export const usageStoreContract = async (t: Test, open: OpenStore): Promise<void
   t.test('the totals of hours are the sums of the counts', async t => {
     const store = await open(t, new TestClock(start))
     const counts = [count(), count({ method: 'eth_getLogs', calls: 3, credits: 765 }), count({ hour: hour - 2 })]
-    await store.reportUsage(report(1, [...counts, count({ account: 'acc_2' })]))
+    const failed = count({ outcome: 'params', calls: 2, credits: 0 })
+    await store.reportUsage(report(1, [...counts, failed, count({ account: 'acc_2' })]))
     await store.reportUsage(report(1, [...counts]))
     await store.reportUsage(report(1, [count({ hour: hour - 2, calls: -1, credits: -20 }), count({ hour: hour + 1 })], { process: 'p2' }))
     t.same(await store.hourTotals('acc_1', hour - 3, hour + 1), [
-      { hour: hour - 2, calls: 0, credits: 60 },
-      { hour, calls: 4, credits: 845 },
+      { hour: hour - 2, calls: 0, failed: 0, credits: 60 },
+      { hour, calls: 6, failed: 2, credits: 845 },
     ])
     t.same(await store.hourTotals('acc_1', hour - 1, hour), [])
     t.same(await store.hourTotals('acc_9', hour, hour + 1), [])
+  })
+
+  t.test('latencies of one group and hour are summed by bucket, also when a call is taken back', async t => {
+    const store = await open(t, new TestClock(start))
+    await store.reportUsage(report(1, [count({ latencies: [0, 1] })]))
+    await store.reportUsage(report(1, [count({ calls: 3, latencies: [1, 1, 0, 1] })], { process: 'p2' }))
+    await store.reportUsage(report(2, [count({ calls: -1, credits: -80, latencies: [0, -1] })]))
+    t.same(await all(store), [count({ calls: 3, credits: 80, latencies: [1, 1, 0, 1] })])
   })
 
   t.test('no count of concurrent processes is lost', async t => {
@@ -162,6 +171,45 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
       store.reportUsage({ process, seq, counts, retentionHours: 90 * 24, isFinal })
     return { clock, store, lease, report }
   }
+
+  t.test('calls are counted by five minutes and by days too; late ones by days alone', async t => {
+    const clock = new TestClock(start + 5 * 60_000)
+    const store = await open(t, clock)
+    const hour = start / hourMs
+    await store.reportUsage({ process: 'p1', seq: 1, counts: [count(80), count(30, { hour: hour - 30 })], retentionHours: 48 })
+    clock.advance(300_000)
+    await store.reportUsage({
+      process: 'p1',
+      seq: 2,
+      counts: [count(20, { latencies: [1] }), count(5, { hour: hour - 1 })],
+      retentionHours: 48,
+    })
+    const creditsOf = async (period: UsagePeriod, from: number, to: number) =>
+      (await store.usageRows('acc_1', period, from, to)).map(({ start, rows }) => [start, ...rows.map(({ credits }) => credits)])
+    t.same(await creditsOf('fiveMinutes', hour * 12, (hour + 1) * 12), [
+      [hour * 12 + 1, 80],
+      [hour * 12 + 2, 20],
+    ])
+    t.same(await creditsOf('hour', hour - 30, hour + 1), [
+      [hour - 30, 30],
+      [hour - 1, 5],
+      [hour, 100],
+    ])
+    t.same(await creditsOf('day', day - 100, day + 1), [
+      [day - 1, 30],
+      [day, 105],
+    ])
+    const [row] = (await store.usageRows('acc_1', 'day', day, day + 1))[0]?.rows ?? []
+    t.match(row, { group: { key: 'key_1', method: 'eth_call' }, calls: 3, latencies: [1] })
+    t.same(await creditsOf('day', day + 1, day + 9), [])
+    clock.advance(7 * hourMs)
+    await store.reportUsage({ process: 'p1', seq: 3, counts: [], retentionHours: 48 })
+    t.same(await creditsOf('fiveMinutes', hour * 12, (hour + 1) * 12), [])
+    t.equal((await creditsOf('day', day - 1, day + 1)).length, 2)
+    clock.advance(36 * hourMs)
+    await store.reportUsage({ process: 'p1', seq: 4, counts: [], retentionHours: 48 })
+    t.same(await creditsOf('day', day - 1, day + 1), [[day, 105]], 'a day is dropped with its last hour')
+  })
 
   t.test('the counts of a range of hours are read for all accounts', async t => {
     const store = await open(t, new TestClock(start))

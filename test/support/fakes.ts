@@ -13,7 +13,9 @@ import type { ChainCheck, Services } from '../../src/services/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import type { MetricsRegistry } from '../../src/services/metrics.ts'
 import { NodeStatuses } from '../../src/services/node-status.ts'
+import type { RequestLogConfig } from '../../src/services/request-log.ts'
 import { results } from '../../src/services/results.ts'
+import type { LoggedRequest } from '../../src/store/request-log-store.ts'
 import { TestClock } from '../../src/testing/test-clock.ts'
 import { TestLog } from '../../src/testing/test-log.ts'
 
@@ -27,6 +29,14 @@ export const openTestAccessLog = (clock: Clock, settings: Partial<AccessLogSetti
   const writer = { write: (line: string) => void lines.push(JSON.parse(line)), reopen: () => undefined, close: async () => undefined }
   const options = { settings: { ...allCalls, ...settings }, clock, openWriter: () => writer, ...(random && { random }) }
   return { accessLog: new AccessLog(options), lines }
+}
+
+/** As gateway.yaml has it by default. */
+export const testRequestLog: RequestLogConfig = { enabled: true, params: true, slow: 1_000, retention: 86_400_000, maxBytes: 67_108_864 }
+
+export const fakeLoggedRequest: LoggedRequest = {
+  ...{ time: 1_000, requestId: 'r-1', transport: 'http', key: 'key_1', network: 'devnet', method: 'eth_call' },
+  ...{ params: '["0x1"]', outcome: 'node', code: 3, message: 'é reverted', credits: 80, durationMs: 1.5 },
 }
 
 /** Logs nothing. */

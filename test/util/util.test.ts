@@ -1,7 +1,12 @@
+import fc from 'fast-check'
 import t from '../support/tap.ts'
+import { cutJson } from '../../src/util/cut-json.ts'
 import { describeReadError } from '../../src/util/files.ts'
 import { isJsonObject, parseHexQuantity, toHexQuantity } from '../../src/util/json.ts'
+import type { Json } from '../../src/util/json.ts'
+import { latencyBucketOf, latencyQuantile } from '../../src/util/latency-buckets.ts'
 import { deepFreeze, getOrCreate, memoizeFrozen, removeIdle } from '../../src/util/memoize.ts'
+import { addVector } from '../../src/util/vectors.ts'
 
 t.test('what is found out about a frozen value is found once, and frozen through and through', t => {
   let times = 0
@@ -72,5 +77,47 @@ t.test('a file that may not be read names the user who needs the permission', t 
     /^the file cannot be read: permission denied; let (user \S+|uid \d+) read it$/,
   )
   t.equal(describeReadError(Object.assign(new Error('x'), { code: 'ENOENT' })), 'no such file')
+  t.end()
+})
+
+t.test('JSON is cut where it is too long: its text is the beginning of the whole one, in ASCII', t => {
+  const toAscii = (text: string) => text.replace(/[^ -~]/g, char => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  fc.assert(
+    fc.property(fc.jsonValue({ stringUnit: 'binary' }), fc.nat(200), (value, maxChars) => {
+      const whole = toAscii(JSON.stringify(value))
+      const { text, isCut } = cutJson(value as Json, maxChars)
+      t.equal(isCut, whole.length > maxChars, whole)
+      t.equal(text, whole.slice(0, maxChars))
+    }),
+    { numRuns: 2_000 },
+  )
+  t.end()
+})
+
+t.test('a quantile of latencies is at most 19 % off, also of merged ones', t => {
+  fc.assert(
+    fc.property(
+      fc.array(fc.double({ min: 0.2, max: 80_000, noNaN: true }), { minLength: 1 }),
+      fc.constantFrom(0.5, 0.95),
+      (latencies, quantile) => {
+        const halves = [latencies.slice(0, latencies.length / 2), latencies.slice(latencies.length / 2)]
+        const merged: number[] = []
+        for (const half of halves) {
+          const buckets: number[] = []
+          for (const latency of half) {
+            while (buckets.length <= latencyBucketOf(latency)) buckets.push(0)
+            buckets[latencyBucketOf(latency)]! += 1
+          }
+          addVector(merged, buckets)
+        }
+        const exact = [...latencies].sort((a, b) => a - b)[Math.ceil(quantile * latencies.length) - 1] ?? 0
+        const estimated = latencyQuantile(merged, quantile) ?? 0
+        t.ok(estimated / exact < 1.1893 && exact / estimated < 1.1893, `${estimated} for ${exact}`)
+      },
+    ),
+  )
+  t.equal(latencyQuantile([], 0.5), null)
+  t.ok((latencyQuantile([3], 0.5) ?? 1) <= 0.1)
+  t.equal(latencyBucketOf(1e9), 79)
   t.end()
 })

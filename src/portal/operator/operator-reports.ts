@@ -1,6 +1,6 @@
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
-import { dimensions } from '../queries/hour-summaries.ts'
-import type { Dimension } from '../queries/hour-summaries.ts'
+import { dimensions } from '../queries/usage-dimensions.ts'
+import type { Dimension } from '../queries/usage-dimensions.ts'
 import type { UsageTotal } from '../queries/usage-queries.ts'
 import { listOf, schemaRef } from '../openapi.ts'
 import { defineOperatorRoute } from './operator-route.ts'

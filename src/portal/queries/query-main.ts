@@ -30,6 +30,8 @@ const queriedStore = async (): Promise<Store> => {
 const queries = createUsageQueries(
   {
     usageCounts: async (account, from, to) => (await queriedStore()).usageCounts(account, from, to),
+    usageRows: async (...range) => (await queriedStore()).usageRows(...range),
+    requests: async account => (await queriedStore()).requests(account),
     async *allUsageCounts(hours) {
       for await (const count of (await queriedStore()).allUsageCounts(hours)) {
         if (isEnding) throw new StoreError('the gateway stops')

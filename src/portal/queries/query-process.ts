@@ -63,6 +63,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       overTime: query('overTime'),
       outcomes: query('outcomes'),
       lastUses: query('lastUses'),
+      requests: query('requests'),
       totals: query('totals'),
       accountPage: query('accountPage'),
       changePage: query('changePage'),

@@ -1,28 +1,34 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Store } from '../../store/store.ts'
+import { successOutcome } from '../../store/usage-store.ts'
+import type { UsageRow } from '../../store/usage-store.ts'
+import { hoursPerDay } from '../../util/dates.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { createPageQueries } from './page-queries.ts'
 import type { PageQueries } from './page-queries.ts'
 import { readLedgerDay, readUsagePage } from './usage-days.ts'
 import type { LedgerDayState, UsagePage, UsagePageOptions } from './usage-days.ts'
-import { HourSummaries, addUsage, newUsageSum } from './hour-summaries.ts'
-import type { Dimension, QueryClock, UsageSum } from './hour-summaries.ts'
+import { PeriodRows } from './period-rows.ts'
+import type { PeriodRange, QueryClock } from './period-rows.ts'
+import { readRequests } from './request-queries.ts'
+import type { RequestPage, RequestPageOptions } from './request-queries.ts'
+import { UsageAdder, isIncluded } from './usage-dimensions.ts'
+import type { Dimension, UsageFilter, UsageStatistics, UsageSum } from './usage-dimensions.ts'
 
-/** Hours since 1970, UTC: from `from` up to, not including, `to`. */
-interface AccountHours {
-  readonly account: string
-  readonly from: number
-  readonly to: number
-}
-
-/** The calls of one group over time. */
-export interface UsageSeries extends Readonly<UsageSum> {
+/** The calls of one group. */
+export interface UsageSeries extends UsageStatistics {
   readonly name: string
-  /** Calls by point of time. */
-  readonly points: readonly number[]
+  /** By point of time; empty for a group that is not among the first. */
+  readonly points: UsagePoints
 }
 
-export interface UsageTotal extends Readonly<UsageSum> {
+interface UsagePoints {
+  readonly calls: readonly number[]
+  readonly failed: readonly number[]
+  readonly credits: readonly number[]
+}
+
+export interface UsageTotal extends UsageSum {
   readonly name: string
 }
 
@@ -30,33 +36,51 @@ export interface UsageOverTime {
   /** The most credits first. */
   readonly groups: readonly UsageSeries[]
   readonly total: UsageSeries
+  /** Of all calls, by point of time. */
+  readonly latency: { readonly p50Ms: readonly (number | null)[]; readonly p95Ms: readonly (number | null)[] }
 }
 
-interface OverTimeQuery extends AccountHours {
+interface FilteredRange extends PeriodRange {
+  readonly filter: UsageFilter
+}
+
+interface OverTimeQuery extends FilteredRange {
   readonly by: Dimension
-  /** Hours between two points. */
-  readonly stepHours: number
+  /** So many groups have points. */
+  readonly maxSeries: number
 }
 
-interface TotalsQuery extends Omit<AccountHours, 'account'> {
+interface TotalsQuery {
+  /** Hours since 1970, UTC: from `from` up to, not including, `to`. */
+  readonly from: number
+  readonly to: number
   readonly by: Dimension | 'account'
 }
 
 /** What queries read. */
-type QueriedStore = Pick<Store, 'usageCounts' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
+type QueriedStore = Pick<Store, 'usageCounts' | 'usageRows' | 'requests' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries extends PageQueries {
   overTime(query: OverTimeQuery): Promise<UsageOverTime>
   /** Calls by outcome. */
-  outcomes(range: AccountHours): Promise<readonly (readonly [outcome: string, calls: number])[]>
-  /** The last hour in which each key was used. */
-  lastUses(range: AccountHours): Promise<readonly (readonly [key: string, hour: number])[]>
+  outcomes(range: FilteredRange): Promise<readonly (readonly [outcome: string, calls: number])[]>
+  /** The last hour in which each key was used, in the days from `fromDay` to `toDay`. */
+  lastUses(days: LastUsesQuery): Promise<readonly (readonly [key: string, hour: number])[]>
+  /** The logged requests of an account. */
+  requests(options: RequestPageOptions): Promise<RequestPage>
   /** All accounts together, by account or by a dimension; the most credits first. */
   totals(query: TotalsQuery): Promise<readonly UsageTotal[]>
   /** The rows of a day that is over, for a billing system. */
   usagePage(options: UsagePageOptions): Promise<UsagePage>
   ledgerDay(options: { readonly day: number }): Promise<LedgerDayState>
+}
+
+interface LastUsesQuery {
+  readonly account: string
+  /** Days since 1970, UTC; both are included. */
+  readonly fromDay: number
+  readonly toDay: number
 }
 
 /** How often queries that run at the same time get their turn while all accounts are read. */
@@ -65,59 +89,103 @@ const countsPerTurn = 2_000
 export type QueryName = keyof UsageQueries
 
 export const createUsageQueries = (store: QueriedStore, clock: QueryClock): UsageQueries => {
-  const summaries = new HourSummaries(store, clock)
-  const read = ({ account, from, to }: AccountHours) => summaries.read(account, from, to)
-
+  const periods = new PeriodRows(store, clock)
   return {
     ...createPageQueries(store),
-    overTime: query => readOverTime(summaries, query),
-    async outcomes(range) {
+    overTime: query => readOverTime(periods, query),
+    async outcomes({ filter, ...range }) {
       const calls = new Map<string, number>()
-      for await (const { groups } of read(range)) {
-        for (const [outcome, sum] of groups.outcome) calls.set(outcome, (calls.get(outcome) ?? 0) + sum.calls)
+      for await (const { rows } of periods.read(range)) {
+        for (const row of rows) {
+          const { outcome } = row.group
+          if (isIncluded(row, filter)) calls.set(outcome, (calls.get(outcome) ?? 0) + row.calls)
+        }
       }
       return [...calls]
     },
-    async lastUses(range) {
-      const hours = new Map<string, number>()
-      for await (const { hour, groups } of read(range)) for (const key of groups.key.keys()) hours.set(key, hour)
-      return [...hours]
-    },
+    lastUses: query => readLastUses(periods, query),
+    requests: options => readRequests(store, options),
     totals: query => readTotals(store, query),
     usagePage: options => readUsagePage(store, options),
     ledgerDay: options => readLedgerDay(store, options),
   }
 }
 
-const readOverTime = async (summaries: HourSummaries, { account, from, to, by, stepHours }: OverTimeQuery): Promise<UsageOverTime> => {
-  const first = Math.floor(from / stepHours)
-  const points = Math.floor((to - 1) / stepHours) - first + 1
-  const newSeries = (name: string) => ({ name, ...newUsageSum(), points: new Array<number>(points).fill(0) })
-  const total = newSeries('total')
-  const groups = new Map<string, typeof total>()
-  for await (const { hour, groups: hourGroups } of summaries.read(account, from, to)) {
-    const point = Math.floor(hour / stepHours) - first
-    for (const [name, sum] of hourGroups[by]) {
-      for (const series of [getOrCreate(groups, name, newSeries), total]) {
-        addUsage(series, sum)
-        series.points[point] = (series.points[point] ?? 0) + sum.calls
-      }
+const readOverTime = async (periods: PeriodRows, { by, filter, maxSeries, ...range }: OverTimeQuery): Promise<UsageOverTime> => {
+  const { from, to } = range
+  const total = new SeriesAdder('total', to - from)
+  const latencies = Array.from({ length: to - from }, () => new UsageAdder())
+  const groups = new Map<string, SeriesAdder>()
+  for await (const { start, rows } of periods.read(range)) {
+    for (const row of rows) {
+      if (!isIncluded(row, filter)) continue
+      const group = getOrCreate(groups, row.group[by], name => new SeriesAdder(name, to - from))
+      group.add(start - from, row)
+      total.add(start - from, row)
+      latencies[start - from]?.add(row.group, row)
     }
   }
-  return { groups: [...groups.values()].sort(compareTotals), total }
+  const sorted = [...groups.values()].sort((a, b) => compareTotals(a.total, b.total))
+  const quantiles = latencies.map(({ latency }) => latency)
+  return {
+    groups: sorted.map((group, i) => group.toSeries(i < maxSeries)),
+    total: total.toSeries(true),
+    latency: { p50Ms: quantiles.map(({ p50Ms }) => p50Ms), p95Ms: quantiles.map(({ p95Ms }) => p95Ms) },
+  }
+}
+
+class SeriesAdder {
+  readonly name: string
+  readonly #adder = new UsageAdder()
+  readonly #points: { readonly [Measure in keyof UsagePoints]: number[] }
+
+  constructor(name: string, length: number) {
+    const newPoints = () => new Array<number>(length).fill(0)
+    this.name = name
+    this.#points = { calls: newPoints(), failed: newPoints(), credits: newPoints() }
+  }
+
+  add(point: number, row: UsageRow): void {
+    const { calls, failed, credits } = this.#points
+    this.#adder.add(row.group, row)
+    calls[point]! += row.calls
+    credits[point]! += row.credits
+    if (row.group.outcome !== successOutcome) failed[point]! += row.calls
+  }
+
+  get total(): UsageTotal {
+    return { name: this.name, ...this.#adder.sum }
+  }
+
+  toSeries(hasPoints: boolean): UsageSeries {
+    return { name: this.name, ...this.#adder.statistics, points: hasPoints ? this.#points : noPoints }
+  }
+}
+
+const noPoints: UsagePoints = { calls: [], failed: [], credits: [] }
+
+/** By days, and then by the hours of the last day of each key alone. */
+const readLastUses = async (periods: PeriodRows, { account, fromDay, toDay }: LastUsesQuery) => {
+  const lastDays = new Map<string, number>()
+  for await (const { start, rows } of periods.read({ account, period: 'day', from: fromDay, to: toDay + 1 }))
+    for (const { group } of rows) lastDays.set(group.key, start)
+  const hours = new Map<string, number>()
+  for (const day of new Set(lastDays.values())) {
+    const range = { account, period: 'hour', from: day * hoursPerDay, to: (day + 1) * hoursPerDay } as const
+    for await (const { start, rows } of periods.read(range))
+      for (const { group } of rows) if (lastDays.get(group.key) === day) hours.set(group.key, start)
+  }
+  return [...hours]
 }
 
 const readTotals = async (store: Pick<Store, 'allUsageCounts'>, { from, to, by }: TotalsQuery): Promise<readonly UsageTotal[]> => {
-  const totals = new Map<string, UsageTotal & UsageSum>()
+  const totals = new Map<string, UsageAdder>()
   let count = 0
   for await (const row of store.allUsageCounts({ from, to })) {
-    addUsage(
-      getOrCreate(totals, row[by], name => ({ name, ...newUsageSum() })),
-      { ...row, forwarded: row.forwarded ? row.calls : 0 },
-    )
+    getOrCreate(totals, row[by], () => new UsageAdder()).add(row, row)
     if ((count += 1) % countsPerTurn === 0) await setImmediate()
   }
-  return [...totals.values()].sort(compareTotals)
+  return Array.from(totals, ([name, { sum }]) => ({ name, ...sum })).sort(compareTotals)
 }
 
 const compareTotals = (a: UsageTotal, b: UsageTotal): number => b.credits - a.credits || b.calls - a.calls || (a.name < b.name ? -1 : 1)

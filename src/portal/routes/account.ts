@@ -11,6 +11,7 @@ interface HourReport {
   /** ISO 8601. */
   readonly start: string
   readonly calls: number
+  readonly failed: number
   readonly credits: number
 }
 
@@ -58,8 +59,8 @@ const readHours = async ({ store, clock }: Pick<PortalServices, 'store' | 'clock
   const totals = new Map((await store.hourTotals(account, to - hoursPerDay, to)).map(total => [total.hour, total]))
   return Array.from({ length: hoursPerDay }, (_, i) => {
     const hour = to - hoursPerDay + i
-    const { calls = 0, credits = 0 } = totals.get(hour) ?? {}
-    return { start: isoTime(hour * hourMs), calls, credits }
+    const { calls = 0, failed = 0, credits = 0 } = totals.get(hour) ?? {}
+    return { start: isoTime(hour * hourMs), calls, failed, credits }
   })
 }
 

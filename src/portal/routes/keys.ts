@@ -14,7 +14,7 @@ import { checkKnown, checkResumable, keyJson, keySettings, newKeySettings, toKey
 import type { KeySettings } from '../key-settings.ts'
 
 /** How far back a key's last use is looked for. */
-const lastUseHours = 168
+const lastUseDays = 7
 
 /** Neither revoked nor expired: a suspended key counts, as it can be resumed. */
 const maxKeys = 100
@@ -37,8 +37,8 @@ export interface NewKeyJson extends OwnKeyJson {
 
 /** The last hour in which each key was used. */
 const readLastUses = async ({ queries, clock }: PortalServices, account: string): Promise<ReadonlyMap<string, number>> => {
-  const to = Math.floor(clock.now() / hourMs) + 1
-  const lastUses = await queries.lastUses({ account, from: to - lastUseHours, to })
+  const toDay = Math.floor(clock.now() / dayMs)
+  const lastUses = await queries.lastUses({ account, fromDay: toDay - lastUseDays, toDay })
   return new Map(lastUses.map(([key, hour]) => [key, hour * hourMs]))
 }
 

@@ -1,85 +1,130 @@
-import { refusals } from '../../plugin/error-table.ts'
-import type { RefusalKind } from '../../plugin/error-table.ts'
-import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
+import type { Infer } from '../../plugin/options-schema.ts'
+import { fiveMinuteRetentionHours, successOutcome, usagePeriodsMs } from '../../store/usage-store.ts'
+import type { UsagePeriod } from '../../store/usage-store.ts'
+import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
+import { invalidField } from '../api-errors.ts'
 import { listOf, schemaRef } from '../openapi.ts'
+import { adviceOf, refusalOf } from '../outcome-advice.ts'
 import type { PortalServices } from '../portal-services.ts'
-import { dimensions } from '../queries/hour-summaries.ts'
-import type { Dimension } from '../queries/hour-summaries.ts'
+import { dimensions } from '../queries/usage-dimensions.ts'
+import type { Dimension } from '../queries/usage-dimensions.ts'
 import type { UsageOverTime } from '../queries/usage-queries.ts'
 import { defineRoute } from '../route.ts'
 
-const ranges = { '24h': 24, '7d': 168, '30d': 720, '90d': 2_160 } as const
+const rangesMs = { '1h': hourMs, '6h': 6 * hourMs, '24h': dayMs, '7d': 7 * dayMs, '30d': 30 * dayMs, '90d': 90 * dayMs } as const
 
-type Range = keyof typeof ranges
+type Range = keyof typeof rangesMs
 
-const rangeNames = Object.keys(ranges) as Range[] // of a literal
+const rangeNames = Object.keys(rangesMs) as Range[] // of a literal
 
 /** Up to this range, one point is an hour; above, a day. */
-const maxHourlyRangeHours = 168
+const maxHourlyRangeMs = 8 * dayMs
+const maxRangeMs = 400 * dayMs
 
 export interface UsageAnswer extends UsageOverTime {
   readonly by: Dimension
-  readonly step: 'hour' | 'day'
-  /** The beginning of each point, ISO 8601; the last point is not over yet. */
+  readonly step: UsagePeriod
+  /** The beginning of each point, ISO 8601; the last point may not be over yet. */
   readonly times: readonly string[]
+  /** The end of the last point. */
+  readonly end: string
 }
 
-/** The hours up to now. */
-const hoursOf = (range: Range, now: number) => {
-  const to = Math.floor(now / hourMs) + 1
-  return { from: to - ranges[range], to }
+const time = { type: 'string', maxLength: 40 } as const
+
+export const filterQuery = {
+  method: { type: 'string', description: 'Only calls of this method.' },
+  network: { type: 'string', description: 'Only calls of this network.' },
+  key: { type: 'string', description: 'Only calls with the key of this id.' },
+  outcome: { type: 'string', description: 'Only calls with this outcome, such as `ok`, or with any but `ok`: `failed`.' },
+} as const
+
+const rangeQuery = {
+  range: { type: 'string', enum: rangeNames, default: '24h', description: 'How far back, up to now; `from` replaces it.' },
+  from: { ...time, description: 'The beginning, ISO 8601. The range is extended to whole points.' },
+  to: { ...time, description: 'With `from`: the end; now if absent.' },
+  ...filterQuery,
+} as const
+
+type RangeQuery = Infer<{ readonly type: 'object'; readonly properties: typeof rangeQuery }>
+
+/** The points of a range. Throws ApiError. */
+const pointsOf = ({ range, from: fromText, to: toText }: RangeQuery, now: number) => {
+  const isCustom = fromText !== undefined
+  const to = isCustom && toText !== undefined ? parseTime('to', toText) : now
+  const from = isCustom ? parseTime('from', fromText) : now - rangesMs[range]
+  if (from >= to) throw invalidField(isCustom ? 'from' : 'to', 'must be before the end')
+  if (to - from > maxRangeMs) throw invalidField('from', `must be at most ${maxRangeMs / dayMs} days before the end`)
+  const period = periodOf(from, to, now)
+  const periodMs = usagePeriodsMs[period]
+  // A range up to now has as many points as fit into it, with the one that is not over yet.
+  const first = isCustom ? Math.floor(from / periodMs) : Math.floor(from / periodMs) + 1
+  return { period, periodMs, from: first, to: Math.max(first + 1, Math.ceil(Math.min(to, now + 1) / periodMs)) }
 }
 
-const reportUsage = async (
-  { queries, clock }: PortalServices,
-  account: string,
-  { by, range }: { readonly by: Dimension; readonly range: Range },
-): Promise<UsageAnswer> => {
-  const hours = hoursOf(range, clock.now())
-  const stepHours = ranges[range] <= maxHourlyRangeHours ? 1 : hoursPerDay
-  const report = await queries.overTime({ account, ...hours, by, stepHours })
-  const first = Math.floor(hours.from / stepHours)
-  const times = report.total.points.map((_, i) => isoTime((first + i) * stepHours * hourMs))
-  return { by, step: stepHours === 1 ? 'hour' : 'day', times, ...report }
+const periodOf = (from: number, to: number, now: number): UsagePeriod => {
+  const fiveMinutesFrom = now - fiveMinuteRetentionHours * hourMs
+  if (from >= fiveMinutesFrom && to - from <= fiveMinuteRetentionHours * hourMs) return 'fiveMinutes'
+  return to - from <= maxHourlyRangeMs ? 'hour' : 'day'
 }
+
+const parseTime = (field: string, text: string): number => {
+  const parsed = Date.parse(text)
+  if (Number.isNaN(parsed) || parsed < 0) throw invalidField(field, 'must be a time such as 2026-01-15T12:00:00Z')
+  return parsed
+}
+
+const filterOf = ({ method, network, key, outcome }: RangeQuery) => ({ method, network, key, outcome })
 
 /** What went wrong, how often, and what to do. */
 const reportErrors = (outcomes: readonly (readonly [outcome: string, calls: number])[]) =>
   outcomes
-    .filter(([outcome, calls]) => outcome !== 'ok' && calls > 0)
+    .filter(([outcome, calls]) => outcome !== successOutcome && calls > 0)
     .sort(([, a], [, b]) => b - a)
     .map(([outcome, calls]) => {
-      const refusal = Object.hasOwn(refusals, outcome) ? refusals[outcome as keyof typeof refusals] : undefined
+      const refusal = refusalOf(outcome)
       return {
         outcome,
         calls,
         code: refusal?.code ?? null,
         message: refusal?.message ?? 'an error of the node',
-        advice: outcomeAdvice(outcome),
+        advice: adviceOf(outcome),
       }
     })
 
 export type ErrorCount = ReturnType<typeof reportErrors>[number]
 
-const rangeQuery = {
-  range: { type: 'string', enum: rangeNames, default: '24h', description: 'How far back, up to now.' },
-} as const
+const maxSeries = 1_000
 
 export const usageRoutes = [
   defineRoute({
     method: 'get',
     path: '/usage',
-    summary: 'Calls and credits over time, by method, network, key or outcome; the running hour is included.',
+    summary:
+      'Calls, failed calls, credits and latencies over time, by method, network, key or outcome. A point is 5 minutes, an hour or a day; the running one is included.',
     role: 'viewer',
     query: {
       type: 'object',
       properties: {
         ...rangeQuery,
         by: { type: 'string', enum: dimensions, default: 'method', description: 'What calls are counted by.' },
+        series: {
+          type: 'integer',
+          minimum: 0,
+          maximum: maxSeries,
+          default: maxSeries,
+          description: 'So many groups, those with the most credits, have `points`; of the others they are empty.',
+        },
       },
     },
     response: schemaRef('Usage'),
-    handle: ({ person, query }, services) => reportUsage(services, person.account, query),
+    async handle({ person: { account }, query }, { queries, clock }: PortalServices): Promise<UsageAnswer> {
+      const { by, series } = query
+      const { period, periodMs, from, to } = pointsOf(query, clock.now())
+      const report = await queries.overTime({ account, period, from, to, filter: filterOf(query), by, maxSeries: series })
+      const times = Array.from({ length: to - from }, (_, i) => isoTime((from + i) * periodMs))
+      return { by, step: period, times, end: isoTime(to * periodMs), ...report }
+    },
   }),
   defineRoute({
     method: 'get',
@@ -88,28 +133,9 @@ export const usageRoutes = [
     role: 'viewer',
     query: { type: 'object', properties: rangeQuery },
     response: listOf(schemaRef('ErrorCount')),
-    handle: async ({ person: { account }, query: { range } }, { queries, clock }) =>
-      reportErrors(await queries.outcomes({ account, ...hoursOf(range, clock.now()) })),
+    async handle({ person: { account }, query }, { queries, clock }) {
+      const { period, from, to } = pointsOf(query, clock.now())
+      return reportErrors(await queries.outcomes({ account, period, from, to, filter: filterOf(query) }))
+    },
   }),
 ]
-
-/** What a developer can do about calls with this outcome. */
-const outcomeAdvice = (outcome: string): string =>
-  Object.hasOwn(adviceByOutcome, outcome) ? (adviceByOutcome[outcome as keyof typeof adviceByOutcome] ?? unknownAdvice) : unknownAdvice
-
-const unknownAdvice = 'The message of the error says more.'
-
-const adviceByOutcome: Readonly<Partial<Record<RefusalKind | 'node', string>>> = {
-  node: 'The node refused the call, for example because a transaction reverts. The message of the error is the node’s.',
-  method: 'The network does not offer this method. The page Plan lists the methods of each network.',
-  params: 'The message of the error names the parameter and the rule that it breaks. Rejected calls are free.',
-  tooMany: 'Narrow the range with fromBlock and toBlock, or query fewer contracts. The error suggests a range that fits.',
-  timeout: 'Narrow the range with fromBlock and toBlock; for common topics, query a single contract.',
-  tooLarge: 'The answer is larger than a node may send here. Ask for less at once.',
-  key: 'The key is missing, mistyped, unknown or revoked. The page Keys shows the active keys.',
-  forbidden: 'The key does not allow this network, method or web page. Change its lists on the page Keys.',
-  spent: 'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan has more.',
-  rate: 'Send fewer calls a second, and wait as long as the header Retry-After says.',
-  unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
-  internal: 'A fault of the gateway. Send the request id from the error to the operator.',
-}

@@ -1,5 +1,6 @@
 import { accountRecordKinds, neverExpires } from '../../store/record-store.ts'
 import type { RecordStore } from '../../store/record-store.ts'
+import type { RequestLogStore } from '../../store/request-log-store.ts'
 import type { AccountRow, BalanceStore } from '../../store/store.ts'
 import { storeTimeOf } from '../../store/store-clock.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
@@ -37,12 +38,12 @@ export const prepareDeletion = async (store: RecordStore, { id, suspended }: Acc
 export const resumeChange = { suspended: null, deleteAt: null } as const
 
 interface RemovalContext {
-  readonly store: RecordedStore & Pick<BalanceStore, 'dayBalance'>
+  readonly store: RecordedStore & Pick<BalanceStore, 'dayBalance'> & Pick<RequestLogStore, 'dropRequests'>
   readonly clock: Clock
   readonly log: Log
 }
 
-/** Removes accounts whose time has come, with their keys, people, sessions and tokens. After a failure the next run goes on. */
+/** Removes accounts whose time has come, with their keys, people, sessions, tokens and logged requests. After a failure the next run goes on. */
 export const removeDeletedAccounts = async (context: RemovalContext, isStopped = () => false): Promise<void> => {
   const { store } = context
   if (isStopped()) return
@@ -54,6 +55,7 @@ export const removeDeletedAccounts = async (context: RemovalContext, isStopped =
       for (const record of await store.records(kind, id)) await store.takeRecord(kind, record.id)
     }
     await store.takeRecord('alerts', id)
+    await store.dropRequests(id)
     await store.takeRecord('deletion', id)
   }
 }

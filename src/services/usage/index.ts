@@ -1,5 +1,9 @@
+import type { RefusalKind } from '../../plugin/error-table.ts'
+import { isFailure } from '../../plugin/reply.ts'
+import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageStore } from '../../store/usage-store.ts'
 import type { Clock, Timer } from '../clock.ts'
+import type { EndedCall, UnwrittenRequest, RequestLog } from '../request-log.ts'
 import { UsageCounters } from './usage-counters.ts'
 import type { CountedCall } from './usage-counters.ts'
 import { UsageReporter } from './usage-reporter.ts'
@@ -7,10 +11,28 @@ import type { UsageReporterOptions } from './usage-reporter.ts'
 
 export type { CountedCall } from './usage-counters.ts'
 
-/** Counts of calls by account and API key. */
+/** A call that has ended, and when it began. */
+interface RecordedCall extends Omit<EndedCall, 'durationMs'> {
+  /** By the monotonic clock; undefined for a call that was refused at once. */
+  readonly startedAtMs: number | undefined
+  /** As CountedCall has it. */
+  readonly day: number | undefined
+}
+
+/** A call as it was recorded. */
+export interface CallRecord {
+  readonly counted: CountedCall
+  readonly logged: UnwrittenRequest | undefined
+}
+
+/** Counts of calls by account and API key, and the log of requests of each account. */
 export interface Usage {
   /** Counts at once and in memory, without I/O; reported to the store within about a second, and 10 s while there are more than 200 counts. */
   count(call: CountedCall): void
+  /** Counts a call, and offers it to the log of requests. */
+  record(call: RecordedCall): CallRecord
+  /** Takes a call back, and counts it anew: its response cannot be delivered, and the caller gets this in its place, free of charge. */
+  recordUndelivered(record: CallRecord, outcome: RefusalKind): void
 }
 
 interface UsageService extends Usage {
@@ -24,7 +46,11 @@ interface UsageService extends Usage {
  * that is killed loses what it has not reported. While the store is unavailable, counts wait in memory. When
  * they become too many, the hours of a day are merged; sums by account, key, network, method, outcome and day stay exact.
  */
-export const openUsage = (store: UsageStore, clock: Clock, options: UsageReporterOptions): UsageService => {
+export const openUsage = (
+  store: UsageStore,
+  clock: Clock,
+  { requestLog, ...options }: UsageReporterOptions & { readonly requestLog?: RequestLog },
+): UsageService => {
   const counters = new UsageCounters(clock)
   const reporter = new UsageReporter(store, clock, counters, options)
   let timer: Timer | undefined
@@ -39,7 +65,7 @@ export const openUsage = (store: UsageStore, clock: Clock, options: UsageReporte
     }
   }
   return {
-    count: counters.count,
+    ...createUsage(counters.count, clock, requestLog),
     async start() {
       timer ??= clock.every(reportIntervalMs, () => void reporter.flush())
       await reporter.flush()
@@ -47,6 +73,37 @@ export const openUsage = (store: UsageStore, clock: Clock, options: UsageReporte
     stop: () => (stopped ??= stop()),
   }
 }
+
+/** What is counted of calls goes to `count`. */
+export const createUsage = (count: Usage['count'], clock: Pick<Clock, 'monotonic'>, requestLog?: RequestLog): Usage => ({
+  count,
+  record({ call, reply, method, network, credits, day, startedAtMs }) {
+    const { account, key } = call.context
+    const durationMs = startedAtMs === undefined ? 0 : clock.monotonic() - startedAtMs
+    const counted: CountedCall = {
+      account: account.id,
+      key: key.id,
+      network,
+      method: method?.name ?? otherMethods,
+      outcome: isFailure(reply) ? reply.kind : successOutcome,
+      forwarded: reply.source === 'partner',
+      day,
+      calls: 1,
+      credits,
+      durationMs,
+    }
+    count(counted)
+    return { counted, logged: requestLog?.offer({ call, reply, method, network, credits, durationMs }) }
+  },
+  recordUndelivered({ counted, logged }, outcome) {
+    count({ ...counted, calls: -1, credits: -counted.credits })
+    count({ ...counted, outcome, credits: 0 })
+    if (logged !== undefined) requestLog?.recordUndelivered(logged, outcome)
+  },
+})
+
+/** What methods that are not in the table are counted under: callers may invent as many as they like. */
+const otherMethods = 'other'
 
 const reportIntervalMs = 1_000
 /** A lost message must not cost counts. */

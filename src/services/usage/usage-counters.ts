@@ -1,5 +1,8 @@
 import type { UsageCount, UsageGroup } from '../../store/usage-store.ts'
+import { successOutcome } from '../../store/usage-store.ts'
+import { latencyBucketOf } from '../../util/latency-buckets.ts'
 import { getOrCreate } from '../../util/memoize.ts'
+import { addVector } from '../../util/vectors.ts'
 import type { Clock } from '../clock.ts'
 import { hourMs, hoursPerDay } from '../../util/dates.ts'
 
@@ -10,11 +13,14 @@ export interface CountedCall extends UsageGroup {
   /** Less than 0 takes calls back. */
   readonly calls: number
   readonly credits: number
+  /** How long the call took; undefined for what is no call of its own. */
+  readonly durationMs?: number | undefined
 }
 
-interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits'> {
+interface UsageCounter extends Omit<UsageCount, 'calls' | 'credits' | 'latencies'> {
   calls: number
   credits: number
+  latencies?: number[]
 }
 
 /** The counters of one key by network: few enough to look through. */
@@ -32,10 +38,17 @@ export class UsageCounters {
     this.updateHour()
   }
 
-  /** Adds to the counter of the call's group: 0.1 microseconds. A charged call counts for the day that was charged. */
+  /** Adds to the counter of the call's group, and to its latencies where the call succeeded: 0.1 microseconds. A charged call counts for the day that was charged. */
   readonly count = (call: CountedCall): void => {
-    const { day = -1 } = call
-    this.#addToHour(day < 0 ? this.#hour : clampHourToDay(day, this.#hour), call)
+    const { day = -1, durationMs, outcome } = call
+    const counter = this.#counterOf(day < 0 ? this.#hour : clampHourToDay(day, this.#hour), call)
+    counter.calls += call.calls
+    counter.credits += call.credits
+    if (durationMs === undefined || outcome !== successOutcome) return
+    const latencies = (counter.latencies ??= [])
+    const bucket = latencyBucketOf(durationMs)
+    while (latencies.length <= bucket) latencies.push(0)
+    latencies[bucket]! += call.calls
   }
 
   get size(): number {
@@ -70,23 +83,28 @@ export class UsageCounters {
 
   /** Merges hours, the oldest first, down to so many counters, or to one hour. False: there was nothing to merge. */
   mergeHours(maxCounters: number): boolean {
-    let merged = false
+    let hasMerged = false
     for (let hours = this.#hours; this.size > maxCounters && hours.length > 1; hours = this.#hours) {
       const [from, to] = oldestHourPair(hours)
       const counters = this.#byHour.get(from)?.counters() ?? []
       this.#byHour.delete(from)
-      for (const counter of counters) this.#addToHour(to, counter)
-      merged = true
+      for (const counter of counters) {
+        const merged = this.#counterOf(to, counter)
+        merged.calls += counter.calls
+        merged.credits += counter.credits
+        if (counter.latencies !== undefined) addVector((merged.latencies ??= []), counter.latencies)
+      }
+      hasMerged = true
     }
-    return merged
+    return hasMerged
   }
 
   get #hours(): readonly number[] {
     return [...this.#byHour.keys()].sort((a, b) => a - b)
   }
 
-  #addToHour(hour: number, count: Omit<UsageCount, 'hour'>): void {
-    getOrCreate(this.#byHour, hour, newHour).add(count)
+  #counterOf(hour: number, group: UsageGroup): UsageCounter {
+    return getOrCreate(this.#byHour, hour, newHour).counterOf(group)
   }
 }
 
@@ -100,18 +118,16 @@ class HourCounters {
     this.hour = hour
   }
 
-  add(count: Omit<UsageCount, 'hour'>): void {
-    const { method, outcome, forwarded } = count
-    const counters = getOrCreate(getOrCreate(this.#byKey, count.key, newNetworks), count.network, newCounters)
+  counterOf(group: UsageGroup): UsageCounter {
+    const { account, key, network, method, outcome, forwarded } = group
+    const counters = getOrCreate(getOrCreate(this.#byKey, key, newNetworks), network, newCounters)
     for (const counter of counters) {
-      if (counter.method !== method || counter.outcome !== outcome || counter.forwarded !== forwarded) continue
-      counter.calls += count.calls
-      counter.credits += count.credits
-      return
+      if (counter.method === method && counter.outcome === outcome && counter.forwarded === forwarded) return counter
     }
-    const { account, key, network, calls, credits } = count
-    counters.push({ hour: this.hour, account, key, network, method, outcome, forwarded, calls, credits })
+    const counter = { hour: this.hour, account, key, network, method, outcome, forwarded, calls: 0, credits: 0 }
+    counters.push(counter)
     this.size += 1
+    return counter
   }
 
   *counters(): Generator<UsageCounter> {

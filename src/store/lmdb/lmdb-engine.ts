@@ -1,6 +1,8 @@
 import { kill } from 'node:process'
 import type { Clock } from '../../services/clock.ts'
-import { meets } from '../engine.ts'
+import { getOrCreate } from '../../util/memoize.ts'
+import { addVector } from '../../util/vectors.ts'
+import { meets, parseVector } from '../engine.ts'
 import type { Commit, CommitResult, Engine } from '../engine.ts'
 import type { RowKey, Rows } from './lmdb-environment.ts'
 import type { Transactions } from './transactions.ts'
@@ -66,24 +68,29 @@ const pickRows = function* (rows: Rows, tag: string, table: string, fields: read
 
 /** Inside a transaction: all reads come before all writes. */
 const applyCommit = (rows: Rows, tag: string, commit: Commit, clockNow: number): CommitResult => {
-  const { guards = [], during, puts = [], adds = [], dels = [], drops = [] } = commit
+  const { guards = [], during, puts = [], dels = [], drops = [] } = commit
   const found = guards.map(({ table, field }) => rows.get([tag, table, field]))
   const isInTime = during === undefined || (clockNow >= during.fromMs && clockNow < during.toMs)
   if (!isInTime || !guards.every((guard, i) => meets(guard, found[i]))) return { isDone: false, clockNow, found }
   const dropped = drops.flatMap(table => [...rows.getKeys(tableRange(tag, table))])
-  const sums = new Map<string, { readonly key: RowKey; sum: number }>()
-  for (const { table, field, by } of adds) {
-    const key: RowKey = [tag, table, field]
-    const name = `${table} ${field}`
-    const row = sums.get(name) ?? { key, sum: Number(rows.get(key) ?? 0) }
-    row.sum += by
-    sums.set(name, row)
-  }
+  const sums = readSums(rows, tag, commit)
   for (const { table, field, value } of puts) rows.put([tag, table, field], value)
-  for (const { key, sum } of sums.values()) rows.put(key, `${sum}`)
+  for (const { key, sum } of sums) rows.put(key, sum.join(' '))
   for (const { table, field } of dels) rows.remove([tag, table, field])
   for (const key of dropped) rows.remove(key)
   return { isDone: true, clockNow, found }
+}
+
+/** The rows that are added to, with their sums. */
+const readSums = (rows: Rows, tag: string, { adds = [], sums = [] }: Commit) => {
+  const found = new Map<string, { readonly key: RowKey; readonly sum: number[] }>()
+  const add = (table: string, field: string, by: readonly number[]): void => {
+    const key: RowKey = [tag, table, field]
+    addVector(getOrCreate(found, `${table} ${field}`, () => ({ key, sum: parseVector(rows.get(key)) })).sum, by)
+  }
+  for (const { table, field, by } of adds) add(table, field, [by])
+  for (const { table, field, by } of sums) add(table, field, by)
+  return found.values()
 }
 
 /** On this machine. */

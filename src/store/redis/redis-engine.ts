@@ -55,13 +55,14 @@ return reply
 
 /**
  * Engine.commit(). KEYS: the tables, which ARGV names by their position. ARGV: the range of time, or empty texts; then, each list after its
- * length, guards (table, field, kind, value), puts (table, field, value), adds (the same), dels (table, field), drops (table); then the
+ * length, guards (table, field, kind, value), puts (table, field, value), adds and sums (the same), dels (table, field), drops (table); then the
  * channel, or an empty text, and the publisher. The first write is one that Redis refuses without memory: later ones of a script are not.
  */
 const commitTables = script(`${begin}
 local fromMs, toMs = tonumber(take()), tonumber(take())
 if fromMs and (now < fromMs or now >= toMs) then reply[2] = 0 end
 local function key() return KEYS[tonumber(take())] end
+local concat = table.concat
 for _ = 1, take() do
   local table = key()
   local found = redis.call('HGET', table, take())
@@ -81,6 +82,17 @@ end
 for _ = 1, take() do
   local table, field = key(), take()
   redis.call('HINCRBY', table, field, take())
+end
+for _ = 1, take() do
+  local table, field = key(), take()
+  local sums = {}
+  for number in string.gmatch(redis.call('HGET', table, field) or '', '%S+') do sums[#sums + 1] = number end
+  local i = 0
+  for number in string.gmatch(take(), '%S+') do
+    i = i + 1
+    sums[i] = string.format('%.0f', (sums[i] or 0) + number)
+  end
+  redis.call('HSET', table, field, concat(sums, ' '))
 end
 for _ = 1, take() do
   local table = key()
@@ -162,7 +174,7 @@ export const scanTable = async function* (
   } while (cursor !== '0')
 }
 
-const formatCommit = (tag: string, { guards = [], during, puts = [], adds = [], dels = [], drops = [] }: Commit) => {
+const formatCommit = (tag: string, { guards = [], during, puts = [], adds = [], sums = [], dels = [], drops = [] }: Commit) => {
   const positions = new Map<string, string>()
   const position = (table: string): string => {
     const known = positions.get(table) ?? `${positions.size + 1}`
@@ -180,6 +192,8 @@ const formatCommit = (tag: string, { guards = [], during, puts = [], adds = [], 
   for (const { table, field, value } of puts) args.push(position(table), field, value)
   args.push(`${adds.length}`)
   for (const { table, field, by } of adds) args.push(position(table), field, `${by}`)
+  args.push(`${sums.length}`)
+  for (const { table, field, by } of sums) args.push(position(table), field, by.join(' '))
   args.push(`${dels.length}`)
   for (const { table, field } of dels) args.push(position(table), field)
   args.push(`${drops.length}`)

@@ -10,6 +10,7 @@ import type { Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { harness } from '../../../src/testing/index.ts'
 import type { ChargeResult, CountedCall, Services } from '../../../src/services/index.ts'
+import { createUsage } from '../../../src/services/usage/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import {
   TestClock,
@@ -38,7 +39,8 @@ const openCredits = (
     const quota = { limit: 1_000, remaining: id === fakeKey.id ? 500 : 900, resetsInMs: 60_000 }
     return refusalOf(account) ?? { kind: 'charged', day: 20_468, quota, refund: () => refunded.push(id) > 0 }
   }
-  const services = { clock, methods: shippedMethods, ledger: { charge }, usage: { count: (call: CountedCall) => void counted.push(call) } }
+  const usage = createUsage(call => void counted.push(call), clock)
+  const services = { clock, methods: shippedMethods, ledger: { charge }, usage }
   const stage = createStage(credits, { costs: {}, onStoreOutage: 'closed', ...options }, services)
   const request = (reply: Reply, method = 'eth_getLogs', context: Partial<CallContext> = {}) =>
     stage.handle(fakeCall(method, [], context), async () => reply)
@@ -134,7 +136,7 @@ t.test('credits', async t => {
 
   t.test('counts each call once, by its outcome', async t => {
     const { stage, request, counted } = openCredits()
-    const common = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468 }
+    const common = { account: 'acc_1', key: 'key_1', network: 'devnet', calls: 1, day: 20_468, durationMs: 0 }
     await request(fakeResult([], { source: 'partner' }))
     await request(refuse('method'), 'eth_made_up')
     await t.rejects(stage.handle(fakeCall('eth_getLogs'), unreachableNext))

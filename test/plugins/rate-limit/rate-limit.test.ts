@@ -4,6 +4,7 @@ import { SharedRateLimits, openWorkerRateLimits } from '../../../src/cluster/sha
 import type { CountedCall, MethodTable } from '../../../src/services/index.ts'
 import { TokenBuckets } from '../../../src/services/rate-limits.ts'
 import type { RateLimits } from '../../../src/services/rate-limits.ts'
+import { createUsage } from '../../../src/services/usage/index.ts'
 import { isFailure } from '../../../src/plugin/reply.ts'
 import { TestClock, createStage, fakeAccount, fakeCall, fakeKey, fakeOrigin, fakeResult } from '../../support/fakes.ts'
 import { connectWorker } from '../../support/worker-channel.ts'
@@ -18,7 +19,7 @@ const open = (options: object, over: { readonly clock?: TestClock; readonly rate
     methods,
     rateLimits: over.rateLimits ?? new TokenBuckets(clock),
     describeMethods: () => [{ name: 'eth_getLogs', credits: 255, params: [] }],
-    usage: { count: call => void counted.push(call) },
+    usage: createUsage(call => void counted.push(call), clock),
   })
   const request = (context: object = {}, method = 'eth_chainId', ip = '127.0.0.1') =>
     stage.handle({ ...fakeCall(method, [], context), origin: fakeOrigin({ ip }) }, async () => fakeResult('ok'))

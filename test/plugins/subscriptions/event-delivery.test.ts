@@ -9,10 +9,11 @@ import { results } from '../../../src/services/results.ts'
 import { composeEventRules } from '../../../src/services/event-rules.ts'
 import type { EventRules } from '../../../src/services/event-rules.ts'
 import type { CountedCall } from '../../../src/services/index.ts'
+import { createUsage } from '../../../src/services/usage/index.ts'
 import { FairScheduler } from '../../../src/server/fair-scheduler.ts'
 import { systemClock } from '../../../src/services/clock.ts'
 import { deferred } from '../../support/deferred.ts'
-import { TestLog } from '../../support/fakes.ts'
+import { TestClock, TestLog } from '../../support/fakes.ts'
 import { openPushSocket } from './push-socket-fixture.ts'
 
 /** So many turns of the event loop. */
@@ -65,7 +66,7 @@ const openDelivery = (balance = Infinity, isFree = false) => {
     accounts: { find: () => ({ kind: 'unknown' }) },
     events: composeEventRules(isFree ? [] : [{ charge, refuse: ({ id }) => refuse(id) }]),
     log,
-    usage: { count: call => void usage.push(call) },
+    usage: createUsage(call => void usage.push(call), new TestClock()),
     network: { name: 'devnet', chainId: 1, blockTime: 1_000, devNode: false },
   })
   const subscribe = ({ key = 'key_1', cost = 50, accept = (): boolean => true, topic = { kind: 'newHeads', cost } as Topic } = {}) => {

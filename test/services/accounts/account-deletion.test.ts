@@ -13,7 +13,7 @@ import { monthOf, readChanges } from '../../../src/services/accounts/change-hist
 import { RecordedAccounts } from '../../../src/services/accounts/recorded-accounts.ts'
 import { accountRecordKinds } from '../../../src/store/record-store.ts'
 import { hourMs } from '../../../src/util/dates.ts'
-import { TestClock, TestLog } from '../../support/fakes.ts'
+import { TestClock, TestLog, fakeLoggedRequest } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { tempStore } from '../../store/temp-store.ts'
 
@@ -42,11 +42,17 @@ t.test('a deleted account is suspended at once, and removed a week later with ev
   clock.advance(deletionDelayMs - hourMs - 1)
   await remove()
   t.equal((await listPeople(store, 'acc_1')).length, 1)
+  await store.addRequests(
+    { id: 'p1-1', accounts: [{ account: 'acc_1', requests: [fakeLoggedRequest] }] },
+    { retentionMs: hourMs, maxBytes: 10_000 },
+  )
+  t.equal((await store.requests('acc_1')).length, 1)
   clock.advance(1)
   await remove()
   t.equal(await store.account('acc_1'), undefined)
   for (const kind of [...accountRecordKinds]) t.same(await store.records(kind, 'acc_1'), [], kind)
   t.equal(await store.findRecord('email', 'alice@example.org'), undefined)
+  t.same(await store.requests('acc_1'), [])
   t.same(await store.records('deletion', ''), [])
   t.match((await readChanges(store, monthOf(clock.now()))).at(-1), {
     action: 'account-removed',

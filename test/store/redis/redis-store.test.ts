@@ -21,6 +21,7 @@ import { accountStoreContract } from '../account-store-contract.ts'
 import { ledgerStoreContract, storeClockContract } from '../ledger-store-contract.ts'
 import { useContract, usageStoreContract } from '../usage-store-contract.ts'
 import { recordStoreContract } from '../record-store-contract.ts'
+import { requestLogContract } from '../request-log-contract.ts'
 import { dayMs } from '../../../src/util/dates.ts'
 
 const alice = { id: 'acc_1', name: 'alice', plan: 'core', created: 1 }
@@ -43,6 +44,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
   t.test('fulfills the contract of ledger stores', t => ledgerStoreContract(t, openOne))
   t.test('fulfills the contract of usage stores', t => usageStoreContract(t, openOne))
   t.test('fulfills the contract of record stores', t => recordStoreContract(t, openOne))
+  t.test('fulfills the contract of request logs', t => requestLogContract(t, openOne))
 
   t.test('records use and counts in one step', t => useContract(t, openOne))
   t.test('follows a clock within reason', async t => {

@@ -53,7 +53,7 @@ export const Usage = () => {
             <p>{text.none}</p>
           ) : (
             <>
-              <Chart title={text.callsOverTime} times={shown.times} points={shown.total.points} />
+              <Chart title={text.callsOverTime} times={shown.times} points={shown.total.points.calls} />
               <UsageTable report={shown} nameOf={nameOf} />
             </>
           )

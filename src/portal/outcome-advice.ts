@@ -1,0 +1,44 @@
+import { refusals } from '../plugin/error-table.ts'
+import type { ErrorCategory, RefusalKind } from '../plugin/error-table.ts'
+
+/** Why a call failed: what a developer can do about calls with this outcome, or about a node's error of this category. */
+export const adviceOf = (outcome: string, category?: string): string =>
+  (outcome === nodeOutcome ? ownValue(adviceByCategory, category) : undefined) ?? ownValue(adviceByOutcome, outcome) ?? unknownAdvice
+
+/** What the gateway itself says with this outcome; undefined for the errors of nodes. */
+export const refusalOf = (outcome: string): (typeof refusals)[RefusalKind] | undefined => ownValue(refusals, outcome)
+
+const nodeOutcome = 'node'
+
+/** An outcome is stored: a later Tollgate may have had others. */
+const ownValue = <T>(table: Readonly<Record<string, T>>, name = ''): T | undefined => (Object.hasOwn(table, name) ? table[name] : undefined)
+
+const unknownAdvice = 'The message of the error says more.'
+
+const adviceByOutcome: Readonly<Partial<Record<RefusalKind | typeof nodeOutcome, string>>> = {
+  node: 'The node refused the call, for example because a transaction reverts. The message of the error is the node’s.',
+  method: 'The network does not offer this method. The page Plan lists the methods of each network.',
+  params: 'The message of the error names the parameter and the rule that it breaks. Rejected calls are free.',
+  tooMany: 'Narrow the range with fromBlock and toBlock, or query fewer contracts. The error suggests a range that fits.',
+  timeout: 'Narrow the range with fromBlock and toBlock; for common topics, query a single contract.',
+  notMined: 'A node has the transaction. Poll its receipt, and do not send it again.',
+  tooLarge: 'The answer is larger than a node may send here. Ask for less at once.',
+  key: 'The key is missing, mistyped, unknown or revoked. The page Keys shows the active keys.',
+  forbidden: 'The key does not allow this network, method, web page or address. Change its lists on the page Keys.',
+  spent: 'The credits of the day, or the daily limit of the key, are used up; both reset at midnight UTC. A larger plan has more.',
+  rate: 'Send fewer calls a second, and wait as long as the header Retry-After says.',
+  failing: 'Too many of the last calls failed for free. Mend those, and wait as long as the header Retry-After says.',
+  unknownSubscription: 'The subscription or the filter has ended, or belongs to another connection or account. Make a new one.',
+  tooManySubscriptions: 'End subscriptions or filters that are no longer needed.',
+  unavailable: 'No node could answer. Send the call again after the time in the header Retry-After.',
+  internal: 'A fault of the gateway. Send the request id from the error to the operator.',
+}
+
+const adviceByCategory: Readonly<Partial<Record<ErrorCategory, string>>> = {
+  reverted:
+    'The contract reverted. Decode the data of the error with the ABI of the contract; check the arguments, the sender and the block.',
+  alreadyKnown: 'The node has this transaction already: wait for its receipt.',
+  blockNotFound: 'No node has this block: it is not mined yet, or was removed from the chain.',
+  stateUnavailable: 'The nodes have no state of a block that old. Ask for a newer block.',
+  invalidParams: 'The node does not accept the parameters. The message of the error says which.',
+}

@@ -1,0 +1,117 @@
+import type { RequestLogConfig } from '../../services/request-log.ts'
+import type { AccountRow } from '../../store/store.ts'
+import type { StoredRequest } from '../../store/request-log-store.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
+import { schemaRef } from '../openapi.ts'
+import { adviceOf, refusalOf } from '../outcome-advice.ts'
+import { accountOf, accountsAs } from '../portal-services.ts'
+import type { PortalServices } from '../portal-services.ts'
+import { successOutcome } from '../../store/usage-store.ts'
+import { defineRoute } from '../route.ts'
+import { filterQuery } from './usage.ts'
+
+/** What an account has logged of its requests. */
+const settings = ['on', 'withoutParams', 'off'] as const
+
+type Setting = (typeof settings)[number]
+
+const requestJson = (request: StoredRequest, keepsParams: boolean) => {
+  const { id, time, outcome, category, params = null, code, message, isSlow = false, isCut = false, ...rest } = request
+  const { requestId, transport, key, network, method, credits, durationMs, cache = null, attempts = null, upstream = null } = rest
+  const hasFailed = outcome !== successOutcome
+  return {
+    ...{ id, time: isoTime(time), requestId, transport, key, network, method },
+    params: keepsParams ? params : null,
+    isCut: keepsParams && isCut,
+    outcome,
+    code: code ?? null,
+    message: (keepsParams ? message : undefined) ?? refusalOf(outcome)?.message ?? null,
+    advice: hasFailed ? adviceOf(outcome, category) : null,
+    ...{ credits, durationMs, isSlow, cache, attempts, upstream },
+  }
+}
+
+export type RequestJson = ReturnType<typeof requestJson>
+
+const logJson = ({ enabled, params, slow, retention }: RequestLogConfig, { requestLog }: AccountRow) => ({
+  setting: (requestLog ?? 'on') satisfies Setting as Setting,
+  isOffered: enabled,
+  offersParams: params,
+  slowMs: slow,
+  retentionHours: retention / hourMs,
+})
+
+export type RequestLogJson = ReturnType<typeof logJson>
+
+export interface RequestPageJson {
+  readonly log: RequestLogJson
+  readonly requests: readonly RequestJson[]
+  /** `after` of the next request; null at the end. */
+  readonly next: string | null
+  readonly outcomes: readonly { readonly outcome: string; readonly requests: number }[]
+}
+
+const readPage = async (services: PortalServices, account: AccountRow, query: PageQuery): Promise<RequestPageJson> => {
+  const { requestLog, queries, clock } = services
+  const log = logJson(requestLog, account)
+  if (!log.isOffered || log.setting === 'off') return { log, requests: [], next: null, outcomes: [] }
+  const since = clock.now() - requestLog.retention
+  const { requests, next = null, outcomes } = await queries.requests({ account: account.id, since, ...query })
+  const keepsParams = log.offersParams && log.setting === 'on'
+  return {
+    log,
+    requests: requests.map(request => requestJson(request, keepsParams)),
+    next,
+    outcomes: outcomes.map(([outcome, count]) => ({ outcome, requests: count })),
+  }
+}
+
+type PageQuery = Omit<Parameters<PortalServices['queries']['requests']>[0], 'account' | 'since'>
+
+export const requestRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/requests',
+    summary: 'The last failed and slow requests of the account, and a sample of the others, the newest first; why each failed.',
+    role: 'viewer',
+    query: {
+      type: 'object',
+      properties: {
+        ...filterQuery,
+        outcome: { ...filterQuery.outcome, description: 'Only requests with this outcome, or `failed` ones, or `slow` ones.' },
+        search: { type: 'string', default: '', description: 'A part of the request id.' },
+        after: { type: 'string', description: '`next` of the response before.' },
+        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 50, description: 'Most requests of the response.' },
+      },
+    },
+    response: schemaRef('RequestPage'),
+    async handle({ person, query }, services): Promise<RequestPageJson> {
+      const { method, network, key, outcome, search, after, limit } = query
+      return readPage(services, await accountOf(services, person.account), { method, network, key, outcome, search, after, limit })
+    },
+  }),
+  defineRoute({
+    method: 'patch',
+    path: '/requests',
+    summary: 'Sets what is logged of requests. What was logged before is removed when less is to be logged.',
+    role: 'owner',
+    body: {
+      type: 'object',
+      properties: {
+        setting: {
+          type: 'string',
+          enum: settings,
+          description: 'All, all but the parameters of calls and the messages of errors, or nothing.',
+        },
+      },
+      required: ['setting'],
+    },
+    response: schemaRef('RequestLog'),
+    async handle({ person, body: { setting } }, services): Promise<RequestLogJson> {
+      const known = await accountOf(services, person.account)
+      const changed = await accountsAs(services, person).changeAccount(known.id, { requestLog: setting === 'on' ? null : setting })
+      if (setting !== 'on') await services.store.dropRequests(known.id)
+      return logJson(services.requestLog, changed ?? known)
+    },
+  }),
+]

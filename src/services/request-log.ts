@@ -1,0 +1,240 @@
+import { randomBytes } from 'node:crypto'
+import { refusals } from '../plugin/error-table.ts'
+import type { RefusalKind } from '../plugin/error-table.ts'
+import type { Call, Json } from '../plugin/call.ts'
+import { isFailure } from '../plugin/reply.ts'
+import type { Failure, Reply } from '../plugin/reply.ts'
+import { requestSpanMs } from '../store/request-log-store.ts'
+import type { LoggedRequest, RequestBatch, RequestLogStore } from '../store/request-log-store.ts'
+import { storeTimeoutMs } from '../store/store.ts'
+import { singleFlight, withTimeout } from '../util/async.ts'
+import { cutJson } from '../util/cut-json.ts'
+import { isJsonObject } from '../util/json.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import type { Clock, Timer } from './clock.ts'
+import type { Method } from './method-table/index.ts'
+import { TokenBuckets } from './rate-limits.ts'
+import type { Rate } from './rate-limits.ts'
+
+/** `requestLog` of gateway.yaml. */
+export interface RequestLogConfig {
+  readonly enabled: boolean
+  /** Are parameters stored? */
+  readonly params: boolean
+  /** From this duration on a call is slow, in ms. */
+  readonly slow: number
+  readonly retention: number
+  readonly maxBytes: number
+}
+
+/** A call that has ended. */
+export interface EndedCall {
+  readonly call: Call<'request' | 'account' | 'key'>
+  readonly reply: Reply
+  /** Of the method table; undefined for a method that the table does not have. */
+  readonly method: Method | undefined
+  readonly network: string
+  readonly credits: number
+  readonly durationMs: number
+}
+
+/** A request that waits for the store, and may still change. */
+export type UnwrittenRequest = { -readonly [Name in keyof LoggedRequest]: LoggedRequest[Name] }
+
+/**
+ * What is logged of the calls of one account with one outcome, in each process: of failed and of slow calls those that fit the bucket, of others a
+ * sample. A flood of one error hides no other one.
+ */
+const failureRate: Rate = { perSecond: 1 / 20, burst: 200 }
+const sampleRate: Rate = { perSecond: 1 / 60, burst: 10 }
+
+const maxParamsBytes = 1_024
+const maxMessageChars = 256
+const maxMethodChars = 100
+/** Of a request, besides its parameters and its message. */
+const requestBytes = 512
+/** While the store is unreachable, the oldest requests make room. */
+const maxPendingBytes = 2_097_152
+/** A store takes a batch in one atomic step. */
+const maxBatchBytes = 65_536
+const flushIntervalMs = 1_000
+
+/** The requests of accounts for their page Requests, which wait in memory until the store has them. A process that is killed loses what waits. */
+export class RequestLog {
+  readonly #store: RequestLogStore
+  readonly #clock: Clock
+  readonly #buckets: TokenBuckets
+  readonly #process = randomBytes(8).toString('hex')
+  #config: RequestLogConfig
+  #pending: { readonly account: string; readonly request: UnwrittenRequest }[] = []
+  #pendingBytes = 0
+  #batches = 0
+  /** Sent again unchanged until the store has it. */
+  #unacknowledged: RequestBatch | undefined
+  /** Accounts of batches since the last sweep. */
+  #written = new Set<string>()
+  #timers: readonly Timer[] = []
+
+  constructor(store: RequestLogStore, clock: Clock, config: RequestLogConfig) {
+    this.#store = store
+    this.#clock = clock
+    this.#config = config
+    this.#buckets = new TokenBuckets(clock)
+  }
+
+  start(): void {
+    this.#timers = [this.#clock.every(flushIntervalMs, () => void this.flush()), this.#clock.every(requestSpanMs, () => void this.#sweep())]
+  }
+
+  /** Writes what waits, if the store takes it. */
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) timer.cancel()
+    for (let bytes = Infinity; this.#pendingBytes < bytes && this.#pending.length > 0; ) {
+      bytes = this.#pendingBytes
+      await this.flush()
+    }
+  }
+
+  configure(config: RequestLogConfig): void {
+    this.#config = config
+    if (config.enabled) return
+    this.#pending = []
+    this.#pendingBytes = 0
+  }
+
+  /** Logs the call, where it is one to log. In memory, without I/O. Returns what recordUndelivered() takes. */
+  offer(ended: EndedCall): UnwrittenRequest | undefined {
+    if (!this.#config.enabled) return undefined
+    const { reply, call, durationMs } = ended
+    const { account } = call.context
+    if (account.requestLog === 'off') return undefined
+    const isSlow = durationMs >= this.#config.slow
+    const kind = isFailure(reply) ? reply.kind : isSlow ? 'slow' : 'ok'
+    const bucket = { bucket: `${account.id} ${kind}`, rate: kind === 'ok' ? sampleRate : failureRate, tokens: 1 }
+    if (this.#buckets.take([bucket]) !== undefined) return undefined
+    const keepsParams = this.#config.params && account.requestLog === undefined
+    const request = toRequest(ended, { time: this.#clock.now(), isSlow, keepsParams })
+    this.#add(account.id, request)
+    return request
+  }
+
+  /** The response to a call that was logged cannot be delivered; the caller gets this instead. */
+  recordUndelivered(request: UnwrittenRequest, outcome: RefusalKind): void {
+    const { code, message } = refusals[outcome]
+    Object.assign(request, { outcome, code, message, credits: 0 })
+  }
+
+  readonly flush = singleFlight(async (): Promise<void> => {
+    this.#unacknowledged ??= this.#takeBatch()
+    const batch = this.#unacknowledged
+    if (batch === undefined) return
+    try {
+      const { retention: retentionMs, maxBytes } = this.#config
+      await withTimeout(this.#clock, storeTimeoutMs, this.#store.addRequests(batch, { retentionMs, maxBytes }))
+      for (const { account } of batch.accounts) this.#written.add(account)
+      this.#unacknowledged = undefined
+    } catch {
+      // The ledger, which asks the store as often, logs outages.
+    }
+  })
+
+  async #sweep(): Promise<void> {
+    const accounts = this.#written
+    this.#written = new Set()
+    const { retention: retentionMs, maxBytes } = this.#config
+    await this.#store.sweepRequests({ retentionMs, maxBytes }, accounts).catch(() => {
+      for (const account of accounts) this.#written.add(account)
+    })
+  }
+
+  #add(account: string, request: UnwrittenRequest): void {
+    this.#pending.push({ account, request })
+    this.#pendingBytes += bytesOf(request)
+    while (this.#pendingBytes > maxPendingBytes) this.#pendingBytes -= bytesOf(this.#pending.shift()!.request)
+  }
+
+  #takeBatch(): RequestBatch | undefined {
+    let count = 0
+    for (let bytes = 0; count < this.#pending.length; count += 1) {
+      bytes += bytesOf(this.#pending[count]!.request)
+      if (bytes > maxBatchBytes) break
+    }
+    const byAccount = new Map<string, LoggedRequest[]>()
+    for (const { account, request } of this.#pending.splice(0, count)) {
+      this.#pendingBytes -= bytesOf(request)
+      getOrCreate(byAccount, account, newList).push(request)
+    }
+    if (byAccount.size === 0) return undefined
+    return {
+      id: `${this.#process}-${(this.#batches += 1)}`,
+      accounts: Array.from(byAccount, ([account, requests]) => ({ account, requests })),
+    }
+  }
+}
+
+const newList = (): LoggedRequest[] => []
+
+/** An upper bound. */
+const bytesOf = ({ params = '' }: LoggedRequest): number => requestBytes + maxMessageChars + params.length
+
+interface RequestFacts {
+  readonly time: number
+  readonly isSlow: boolean
+  readonly keepsParams: boolean
+}
+
+const toRequest = (
+  { call, reply, network, credits, durationMs, method }: EndedCall,
+  { time, isSlow, keepsParams }: RequestFacts,
+): UnwrittenRequest => {
+  const { origin, context, message } = call
+  const { cache, upstream, upstreamRequest } = reply
+  const request: UnwrittenRequest = {
+    time,
+    requestId: origin.requestId,
+    transport: origin.transport,
+    key: context.key.id,
+    network,
+    method: context.request.method.slice(0, maxMethodChars),
+    outcome: 'ok',
+    credits,
+    durationMs: Math.round(durationMs * 1_000) / 1_000,
+  }
+  if (isSlow) request.isSlow = true
+  if (cache !== undefined) request.cache = cache
+  if (upstream !== undefined) request.upstream = upstream
+  if (upstreamRequest !== undefined) request.attempts = upstreamRequest.attempts
+  if (keepsParams && method?.idempotent === true) setParams(request, message)
+  if (isFailure(reply)) setFailure(request, reply, keepsParams)
+  return request
+}
+
+/**
+ * Not of a method that the table does not have, such as one that takes a password, and not of one that sends transactions: whoever reads a signed
+ * transaction that failed could send it later.
+ */
+const setParams = (request: UnwrittenRequest, message: Json): void => {
+  const params = isJsonObject(message) ? message['params'] : undefined
+  if (params === undefined) return
+  const { text, isCut } = cutJson(params, maxParamsBytes)
+  request.params = redact(text, isCut)
+  if (isCut) request.isCut = true
+}
+
+/** A message may name a parameter's value. */
+const setFailure = (request: UnwrittenRequest, { kind, error, category }: Failure, keepsMessage: boolean): void => {
+  request.outcome = kind
+  request.code = error.code
+  if (category !== undefined) request.category = category
+  if (keepsMessage) request.message = redact(error.message.slice(0, maxMessageChars), error.message.length > maxMessageChars)
+}
+
+/** API keys, and tokens (JWT). */
+const secretPattern = /tg_[0-9A-Za-z]{38}|eyJ[\w-]+\.[\w-]+\.[\w-]+/g
+const cutSecretPattern = /(?:tg_[0-9A-Za-z]*|eyJ[\w.-]*)$/
+
+/** People paste keys where parameters belong. */
+const redact = (text: string, isCut: boolean): string => {
+  const redacted = text.replace(secretPattern, '***')
+  return isCut ? redacted.replace(cutSecretPattern, '***') : redacted
+}

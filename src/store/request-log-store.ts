@@ -1,0 +1,68 @@
+import type { MaybePromise } from '../util/async.ts'
+
+/** A call that has ended, as its account may see it: no key, and nothing of a result. It is stored as JSON. */
+export interface LoggedRequest {
+  /** When it ended, in ms since 1970. */
+  readonly time: number
+  /** As X-Request-Id has it: the calls of a batch, and those of a WebSocket, share it. */
+  readonly requestId: string
+  readonly transport: string
+  /** Id of the API key. */
+  readonly key: string
+  readonly network: string
+  /** As the caller wrote it. */
+  readonly method: string
+  /** JSON text in ASCII; absent where parameters are not kept. */
+  readonly params?: string
+  /** The end of `params` is missing: they are longer than 1 KiB. */
+  readonly isCut?: true
+  /** `ok`, or the kind of the failure. */
+  readonly outcome: string
+  /** Of a failure. */
+  readonly code?: number
+  readonly message?: string
+  /** What the error of a node means. */
+  readonly category?: string
+  readonly credits: number
+  readonly durationMs: number
+  readonly isSlow?: true
+  readonly cache?: 'hit' | 'miss'
+  /** Requests to nodes. */
+  readonly attempts?: number
+  /** Name of the node or partner, as X-Tollgate-Upstream has it. */
+  readonly upstream?: string
+}
+
+/** A request as it is read. */
+export interface StoredRequest extends LoggedRequest {
+  /** Unique. */
+  readonly id: string
+}
+
+/** Requests of several accounts that are written together. */
+export interface RequestBatch {
+  /** Unique. A batch that has been written is not written again. */
+  readonly id: string
+  readonly accounts: readonly { readonly account: string; readonly requests: readonly LoggedRequest[] }[]
+}
+
+export interface RequestLogLimits {
+  readonly retentionMs: number
+  /** Of all accounts together. */
+  readonly maxBytes: number
+}
+
+/** The last requests of each account. They are written and dropped by spans of ten minutes. */
+export interface RequestLogStore {
+  /** Where the log is full, the oldest requests of all accounts make room. */
+  addRequests(batch: RequestBatch, limits: RequestLogLimits): Promise<void>
+  /** Drops what is older than the retention; of these accounts also the oldest above `maxRequestsPerAccount`. */
+  sweepRequests(limits: RequestLogLimits, accounts: Iterable<string>): Promise<void>
+  /** The newest first. */
+  requests(account: string): MaybePromise<readonly StoredRequest[]>
+  dropRequests(account: string): Promise<void>
+}
+
+export const maxRequestsPerAccount = 10_000
+
+export const requestSpanMs = 600_000

@@ -1,0 +1,139 @@
+import { parseVector, readTable, retryCommit } from './engine.ts'
+import type { Engine } from './engine.ts'
+import { maxRequestsPerAccount, requestSpanMs } from './request-log-store.ts'
+import type { LoggedRequest, RequestLogStore, StoredRequest } from './request-log-store.ts'
+import type { StoreDays } from './store-days.ts'
+
+const tag = 'requests'
+
+/** The batches of one account in a span, by their ids: JSON. */
+const logOf = (account: string, span: string): string => `log:${account}:${span}`
+/** By span: the number and the bytes of one account's requests. */
+const spansOf = (account: string): string => `spansOf:${account}`
+/** By account: the same. */
+const accountsIn = (span: string): string => `accounts:${span}`
+/** By span: the bytes of all accounts. */
+const spans = 'spans'
+/** The bytes of all spans: a batch is written only where they stay below the limit. */
+const size = { table: 'size', field: 'bytes' }
+
+export const openRequestLogStore = (engine: Engine, days: StoreDays): RequestLogStore => ({
+  async addRequests({ id, accounts }, limits) {
+    const span = `${Math.floor((await days.current()).now / requestSpanMs)}`
+    const rows = accounts.map(({ account, requests }) => {
+      const value = JSON.stringify(requests)
+      return { account, value, sums: [requests.length, Buffer.byteLength(value)] as const }
+    })
+    const [first] = rows
+    if (first === undefined) return
+    const bytes = rows.reduce((sum, row) => sum + row.sums[1], 0)
+    await retryCommit(async () => {
+      const { isDone, found } = await engine.commit(tag, {
+        guards: [
+          { table: logOf(first.account, span), field: id, is: undefined },
+          { ...size, atMost: limits.maxBytes - bytes },
+        ],
+        puts: rows.map(({ account, value }) => ({ table: logOf(account, span), field: id, value })),
+        adds: [
+          { table: spans, field: span, by: bytes },
+          { ...size, by: bytes },
+        ],
+        sums: rows.flatMap(({ account, sums }) => [
+          { table: spansOf(account), field: span, by: sums },
+          { table: accountsIn(span), field: account, by: sums },
+        ]),
+      })
+      if (isDone || found[0] !== undefined) return { result: undefined }
+      const [oldest] = await readSpans(engine)
+      // A single span that is full drops what comes, until it is over.
+      if (oldest === undefined || oldest === span) return { result: undefined }
+      await dropSpan(engine, oldest)
+      return undefined
+    })
+  },
+  async sweepRequests({ retentionMs, maxBytes }, accounts) {
+    const firstKept = Math.floor(((await days.current()).now - retentionMs) / requestSpanMs)
+    for (const span of await readSpans(engine)) {
+      const bytes = Number((await readTable(engine, tag, size.table)).get(size.field) ?? 0)
+      if (Number(span) >= firstKept && bytes <= maxBytes) break
+      await dropSpan(engine, span)
+    }
+    for (const account of accounts) await trim(engine, account)
+  },
+  async requests(account) {
+    const found = await readAccountSpans(engine, account)
+    const batches = new Map<string, string>()
+    for (let i = 0; i < found.length; i += spansPerRead) {
+      const reads = found.slice(i, i + spansPerRead).map(span => ({ table: logOf(account, span) }))
+      for (const rows of (await engine.read(tag, reads)).tables) for (const [id, value] of rows) batches.set(id, value)
+    }
+    const requests = Array.from(batches, ([id, value]) => parseBatch(id, value)).flat()
+    return requests.sort((a, b) => b.time - a.time || (a.id < b.id ? 1 : -1))
+  },
+  async dropRequests(account) {
+    for (const span of await readAccountSpans(engine, account)) await dropAccountSpan(engine, account, span)
+  },
+})
+
+/** Read in one step, in which a Redis answers nobody else. */
+const spansPerRead = 24
+
+const parseBatch = (id: string, value: string): readonly StoredRequest[] =>
+  (JSON.parse(value) as readonly LoggedRequest[]).map((request, i) => ({ id: `${id}.${i}`, ...request })) // written above
+
+/** The oldest first. */
+const readSpans = async (engine: Engine): Promise<readonly string[]> => bySpan((await readTable(engine, tag, spans)).keys())
+
+const readAccountSpans = async (engine: Engine, account: string): Promise<readonly string[]> =>
+  bySpan((await readTable(engine, tag, spansOf(account))).keys())
+
+const bySpan = (found: Iterable<string>): readonly string[] => [...found].sort((a, b) => Number(a) - Number(b))
+
+/** Drops the oldest spans of an account that has too many requests. */
+const trim = async (engine: Engine, account: string): Promise<void> => {
+  const counts = [...(await readTable(engine, tag, spansOf(account)))].map(([span, row]) => ({ span, count: parseVector(row)[0] ?? 0 }))
+  let excess = counts.reduce((sum, { count }) => sum + count, -maxRequestsPerAccount)
+  // The newest span stays.
+  for (const { span, count } of counts.sort((a, b) => Number(a.span) - Number(b.span)).slice(0, -1)) {
+    if (excess <= 0) return
+    await dropAccountSpan(engine, account, span)
+    excess -= count
+  }
+}
+
+const dropAccountSpan = (engine: Engine, account: string, span: string): Promise<void> =>
+  retryCommit(async () => {
+    const own = { table: spansOf(account), field: span }
+    const is = (await readTable(engine, tag, own.table, [span])).get(span)
+    if (is === undefined) return { result: undefined }
+    const [, bytes = 0] = parseVector(is)
+    const { isDone } = await engine.commit(tag, {
+      guards: [{ ...own, is }],
+      adds: [
+        { table: spans, field: span, by: -bytes },
+        { ...size, by: -bytes },
+      ],
+      dels: [own, { table: accountsIn(span), field: account }],
+      drops: [logOf(account, span)],
+    })
+    return isDone ? { result: undefined } : undefined
+  })
+
+/** Dropped in one step, during which the store answers nobody else. */
+const accountsPerCommit = 50
+
+/** The span itself last: what is cut off is done again. */
+const dropSpan = async (engine: Engine, span: string): Promise<void> => {
+  const accounts = [...(await readTable(engine, tag, accountsIn(span))).keys()]
+  for (let from = 0; from < accounts.length; from += accountsPerCommit) {
+    const some = accounts.slice(from, from + accountsPerCommit)
+    await engine.commit(tag, {
+      dels: some.map(account => ({ table: spansOf(account), field: span })),
+      drops: some.map(account => logOf(account, span)),
+    })
+  }
+  const own = { table: spans, field: span }
+  const is = (await readTable(engine, tag, spans, [span])).get(span)
+  // Of several processes, one takes its bytes off.
+  await engine.commit(tag, { guards: [{ ...own, is }], adds: [{ ...size, by: -Number(is ?? 0) }], dels: [own], drops: [accountsIn(span)] })
+}

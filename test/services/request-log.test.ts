@@ -1,0 +1,193 @@
+import t from '../support/tap.ts'
+import { refuse } from '../../src/plugin/reply.ts'
+import type { Reply } from '../../src/plugin/reply.ts'
+import type { Json } from '../../src/plugin/call.ts'
+import { generateApiKey } from '../../src/services/accounts/api-key.ts'
+import { RequestLog } from '../../src/services/request-log.ts'
+import type { RequestLogConfig } from '../../src/services/request-log.ts'
+import { createUsage } from '../../src/services/usage/index.ts'
+import type { LoggedRequest, RequestBatch, RequestLogStore } from '../../src/store/request-log-store.ts'
+import { TestClock, fakeAccount, fakeCall, fakeResult, testRequestLog } from '../support/fakes.ts'
+import { drainEventLoop } from './ledger/ledger-test-cluster.ts'
+import { shippedMethods } from './method-table/shipped-table.ts'
+
+interface Ended {
+  readonly reply?: Reply
+  readonly method?: string
+  readonly params?: readonly Json[]
+  readonly tookMs?: number
+  readonly account?: object
+}
+
+/** A log, what it has written, and the faults of its store. */
+const openLog = (config: Partial<RequestLogConfig> = {}) => {
+  const clock = new TestClock()
+  const batches: RequestBatch[] = []
+  const swept: (readonly string[])[] = []
+  const state = { isDown: false }
+  const store: RequestLogStore = {
+    async addRequests(batch) {
+      if (state.isDown) throw new Error('connection refused')
+      batches.push(structuredClone(batch))
+    },
+    sweepRequests: async (_limits, accounts) => void swept.push([...accounts]),
+    requests: () => [],
+    dropRequests: async () => undefined,
+  }
+  const log = new RequestLog(store, clock, { ...testRequestLog, ...config })
+  const usage = createUsage(() => undefined, clock, log)
+  log.start()
+  const end = ({ reply = refuse('params'), method = 'eth_call', params = [], tookMs = 5, account = {} }: Ended = {}) => {
+    const startedAtMs = clock.monotonic() - tookMs
+    const call = fakeCall(method, params, { account: { ...fakeAccount, ...account } })
+    return usage.record({ call, reply, method: shippedMethods.get(method), network: 'devnet', credits: 80, day: 1, startedAtMs })
+  }
+  const advance = async (ms = 1_000) => {
+    clock.advance(ms)
+    await drainEventLoop()
+  }
+  const written = (account = fakeAccount.id): readonly LoggedRequest[] =>
+    batches.flatMap(({ accounts }) => accounts.filter(each => each.account === account).flatMap(({ requests }) => requests))
+  return { clock, log, usage, state, batches, swept, end, advance, written }
+}
+
+t.test('a failed call is logged with what its caller knows of it, and nothing of a result', async t => {
+  const { clock, end, advance, written } = openLog()
+  const time = clock.now()
+  end({
+    params: [{ to: '0x11' }, 'latest'],
+    reply: { ...refuse('params', { message: 'params[1] is no block' }), upstream: 'own', cache: 'miss' },
+  })
+  end({
+    tookMs: 1_000,
+    reply: fakeResult('secret', { cache: 'hit', upstreamRequest: { id: 'u', attempts: 3, durationMs: 1 } }),
+  })
+  await advance()
+  const common = { time, requestId: 'r-1', transport: 'http', key: 'key_1', network: 'devnet', method: 'eth_call', credits: 80 }
+  t.same(written(), [
+    {
+      ...{ ...common, durationMs: 5, outcome: 'params', code: -32602, message: 'params[1] is no block' },
+      ...{ params: '[{"to":"0x11"},"latest"]', upstream: 'own', cache: 'miss' },
+    },
+    { ...common, durationMs: 1_000, isSlow: true, outcome: 'ok', params: '[]', cache: 'hit', attempts: 3 },
+  ])
+})
+
+t.test('of each outcome of an account so many are logged, then a part; a flood of one hides no other, and no other account', async t => {
+  const { end, advance, written } = openLog()
+  for (let i = 0; i < 1_000; i += 1) {
+    end({ reply: refuse('rate') })
+    end({ reply: fakeResult('ok') })
+  }
+  end({ reply: refuse('timeout') })
+  end({ reply: refuse('rate'), account: { id: 'acc_2' } })
+  const countOf = (outcome: string) => written().filter(request => request.outcome === outcome).length
+  for (let i = 0; i < 10; i += 1) await advance()
+  t.same([countOf('rate'), countOf('ok'), countOf('timeout'), written('acc_2').length], [200, 10, 1, 1])
+  await advance(60_000)
+  for (let i = 0; i < 100; i += 1) {
+    end({ reply: refuse('rate') })
+    end({ reply: fakeResult('ok') })
+  }
+  await advance()
+  t.same([countOf('rate'), countOf('ok')], [203, 11])
+})
+
+t.test('nothing is logged where the operator or the account has turned it off', async t => {
+  const off = openLog({ enabled: false })
+  off.end()
+  await off.advance()
+  const { log, end, advance, written } = openLog()
+  end({ account: { requestLog: 'off' } })
+  await advance()
+  end()
+  log.configure({ ...testRequestLog, enabled: false })
+  end()
+  await advance()
+  t.same([...off.written(), ...written()], [])
+  log.configure(testRequestLog)
+  end()
+  await advance()
+  t.equal(written().length, 1)
+})
+
+t.test('without parameters, the message of an error, which may name one, is not logged either', async t => {
+  for (const [config, account] of [
+    [{ params: false }, {}],
+    [{}, { requestLog: 'withoutParams' }],
+  ] as const) {
+    const { end, advance, written } = openLog(config)
+    end({ account, params: ['0x1'], reply: refuse('params', { message: 'params[0] is 0x1' }) })
+    await advance()
+    t.match(written(), [{ outcome: 'params', code: -32602, params: undefined, message: undefined }])
+  }
+})
+
+t.test('parameters of methods that send transactions, or that the table does not have, are never logged', async t => {
+  const { end, advance, written } = openLog()
+  end({ method: 'eth_sendRawTransaction', params: ['0x02'] })
+  end({ method: 'personal_unlockAccount', params: ['0x11', 'the password'] })
+  await advance()
+  t.same(
+    written().map(({ method, params }) => [method, params]),
+    [
+      ['eth_sendRawTransaction', undefined],
+      ['personal_unlockAccount', undefined],
+    ],
+  )
+})
+
+t.test('parameters are cut to 1 KiB, and keys and tokens in them are masked, a cut one too', async t => {
+  const { end, advance, written } = openLog()
+  const key = generateApiKey().reveal()
+  const token = 'eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJrZXlfMSJ9.c2lnbmF0dXJl'
+  end({ params: [key, `Bearer ${token}`] })
+  end({ params: ['a'.repeat(1_000), key] })
+  end({ params: ['a'.repeat(990), token, 'b'.repeat(100_000)] })
+  end({ params: ['é'] })
+  end({ reply: refuse('params', { message: `no address: ${key}` }) })
+  await advance()
+  const [masked, cut, cutToken, ascii, message] = written()
+  t.match(masked, { params: '["***","Bearer ***"]', isCut: undefined })
+  for (const each of [cut, cutToken]) {
+    t.equal(each?.isCut, true)
+    t.ok((each?.params ?? '').length <= 1_024)
+    t.match(each?.params, /"\*\*\*$/)
+  }
+  t.equal(ascii?.params, '["\\u00e9"]')
+  t.equal(message?.message, 'no address: ***')
+})
+
+t.test('a call whose response cannot be delivered is logged with what the caller gets', async t => {
+  const { usage, end, advance, written } = openLog()
+  usage.recordUndelivered(end({ reply: fakeResult('ok') }), 'tooLarge')
+  await advance()
+  t.match(written(), [{ outcome: 'tooLarge', code: -32003, credits: 0 }])
+})
+
+t.test('while the store is unreachable the newest requests wait in bounded memory, and no batch is lost or changed', async t => {
+  const { log, state, end, advance, batches } = openLog()
+  state.isDown = true
+  end({ params: ['first'] })
+  await advance()
+  for (let i = 0; i < 8_000; i += 1) end({ params: ['x'.repeat(900)], account: { id: `acc_${i}` } })
+  await advance()
+  state.isDown = false
+  await advance()
+  t.match(batches, [{ accounts: [{ account: fakeAccount.id, requests: [{ params: '["first"]' }] }] }])
+  await log.stop()
+  const accounts = batches.slice(1).flatMap(batch => batch.accounts.map(({ account }) => account))
+  t.ok(accounts.length > 500 && accounts.length < 2_000, `${accounts.length} requests`)
+  t.equal(accounts.at(-1), 'acc_7999')
+  t.equal(new Set(batches.map(({ id }) => id)).size, batches.length)
+  for (const batch of batches) t.ok(JSON.stringify(batch).length < 100_000)
+})
+
+t.test('every ten minutes what is too old is dropped, and what accounts have too much of', async t => {
+  const { swept, end, advance } = openLog()
+  end()
+  await advance()
+  await advance(600_000)
+  await advance(600_000)
+  t.same(swept, [[fakeAccount.id], []])
+})

@@ -1,0 +1,115 @@
+import type { Test } from 'tap'
+import { maxRequestsPerAccount, requestSpanMs } from '../../src/store/request-log-store.ts'
+import type { LoggedRequest, RequestLogStore } from '../../src/store/request-log-store.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { TestClock, fakeLoggedRequest } from '../support/fakes.ts'
+
+type OpenStore = (t: Test, clock: TestClock) => RequestLogStore | Promise<RequestLogStore>
+
+/** Every engine keeps the log of requests in this way. */
+export const requestLogContract = async (t: Test, open: OpenStore): Promise<void> => {
+  const limits = { retentionMs: 24 * hourMs, maxBytes: 1_000_000 }
+  const request = (requestId: string, over: Partial<LoggedRequest> = {}): LoggedRequest => ({ ...fakeLoggedRequest, requestId, ...over })
+  const setUp = async (t: Test) => {
+    const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
+    const store = await open(t, clock)
+    let batches = 0
+    const add = (account: string, requests: readonly LoggedRequest[], over: object = {}) =>
+      store.addRequests({ id: `p1-${(batches += 1)}`, accounts: [{ account, requests }] }, { ...limits, ...over })
+    const idsOf = async (account = 'acc_1') => (await store.requests(account)).map(({ requestId }) => requestId)
+    return { clock, store, add, idsOf }
+  }
+
+  t.test('the requests of an account are read as they were written, the newest first, those of others apart', async t => {
+    const { clock, store, add, idsOf } = await setUp(t)
+    const second = request('b', {
+      time: 3_000,
+      isSlow: true,
+      isCut: true,
+      cache: 'miss',
+      attempts: 2,
+      upstream: 'own',
+      category: 'reverted',
+    })
+    await add('acc_1', [request('a'), second])
+    await add('acc_2', [request('x')])
+    clock.advance(requestSpanMs)
+    await add('acc_1', [request('c', { time: 2_000 })])
+    t.same(await idsOf(), ['b', 'c', 'a'])
+    const found = await store.requests('acc_1')
+    t.same(found[0], { ...second, id: found[0]?.id })
+    t.equal(new Set(found.map(({ id }) => id)).size, 3)
+    t.same(await idsOf('acc_2'), ['x'])
+    t.same(await idsOf('acc_3'), [])
+  })
+
+  t.test('a batch that is sent again is written once', async t => {
+    const { store, idsOf } = await setUp(t)
+    const batch = { id: 'p1-1', accounts: ['acc_1', 'acc_2'].map(account => ({ account, requests: [request('a')] })) }
+    await Promise.all([1, 2, 3].map(() => store.addRequests(batch, limits)))
+    t.same(await idsOf(), ['a'])
+    t.same(await idsOf('acc_2'), ['a'])
+  })
+
+  t.test('requests are dropped after the retention', async t => {
+    const { clock, store, add, idsOf } = await setUp(t)
+    await add('acc_1', [request('a')])
+    clock.advance(hourMs)
+    await add('acc_1', [request('b')])
+    clock.advance(23 * hourMs)
+    await store.sweepRequests(limits, [])
+    t.equal((await idsOf()).length, 2)
+    clock.advance(requestSpanMs)
+    await store.sweepRequests(limits, [])
+    t.same(await idsOf(), ['b'])
+  })
+
+  t.test('the log of all accounts stays below its limit of bytes: the oldest make room, and a span that is full takes no more', async t => {
+    const { clock, add, idsOf } = await setUp(t)
+    const large = (requestId: string) => [request(requestId, { params: 'x'.repeat(1_000) })]
+    const maxBytes = 5_500
+    for (const id of ['a', 'b', 'c']) await add(`acc_${id}`, large(id), { maxBytes })
+    clock.advance(requestSpanMs)
+    await add('acc_1', large('d'), { maxBytes })
+    t.same(await idsOf('acc_a'), ['a'])
+    await add('acc_1', large('e'), { maxBytes })
+    t.same([...(await idsOf('acc_a')), ...(await idsOf('acc_b')), ...(await idsOf('acc_c'))], [])
+    for (const id of ['f', 'g', 'h', 'i']) await add('acc_1', large(id), { maxBytes })
+    t.same((await idsOf()).sort(), ['d', 'e', 'f', 'g'])
+    clock.advance(requestSpanMs)
+    await add('acc_1', large('j'), { maxBytes })
+    t.same(await idsOf(), ['j'])
+  })
+
+  t.test('of an account with too many requests the oldest are dropped, and those of others stay', async t => {
+    const { clock, store, add, idsOf } = await setUp(t)
+    const many = Array.from({ length: maxRequestsPerAccount / 2 }, () => request('old'))
+    await add('acc_2', [request('other')])
+    await add('acc_1', many, { maxBytes: 1e9 })
+    clock.advance(requestSpanMs)
+    await add('acc_1', many, { maxBytes: 1e9 })
+    await store.sweepRequests({ ...limits, maxBytes: 1e9 }, ['acc_1'])
+    t.equal((await idsOf()).length, maxRequestsPerAccount)
+    await add('acc_1', [request('new')], { maxBytes: 1e9 })
+    await store.sweepRequests({ ...limits, maxBytes: 1e9 }, ['acc_1', 'acc_9'])
+    t.equal((await idsOf()).length, maxRequestsPerAccount / 2 + 1)
+    t.same(await idsOf('acc_2'), ['other'])
+  })
+
+  t.test('the requests of an account can be dropped, which makes room', async t => {
+    const { clock, store, add, idsOf } = await setUp(t)
+    const large = [request('a', { params: 'x'.repeat(1_000) })]
+    const maxBytes = 2_600
+    await add('acc_1', large, { maxBytes })
+    await add('acc_2', large, { maxBytes })
+    await store.dropRequests('acc_1')
+    t.same(await idsOf(), [])
+    clock.advance(requestSpanMs)
+    await add('acc_3', large, { maxBytes })
+    t.same([await idsOf('acc_2'), await idsOf('acc_3')], [['a'], ['a']])
+    await store.dropRequests('acc_1')
+    await store.dropRequests('acc_2')
+    await add('acc_1', large, { maxBytes })
+    t.same([await idsOf(), await idsOf('acc_3')], [['a'], ['a']])
+  })
+}
