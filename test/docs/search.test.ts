@@ -38,10 +38,7 @@ const questions: Readonly<Record<string, Readonly<Record<string, readonly string
   developer: {
     'Which URL do I put into viem or ethers?': ['docs/app-developers.md#url-and-key', 'docs/app-developers.md#libraries'],
     'Why am I getting HTTP 429 too many requests?': ['docs/app-developers.md#when-a-call-fails', 'docs/credits.md#calls-per-second'],
-    'How many requests can I still make today?': [
-      'docs/app-developers.md#credits-and-limits',
-      'docs/app-developers.md#headers-of-an-answer',
-    ],
+    'How many requests can I still make today?': ['docs/app-developers.md#how-much-is-left-today'],
     'When does my quota reset?': ['docs/app-developers.md#credits-and-limits'],
     'What does a batch of calls cost?': ['docs/credits.md#what-a-call-or-a-batch-costs'],
     'getLogs returns an error because there are too many results': [

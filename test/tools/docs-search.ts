@@ -63,7 +63,8 @@ const withoutMarkup = (text: string): string =>
     .replace(/<[a-z/][^>]*>/g, ' ')
     .replace(/[`*|[\]]+/g, ' ')
 
-const wordsOf = (text: string): string[] => text.split(/[^\p{L}\p{N}]+/u)
+/** `e-mail` is one word. */
+const wordsOf = (text: string): string[] => text.replace(/\be-(?=mail)/gi, 'e').split(/[^\p{L}\p{N}]+/u)
 
 /** Words that say nothing of what a question is about. */
 const emptyWords = new Set(
