@@ -1,5 +1,6 @@
 import type { Attack } from './attack.ts'
 import { exhaustion } from './exhaustion.ts'
+import { failover } from './failover.ts'
 import { byteFuzz } from './fuzz-bytes.ts'
 import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
@@ -27,5 +28,6 @@ export const attacks: readonly Attack[] = [
   stops,
   pauses,
   kills,
+  failover,
   exhaustion,
 ]

@@ -1,4 +1,3 @@
-import { randomInt } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { childrenOf, createDeployment, isRunning, networkFile } from '../support/deployment.ts'
@@ -7,6 +6,8 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { mustBeZero } from './attack.ts'
 import type { Attack, Figure } from './attack.ts'
+import { CreditCallers, balanceOf, callCost } from './credit-callers.ts'
+import type { CreditAccount, CreditSummary } from './credit-callers.ts'
 
 export interface KillsOptions {
   readonly seed: number
@@ -29,8 +30,6 @@ export interface KillsResult {
   readonly crossed: number
 }
 
-const callCost = 80
-const callerCount = 8
 /** The workers of a killed primary, and a command, must have ended by then. */
 const maxWaitMs = 12_000
 /** What a worker has charged and not reported: reports come each second, and a busy machine delays them. */
@@ -38,8 +37,11 @@ const unreportedMs = 2_500
 
 const minResultsPerKill = 5
 
-/** By the name of the account. The small balance is used up during the run. */
-const dailyCredits: Readonly<Record<string, number>> = { large: 3_000_000, small: 20_000 }
+/** The small balance is used up during the run. */
+const accounts: Readonly<Record<string, CreditAccount>> = {
+  large: { dailyCredits: 3_000_000, callers: 6 },
+  small: { dailyCredits: 20_000, callers: 2 },
+}
 
 /**
  * Kills the primary or a worker of a gateway with two workers, at random moments under load, and starts it again; then audits the
@@ -52,7 +54,7 @@ export const runKills = async ({ seed, kills, store, log }: KillsOptions): Promi
     eth_blockNumber: { result: '0x10' },
     eth_getBalance: ({ params }) => ({ result: balanceOf(String(params[0])) }),
   })
-  const plans = Object.fromEntries(Object.entries(dailyCredits).map(([name, credits]) => [name, { dailyCredits: credits }]))
+  const plans = Object.fromEntries(Object.entries(accounts).map(([name, { dailyCredits }]) => [name, { dailyCredits }]))
   const deployment = createDeployment({
     gateway: { workers: 2, log: 'warn', plans, ...(redis && { store: redis.url }) },
     networks: { testnet: networkFile('testnet', [node.url], { cache: false }) },
@@ -72,53 +74,31 @@ export const runKills = async ({ seed, kills, store, log }: KillsOptions): Promi
   }
 }
 
-/** The result of a call depends on its address alone. */
-const balanceOf = (address: string): string => `0x1${address.slice(-12)}`
-
-const randomAddress = () =>
-  `0x${'ab'.repeat(14)}${randomInt(2 ** 47)
-    .toString(16)
-    .padStart(12, '0')}`
-
-interface AuditRow {
-  readonly account: string
-  readonly leased: number
-  readonly forfeited: number
-  readonly faults: readonly string[]
-}
-
 class KillsRun {
   readonly #deployment: Deployment
   readonly #random: SeededRandom
   readonly #log: (line: string) => void
-  readonly #keys = new Map<string, string>()
-  /** When results arrived, by account. */
-  readonly #servedAt = new Map<string, number[]>()
+  readonly #callers: CreditCallers
   readonly #mayForfeit = new Map<string, number>()
-  readonly #found = { hungStores: 0, wrong: 0, crossed: 0 }
+  #hungStores = 0
   #gateway: GatewayProcess | undefined
-  #callers: Promise<unknown> = Promise.resolve()
-  #isStopping = false
 
   constructor(deployment: Deployment, random: SeededRandom, log: (line: string) => void) {
     this.#deployment = deployment
     this.#random = random
     this.#log = log
+    this.#callers = new CreditCallers({ deployment, accounts, log, urlOf: key => this.#gateway?.http(key) })
   }
 
   /** Results of calls so far. */
   get results(): number {
-    return [...this.#servedAt.values()].reduce((sum, { length }) => sum + length, 0)
+    return this.#callers.results
   }
 
   async open(): Promise<void> {
-    for (const account of Object.keys(dailyCredits)) {
-      await this.#deployment.addAccount(account, account)
-      this.#keys.set(account, (await this.#deployment.addKey(account)).key)
-      this.#servedAt.set(account, [])
-    }
+    await this.#callers.addAccounts()
     this.#gateway = await this.#deployment.start()
-    this.#callers = Promise.all(Array.from({ length: callerCount }, (_, i) => this.#sendCalls(i % 4 === 0 ? 'small' : 'large')))
+    this.#callers.start()
   }
 
   async killOne(): Promise<void> {
@@ -142,36 +122,27 @@ class KillsRun {
   async finish(): Promise<Omit<KillsResult, 'kills'>> {
     await this.stopCallers()
     await this.#gateway?.stop()
-    const rows = await this.#audit()
-    for (const account of Object.keys(dailyCredits)) {
-      if (rows.some(row => row.account === account)) continue
-      this.#found.wrong += 1
-      this.#log(`${account}: not in the audit`)
+    let [servedOver, forfeitedBeyondKilled, wrong] = [0, 0, this.#callers.found.wrong]
+    for (const row of await this.#audit()) {
+      servedOver += row.servedOver
+      wrong += row.faults.length
+      forfeitedBeyondKilled += Math.max(0, row.forfeited - (this.#mayForfeit.get(row.account) ?? 0))
+      this.#log(`${row.account}: ${row.forfeited} forfeited`)
     }
-    let [servedOver, forfeitedBeyondKilled] = [0, 0]
-    for (const { account, leased, forfeited, faults } of rows) {
-      const served = callCost * (this.#servedAt.get(account)?.length ?? 0)
-      servedOver += Math.max(0, served - (dailyCredits[account] ?? 0), served - leased)
-      forfeitedBeyondKilled += Math.max(0, forfeited - (this.#mayForfeit.get(account) ?? 0))
-      this.#found.wrong += faults.length
-      for (const fault of faults) this.#log(`${account}: ${fault}`)
-      this.#log(`${account}: ${served} served, ${leased} leased, ${forfeited} forfeited`)
-    }
-    return { ...this.#found, servedOver, forfeitedBeyondKilled }
+    return { wrong, crossed: this.#callers.found.crossed, hungStores: this.#hungStores, servedOver, forfeitedBeyondKilled }
   }
 
-  async stopCallers(): Promise<void> {
-    this.#isStopping = true
-    await this.#callers
+  stopCallers(): Promise<void> {
+    return this.#callers.stop()
   }
 
   /** What a worker that is killed now may hold: a lease, and what both workers have charged since their last report. */
   #allowForfeits(): void {
     const from = performance.now() - unreportedMs
-    for (const [account, times] of this.#servedAt) {
-      const lease = Math.max((dailyCredits[account] ?? 0) / 100, 8 * callCost)
-      const unreported = callCost * (times.filter(time => time > from).length + callerCount)
-      this.#mayForfeit.set(account, (this.#mayForfeit.get(account) ?? 0) + lease + unreported)
+    for (const [account, { dailyCredits, callers }] of Object.entries(accounts)) {
+      const lease = Math.max(dailyCredits / 100, 8 * callCost)
+      const served = this.#callers.servedAt.get(account)?.filter(time => time > from).length ?? 0
+      this.#mayForfeit.set(account, (this.#mayForfeit.get(account) ?? 0) + lease + callCost * (served + callers))
     }
   }
 
@@ -180,42 +151,17 @@ class KillsRun {
     const end = performance.now() + maxWaitMs
     while (workers.some(isRunning) && performance.now() < end) await setTimeout(20)
     for (const pid of workers.filter(isRunning)) {
-      this.#found.hungStores += 1
+      this.#hungStores += 1
       this.#log(`worker ${pid} did not end`)
       process.kill(pid, 'SIGKILL')
     }
   }
 
-  async #audit(): Promise<readonly AuditRow[]> {
-    const done = await Promise.race([this.#deployment.run('audit', '--json'), setTimeout(maxWaitMs)])
-    if (done?.stdout.startsWith('[')) return JSON.parse(done.stdout) as readonly AuditRow[] // as the command promises
-    this.#found.hungStores += 1
-    this.#log(`audit: ${done?.stderr ?? 'no answer'}`)
+  async #audit(): Promise<readonly CreditSummary[]> {
+    const rows = await Promise.race([this.#callers.audit().catch((error: Error) => this.#log(error.message)), setTimeout(maxWaitMs)])
+    if (Array.isArray(rows)) return rows
+    this.#hungStores += 1
     return []
-  }
-
-  async #sendCalls(account: string): Promise<void> {
-    while (!this.#isStopping) {
-      const address = randomAddress()
-      const found = await this.#request(account, address).catch(() => undefined)
-      if (found === undefined) await setTimeout(20)
-      else this.#check(account, address, found)
-    }
-  }
-
-  /** Undefined for an error: calls may fail while a process dies. */
-  async #request(account: string, address: string): Promise<string | undefined> {
-    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] })
-    const headers = { 'content-type': 'application/json' }
-    const response = await fetch(this.#gateway?.http(this.#keys.get(account) ?? '') ?? '', { method: 'POST', headers, body })
-    return ((await response.json()) as { result?: string }).result
-  }
-
-  #check(account: string, address: string, result: string): void {
-    this.#servedAt.get(account)?.push(performance.now())
-    if (result === balanceOf(address)) return
-    this.#found[/^0x1[0-9a-f]{12}$/.test(result) ? 'crossed' : 'wrong'] += 1
-    this.#log(`${address} got ${result}`)
   }
 }
 

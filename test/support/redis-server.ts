@@ -88,8 +88,14 @@ const startServer = async (port: number, readyText: string, argsOf: (dir: string
     kill,
     address: { kind: 'redis', url: new Secret(url, `127.0.0.1:${port}`) },
     async send(...words) {
-      const client = await clientTemplate.duplicate().connect()
-      return client.sendCommand([...words]).finally(() => client.destroy())
+      // Rejects when the connection is lost, which is also an event that must have a listener.
+      const client = clientTemplate.duplicate().on('error', () => undefined)
+      try {
+        await client.connect()
+        return await client.sendCommand([...words])
+      } finally {
+        client.destroy()
+      }
     },
     async restart() {
       child = await spawnRedisServer(args, readyText)

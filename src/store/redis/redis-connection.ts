@@ -21,8 +21,13 @@ export class RedisConnection {
   readonly #onError: (cause: string) => void
   readonly #semaphore = createSemaphore(maxConcurrentCommands)
   readonly #pending = new Set<Promise<unknown>>()
-  /** Ready, or being made; undefined before the first. */
+  /** Undefined while there is none. */
   #client: Client | undefined
+  #connecting: Client | undefined
+  /** Tells when the primary has been replaced. */
+  #sentinels: RedisConnection | undefined
+  /** Where the client is connected to. */
+  #location: Secret | undefined
   #pingTimer: Timer | undefined
   readonly #retriesInitialConnect: boolean
   /** Why the client is not connected, as far as it has said. */
@@ -101,7 +106,9 @@ export class RedisConnection {
     this.#isClosed = true
     this.#pingTimer?.cancel()
     await withTimeout(this.#clock, storeTimeoutMs, Promise.allSettled(this.#pending)).catch(noop)
+    await this.#sentinels?.close()
     this.#client?.destroy()
+    this.#connecting?.destroy()
   }
 
   /** A reply that is not that of the ping belongs to another command: so would all that follow on this connection. */
@@ -148,20 +155,54 @@ export class RedisConnection {
   /** One attempt, at the host that the URL leads to now. */
   async #connect(): Promise<void> {
     try {
-      const client = createRedisClient(await this.#locator.locate())
+      const url = await this.#locator.locate()
       if (this.#isClosed) throw new StoreError('the store is closed')
-      this.#client = client
-      client.on('error', (error: unknown) => this.#reportError(error))
-      await client.connect().catch((error: unknown) => {
-        client.destroy()
-        throw error
-      })
-      client.on('error', () => this.#reconnect(client))
+      this.#client = await this.#connectTo(url)
+      this.#location = url
+      this.#watchSentinels()
     } catch (error) {
       this.#reportError(error)
       throw error
     }
     this.#onReady()
+  }
+
+  #watchSentinels(): void {
+    const url = this.#locator.sentinels()
+    if (url === undefined || this.#sentinels !== undefined) return
+    const onReady = () => {
+      void sentinels.subscribe('+switch-master', () => void this.#leaveReplaced())
+      // What was published before was missed.
+      void this.#leaveReplaced()
+    }
+    const sentinels = new RedisConnection({ url }, this.#clock, { retryInitialConnect: true, onReady })
+    this.#sentinels = sentinels
+    // Rejects at close() only.
+    sentinels.open().catch(noop)
+  }
+
+  async #leaveReplaced(): Promise<void> {
+    const client = this.#client
+    if (this.#location === undefined || (await this.#locator.leadsTo(this.#location).catch(() => true))) return
+    this.#reportError(new StoreError('the primary was replaced'))
+    this.#reconnect(client)
+  }
+
+  async #connectTo(url: Secret): Promise<Client> {
+    const client = (this.#connecting = createRedisClient(url))
+    client.on('error', (error: unknown) => {
+      this.#reportError(error)
+      this.#reconnect(client)
+    })
+    try {
+      await client.connect()
+      if (!(await this.#locator.leadsTo(url))) throw new StoreError('the primary was replaced')
+      if (!client.isReady) throw new ClientOfflineError()
+      return client
+    } catch (error) {
+      client.destroy()
+      throw error
+    }
   }
 
   #reportError(error: unknown): void {

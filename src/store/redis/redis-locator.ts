@@ -1,6 +1,5 @@
 import { createClient } from '@redis/client'
 import { readRedisUrl } from '../../config/redis-url.ts'
-import type { RedisUrl } from '../../config/redis-url.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { errorMessage } from './redis-errors.ts'
 
@@ -8,6 +7,10 @@ export interface Locator {
   /** With so many attempts each host of the URL has had its turn. */
   readonly hostCount: number
   locate(): Promise<Secret>
+  /** Whether the URL still leads there. A primary that was replaced takes connections and writes until Sentinel has told it, which takes seconds. */
+  leadsTo(located: Secret): Promise<boolean>
+  /** The Sentinels, which publish `+switch-master` when they have replaced a primary; undefined where the URL names none. After locate(). */
+  sentinels(): Secret | undefined
 }
 
 /**
@@ -20,13 +23,31 @@ export const createLocator = (url: Secret): Locator => {
   /** The host whose turn it is. */
   const nextHost = (): string => parsed.hosts[turn++ % parsed.hosts.length] as string // a URL has at least one host
   const { primary } = parsed
-  if (primary === undefined) return { hostCount: parsed.hosts.length, locate: async () => parsed.urlAt(nextHost()) }
+  if (primary === undefined)
+    return {
+      hostCount: parsed.hosts.length,
+      locate: async () => parsed.urlAt(nextHost()),
+      leadsTo: async () => true,
+      sentinels: () => undefined,
+    }
+  let needsCredentials = false
+  /** The primary's `host:port`. Sentinels without a password refuse credentials, and those with one refuse commands without. */
+  const ask = async (sentinel: string): Promise<string> => {
+    const reply = await askSentinel(parsed.nodeUrlAt(sentinel, 'without credentials'), primary).catch((error: unknown) => {
+      if (!errorMessage(error).startsWith('NOAUTH')) throw error
+      needsCredentials = true
+      return askSentinel(parsed.nodeUrlAt(sentinel), primary)
+    })
+    if (!Array.isArray(reply)) throw new Error(`the Sentinel at ${sentinel} knows no primary "${primary}"`)
+    const [host, port] = reply as readonly string[] // as Sentinel promises
+    return host?.includes(':') === true ? `[${host}]:${port}` : `${host}:${port}`
+  }
   const locate = async () => {
     let failure: unknown
     for (const _ of parsed.hosts) {
       const sentinel = nextHost()
       try {
-        const host = await askSentinel(parsed, sentinel, primary)
+        const host = await ask(sentinel)
         // The same one is asked first the next time.
         turn -= 1
         return parsed.urlAt(host)
@@ -36,25 +57,18 @@ export const createLocator = (url: Secret): Locator => {
     }
     throw failure
   }
-  return { hostCount: 1, locate }
-}
-
-/** The primary's `host:port`. Sentinels without a password refuse credentials, and those with one refuse commands without. */
-const askSentinel = async (url: RedisUrl, sentinel: string, primary: string): Promise<string> => {
-  const ask = (at: Secret) => sendOnce(at, ['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', primary])
-  const reply = await ask(url.nodeUrlAt(sentinel, 'without credentials')).catch((error: unknown) => {
-    if (!errorMessage(error).startsWith('NOAUTH')) throw error
-    return ask(url.nodeUrlAt(sentinel))
-  })
-  if (!Array.isArray(reply)) throw new Error(`the Sentinel at ${sentinel} knows no primary "${primary}"`)
-  const [host, port] = reply as readonly string[] // as Sentinel promises
-  return host?.includes(':') === true ? `[${host}]:${port}` : `${host}:${port}`
+  return {
+    hostCount: 1,
+    locate,
+    leadsTo: async located => (await locate()).reveal() === located.reveal(),
+    sentinels: () => parsed.nodeUrlAt(parsed.hosts.join(','), needsCredentials ? undefined : 'without credentials'),
+  }
 }
 
 /** A Sentinel that does not answer within this time is passed over. */
 const sentinelTimeoutMs = 1_000
 
-const sendOnce = async (at: Secret, command: readonly string[]): Promise<unknown> => {
+const askSentinel = async (at: Secret, primary: string): Promise<unknown> => {
   const client = clientTemplate.duplicate({
     url: at.reveal(),
     socket: { connectTimeout: sentinelTimeoutMs, socketTimeout: sentinelTimeoutMs, reconnectStrategy: false },
@@ -63,7 +77,7 @@ const sendOnce = async (at: Secret, command: readonly string[]): Promise<unknown
   client.on('error', () => undefined)
   try {
     await client.connect()
-    return await client.sendCommand([...command])
+    return await client.sendCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', primary])
   } finally {
     client.destroy()
   }

@@ -11,7 +11,9 @@ import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { startRedisCluster } from '../../support/redis-cluster.ts'
 import { freePort } from '../../support/free-port.ts'
-import { skipWithoutRedis, startRedisServer, startSentinel, untilReplicated } from '../../support/redis-server.ts'
+import { startSentinelDeployment } from '../../support/redis-sentinel.ts'
+import { skipWithoutRedis, startRedisServer, untilReplicated } from '../../support/redis-server.ts'
+import type { RedisServer } from '../../support/redis-server.ts'
 import { waitUntil } from '../../support/wait-until.ts'
 import { accountStoreContract } from '../account-store-contract.ts'
 import { ledgerStoreContract } from '../ledger-store-contract.ts'
@@ -138,19 +140,14 @@ t.test('a primary of a cluster that is killed, and one that hangs, are replaced 
 })
 
 t.test('Sentinel', { skip: skipWithoutRedis }, async t => {
-  const options = ['--user', 'gate', 'on', '>p@ss', '~*', '&*', '+@all', '--appendonly', 'yes']
-  const primary = await startRedisServer(...options)
-  const replica = await startRedisServer(...options, '--replicaof', '127.0.0.1', `${primary.port}`)
-  const sentinels = await Promise.all([1, 2, 3].map(() => startSentinel(primary, 2)))
-  for (const server of [primary, replica, ...sentinels]) t.teardown(() => server.remove())
-  const [first] = sentinels
-  const sentinelOf = async () => JSON.stringify(await first?.send('SENTINEL', 'MASTER', 'main'))
-  await waitUntil(async () => /"num-other-sentinels","2"/.test(await sentinelOf()) && /"num-slaves","1"/.test(await sentinelOf()))
-  const hosts = sentinels.map(({ port }) => `127.0.0.1:${port}`)
-  const addressOf = (text: string) => ({ kind: 'redis' as const, url: new Secret(text, hosts.join(',')) })
+  const deployment = await startSentinelDeployment(1, ['--user', 'gate', 'on', '>p@ss', '~*', '&*', '+@all', '--appendonly', 'yes'])
+  t.teardown(() => deployment.remove())
+  const { servers, sentinels } = deployment
+  const [primary, replica] = servers as [RedisServer, RedisServer] // with one replica
+  const address = deployment.addressWith('gate:p%40ss@')
 
   t.test('leads to the primary, and after its failure to the replica that replaces it', async t => {
-    const store = await openStore(addressOf(`redis+sentinel://gate:p%40ss@${hosts.join(',')}/main`), systemClock)
+    const store = await openStore(address, systemClock)
     t.teardown(() => store.close())
     await store.addAccount(account('alice'))
     await untilReplicated(primary, replica)
@@ -162,14 +159,15 @@ t.test('Sentinel', { skip: skipWithoutRedis }, async t => {
 
   t.test('that is down is passed over', async t => {
     await sentinels[0]?.kill()
-    const store = await openStore(addressOf(`redis+sentinel://gate:p%40ss@${hosts.join(',')}/main/0`), systemClock)
+    const store = await openStore(address, systemClock)
     t.match(await store.account('alice'), account('alice'))
     await store.close()
   })
 
   t.test('that does not know the primary is an error that says so', async t => {
-    await t.rejects(openStore(addressOf(`redis+sentinel://gate:p%40ss@${hosts[1]}/other`), systemClock), {
-      message: `cannot use redis at ${hosts.join(',')}: the Sentinel at ${hosts[1]} knows no primary "other"; name in \`store\` the primary that it monitors`,
+    const host = `127.0.0.1:${sentinels[1]?.port}`
+    await t.rejects(openStore({ kind: 'redis', url: new Secret(`redis+sentinel://${host}/other`, host) }, systemClock), {
+      message: `cannot use redis at ${host}: the Sentinel at ${host} knows no primary "other"; name in \`store\` the primary that it monitors`,
     })
   })
 })

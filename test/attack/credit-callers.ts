@@ -1,0 +1,138 @@
+import { randomInt } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
+import type { Deployment } from '../support/deployment.ts'
+
+/** What a call costs that the callers send. */
+export const callCost = 80
+
+/** After a call that failed, a caller waits so long. */
+const retryDelayMs = 20
+
+/** A result of eth_getBalance, by its address: nobody else gets the same. */
+export const balanceOf = (address: string): string => `0x1${address.slice(-12)}`
+
+const randomAddress = () =>
+  `0x${'ab'.repeat(14)}${randomInt(2 ** 47)
+    .toString(16)
+    .padStart(12, '0')}`
+
+export interface CreditAccount {
+  readonly dailyCredits: number
+  readonly callers: number
+}
+
+interface AuditRow {
+  readonly account: string
+  readonly leased: number
+  readonly used: number
+  readonly counted: number
+  readonly forfeited: number
+  readonly faults: readonly string[]
+}
+
+const emptyRow = { leased: 0, used: 0, counted: 0, forfeited: 0 }
+
+/** An account at the end: what its callers got, and what the store says. */
+export interface CreditSummary {
+  readonly account: string
+  readonly forfeited: number
+  /** Credits of results beyond the balance, or beyond what the store has leased. */
+  readonly servedOver: number
+  /** Calls that were charged and are missing in the usage counts. */
+  readonly uncountedCalls: number
+  /** What the audit finds, uncounted calls among it. */
+  readonly faults: readonly string[]
+}
+
+interface CreditCallersOptions {
+  readonly deployment: Deployment
+  /** By name. The plan of an account has its name. */
+  readonly accounts: Readonly<Record<string, CreditAccount>>
+  /** Between a result and the next call of a caller. */
+  readonly pauseMs?: number
+  /** Where the next call goes; undefined while there is no gateway. */
+  urlOf(key: string): string | undefined
+  log(line: string): void
+}
+
+/** Callers who check each result, and count them for a comparison with the audit of the store. */
+export class CreditCallers {
+  readonly #options: CreditCallersOptions
+  readonly #keys = new Map<string, string>()
+  /** When results arrived, by account. */
+  readonly servedAt = new Map<string, number[]>()
+  /** Results that no call has, and results of another call. */
+  readonly found = { wrong: 0, crossed: 0 }
+  #running: Promise<unknown> = Promise.resolve()
+  #isStopping = false
+
+  constructor(options: CreditCallersOptions) {
+    this.#options = options
+  }
+
+  /** Results of calls so far. */
+  get results(): number {
+    return [...this.servedAt.values()].reduce((sum, { length }) => sum + length, 0)
+  }
+
+  async addAccounts(): Promise<void> {
+    const { deployment, accounts } = this.#options
+    for (const account of Object.keys(accounts)) {
+      await deployment.addAccount(account, account)
+      this.#keys.set(account, (await deployment.addKey(account)).key)
+      this.servedAt.set(account, [])
+    }
+  }
+
+  start(): void {
+    const callers = Object.entries(this.#options.accounts).flatMap(([account, of]) => new Array<string>(of.callers).fill(account))
+    this.#running = Promise.all(callers.map(account => this.#sendCalls(account)))
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await this.#running
+  }
+
+  /** Compares what callers got with what the store says, once all gateways have ended. */
+  async audit(): Promise<readonly CreditSummary[]> {
+    const { deployment, accounts, log } = this.#options
+    const { stdout, stderr } = await deployment.run('audit', '--json')
+    if (!stdout.startsWith('[')) throw new Error(`audit: ${stderr}`)
+    const rows = JSON.parse(stdout) as readonly AuditRow[] // as the command promises
+    return Object.entries(accounts).map(([account, { dailyCredits }]) => {
+      const row = rows.find(each => each.account === account)
+      const { leased, used, counted, forfeited, faults } = row ?? { ...emptyRow, faults: ['not in the audit'] }
+      for (const fault of faults) log(`${account}: ${fault}`)
+      const served = callCost * (this.servedAt.get(account)?.length ?? 0)
+      const servedOver = Math.max(0, served - dailyCredits, served - leased)
+      return { account, forfeited, servedOver, uncountedCalls: Math.max(0, used - counted) / callCost, faults }
+    })
+  }
+
+  async #sendCalls(account: string): Promise<void> {
+    const { pauseMs = 0 } = this.#options
+    while (!this.#isStopping) {
+      const address = randomAddress()
+      const found = await this.#request(account, address).catch(() => undefined)
+      if (found !== undefined) this.#check(account, address, found)
+      if (found === undefined || pauseMs > 0) await setTimeout(Math.max(retryDelayMs, pauseMs))
+    }
+  }
+
+  /** Undefined for an error: calls may fail while something is down. */
+  async #request(account: string, address: string): Promise<string | undefined> {
+    const url = this.#options.urlOf(this.#keys.get(account) ?? '')
+    if (url === undefined) return undefined
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] })
+    const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
+    return ((await response.json()) as { result?: string }).result
+  }
+
+  #check(account: string, address: string, result: string): void {
+    this.servedAt.get(account)?.push(performance.now())
+    if (result === balanceOf(address)) return
+    this.found[/^0x1[0-9a-f]{12}$/.test(result) ? 'crossed' : 'wrong'] += 1
+    this.#options.log(`${address} got ${result}`)
+  }
+}
