@@ -173,7 +173,7 @@ const formatBlock = (block: TextBlock, style?: Style): readonly string[] => {
 const servicesOf = ({ store, accounts, config }: StoreContext, dir: string, { err, env }: Terminal): OperationServices => ({
   ...{ store, accounts, config, version },
   plans: config.plans,
-  queries: createPageQueries(store),
+  queries: createPageQueries(store, systemClock),
   dashboardUrl: () => dashboardUrlOf(config),
   networkNames: async () => (await import('../config/load.ts')).networkNames(dir),
   async nodes() {

@@ -13,8 +13,8 @@ import type { Command, CommandOption, Terminal } from './command.ts'
 import { runUntilSignal } from './gateway-process.ts'
 import { formatOverview } from './top/format-overview.ts'
 import { overviewOf } from './top/overview.ts'
-import { Interval, parseSamples } from './top/samples.ts'
-import type { Scrape } from './top/samples.ts'
+import type { Scrape } from './top/overview.ts'
+import { parseMetrics } from './top/parse-metrics.ts'
 import { dayMs } from '../util/dates.ts'
 import { truncate } from '../util/style.ts'
 
@@ -73,7 +73,7 @@ export const createTopCommand = ({ clock, wait, size }: TopOptions): Command => 
           }),
         )
       await wait(intervalMs)
-      const overview = overviewOf(new Interval(first, await scrape()))
+      const overview = overviewOf(first, await scrape())
       for (const line of values.json ? [JSON.stringify(overview)] : formatOverview(overview, terminal.styleOut)) terminal.out(line)
       return exitCodes.ok
     } catch (error) {
@@ -108,7 +108,7 @@ const scrapeTimeoutMs = 5_000
 const scrapeMetrics = async ({ url, fetch }: AdminListener, clock: Pick<Clock, 'monotonic'>): Promise<Scrape> => {
   const response = await fetch(new URL('/metrics', url), { signal: AbortSignal.timeout(scrapeTimeoutMs) })
   if (!response.ok) throw new Error(`HTTP status ${response.status}`)
-  return { samples: parseSamples(await response.text()), atMs: clock.monotonic() }
+  return { families: parseMetrics(await response.text()), atMs: clock.monotonic() }
 }
 
 interface WatchOptions extends Pick<TopOptions, 'size'> {
@@ -145,7 +145,7 @@ const watch = async (first: Scrape, options: WatchOptions): Promise<number> => {
     if (stopping.signal.aborted) break
     try {
       const now = await scrape()
-      draw([...formatOverview(overviewOf(new Interval(before, now)), terminal.styleOut), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
+      draw([...formatOverview(overviewOf(before, now), terminal.styleOut), '', `every ${intervalMs / 1000} s; Ctrl-C ends`])
       before = now
     } catch (error) {
       draw([`the gateway does not answer: ${describeFetchError(error)}`])

@@ -12,6 +12,7 @@ import { openTlsCertificate } from '../server/tls-certificate.ts'
 import { systemClock } from '../services/clock.ts'
 import type { RootLog } from '../services/log.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { openStore } from '../store/open-store.ts'
 import { openOnce } from '../util/async.ts'
 import { mergeMetrics } from './merge-metrics.ts'
@@ -29,7 +30,7 @@ interface PrimaryListenerContext extends Pick<AdminOptions, 'isReady' | 'accessL
   /** The address on which workers accept calls. */
   readonly rpc: Address
   readonly sharedHeads: SharedHeads
-  readonly pool: Pick<WorkerPool, 'metrics' | 'nodes'>
+  readonly pool: Pick<WorkerPool, 'metrics' | 'nodes' | 'traffic'>
   readonly metrics: MetricsRegistry
   readonly log: RootLog
 }
@@ -65,6 +66,7 @@ export const openPrimaryListeners = async (
         return networkStatuses(headsStatus(), await pool.nodes())
       },
       metrics: async () => mergeMetrics([...(await pool.metrics()), metrics.families()]),
+      traffic: async () => [...(await pool.traffic()), readProcessTraffic(metrics)],
       ownMetrics: metrics,
       openStore: openOperatorStore,
       describeMethods,

@@ -10,6 +10,7 @@ import type { MetricFamily } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
 import type { TokenRequest } from '../services/rate-limits.ts'
 import type { TokenGrant } from '../services/remote-rate-limits.ts'
+import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { revealHeaders } from '../services/upstream-client/endpoint.ts'
 import type { ChannelCall, ChannelTopic, QueueRules, Sender } from './channel.ts'
 
@@ -47,6 +48,7 @@ export interface ToPrimary {
 export interface ToWorker {
   readonly metrics: ChannelCall<undefined, readonly MetricFamily[]>
   readonly nodes: ChannelCall<undefined, readonly NodeStatus[]>
+  readonly traffic: ChannelCall<undefined, ProcessTraffic>
   readonly logLevel: ChannelTopic<{ readonly level: LogLevel }>
   /** With a problem nothing has changed. */
   readonly accessLog: ChannelCall<AccessLogSettings, WorkerProblem>

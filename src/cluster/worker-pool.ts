@@ -8,6 +8,7 @@ import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Counter, MetricFamily, Metrics } from '../services/metrics.ts'
 import type { NodeStatus } from '../services/node-status.ts'
+import type { ProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { Backoff, sleep, withTimeoutOr } from '../util/async.ts'
 import { isReply } from './channel.ts'
 import type { CallName, Handlers, NoReply, ReplyOf, ValueOf } from './channel.ts'
@@ -50,7 +51,7 @@ const maxUnusedMs = 15_000
 /** Workers are to take the last connections within this time; one that is stopped (SIGSTOP) may keep one for longer. */
 const maxHandoverMs = 1000
 
-/** A worker whose metrics, or states of nodes, take longer is left out. */
+/** A worker whose metrics, traffic or states of nodes take longer is left out. */
 const metricsTimeoutMs = 1000
 
 /**
@@ -121,6 +122,11 @@ export class WorkerPool {
   async nodes(): Promise<readonly NodeStatus[]> {
     const replies = await this.callAll('nodes', undefined, metricsTimeoutMs)
     return replies.filter(isReply).flat()
+  }
+
+  async traffic(): Promise<readonly ProcessTraffic[]> {
+    const replies = await this.callAll('traffic', undefined, metricsTimeoutMs)
+    return replies.filter(isReply)
   }
 
   /** See SharedReload. */

@@ -6,6 +6,7 @@ import type { Clock } from '../services/clock.ts'
 import type { Gateway } from '../core/gateway.ts'
 import type { RootLog } from '../services/log.ts'
 import type { RateLimits } from '../services/rate-limits.ts'
+import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { sleep, withTimeoutOr } from '../util/async.ts'
 import { Channel } from './channel.ts'
 import type { Handlers, Sender } from './channel.ts'
@@ -75,6 +76,7 @@ const handlersOf = (gateway: WorkerGateway, log: RootLog, stop: () => void): Omi
     logLevel: ({ level }) => void (log.level = level),
     metrics: (_, reply) => reply(gateway.metrics.families()),
     nodes: (_, reply) => reply(gateway.nodeStatuses.read()),
+    traffic: (_, reply) => reply(readProcessTraffic(gateway.metrics)),
     accessLog: (settings, reply) => void problemOf(() => changeAccessLog(accessLog, settings, log)).then(reply),
     reopenAccessLog: (_, reply) => void problemOf(() => accessLog.reopen()).then(reply),
     prepareReload: (request, reply) => void reload.prepare(request).then(reply),

@@ -10,6 +10,7 @@ import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { RootLog } from '../services/log.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import type { MetricsRegistry } from '../services/metrics.ts'
+import { readProcessTraffic } from '../services/traffic/process-traffic.ts'
 import { closeAll } from './open-services.ts'
 import type { Closers } from './open-services.ts'
 import type { RunningNetworks } from './running-networks.ts'
@@ -57,6 +58,7 @@ export const openListeners = async (
       return networkStatuses(headsStatus(), nodeStatuses.read())
     },
     metrics: metrics.families,
+    traffic: async () => [readProcessTraffic(metrics)],
     ownMetrics: metrics,
     logLevel: log,
     openStore: async () => store,
@@ -82,7 +84,7 @@ export const openListeners = async (
 
 interface OperatorListenerOptions
   extends Omit<AdminOptions, 'operatorApp' | 'token' | 'url' | 'trustedProxies'>,
-    Pick<OperatorAppOptions, 'openStore' | 'plans' | 'describeMethods'> {
+    Pick<OperatorAppOptions, 'openStore' | 'plans' | 'describeMethods' | 'traffic'> {
   readonly log: RootLog
   /** The URL of the listener of the dashboard; undefined without one. */
   portalUrl(): string | undefined
@@ -91,16 +93,17 @@ interface OperatorListenerOptions
 /** Opens the admin listener, with the page and the API of operators; undefined where none is configured. Rejects with ListenError. */
 export const openOperatorListener = async (
   { admin, listen, portal, store: storeAddress }: GatewayConfig,
-  { openStore, plans, describeMethods, portalUrl, ...options }: OperatorListenerOptions,
+  { openStore, plans, describeMethods, portalUrl, traffic, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, clock, log } = options
   const { token, url, tls } = admin
   const operatorApp = openOperatorApp({
-    ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, version, clock, log, url },
+    ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, traffic, version, clock, log, url },
     dashboardUrl: () => portal.url ?? portalUrl(),
     config: { listen, portal },
     isTls: tls !== undefined,
+    hasToken: token !== undefined,
   })
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
   const appOptions = { ...options, token, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp.serve }

@@ -150,11 +150,30 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
+interface OperatorOptions extends Omit<OperatorAppOptions, 'history'> {
+  /** Whether anybody can sign in. */
+  readonly hasToken: boolean
+}
+
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
-export const openOperatorApp = (options: OperatorAppOptions) => {
-  const open = openOnce(async (token: AdminToken) => (await import('./operator/operator-app.ts')).createOperatorApp(options, token))
+export const openOperatorApp = ({ hasToken, ...options }: OperatorOptions) => {
+  const { clock, log, traffic } = options
+  const history = openAfterStart({
+    ...{ name: 'the history of traffic', clock, log },
+    async open() {
+      const opened = new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic })
+      if (hasToken) opened.start()
+      return opened
+    },
+  })
+  const open = openOnce(async (token: AdminToken) =>
+    (await import('./operator/operator-app.ts')).createOperatorApp({ ...options, history: history.whenOpen }, token),
+  )
   return {
     serve: async (token: AdminToken): Promise<ServeRequest> => (await open(token)).serve,
-    close: async (): Promise<void> => (await open.opened())?.close(),
+    async close(): Promise<void> {
+      await history.stop()
+      await (await open.opened())?.close()
+    },
   }
 }

@@ -20,12 +20,17 @@ export const collectProcessMetrics = (metrics: Metrics, version: string): (() =>
   }
 }
 
+/** User and system CPU time of this process. */
+export const readCpuSeconds = (): number => {
+  const { user, system } = process.cpuUsage()
+  return (user + system) / 1e6
+}
+
 const measureCpu = (metrics: Metrics): (() => void) => {
   const cpu = metrics.counter(systemMetricDefinitions.processCpu, {})
   let countedSeconds = 0
   return () => {
-    const { user, system } = process.cpuUsage()
-    const seconds = (user + system) / 1e6
+    const seconds = readCpuSeconds()
     cpu.add(seconds - countedSeconds)
     countedSeconds = seconds
   }

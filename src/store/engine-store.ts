@@ -6,7 +6,7 @@ import { openRecordStore } from './records.ts'
 import { openRequestLogStore } from './request-log.ts'
 import type { Store } from './store.ts'
 import { StoreDays } from './store-days.ts'
-import { allCounts, openUsageStore, restoreReportedUse } from './usage.ts'
+import { allCounts, openUsageStore, readAccountUse, restoreReportedUse } from './usage.ts'
 
 /** The store above an engine. `clock` is that of the gateway. */
 export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'monotonic'>): Store => {
@@ -21,6 +21,7 @@ export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'mono
     countLiveProcesses: async () => (await days.live()).processes.size,
     hashedKeys: account => readHashedKeys(engine, account),
     dayRecords: (account, day) => readDay(engine, account, day),
+    accountUse: (accounts, of) => readAccountUse(engine, accounts, of),
     allUsageCounts: hours => allCounts(engine, hours),
     restoreReportedUse: (...use) => restoreReportedUse(engine, use),
     close: () => engine.close(),

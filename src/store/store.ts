@@ -3,7 +3,7 @@ import type { MaybePromise } from '../util/async.ts'
 import type { DayRecords, LeaseCounters, LeaseRequest, ReportedUse } from './lease-accounting.ts'
 import type { RecordStore } from './record-store.ts'
 import type { RequestLogStore } from './request-log-store.ts'
-import type { UsageCount, UsagePeriods, UsageStore } from './usage-store.ts'
+import type { AccountUseStore, UsageCount, UsagePeriods, UsageStore } from './usage-store.ts'
 
 /**
  * What outlives a process: accounts, their keys, the ledger of each day, usage, and records of the portal. Several processes
@@ -15,6 +15,7 @@ export interface Store
     BalanceStore,
     UsageStore,
     UsagePeriods,
+    AccountUseStore,
     RecordStore,
     RequestLogStore,
     Copyable,

@@ -80,6 +80,23 @@ type AccountHourTotal = HourTotal & Pick<UsageCount, 'account'>
 
 export const successOutcome = 'ok'
 
+/** What an account has used, as far as it is counted. */
+export interface AccountUse {
+  readonly account: string
+  /** Credits of the day. */
+  readonly credits: number
+  /** Calls of each of the hours that were asked for. */
+  readonly calls: readonly number[]
+}
+
+export interface AccountUseStore {
+  /** Of these accounts, in their order: some rows of each are read, however many groups of calls there are. */
+  accountUse(
+    accounts: readonly string[],
+    of: { readonly day: number; readonly hours: readonly number[] },
+  ): MaybePromise<readonly AccountUse[]>
+}
+
 /** Counts of calls by group and hour, summed over all processes: restarts add no rows. */
 export interface UsageStore {
   /** One atomic step, in which the credits of the counts are recorded as use of the process's leases too. */

@@ -8,7 +8,7 @@ import { ledgerRetentionDays } from './store.ts'
 import type { Copyable } from './store.ts'
 import type { StoreDays } from './store-days.ts'
 import { creditsByDay, fiveMinuteRetentionHours, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
-import type { UsageCount, UsageGroup, UsagePeriod, UsagePeriods, UsageReport, UsageRow, UsageStore } from './usage-store.ts'
+import type { AccountUse, UsageCount, UsageGroup, UsagePeriod, UsagePeriods, UsageReport, UsageRow, UsageStore } from './usage-store.ts'
 
 /** Usage has one tag: a report has the counts of many accounts. */
 const tag = 'usage'
@@ -151,6 +151,24 @@ const periodsOf = ({ hour }: UsageCount, now: number): readonly string[] => {
   const names = [periodName('hour', hour), periodName('day', Math.floor(hour / hoursPerDay))]
   if (hour === Math.floor(now / hourMs)) names.push(periodName('fiveMinutes', Math.floor(now / usagePeriodsMs.fiveMinutes)))
   return names
+}
+
+export const readAccountUse = async (
+  engine: Engine,
+  accounts: readonly string[],
+  { day, hours }: { readonly day: number; readonly hours: readonly number[] },
+): Promise<readonly AccountUse[]> => {
+  const fields = hours.map(String)
+  const { tables } = await engine.read(
+    tag,
+    accounts.flatMap(account => [{ table: reportedUseOf(account, day) }, { table: hourTotalsOf(account), fields }]),
+  )
+  return accounts.map((account, i) => {
+    const [use, totals] = [tables[2 * i], tables[2 * i + 1]]
+    let credits = 0
+    for (const value of use?.values() ?? []) credits += Number(value)
+    return { account, credits, calls: fields.map(field => parseVector(totals?.get(field) ?? '0')[0] ?? 0) }
+  })
 }
 
 /** One account's rows in each of these periods, of one moment. */

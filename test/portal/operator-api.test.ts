@@ -1,10 +1,11 @@
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
-import { RecentTraffic } from '../../src/portal/operator/recent-traffic.ts'
 import { deletionDelayMs } from '../../src/services/accounts/account-deletion.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
-import { hourMs } from '../../src/util/dates.ts'
+import { countTraffic } from '../../src/services/traffic/counters.ts'
+import { callFigures } from '../../src/services/traffic/figures.ts'
+import { TrafficHistory } from '../../src/services/traffic/history.ts'
 import { TestClock } from '../support/fakes.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
@@ -172,7 +173,8 @@ t.test("the operator's API", async t => {
     const { json: page } = await operator.get('/accounts?limit=2')
     t.match(page, { accounts: [{ name: 'alice' }, { name: 'bob' }], next: 'bob' })
     t.match((await operator.get(`/accounts?after=${page.next}`)).json, { accounts: [{ name: 'carol' }], next: null })
-    t.match((await operator.get('/accounts?search=CUSTOMER')).json.accounts, [{ name: 'alice' }])
+    t.match((await operator.get('/accounts?search=CUSTOMER')).json.accounts, [{ name: 'alice', used: 0 }])
+    t.match(await operator.get('/accounts?sort=used&after=bob'), { status: 400, json: { error: { field: 'after' } } })
     t.match((await operator.get('/accounts/alice')).json, { id: alice.id, balance: { limit: 5_000, used: 0, left: 5_000 } })
     t.match((await operator.request('PATCH', `/accounts/${alice.id}`, { plan: 'growth', credits: 0, label: '' })).json, {
       plan: 'growth',
@@ -253,6 +255,7 @@ t.test("the operator's API", async t => {
     t.match(await operator.get('/changes?month=May'), { status: 400, json: { error: { field: 'month' } } })
     t.equal((await operator.get('/accounts/nobody')).status, 404)
     t.equal((await operator.post('/keys/key_none/revoke')).status, 404)
+    t.match(await operator.get('/overview/activity?range=1d'), { status: 400, json: { error: { field: 'range' } } })
     t.match(await operator.get('/nothing'), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await operator.get(`/accounts/${'x'.repeat(10_000)}`), { status: 404, json: { error: { code: 'not-found' } } })
     t.match(await operator.post('/accounts', '{'), { status: 400, json: { error: { code: 'malformed' } } })
@@ -360,12 +363,14 @@ t.test("the operator's API", async t => {
     t.match((await operator.get('/nodes')).json.networks, [
       { name: 'devnet', head: 16, upstreams: [{ usable: true, because: null, head: 16, lagBlocks: 0, inFlight: 0, reasons: [] }] },
     ])
-    const { json } = await operator.get('/nodes/traffic')
-    t.match(json.networks, [{ name: 'devnet', inFlight: 0 }])
-    const [{ calls, upstreams }] = json.networks
-    t.ok(calls >= 4 && json.seconds > 0, `${calls} calls in ${json.seconds} s`)
-    t.match(upstreams, [{ name: 'node-1', share: 1, failures: 0 }])
+    const { json } = await operator.get('/overview')
+    t.match(json, { problems: [], gateway: { store: { usable: true, reason: null }, workers: { ready: null, missing: null } } })
+    t.ok(json.seconds > 0 && json.gateway.cpu > 0 && json.gateway.residentBytes > 1e6)
+    const [{ name, calls, upstreams }] = json.networks
+    t.ok(calls >= 4, `${calls} calls in ${json.seconds} s`)
+    t.match({ name, upstreams }, { name: 'devnet', upstreams: [{ name: 'node-1', share: 1, failures: 0 }] })
     t.ok(upstreams[0].requests > 0 && upstreams[0].p50Ms > 0 && upstreams[0].p99Ms >= upstreams[0].p50Ms)
+    t.match((await operator.get('/overview/activity?range=24h&network=devnet')).json, { times: [], calls: { p95Ms: [] }, nodes: [] })
   })
 
   t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
@@ -443,34 +448,75 @@ t.test('with workers the primary serves the API', async t => {
   t.equal(await gateway.stop(), 0)
 })
 
-t.test('the figures of nodes are those of the last minute, or since the reading or the start before', async t => {
+t.test('the figures of the last minute, or since the start, and those over time', async t => {
   const clock = new TestClock()
   const metrics = createMetricsRegistry()
-  clock.advance(99_000)
-  const owner = { network: 'devnet', upstream: 'a' }
-  const duration = metrics.histogram(metricDefinitions.upstreamRequestDuration, owner)
-  const traffic = new RecentTraffic(clock)
-  const read = () => {
-    const interval = traffic.read(metrics.families())
-    return [interval.seconds, interval.durationsOf(metricDefinitions.upstreamRequestDuration, owner).count]
+  const of = { network: 'devnet', upstream: 'a' }
+  const open = (registry: ReturnType<typeof createMetricsRegistry>) => ({
+    ok: registry.counter(metricDefinitions.calls, { network: 'devnet', method: 'eth_call', outcome: 'ok' }),
+    failed: registry.counter(metricDefinitions.calls, { network: 'devnet', method: 'eth_getLogs', outcome: 'timeout' }),
+    duration: registry.histogram(metricDefinitions.callDuration, { network: 'devnet' }),
+    hits: registry.counter(metricDefinitions.cacheLookups, { network: 'devnet', method: 'eth_call', result: 'joined' }),
+    attempt: registry.histogram(metricDefinitions.upstreamRequestDuration, of),
+    failure: registry.counter(metricDefinitions.upstreamFailures, of),
+    credits: registry.counter(metricDefinitions.credits, { network: 'devnet' }),
+  })
+  const workers = new Map([['1', metrics]])
+  const { ok, failed, duration, hits, attempt, failure, credits } = open(metrics)
+  const read = async () => Array.from(workers, ([id, registry]) => ({ id, counters: countTraffic(registry.families()) }))
+  const history = new TrafficHistory({ clock, read })
+  /** Of 15 s, with a point at its end. */
+  const pass = async (calls = 0) => {
+    ok.add(calls)
+    clock.advance(15_000)
+    await history.record()
   }
-  duration.observe(0.01)
-  t.same(read(), [100, 1], 'since the start')
-  clock.advance(1_000)
-  t.same(read(), [101, 1], 'a reading of a second ago is too close')
-  duration.observe(0.01)
-  clock.advance(9_000)
-  t.same(read(), [10, 1])
-  for (let seconds = 10; seconds < 100; seconds += 10) {
-    duration.observe(0.01)
-    clock.advance(10_000)
-    t.same(read(), [Math.min(60, seconds + 10), Math.min(6, 1 + seconds / 10)])
+  const recent = async () => {
+    const { seconds, counters } = await history.recent()
+    return [seconds, callFigures(Object.values(counters.networks)).calls]
   }
-  clock.advance(hourMs)
-  t.same(read(), [3_600, 0], 'nobody has asked for an hour')
-  const restarted = createMetricsRegistry()
-  restarted.histogram(metricDefinitions.upstreamRequestDuration, owner).observe(0.2)
-  clock.advance(10_000)
-  const interval = traffic.read(restarted.families())
-  t.match(interval.durationsOf(metricDefinitions.upstreamRequestDuration, owner), { count: 1, p50Ms: 175 }, 'counts that begin anew')
+  t.same((await recent())[1], 0)
+  for (const calls of [32, 0, 15]) await pass(calls)
+  t.same(await recent(), [46, 47], 'since the start')
+  for (const calls of [15, 15, 15]) await pass(calls)
+  t.same(await recent(), [60, 60], 'the last minute')
+  failed.add(15)
+  for (let i = 0; i < 15; i += 1) duration.observe(0.2)
+  hits.add(3)
+  credits.add(30)
+  for (let i = 0; i < 30; i += 1) attempt.observe(0.02)
+  failure.add(15)
+  await pass()
+  const { times, calls, gateway } = history.activity('1h')
+  t.equal(times.length, 7)
+  t.same(calls.callsPerSecond, [2, 0, 1, 1, 1, 1, 1])
+  t.same([calls.failedPerSecond.at(-1), calls.creditsPerSecond.at(-1), calls.cacheHits], [1, 2, [null, null, null, null, null, null, 1]])
+  t.ok((calls.p95Ms.at(-1) ?? 0) > 200 && calls.p95Ms[0] === null)
+  t.equal(gateway.residentBytes.length, 7)
+  t.match(history.activity('1h', 'devnet').nodes, [{ name: 'a', requestsPerSecond: { 6: 2 }, failuresPerSecond: { 6: 1 } }])
+  t.same(history.activity('1h', 'other').calls.callsPerSecond, [null, null, null, null, null, null, null])
+
+  t.test('a worker that is replaced has done all that it has done since; one that is late has done nothing meanwhile', async t => {
+    workers.delete('1')
+    await pass()
+    workers.set('1', metrics)
+    await pass(15)
+    t.same(history.activity('1h').calls.callsPerSecond.slice(-2), [0, 1], 'it was late')
+    workers.delete('1')
+    const replaced = createMetricsRegistry()
+    workers.set('2', replaced)
+    open(replaced).ok.add(30)
+    await pass()
+    t.equal(history.activity('1h').calls.callsPerSecond.at(-1), 2)
+  })
+
+  t.test('an hour and a day are kept, and nothing of a network that is no longer configured', async t => {
+    for (let i = 0; i < 20 * 300; i += 1) await pass()
+    t.same([history.activity('1h').times.length, history.activity('24h').times.length], [240, 288])
+    const { times } = history.activity('24h')
+    t.equal(times[1]! - times[0]!, 300_000)
+    workers.set('2', createMetricsRegistry())
+    await pass()
+    t.same(history.activity('1h', 'devnet').nodes, [])
+  })
 })

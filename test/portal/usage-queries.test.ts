@@ -1,6 +1,9 @@
 import t from '../support/tap.ts'
+import { editAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
+import { addDelivery } from '../../src/portal/alerts/delivery-records.ts'
 import { createUsageQueries } from '../../src/portal/queries/usage-queries.ts'
 import { readAccountReport } from '../../src/portal/routes/account.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount } from '../../src/store/usage-store.ts'
 import type { UsageFilter } from '../../src/portal/queries/usage-dimensions.ts'
@@ -158,10 +161,88 @@ t.test('queries of usage', async t => {
     t.match(await queries.totals({ ...range, by: 'network' }), [{ name: 'devnet', credits: 1_319 }])
     for (const [i, name] of ['carol', 'alice', 'bob'].entries())
       await store.addAccount({ id: `acc_${i}`, name, plan: 'core', created: i, ...(name === 'bob' && { label: 'Customer 7' }) })
-    const first = await queries.accountPage({ search: '', after: '', limit: 2 })
-    t.match(first, { accounts: [{ name: 'alice' }, { name: 'bob' }], next: 'bob' })
-    t.match(await queries.accountPage({ search: '', after: 'bob', limit: 2 }), { accounts: [{ name: 'carol' }], next: undefined })
-    t.match(await queries.accountPage({ search: 'customer', after: '', limit: 9 }), { accounts: [{ name: 'bob' }], next: undefined })
+    const page = { search: '', sort: 'name', after: '', limit: 2 } as const
+    const namesOf = async (options: Partial<Parameters<typeof queries.accountPage>[0]>) => {
+      const { accounts, next } = await queries.accountPage({ ...page, ...options })
+      return [accounts.map(({ row, used }) => `${row.name} ${used}`), next]
+    }
+    t.same(await namesOf({}), [['alice 830', 'bob 999'], 'bob'])
+    t.same(await namesOf({ after: 'bob' }), [['carol 0'], undefined])
+    t.same(await namesOf({ search: 'customer', limit: 9 }), [['bob 999'], undefined])
+    t.same(await namesOf({ sort: 'used' }), [['bob 999', 'alice 830'], '2'])
+    t.same(await namesOf({ sort: 'used', after: '2' }), [['carol 0'], undefined])
+    t.same(await namesOf({ sort: 'used', search: 'A' }), [['alice 830', 'carol 0'], undefined])
+  })
+
+  t.test('the accounts near their limit, those whose calls have changed most, and what was told to accounts', async t => {
+    const clock = new TestClock(nowHour * hourMs + 1_800_000)
+    const store = await tempStore(t, clock)
+    const counts: Partial<UsageCount>[] = []
+    for (const [i, [credits, before, calls]] of (
+      [
+        [700, 1, 1],
+        [750, 0, 100],
+        [2_500, 500, 100],
+        [900, 3, 3],
+      ] as const
+    ).entries()) {
+      const account = `acc_${i}`
+      await store.addAccount({
+        id: account,
+        name: `name-${i}`,
+        plan: i === 3 ? 'removed' : 'core',
+        created: 1,
+        ...(i === 2 && { credits: 2_000 }),
+      })
+      counts.push(
+        { account, credits },
+        { account, hour: nowHour - 2, calls: before, credits: 0 },
+        { account, hour: nowHour - 1, calls, credits: 0 },
+      )
+    }
+    await store.reportUsage({ process: 'p1', seq: 1, counts: counts.map(count), retentionHours })
+    await editAlertSettings(store, 'acc_1', settings => ({ ...settings, email: true }))
+    const data = {
+      account: { id: 'acc_1', name: 'name-1' },
+      plan: 'core',
+      period: 'day' as const,
+      date: '',
+      threshold: 75,
+      used: 750,
+      limit: 1_000,
+      resetAt: '',
+    }
+    const delivery = {
+      account: 'acc_1',
+      channel: 'email' as const,
+      state: 'failed' as const,
+      attempts: 1,
+      nextAttempt: 0,
+      lastAttempt: undefined,
+    }
+    for (const [i, created] of [1, 3, 2].entries())
+      await addDelivery(store, {
+        ...{ ...delivery, id: `${i}`, created, lastStatus: 'no such host', expires: neverExpires },
+        message: { type: 'credits.threshold', timestamp: '', data },
+      })
+    const queries = createUsageQueries(store, clock)
+    const overview = await queries.accountOverview({ planCredits: { core: 1_000 }, limit: 2 })
+    t.match(overview, {
+      ...{ accountCount: 4, nearLimitCount: 2, hour: nowHour - 1 },
+      nearLimit: [
+        { row: { name: 'name-2' }, used: 2_500, limit: 2_000 },
+        { row: { name: 'name-1' }, used: 750, limit: 1_000 },
+      ],
+      movers: [
+        { row: { name: 'name-2' }, before: 500, calls: 100 },
+        { row: { name: 'name-1' }, before: 0, calls: 100 },
+      ],
+      alerts: [{ created: 3, accountName: 'name-1', state: 'failed' }, { created: 2 }],
+    })
+    await store.addAccount({ id: 'acc_9', name: 'new', plan: 'core', created: 1 })
+    t.equal((await queries.accountOverview({ planCredits: {}, limit: 2 })).accountCount, 4, 'read again after 10 s')
+    clock.advance(10_000)
+    t.match(await queries.accountOverview({ planCredits: {}, limit: 2 }), { accountCount: 5, nearLimit: [{ row: { name: 'name-2' } }] })
   })
 
   t.test('the page Overview reads one row an hour, however many groups of calls there are, and needs no query', async t => {

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { Test } from 'tap'
 import type { Store } from '../../src/store/store.ts'
 import type { UsageCount, UsagePeriod, UsageReport, UsageStore } from '../../src/store/usage-store.ts'
-import { dayMs, hourMs } from '../../src/util/dates.ts'
+import { dayMs, hourMs, hoursPerDay } from '../../src/util/dates.ts'
 import { TestClock } from '../support/fakes.ts'
 
 type OpenStore = (t: Test, clock: TestClock) => UsageStore | Promise<UsageStore>
@@ -209,6 +209,19 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
     clock.advance(36 * hourMs)
     await store.reportUsage({ process: 'p1', seq: 4, counts: [], retentionHours: 48 })
     t.same(await creditsOf('day', day - 1, day + 1), [[day, 105]], 'a day is dropped with its last hour')
+  })
+
+  t.test('the use of many accounts is read together: the credits of a day, and the calls of hours', async t => {
+    const { store, report } = await setUp(t)
+    const hour = start / hourMs
+    await report('p1', 1, [count(80), count(765, { method: 'eth_getLogs', calls: 3 }), count(80, { account: 'acc_2' })])
+    await report('p2', 1, [count(80), count(7, { hour: hour - hoursPerDay, calls: 5 })])
+    t.same(await store.accountUse(['acc_2', 'acc_9', 'acc_1'], { day, hours: [hour - hoursPerDay, hour] }), [
+      { account: 'acc_2', credits: 80, calls: [0, 1] },
+      { account: 'acc_9', credits: 0, calls: [0, 0] },
+      { account: 'acc_1', credits: 925, calls: [5, 5] },
+    ])
+    t.same(await store.accountUse(['acc_1'], { day: day - 1, hours: [] }), [{ account: 'acc_1', credits: 7, calls: [] }])
   })
 
   t.test('the counts of a range of hours are read for all accounts', async t => {

@@ -1,7 +1,9 @@
 import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
-import type { Labels } from '../../services/metrics.ts'
-import { labelValues, valueIn } from './samples.ts'
-import type { Interval } from './samples.ts'
+import type { Labels, MetricFamily } from '../../services/metrics.ts'
+import { countTraffic, trafficBetween } from '../../services/traffic/counters.ts'
+import type { NetworkCounters } from '../../services/traffic/counters.ts'
+import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
+import { Gauges } from '../../services/traffic/gauges.ts'
 
 /** What `tollgate top` shows; rates and quantiles are of the interval, undefined where nothing has happened in it. */
 export interface Overview {
@@ -25,6 +27,7 @@ export interface NetworkOverview {
   readonly network: string
   readonly callsPerSecond: number
   readonly p50Ms: number | undefined
+  readonly p95Ms: number | undefined
   readonly p99Ms: number | undefined
   /** Shares from 0 to 1. */
   readonly cacheHits: number | undefined
@@ -39,6 +42,7 @@ export interface NodeOverview {
   readonly upstream: string
   readonly requestsPerSecond: number
   readonly p50Ms: number | undefined
+  readonly p95Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly inFlight: number | undefined
   readonly head: number | undefined
@@ -48,83 +52,89 @@ export interface NodeOverview {
   readonly problems: readonly string[]
 }
 
-export const overviewOf = (interval: Interval): Overview => ({
-  gateway: gatewayOf(interval),
-  networks: labelValues(interval.now, metrics.callsInFlight.name, 'network').map(network => networkOf(interval, network)),
-})
+/** What `/metrics` returned at one moment. */
+export interface Scrape {
+  /** On a monotonic clock. */
+  readonly atMs: number
+  readonly families: readonly MetricFamily[]
+}
 
-const gatewayOf = (interval: Interval): GatewayOverview => {
-  const gauge = ({ name }: { readonly name: string }) => valueIn(interval.now, name)
-  const lagSeconds = gauge(metrics.eventLoopDelayP99)
+export const overviewOf = (before: Scrape, now: Scrape): Overview => {
+  const traffic = trafficBetween(toReading(before), toReading(now))
+  const seconds = (now.atMs - before.atMs) / 1_000
+  const perSecond = (increase: number): number => (seconds > 0 ? increase / seconds : 0)
+  const gauges = new Gauges(now.families)
+  const lagSeconds = gauges.valueOf(metrics.eventLoopDelayP99)
   return {
-    connections: gauge(metrics.connections),
-    websockets: gauge(metrics.websockets),
-    inFlightBytes: gauge(metrics.inFlightBytes),
-    inFlightMaxBytes: gauge(metrics.inFlightMaxBytes),
-    cpu: interval.perSecond(metrics.processCpu.name),
-    residentBytes: gauge(metrics.processMemory),
-    eventLoopLagMs: lagSeconds === undefined ? undefined : 1_000 * lagSeconds,
-    storeErrorsPerSecond: interval.perSecond(metrics.storeErrors.name),
+    gateway: {
+      connections: gauges.valueOf(metrics.connections),
+      websockets: gauges.valueOf(metrics.websockets),
+      inFlightBytes: gauges.valueOf(metrics.inFlightBytes),
+      inFlightMaxBytes: gauges.valueOf(metrics.inFlightMaxBytes),
+      cpu: perSecond(traffic.cpuSeconds),
+      residentBytes: gauges.valueOf(metrics.processMemory),
+      eventLoopLagMs: lagSeconds === undefined ? undefined : 1_000 * lagSeconds,
+      storeErrorsPerSecond: perSecond(traffic.storeErrors),
+    },
+    networks: gauges
+      .labelValues(metrics.callsInFlight, 'network')
+      .map(network => networkOf(network, traffic.networks[network] ?? noCounters, gauges, perSecond)),
   }
 }
 
-/** Outcomes that are the fault of nodes or of the gateway. */
-const failedOutcomes = ['unavailable', 'internal', 'timeout']
-const cacheHitResults = ['memory', 'redis', 'joined']
+/** `/metrics` has all processes together. */
+const toReading = ({ atMs, families }: Scrape) => ({ atMs, processes: new Map([['', countTraffic(families)]]) })
 
-const networkOf = (interval: Interval, network: string): NetworkOverview => {
-  const { now } = interval
-  const sumOf = (name: string, label: string, values: readonly string[]): number =>
-    values.reduce((sum, value) => sum + interval.increaseOf(name, { network, [label]: value }), 0)
-  const calls = interval.increaseOf(metrics.calls.name, { network })
-  const lookups = interval.increaseOf(metrics.cacheLookups.name, { network })
+const noCounters: NetworkCounters = { calls: {}, durations: [], credits: 0, lookups: {}, nodes: {} }
+
+type PerSecond = (increase: number) => number
+
+const networkOf = (network: string, counters: NetworkCounters, gauges: Gauges, perSecond: PerSecond): NetworkOverview => {
+  const { calls, failedCalls, credits, cacheHits, p50Ms, p95Ms, p99Ms } = callFigures([counters])
   const upstreams = new Set(
-    [metrics.upstreamRequestsInFlight, metrics.upstreamUp].flatMap(({ name }) => labelValues(now, name, 'upstream', { network })),
+    [metrics.upstreamRequestsInFlight, metrics.upstreamUp].flatMap(metric => gauges.labelValues(metric, 'upstream', { network })),
   )
   return {
     network,
-    callsPerSecond: interval.perSecond(metrics.calls.name, { network }),
-    p50Ms: interval.quantileMs(metrics.callDuration.name, 0.5, { network }),
-    p99Ms: interval.quantileMs(metrics.callDuration.name, 0.99, { network }),
-    cacheHits: share(sumOf(metrics.cacheLookups.name, 'result', cacheHitResults), lookups),
-    failedCalls: share(sumOf(metrics.calls.name, 'outcome', failedOutcomes), calls),
-    creditsPerSecond: interval.perSecond(metrics.credits.name, { network }),
-    inFlight: valueIn(now, metrics.callsInFlight.name, { network }),
-    head: valueIn(now, metrics.head.name, { network }),
-    nodes: [...upstreams].sort().map(upstream => nodeOf(interval, { network, upstream })),
+    callsPerSecond: perSecond(calls),
+    ...{ p50Ms, p95Ms, p99Ms, cacheHits },
+    failedCalls: calls > 0 ? failedCalls / calls : undefined,
+    creditsPerSecond: perSecond(credits),
+    inFlight: gauges.valueOf(metrics.callsInFlight, { network }),
+    head: gauges.valueOf(metrics.head, { network }),
+    nodes: [...upstreams].sort().map(upstream => nodeOf({ network, upstream }, counters, gauges, perSecond)),
   }
 }
 
-const share = (part: number, whole: number): number | undefined => (whole > 0 ? part / whole : undefined)
-
-const nodeOf = (interval: Interval, node: { readonly network: string; readonly upstream: string }): NodeOverview => {
-  const { now } = interval
-  const duration = metrics.upstreamRequestDuration.name
-  const head = valueIn(now, metrics.upstreamHead.name, node)
-  const networkHead = valueIn(now, metrics.head.name, { network: node.network })
+const nodeOf = (
+  node: { readonly network: string; readonly upstream: string },
+  { nodes }: NetworkCounters,
+  gauges: Gauges,
+  perSecond: PerSecond,
+): NodeOverview => {
+  const { requests, failures, p50Ms, p95Ms, p99Ms } = nodeFigures(nodes[node.upstream] ?? { durations: [], failures: 0 })
+  const head = gauges.valueOf(metrics.upstreamHead, node)
+  const networkHead = gauges.valueOf(metrics.head, { network: node.network })
+  // The head of a node that does not answer is an old one.
+  const isUnknown = head === undefined || networkHead === undefined || gauges.valueOf(metrics.upstreamUp, node) === 0
   return {
     upstream: node.upstream,
-    requestsPerSecond: interval.perSecond(`${duration}_count`, node),
-    p50Ms: interval.quantileMs(duration, 0.5, node),
-    p99Ms: interval.quantileMs(duration, 0.99, node),
-    inFlight: valueIn(now, metrics.upstreamRequestsInFlight.name, node),
+    requestsPerSecond: perSecond(requests),
+    ...{ p50Ms, p95Ms, p99Ms },
+    inFlight: gauges.valueOf(metrics.upstreamRequestsInFlight, node),
     head,
-    lagBlocks: head === undefined || networkHead === undefined ? undefined : Math.max(0, networkHead - head),
-    failuresPerSecond: interval.perSecond(metrics.upstreamFailures.name, node),
-    problems: problemsOf(interval, node),
+    lagBlocks: isUnknown ? undefined : Math.max(0, networkHead - head),
+    failuresPerSecond: perSecond(failures),
+    problems: problemsOf(node, gauges),
   }
 }
 
-const reduced = metrics.upstreamReduced.name
-
-const problemsOf = ({ now }: Interval, node: { readonly network: string; readonly upstream: string }): readonly string[] => {
-  /** The values of the label of the series that are 1. */
-  const active = (name: string, labels: Labels, label: string): readonly string[] =>
-    labelValues(now, name, label, labels).filter(value => (valueIn(now, name, { ...labels, [label]: value }) ?? 0) > 0)
-  return [
-    ...(valueIn(now, metrics.upstreamUp.name, node) === 0 ? ['down'] : []),
-    ...active(reduced, node, 'reason').flatMap(reason =>
-      active(reduced, { ...node, reason }, 'class').map(methodClass => (methodClass === 'all' ? reason : `${reason}: ${methodClass}`)),
-    ),
-  ]
-}
+const problemsOf = (node: Labels, gauges: Gauges): readonly string[] => [
+  ...(gauges.valueOf(metrics.upstreamUp, node) === 0 ? ['down'] : []),
+  ...gauges
+    .seriesOf(metrics.upstreamReduced, node)
+    .flatMap(({ labels: { class: methodClass, reason = '' }, values }) =>
+      (values[0] ?? 0) > 0 ? [methodClass === 'all' ? reason : `${reason}: ${methodClass}`] : [],
+    )
+    .sort(),
+]

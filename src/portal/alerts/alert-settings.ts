@@ -81,7 +81,7 @@ export const mailReceivers = async (store: RecordStore, account: string): Promis
   (await listPeople(store, account)).filter(({ role, isEmailVerified = false }) => role === 'owner' && isEmailVerified)
 
 /** The settings of the accounts of one bucket. */
-export const listAlertSettings = async (store: RecordStore, bucket: string): Promise<readonly AlertSettings[]> =>
+export const listAlertSettings = async (store: Pick<RecordStore, 'records'>, bucket: string): Promise<readonly AlertSettings[]> =>
   (await store.records('alerts', bucket)).flatMap(record => toSettings(record) ?? [])
 
 /** Written by editAlertSettings() alone. */

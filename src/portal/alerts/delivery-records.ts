@@ -63,7 +63,7 @@ export const findDelivery = async (store: RecordStore, id: string): Promise<Deli
 }
 
 /** Those of the account, in no order. */
-export const listDeliveries = async (store: RecordStore, account: string): Promise<readonly Delivery[]> =>
+export const listDeliveries = async (store: Pick<RecordStore, 'records'>, account: string): Promise<readonly Delivery[]> =>
   (await store.records('delivery', account)).map(toDelivery)
 
 const toRecord = ({ id, account, expires, ...value }: Delivery): StoredRecord => ({

@@ -7,9 +7,9 @@ import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { AccountChange, AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
-import { ApiError } from '../api-errors.ts'
+import { ApiError, invalidField } from '../api-errors.ts'
 import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
-import { balanceSchema, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { balanceSchema, count, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { firstPersonName, getOrAddPerson } from '../people.ts'
 import { defineOperation } from './operation.ts'
 import type { OperationServices } from './operation.ts'
@@ -42,9 +42,14 @@ export interface AccountWithBalance extends AccountJson {
   readonly balance: Balance
 }
 
-/** A part of the accounts, in the order of their names. */
+/** With the credits of today that its counted calls have cost. */
+export interface ListedAccount extends AccountJson {
+  readonly used: number
+}
+
+/** A part of the accounts. */
 export interface AccountPageJson {
-  readonly accounts: readonly AccountJson[]
+  readonly accounts: readonly ListedAccount[]
   /** `after` of the next request; null at the end. */
   readonly next: string | null
 }
@@ -65,7 +70,7 @@ export const accountSchemas = {
   Account: object(account),
   NewAccount: object({ ...account, link: { ...textOrNull, description: 'Signs the owner in to the dashboard, once, within a day.' } }),
   AccountPage: object({
-    accounts: listOf(schemaRef('Account')),
+    accounts: listOf(object({ ...account, used: { ...count, description: 'Credits of today that counted calls have cost.' } })),
     next: { ...textOrNull, description: '`after` of the next request; null at the end.' },
   }),
   AccountWithBalance: object({ ...account, balance: balanceSchema }),
@@ -154,26 +159,35 @@ export const accountOperations = [
     name: 'accounts list',
     method: 'get',
     path: '/accounts',
-    summary: 'Accounts in the order of their names.',
+    summary: 'Accounts by name, or by what they have used today.',
     input: {
       type: 'object',
       properties: {
         search: { type: 'string', default: '', description: 'A part of the name or the label.' },
+        sort: {
+          type: 'string',
+          enum: ['name', 'used'],
+          default: 'name',
+          description: 'By name, or by the credits of today, the most first.',
+        },
         after: { type: 'string', default: '', description: '`next` of the response before.' },
         limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most accounts of the response.' },
       },
     },
     output: schemaRef('AccountPage'),
+    check({ sort, after }) {
+      if (sort === 'used' && !/^\d{0,15}$/.test(after)) throw invalidField('after', 'must be `next` of the response before')
+    },
     async run(input, { queries }): Promise<AccountPageJson> {
       const { accounts, next = null } = await queries.accountPage(input)
-      return { accounts: accounts.map(accountJson), next }
+      return { accounts: accounts.map(({ row, used }) => ({ ...accountJson(row), used })), next }
     },
     command: {
       fixed: { after: '', limit: Infinity },
       json: ({ accounts }) => accounts,
       text: ({ accounts }, { search }, { commandLine }) =>
         accounts.length > 0
-          ? [{ columns: ['NAME', 'PLAN', 'CREDITS', 'LABEL', 'ID', 'CREATED', 'STATE'], rows: accounts.map(toCells) }]
+          ? [{ columns: ['NAME', 'PLAN', 'CREDITS', 'USED', 'LABEL', 'ID', 'CREATED', 'STATE'], rows: accounts.map(toCells) }]
           : [search === '' ? `no accounts yet: ${commandLine('accounts add NAME --plan PLAN')}` : `no accounts with "${search}"`],
     },
   }),
@@ -290,8 +304,8 @@ export const describeLink = (link: string): readonly string[] => [
 const describePlan = (shown: AccountJson): string =>
   `plan ${shown.plan}${shown.credits === null ? '' : `, with ${shown.credits} credits a day of its own`}`
 
-const toCells = (shown: AccountJson): readonly string[] => [
-  ...[shown.name, shown.plan, String(shown.credits ?? planDefaultKeyword), shown.label ?? ''],
+const toCells = (shown: ListedAccount): readonly string[] => [
+  ...[shown.name, shown.plan, String(shown.credits ?? planDefaultKeyword), String(shown.used), shown.label ?? ''],
   ...[shown.id, shown.created, formatState(shown)],
 ]
 

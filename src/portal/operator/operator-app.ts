@@ -6,6 +6,7 @@ import type { ServeRequest } from '../../server/admin.ts'
 import type { AdminToken } from '../../server/admin-token.ts'
 import { closeOnUnreadBody, parseJsonBody } from '../../server/request-body.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
+import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { Store } from '../../store/store.ts'
 import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
@@ -19,18 +20,19 @@ import { operations } from '../operations/index.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
-import { operatorNodeRoutes } from './operator-nodes.ts'
 import { createOutageSessions } from './outage-sessions.ts'
 import { operatorOpenApi } from './operator-openapi.ts'
 import { operatorReportRoutes } from './operator-reports.ts'
+import { overviewRoutes } from './overview-routes.ts'
 import type { OperatorRoute, OperatorServices } from './operator-route.ts'
-import { RecentTraffic } from './recent-traffic.ts'
 
 /** Everything that the operator's API can do. */
-export const operatorRoutes: readonly OperatorRoute[] = [...operations.map(operationRoute), ...operatorNodeRoutes, ...operatorReportRoutes]
+export const operatorRoutes: readonly OperatorRoute[] = [...operations.map(operationRoute), ...overviewRoutes, ...operatorReportRoutes]
 
 export interface OperatorAppOptions
-  extends Pick<OperatorServices, 'networks' | 'metrics' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'> {
+  extends Pick<OperatorServices, 'networks' | 'metrics' | 'history' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'> {
+  /** The counters of each process of the gateway, as of now. */
+  traffic(): Promise<readonly ProcessTraffic[]>
   /** The store, which may have to be opened; rejects with StoreError. */
   openStore(): Promise<Store>
   /** Its address, which the process of queries opens too. */
@@ -54,13 +56,12 @@ const maxBodySize = '64kb'
 /** The operator's page, API and sessions, for the admin listener, which has checked the host. */
 export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken): OperatorApp => {
   const { openStore, storeAddress, clock, log, url = '', isTls = false, plans } = options
-  const recentTraffic = new RecentTraffic(clock)
   const queryProcess = openQueryProcess(storeAddress, clock)
   const { smtp } = options.config.portal
   const sendMail = smtp && openMailer(smtp, log)
   const networkServices = networksOf(options.describeMethods)
   const openServices = async () => ({
-    ...{ ...options, ...networkServices, recentTraffic, sendMail },
+    ...{ ...options, ...networkServices, sendMail },
     nodes: async () => ({ networks: await options.networks(), isLive: true }),
     ...{ store: await openStore(), queries: queryProcess.queries, plans: plans() },
   })

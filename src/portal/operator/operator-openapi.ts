@@ -1,22 +1,10 @@
 import type { JsonSchema } from '../../config/schema.ts'
-import {
-  count,
-  countOrNull,
-  errorSchema,
-  flag,
-  listOf,
-  number,
-  numberOrNull,
-  object,
-  openApiDocument,
-  partialObject,
-  text,
-  time,
-} from '../openapi.ts'
+import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text, time } from '../openapi.ts'
 import { operationSchemas } from '../operations/index.ts'
 import { isHttps, sessionCookieName } from '../sessions.ts'
 import { operatorCookieName } from './operator-login.ts'
 import type { OperatorRoute } from './operator-route.ts'
+import { overviewSchemas } from './overview-routes.ts'
 
 interface DescribedApi {
   /** The URL that browsers use; undefined where it is that of the admin listener. */
@@ -39,25 +27,6 @@ export const operatorOpenApi = (routes: readonly OperatorRoute[], { url = '', is
     cookieName: sessionCookieName(operatorCookieName, isTls || isHttps(url)),
     schemas: responseSchemas,
   })
-
-const durations = { p50Ms: numberOrNull, p99Ms: numberOrNull }
-
-const network = object({
-  name: text,
-  calls: { ...number, description: 'Calls in the interval.' },
-  credits: number,
-  inFlight: countOrNull,
-  ...durations,
-  upstreams: listOf(
-    object({
-      name: text,
-      requests: { ...number, description: 'Attempts in the interval.' },
-      share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },
-      failures: number,
-      ...durations,
-    }),
-  ),
-})
 
 /** What the operator's routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
 const responseSchemas = {
@@ -90,8 +59,5 @@ const responseSchemas = {
       ),
     ),
   }),
-  NodeTraffic: object({
-    seconds: { ...number, description: 'How long the interval of the counts and durations is, up to now: a minute, or since the start.' },
-    networks: listOf(network),
-  }),
+  ...overviewSchemas,
 } as const satisfies Readonly<Record<string, JsonSchema>>

@@ -5,9 +5,9 @@ import type { OperationServices } from '../operations/operation.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
 import type { MetricFamily } from '../../services/metrics.ts'
+import type { TrafficHistory } from '../../services/traffic/history.ts'
 import type { MaybePromise } from '../../util/async.ts'
 import type { RouteBase } from '../route.ts'
-import type { RecentTraffic } from './recent-traffic.ts'
 
 /** What the operator's routes work with. */
 export interface OperatorServices extends OperationServices {
@@ -16,7 +16,7 @@ export interface OperatorServices extends OperationServices {
   networks(): Promise<readonly NetworkStatus[]>
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
-  readonly recentTraffic: RecentTraffic
+  history(): Promise<TrafficHistory>
   /** How the operator who asks has signed in. */
   readonly authentication: 'token' | 'session'
   readonly log: Log

@@ -3,22 +3,35 @@ import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
 import { readChanges } from '../../services/accounts/change-history.ts'
 import type { Change } from '../../services/accounts/change-history.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
+import type { Clock } from '../../services/clock.ts'
 import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
+import { AccountUseCache } from './account-overview.ts'
+import type { AccountOverview, AccountOverviewOptions, OverviewStore, UsedAccount } from './account-overview.ts'
 
 /** What operations read of accounts, calls and changes. */
 export interface PageQueries {
-  /** Accounts whose name or label has the text, after the name `after`. */
-  accountPage(options: { readonly search: string; readonly after: string; readonly limit: number }): Promise<AccountPage>
+  /** Accounts whose name or label has the text. */
+  accountPage(options: AccountPageOptions): Promise<AccountPage>
+  /** Which accounts need the operator, and why. */
+  accountOverview(options: AccountOverviewOptions): Promise<AccountOverview>
   /** Changes of a month, YYYY-MM, with the text in one of their members. */
   changePage(options: ChangePageOptions): Promise<ChangePage>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
 }
 
-/** A part of the accounts, in the order of their names. */
+interface AccountPageOptions {
+  readonly search: string
+  readonly sort: 'name' | 'used'
+  /** `next` of the part before; empty for the first. */
+  readonly after: string
+  readonly limit: number
+}
+
+/** A part of the accounts. */
 interface AccountPage {
-  readonly accounts: readonly AccountRow[]
-  /** The name after which the next part begins; undefined at the end. */
+  readonly accounts: readonly UsedAccount[]
+  /** Where the next part begins: after the name, or so many accounts by use; undefined at the end. */
   readonly next: string | undefined
 }
 
@@ -47,32 +60,61 @@ export interface CallCounts {
   readonly total: Omit<UsageTotals, 'name'>
 }
 
-export const createPageQueries = (store: Pick<Store, 'accounts' | 'records' | 'dayTotals' | 'usageCounts'>): PageQueries => ({
-  async accountPage({ search, after, limit }) {
-    const text = search.toLowerCase()
-    const found = (await store.accounts()).filter(
-      ({ name, label = '' }) => name > after && (name.toLowerCase().includes(text) || label.toLowerCase().includes(text)),
-    )
-    const accounts = found.slice(0, limit)
-    return { accounts, next: found.length > limit ? accounts.at(-1)?.name : undefined }
-  },
-  async changePage({ month, search, account, order, offset, limit }) {
-    const text = search.toLowerCase()
-    const found = (await readChanges(store, month)).filter(
-      change =>
-        (account === undefined || [change.account?.id, change.account?.name].includes(account)) && textOfChange(change).includes(text),
-    )
-    const ordered = order === 'newest' ? found.reverse() : found
-    return { changes: ordered.slice(offset, offset + limit), changeCount: found.length }
-  },
-  async callCounts({ account, by, days }) {
-    const { day: today } = await store.dayTotals(account)
-    const firstDay = today - days + 1
-    const counts = await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
-    const { name: _, ...total } = totalUsage(counts)
-    return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total }
-  },
-})
+type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts'>
+
+export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
+  const accountUse = new AccountUseCache(store, clock)
+  return {
+    accountPage: ({ sort, ...options }) =>
+      sort === 'used' ? readPageByUse(accountUse, options) : readPageByName(store, accountUse, options),
+    accountOverview: options => accountUse.overview(options),
+    changePage: options => readChangePage(store, options),
+    callCounts: options => readCallCounts(store, options),
+  }
+}
+
+type PageReader = Omit<AccountPageOptions, 'sort'>
+
+const isFound = ({ name, label = '' }: AccountRow, search: string): boolean => {
+  const text = search.toLowerCase()
+  return name.toLowerCase().includes(text) || label.toLowerCase().includes(text)
+}
+
+const readPageByName = async (store: PageStore, use: AccountUseCache, { search, after, limit }: PageReader): Promise<AccountPage> => {
+  const found = (await store.accounts()).filter(row => row.name > after && isFound(row, search))
+  const rows = found.slice(0, limit)
+  return { accounts: await use.of(rows), next: found.length > limit ? rows.at(-1)?.name : undefined }
+}
+
+const readPageByUse = async (use: AccountUseCache, { search, after, limit }: PageReader): Promise<AccountPage> => {
+  const found = (await use.byUse()).filter(({ row }) => isFound(row, search))
+  const end = Number(after) + limit
+  return { accounts: found.slice(Number(after), end), next: found.length > end ? String(end) : undefined }
+}
+
+const readChangePage = async (
+  store: Pick<Store, 'records'>,
+  { month, search, account, order, offset, limit }: ChangePageOptions,
+): Promise<ChangePage> => {
+  const text = search.toLowerCase()
+  const found = (await readChanges(store, month)).filter(
+    change =>
+      (account === undefined || [change.account?.id, change.account?.name].includes(account)) && textOfChange(change).includes(text),
+  )
+  const ordered = order === 'newest' ? found.reverse() : found
+  return { changes: ordered.slice(offset, offset + limit), changeCount: found.length }
+}
+
+const readCallCounts = async (
+  store: Pick<Store, 'dayTotals' | 'usageCounts'>,
+  { account, by, days }: Parameters<PageQueries['callCounts']>[0],
+): Promise<CallCounts> => {
+  const { day: today } = await store.dayTotals(account)
+  const firstDay = today - days + 1
+  const counts = await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
+  const { name: _, ...total } = totalUsage(counts)
+  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total }
+}
 
 /** What `search` looks in, in lower case. */
 const textOfChange = ({ time, by, action, account, target = '', before = {}, after = {} }: Change): string =>

@@ -39,8 +39,10 @@ const queries = createUsageQueries(
       }
     },
     accounts: async () => (await queriedStore()).accounts(),
+    accountUse: async (accounts, of) => (await queriedStore()).accountUse(accounts, of),
     records: async (kind, account) => (await queriedStore()).records(kind, account),
     dayTotals: async (account, day) => (await queriedStore()).dayTotals(account, day),
+    dayBalance: async (account, day) => (await queriedStore()).dayBalance(account, day),
   },
   systemClock,
 )

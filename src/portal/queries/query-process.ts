@@ -66,6 +66,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       requests: query('requests'),
       totals: query('totals'),
       accountPage: query('accountPage'),
+      accountOverview: query('accountOverview'),
       changePage: query('changePage'),
       callCounts: query('callCounts'),
       usagePage: query('usagePage'),

@@ -58,7 +58,10 @@ interface TotalsQuery {
 }
 
 /** What queries read. */
-type QueriedStore = Pick<Store, 'usageCounts' | 'usageRows' | 'requests' | 'allUsageCounts' | 'accounts' | 'dayTotals' | 'records'>
+type QueriedStore = Pick<
+  Store,
+  'usageCounts' | 'usageRows' | 'requests' | 'allUsageCounts' | 'accounts' | 'accountUse' | 'dayTotals' | 'dayBalance' | 'records'
+>
 
 /** What the dashboard reads of usage. Each may take longer than a call may wait: openQueryProcess() runs them beside the calls. */
 export interface UsageQueries extends PageQueries {
@@ -91,7 +94,7 @@ export type QueryName = keyof UsageQueries
 export const createUsageQueries = (store: QueriedStore, clock: QueryClock): UsageQueries => {
   const periods = new PeriodRows(store, clock)
   return {
-    ...createPageQueries(store),
+    ...createPageQueries(store, clock),
     overTime: query => readOverTime(periods, query),
     async outcomes({ filter, ...range }) {
       const calls = new Map<string, number>()

@@ -1,0 +1,105 @@
+import { storeStatusOf } from '../../server/network-status.ts'
+import { metricDefinitions as metrics } from '../../services/metric-definitions.ts'
+import type { MetricFamily } from '../../services/metrics.ts'
+import type { CallFigures } from '../../services/traffic/figures.ts'
+import { Gauges } from '../../services/traffic/gauges.ts'
+import { dayMs } from '../../util/dates.ts'
+
+/** What the processes of the gateway use, and whether its store can be used. */
+export const gatewayHealth = (families: readonly MetricFamily[]) => {
+  const gauges = new Gauges(families)
+  const valueOf = (...metric: Parameters<Gauges['valueOf']>): number | null => gauges.valueOf(...metric) ?? null
+  const { usable, reason = null } = storeStatusOf(families)
+  const lagSeconds = valueOf(metrics.eventLoopDelayP99)
+  return {
+    store: { usable, reason },
+    workers: { ready: valueOf(metrics.workers, { state: 'ready' }), missing: valueOf(metrics.workers, { state: 'missing' }) },
+    residentBytes: valueOf(metrics.processMemory),
+    inFlightBytes: valueOf(metrics.inFlightBytes),
+    inFlightMaxBytes: valueOf(metrics.inFlightMaxBytes),
+    connections: valueOf(metrics.connections),
+    websockets: valueOf(metrics.websockets),
+    openFiles: valueOf(metrics.processOpenFiles),
+    maxFiles: valueOf(metrics.processMaxFiles),
+    eventLoopLagMs: lagSeconds === null ? null : 1_000 * lagSeconds,
+  }
+}
+
+export type GatewayHealth = ReturnType<typeof gatewayHealth>
+
+/** A condition that an operator should act on, by the name of its alert in deploy/prometheus/alerts.yaml. */
+export interface GatewayProblem {
+  readonly alert: string
+  readonly severity: 'critical' | 'warning'
+  readonly text: string
+  /** The network that it is about. */
+  readonly network: string | null
+}
+
+interface ObservedGateway {
+  readonly health: GatewayHealth
+  readonly families: readonly MetricFamily[]
+  /** Of the last minute, by network. */
+  readonly networks: readonly (readonly [name: string, figures: CallFigures])[]
+  readonly refusedSockets: number
+  /** Milliseconds since 1970. */
+  readonly now: number
+}
+
+/** Of fewer calls, a share says little. */
+const minCallsForShare = 20
+
+/** The alert rules that one reading decides. The times for which they wait are Prometheus's. */
+export const gatewayProblems = (observed: ObservedGateway): readonly GatewayProblem[] => [
+  ...processProblems(observed),
+  ...observed.networks.flatMap(([name, figures]) => networkProblems(name, figures)),
+]
+
+const networkProblems = (network: string, { calls, failedCalls, p99Ms }: CallFigures): readonly GatewayProblem[] => [
+  ...(calls >= minCallsForShare && failedCalls / calls > 0.02
+    ? [
+        {
+          alert: 'TollgateCallsFail',
+          severity: 'critical' as const,
+          text: `${formatPercent(failedCalls / calls)} of the calls fail`,
+          network,
+        },
+      ]
+    : []),
+  ...(calls >= minCallsForShare && (p99Ms ?? 0) > 5_000
+    ? [{ alert: 'TollgateSlowCalls', severity: 'warning' as const, text: '1 % of the calls take 5 s and longer', network }]
+    : []),
+]
+
+const processProblems = ({ health, families, refusedSockets, now }: ObservedGateway): readonly GatewayProblem[] => {
+  const gauges = new Gauges(families)
+  const { store, workers, inFlightBytes, inFlightMaxBytes, openFiles, maxFiles, eventLoopLagMs } = health
+  const problem = (alert: string, isWrong: boolean, text: string, severity: GatewayProblem['severity'] = 'warning') =>
+    isWrong ? [{ alert, severity, text, network: null }] : []
+  const isZero = (metric: { readonly name: string }): boolean => gauges.seriesOf(metric).some(({ values }) => values[0] === 0)
+  const expiry = Math.min(...gauges.seriesOf(metrics.tlsCertificateExpiry).map(({ values }) => (values[0] ?? 0) * 1_000)) - now
+  return [
+    ...problem('TollgateStoreFails', !store.usable, store.reason ?? '', 'critical'),
+    ...problem('TollgateWorkersMissing', (workers.missing ?? 0) > 0, `${workers.missing} workers accept no calls`),
+    ...problem('TollgateMemoryForCallers', shareOf(inFlightBytes, inFlightMaxBytes) > 0.8, 'more than 80 % of `limits.inFlight` is in use'),
+    ...problem('TollgateSocketsRefused', refusedSockets > 0, `${refusedSockets} sockets were refused in the last minute`),
+    ...problem('TollgateOpenFiles', shareOf(openFiles, maxFiles) > 0.8, 'more than 80 % of the file descriptors are open'),
+    ...problem('TollgateEventLoopLag', (eventLoopLagMs ?? 0) > 100, 'the event loop is more than 100 ms late: add workers'),
+    ...problem('TollgateSharedCacheDown', isZero(metrics.sharedCacheUp), 'the shared cache is not in use'),
+    ...problem(
+      'TollgateReloadFailed',
+      isZero(metrics.configReloadSuccessful),
+      'the last reload was refused: the configuration from before serves on',
+    ),
+    ...problem('TollgateJwtKeysUnavailable', isZero(metrics.jwtKeysReloadSuccessful), 'the keys of tokens (JWT) could not be read'),
+    ...problem(
+      'TollgateCertificateExpires',
+      expiry < 14 * dayMs,
+      `a TLS certificate expires in ${Math.max(0, Math.floor(expiry / dayMs))} days`,
+    ),
+  ]
+}
+
+const shareOf = (part: number | null, whole: number | null): number => (part === null || whole === null || whole === 0 ? 0 : part / whole)
+
+const formatPercent = (share: number): string => `${(100 * share).toFixed(1)} %`

@@ -1,0 +1,245 @@
+import type { NetworkCounters } from '../../services/traffic/counters.ts'
+import { callFigures, nodeFigures } from '../../services/traffic/figures.ts'
+import type { CallFigures, NodeFigures } from '../../services/traffic/figures.ts'
+import { historyRanges } from '../../services/traffic/history.ts'
+import type { Activity } from '../../services/traffic/history.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
+import { deliveryChannels } from '../alerts/delivery-records.ts'
+import type { Delivery } from '../alerts/delivery-records.ts'
+import { count, countOrNull, flag, listOf, number, numberOrNull, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
+import type { PageQueries } from '../queries/page-queries.ts'
+import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
+import type { GatewayHealth, GatewayProblem } from './gateway-health.ts'
+import { defineOperatorRoute } from './operator-route.ts'
+
+type OrNull<T> = { readonly [Name in keyof T]: Exclude<T[Name], undefined> | (undefined extends T[Name] ? null : never) }
+
+interface NetworkOverviewJson extends OrNull<CallFigures> {
+  readonly name: string
+  readonly upstreams: readonly (OrNull<NodeFigures> & { readonly name: string; readonly share: number | null })[]
+}
+
+/** The last minute of this gateway. */
+export interface OverviewJson {
+  readonly seconds: number
+  readonly total: OrNull<CallFigures>
+  readonly networks: readonly NetworkOverviewJson[]
+  readonly problems: readonly GatewayProblem[]
+  readonly gateway: GatewayHealth & { readonly cpu: number; readonly storeErrors: number }
+}
+
+export interface ActivityJson extends Omit<Activity, 'times'> {
+  readonly times: readonly string[]
+}
+
+/** An account by its id and name. */
+interface AccountRef {
+  readonly id: string
+  readonly name: string
+}
+
+/** The accounts that need the operator. */
+export interface AccountOverviewJson {
+  readonly accountCount: number
+  readonly nearLimitCount: number
+  readonly nearLimit: readonly (AccountRef & { readonly plan: string; readonly used: number; readonly limit: number })[]
+  /** The hour in which `calls` were made; those `before` in the hour before it. */
+  readonly hour: string
+  readonly movers: readonly (AccountRef & { readonly before: number; readonly calls: number })[]
+  readonly alerts: readonly {
+    readonly account: AccountRef
+    readonly created: string
+    readonly period: 'day' | 'month'
+    readonly threshold: number
+    readonly channel: Delivery['channel']
+    readonly state: Delivery['state']
+    readonly lastStatus: string | null
+  }[]
+}
+
+const accountRef = { id: text, name: text }
+const latency = { p50Ms: numberOrNull, p95Ms: numberOrNull, p99Ms: numberOrNull }
+const calls = {
+  calls: { ...number, description: 'In the interval.' },
+  failedCalls: { ...number, description: 'By the fault of nodes or of the gateway.' },
+  credits: number,
+  cacheHits: { ...numberOrNull, description: 'The share of the look-ups that the cache has answered, from 0 to 1.' },
+  ...latency,
+}
+
+const series = (names: readonly string[]) => Object.fromEntries(names.map(name => [name, listOf(numberOrNull)]))
+const callSeries = series(['callsPerSecond', 'failedPerSecond', 'creditsPerSecond', 'cacheHits', 'p50Ms', 'p95Ms'])
+
+/** What the routes return, by the name in the OpenAPI document. */
+export const overviewSchemas = {
+  Overview: object({
+    seconds: { ...number, description: 'How long the interval of the counts and durations is, up to now: a minute, or since the start.' },
+    total: object(calls),
+    networks: listOf(
+      object({
+        name: text,
+        ...calls,
+        upstreams: listOf(
+          object({
+            name: text,
+            requests: { ...number, description: 'Attempts in the interval.' },
+            share: { ...numberOrNull, description: 'Of the attempts of its network, from 0 to 1.' },
+            failures: number,
+            ...latency,
+          }),
+        ),
+      }),
+    ),
+    problems: {
+      ...listOf(
+        object({
+          alert: { type: 'string', description: 'The name of the alert rule in deploy/prometheus/alerts.yaml.' },
+          severity: { type: 'string', enum: ['critical', 'warning'] },
+          text,
+          network: textOrNull,
+        }),
+      ),
+      description: 'Alert rules whose condition holds now.',
+    },
+    gateway: object({
+      store: object({ usable: flag, reason: textOrNull }),
+      storeErrors: { ...count, description: 'Requests to the store that failed in the interval.' },
+      workers: object({ ready: countOrNull, missing: countOrNull }),
+      cpu: { ...number, description: 'Seconds of CPU a second, of all processes.' },
+      residentBytes: countOrNull,
+      inFlightBytes: countOrNull,
+      inFlightMaxBytes: countOrNull,
+      connections: countOrNull,
+      websockets: countOrNull,
+      openFiles: countOrNull,
+      maxFiles: countOrNull,
+      eventLoopLagMs: numberOrNull,
+    }),
+  }),
+  Activity: object({
+    times: { ...listOf(time), description: 'The ends of the intervals; each list below has a figure for each of them, or null.' },
+    calls: object(callSeries),
+    nodes: listOf(object({ name: text, ...series(['requestsPerSecond', 'failuresPerSecond', 'p50Ms', 'p95Ms']) })),
+    gateway: object(series(['cpu', 'residentBytes'])),
+  }),
+  AccountOverview: object({
+    accountCount: count,
+    nearLimitCount: { ...count, description: 'Accounts that have used 75 % of the credits of today and more.' },
+    nearLimit: { ...listOf(object({ ...accountRef, plan: text, used: count, limit: count })), description: 'The greatest share first.' },
+    hour: { ...time, description: 'The last whole hour.' },
+    movers: {
+      ...listOf(object({ ...accountRef, before: count, calls: count })),
+      description: 'Accounts whose calls of that hour differ most from those of the hour before.',
+    },
+    alerts: {
+      ...listOf(
+        object({
+          account: object(accountRef),
+          created: time,
+          period: { type: 'string', enum: ['day', 'month'] },
+          threshold: { ...count, description: 'Percent.' },
+          channel: { type: 'string', enum: deliveryChannels },
+          state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
+          lastStatus: textOrNull,
+        }),
+      ),
+      description: 'What accounts were told of their credits in the last days, the newest first.',
+    },
+  }),
+} as const
+
+export const overviewRoutes = [
+  defineOperatorRoute({
+    method: 'get',
+    path: '/overview',
+    summary: 'The last minute of this gateway: calls, networks, nodes, processes and store, and which alert rules hold.',
+    response: schemaRef('Overview'),
+    async handle(_request, { history, metrics, clock }): Promise<OverviewJson> {
+      const [{ seconds, counters }, families] = await Promise.all([(await history()).recent(), metrics()])
+      const networks = Object.entries(counters.networks).sort(([a], [b]) => (a < b ? -1 : 1))
+      const figures = networks.map(([name, each]) => [name, callFigures([each])] as const)
+      const health = gatewayHealth(families)
+      const { refusedSockets, storeErrors } = counters
+      return {
+        seconds,
+        total: toJson(callFigures(Object.values(counters.networks))),
+        networks: networks.map(([name, each], i) => ({
+          name,
+          ...toJson(figures[i]?.[1] ?? callFigures([])),
+          upstreams: describeNodes(each.nodes),
+        })),
+        problems: gatewayProblems({ health, families, networks: figures, refusedSockets, now: clock.now() }),
+        gateway: { ...health, storeErrors, cpu: seconds > 0 ? counters.cpuSeconds / seconds : 0 },
+      }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/overview/activity',
+    summary: 'The figures of this gateway over the last hour or day, as far as it has run; of one network, those of its nodes too.',
+    response: schemaRef('Activity'),
+    query: {
+      type: 'object',
+      properties: {
+        range: {
+          type: 'string',
+          enum: historyRanges,
+          default: '1h',
+          description: 'A point every 15 s of an hour, or every 5 min of a day.',
+        },
+        network: { type: 'string', description: 'All networks together if absent.' },
+      },
+    },
+    async handle({ query: { range, network } }, { history }): Promise<ActivityJson> {
+      const { times, ...activity } = (await history()).activity(range, network)
+      return { times: times.map(isoTime), ...activity }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'get',
+    path: '/overview/accounts',
+    summary: 'Accounts that are near their limit, those whose calls have changed most, and the alerts that were sent.',
+    response: schemaRef('AccountOverview'),
+    query: {
+      type: 'object',
+      properties: { limit: { type: 'integer', minimum: 1, maximum: 100, default: 10, description: 'Most items of each list.' } },
+    },
+    async handle({ query: { limit } }, { queries, plans }): Promise<AccountOverviewJson> {
+      const planCredits = Object.fromEntries(Object.values(plans).map(({ name, dailyCredits }) => [name, dailyCredits]))
+      const { nearLimit, movers, hour, alerts, ...counts } = await queries.accountOverview({ planCredits, limit })
+      return {
+        ...counts,
+        nearLimit: nearLimit.map(({ row: { id, name, plan }, used, limit }) => ({ id, name, plan, used, limit })),
+        hour: isoTime(hour * hourMs),
+        movers: movers.map(({ row: { id, name }, before, calls }) => ({ id, name, before, calls })),
+        alerts: alerts.map(describeAlert),
+      }
+    },
+  }),
+]
+
+const describeAlert = ({
+  account,
+  accountName,
+  created,
+  channel,
+  state,
+  lastStatus,
+  message: {
+    data: { period, threshold },
+  },
+}: Awaited<ReturnType<PageQueries['accountOverview']>>['alerts'][number]): AccountOverviewJson['alerts'][number] => ({
+  ...{ account: { id: account, name: accountName }, created: isoTime(created) },
+  ...{ period, threshold, channel, state, lastStatus: lastStatus ?? null },
+})
+
+const describeNodes = (nodes: NetworkCounters['nodes']) => {
+  const described = Object.entries(nodes).map(([name, node]) => ({ name, ...toJson(nodeFigures(node)) }))
+  const requests = described.reduce((sum, node) => sum + node.requests, 0)
+  return described.map(node => ({ ...node, share: requests === 0 ? null : node.requests / requests }))
+}
+
+/** Null in place of undefined. */
+const toJson = <T extends object>(figures: T): OrNull<T> =>
+  // Each member stays, or becomes null.
+  Object.fromEntries(Object.entries(figures).map(([name, value]) => [name, value ?? null])) as OrNull<T>

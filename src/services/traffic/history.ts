@@ -1,0 +1,223 @@
+import type { Clock } from '../clock.ts'
+import { trafficBetween } from './counters.ts'
+import type { TrafficCounters, TrafficReading } from './counters.ts'
+import { callFigures, nodeFigures } from './figures.ts'
+import type { ProcessTraffic } from './process-traffic.ts'
+
+/** Ranges that are kept in memory: one reading in so many gives a point, and so many points are kept. */
+const resolutions = {
+  '1h': { readingsPerPoint: 1, maxPoints: 240 },
+  '24h': { readingsPerPoint: 20, maxPoints: 288 },
+} as const
+
+export type HistoryRange = keyof typeof resolutions
+
+export const historyRanges = Object.keys(resolutions) as readonly HistoryRange[]
+
+const readingIntervalMs = 15_000
+/** Of the last minute, and one from before it. */
+const maxReadings = 5
+
+/** Figures by time, of one network, node or gateway; null where nothing has happened. */
+type TimeSeries<Figure extends string> = { readonly [Name in Figure]: readonly (number | null)[] }
+
+export type CallSeries = TimeSeries<'callsPerSecond' | 'failedPerSecond' | 'creditsPerSecond' | 'cacheHits' | 'p50Ms' | 'p95Ms'>
+export type NodeSeries = TimeSeries<'requestsPerSecond' | 'failuresPerSecond' | 'p50Ms' | 'p95Ms'>
+export type GatewaySeries = TimeSeries<'cpu' | 'residentBytes'>
+
+/** What the gateway has done over time. */
+export interface Activity {
+  /** The ends of the intervals, in ms since 1970. */
+  readonly times: readonly number[]
+  /** Of one network, or of all together. */
+  readonly calls: CallSeries
+  /** Of one network. */
+  readonly nodes: readonly (NodeSeries & { readonly name: string })[]
+  readonly gateway: GatewaySeries
+}
+
+/** What has happened in the last minute, or since the start. */
+export interface RecentTraffic {
+  readonly seconds: number
+  readonly counters: TrafficCounters
+}
+
+interface HistoryOptions {
+  readonly clock: Clock
+  /** The counters of each process, as of now. */
+  read(): Promise<readonly ProcessTraffic[]>
+}
+
+/** The monotonic clock begins with the process. */
+const processStart: TrafficReading = { atMs: 0, processes: new Map() }
+
+/**
+ * The traffic of the last hour and day, in the memory of the process that serves operators. A network with three nodes takes 40 kB; 10 of them cost
+ * 1 ms of CPU every 15 s.
+ */
+export class TrafficHistory {
+  readonly #options: HistoryOptions
+  readonly #timelines = {
+    '1h': new Timeline(resolutions['1h'].maxPoints),
+    '24h': new Timeline(resolutions['24h'].maxPoints),
+  } as const satisfies Readonly<Record<HistoryRange, Timeline>>
+  /** What each process has answered last. */
+  readonly #known = new Map<string, { readonly counters: TrafficCounters; readonly isKept: boolean }>()
+  #readings: readonly TrafficReading[] = [processStart]
+  #readingCount = 0
+  #isReading = false
+  #stopTimer = () => {}
+
+  constructor(options: HistoryOptions) {
+    this.#options = options
+  }
+
+  start(): void {
+    const timer = this.#options.clock.every(readingIntervalMs, () => void this.record())
+    this.#stopTimer = () => timer.cancel()
+  }
+
+  async stop(): Promise<void> {
+    this.#stopTimer()
+  }
+
+  /** Adds a point to each range that is due. */
+  async record(): Promise<void> {
+    if (this.#isReading) return
+    this.#isReading = true
+    try {
+      this.#forgetEnded()
+      const now = await this.#read()
+      this.#readings = [...this.#readings, now].slice(-maxReadings)
+      this.#readingCount += 1
+      for (const range of historyRanges) {
+        if (this.#readingCount % resolutions[range].readingsPerPoint === 0) this.#timelines[range].add(now, this.#options.clock.now())
+      }
+    } finally {
+      this.#isReading = false
+    }
+  }
+
+  async recent(): Promise<RecentTraffic> {
+    const now = await this.#read()
+    const [before = processStart] = this.#readings
+    return { seconds: (now.atMs - before.atMs) / 1_000, counters: trafficBetween(before, now) }
+  }
+
+  activity(range: HistoryRange, network?: string): Activity {
+    return this.#timelines[range].read(network)
+  }
+
+  async #read(): Promise<TrafficReading> {
+    for (const { id, counters } of await this.#options.read()) this.#known.set(id, { counters, isKept: true })
+    return { atMs: this.#options.clock.monotonic(), processes: new Map(Array.from(this.#known, ([id, { counters }]) => [id, counters])) }
+  }
+
+  /** A worker that did not answer in time has done nothing in the meantime, rather than all since its start the next time; twice, and it has ended. */
+  #forgetEnded(): void {
+    for (const [id, { counters, isKept }] of this.#known) {
+      if (isKept) this.#known.set(id, { counters, isKept: false })
+      else this.#known.delete(id)
+    }
+  }
+}
+
+const callNames = [
+  'callsPerSecond',
+  'failedPerSecond',
+  'creditsPerSecond',
+  'cacheHits',
+  'p50Ms',
+  'p95Ms',
+] as const satisfies readonly (keyof CallSeries)[]
+const nodeNames = ['requestsPerSecond', 'failuresPerSecond', 'p50Ms', 'p95Ms'] as const satisfies readonly (keyof NodeSeries)[]
+const gatewayNames = ['cpu', 'residentBytes'] as const satisfies readonly (keyof GatewaySeries)[]
+
+type Point<Name extends string> = { readonly [N in Name]: number | undefined }
+
+/** One resolution. Of what is no longer configured, nothing is kept. */
+class Timeline {
+  readonly #maxPoints: number
+  readonly #times: number[] = []
+  readonly #total: PointSeries<keyof CallSeries>
+  readonly #gateway: PointSeries<keyof GatewaySeries>
+  #networks = new Map<string, { readonly calls: PointSeries<keyof CallSeries>; nodes: Map<string, PointSeries<keyof NodeSeries>> }>()
+  #before: TrafficReading = processStart
+
+  constructor(maxPoints: number) {
+    this.#maxPoints = maxPoints
+    this.#total = new PointSeries(callNames, maxPoints)
+    this.#gateway = new PointSeries(gatewayNames, maxPoints)
+  }
+
+  add(now: TrafficReading, timeMs: number): void {
+    const seconds = (now.atMs - this.#before.atMs) / 1_000
+    if (seconds <= 0) return
+    const { networks, cpuSeconds, residentBytes } = trafficBetween(this.#before, now)
+    this.#before = now
+    this.#times.push(timeMs)
+    if (this.#times.length > this.#maxPoints) this.#times.shift()
+    const callPoint = (of: Parameters<typeof callFigures>[0]): Point<keyof CallSeries> => {
+      const { calls, failedCalls, credits, cacheHits, p50Ms, p95Ms } = callFigures(of)
+      return {
+        ...{ callsPerSecond: calls / seconds, failedPerSecond: failedCalls / seconds, creditsPerSecond: credits / seconds },
+        ...{ cacheHits, p50Ms, p95Ms },
+      }
+    }
+    this.#total.add(callPoint(Object.values(networks)))
+    this.#gateway.add({ cpu: cpuSeconds / seconds, residentBytes })
+    const known = this.#networks
+    this.#networks = new Map(
+      Object.entries(networks).map(([name, counters]) => {
+        const { calls = new PointSeries(callNames, this.#maxPoints), nodes = new Map<string, PointSeries<keyof NodeSeries>>() } =
+          known.get(name) ?? {}
+        calls.add(callPoint([counters]))
+        const nodeEntries = Object.entries(counters.nodes).map(([node, nodeCounters]) => {
+          const series = nodes.get(node) ?? new PointSeries(nodeNames, this.#maxPoints)
+          const { requests, failures, p50Ms, p95Ms } = nodeFigures(nodeCounters)
+          series.add({ requestsPerSecond: requests / seconds, failuresPerSecond: failures / seconds, p50Ms, p95Ms })
+          return [node, series] as const
+        })
+        return [name, { calls, nodes: new Map(nodeEntries) }]
+      }),
+    )
+  }
+
+  read(network?: string): Activity {
+    const count = this.#times.length
+    const found = network === undefined ? undefined : this.#networks.get(network)
+    const calls = network === undefined ? this.#total : (found?.calls ?? new PointSeries(callNames, this.#maxPoints))
+    return {
+      times: [...this.#times],
+      calls: calls.read(count),
+      nodes: Array.from(found?.nodes ?? [], ([name, series]) => ({ name, ...series.read(count) })),
+      gateway: this.#gateway.read(count),
+    }
+  }
+}
+
+/** The newest points come last. Half the memory of doubles, which figures for people do not need. */
+class PointSeries<Name extends string> {
+  readonly #names: readonly Name[]
+  readonly #values: ReadonlyMap<Name, Float32Array>
+
+  constructor(names: readonly Name[], maxPoints: number) {
+    this.#names = names
+    this.#values = new Map(names.map(name => [name, new Float32Array(maxPoints).fill(NaN)]))
+  }
+
+  add(point: Point<Name>): void {
+    for (const [name, values] of this.#values) {
+      values.copyWithin(0, 1)
+      values[values.length - 1] = point[name] ?? NaN
+    }
+  }
+
+  read(count: number): TimeSeries<Name> {
+    const entries = this.#names.map(name => [name, Array.from(this.#values.get(name)?.slice(-count) ?? [], roundFigure)] as const)
+    return Object.fromEntries(count === 0 ? this.#names.map(name => [name, []]) : entries) as unknown as TimeSeries<Name> // each name has its values
+  }
+}
+
+/** Digits that nobody reads would be half of the response. */
+const roundFigure = (value: number): number | null => (Number.isNaN(value) ? null : Number(value.toPrecision(4)))
