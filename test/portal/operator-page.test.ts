@@ -187,7 +187,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.selectOption('select >> nth=0', 'method')
     await page.waitForSelector('td:has-text("eth_gasPrice")')
     await openPage(page, 'Nodes')
-    await page.waitForSelector('td:has-text("node-1")')
+    await page.waitForSelector('td:has-text("100.0 %")')
     t.match(await page.textContent('tbody tr'), /^node-1usable160100\.0 %/)
   })
 

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import type { NodeTrafficReport } from '../../operator/operator-nodes.ts'
+import type { OverviewJson } from '../../operator/overview-routes.ts'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import { Notice, WhenLoaded } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
@@ -12,14 +12,14 @@ import { operatorTexts } from './operator-texts.ts'
 const text = operatorTexts.nodes
 
 type NetworkNodes = NodesJson['networks'][number]
-type NetworkTraffic = NodeTrafficReport['networks'][number]
+type NetworkTraffic = OverviewJson['networks'][number]
 
 const formatMs = (value: number | null = null): string => (value === null ? '–' : value.toFixed(value < 10 ? 1 : 0))
 
 /** What calls meet, network by network. */
 export const Nodes = () => {
   const nodes = useRequest<NodesJson>('/nodes')
-  const traffic = useRequest<NodeTrafficReport>('/nodes/traffic')
+  const traffic = useRequest<OverviewJson>('/overview')
   const { seconds, networks = [] } = traffic.data.value ?? {}
   return (
     <WhenLoaded from={nodes}>
