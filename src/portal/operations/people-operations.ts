@@ -86,7 +86,8 @@ export const peopleOperations = [
         ...(await listPeople(store, account.id)).map(personJson),
         ...(await listInvitations(store, account.id)).map(invitationJson),
       ]
-      return people.map(person => withAccount(person, account))
+      // Their ids are random.
+      return people.toSorted((a, b) => (a.name < b.name ? -1 : 1)).map(person => withAccount(person, account))
     },
     command: {
       positionals: { id: 'ACCOUNT' },
