@@ -1,7 +1,8 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { readKeyFile } from '../services/jwt/key-file.ts'
+import { contrastOf, formatColor, minTextContrast, parseColor, withContrast } from '../util/colors.ts'
 import { didYouMean } from '../util/did-you-mean.ts'
 import { isDirectory } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
@@ -135,6 +136,32 @@ const readableKeyFile: GatewayRule = source => {
   return read === undefined || 'keys' in read ? [] : [source.problemAt(path, `jwt.keyFile: ${read.message}`, read.hint)]
 }
 
+/** Each page of the dashboard loads it. */
+const maxLogoBytes = 65_536
+
+const logoIsImage: GatewayRule = source => {
+  const path = ['portal', 'brand', 'logo']
+  const text = source.textAt(path)
+  if (text === undefined || text === '') return []
+  const report = (message: string, hint: string) => [source.problemAt(path, `portal.brand.logo ${message}`, hint)]
+  if (!/\.(svg|png)$/i.test(text)) return report('must be an SVG or PNG file', 'browsers show both at any size')
+  const stats = statSync(resolve(dirname(source.path), text), { throwIfNoEntry: false })
+  if (stats?.isFile() !== true) return report('is no file', 'the path is relative to gateway.yaml')
+  if (stats.size > maxLogoBytes) return report(`has ${stats.size} bytes, more than ${maxLogoBytes}`, 'each page loads it: make it smaller')
+  return []
+}
+
+const readableAccent: GatewayRule = source => {
+  const path = ['portal', 'brand', 'accent']
+  const color = parseColor(source.textAt(path) ?? '')
+  if (color === undefined) return []
+  const white = [255, 255, 255] as const
+  const contrast = contrastOf(color, white)
+  if (contrast >= minTextContrast) return []
+  const message = `portal.brand.accent has a contrast of ${contrast.toFixed(1)} to white, less than the ${minTextContrast} of WCAG AA`
+  return [source.problemAt(path, message, `the nearest darker color is "${formatColor(withContrast(color, [0, 0, 0], () => [white]))}"`)]
+}
+
 const gatewayRules: readonly GatewayRule[] = [
   distinctAddresses,
   storePathIsDirectory,
@@ -142,4 +169,6 @@ const gatewayRules: readonly GatewayRule[] = [
   usageWebhookRetention,
   knownSignUpPlan,
   readableKeyFile,
+  logoIsImage,
+  readableAccent,
 ]

@@ -178,6 +178,37 @@ const signUpSchema = {
   required: ['plan'],
 } as const satisfies ObjectSchema
 
+/** `portal.brand`. */
+const brandSchema = {
+  type: 'object',
+  requires: portalListener,
+  description: 'What the dashboard and its mail show in place of Tollgate.',
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 40, description: 'The name of the product.', examples: ['Example RPC'] },
+    logo: {
+      type: 'string',
+      format: 'path',
+      description: 'A square image, SVG or PNG of at most 64 KiB; relative to this file.',
+      examples: ['logo.svg'],
+    },
+    accent: {
+      type: 'string',
+      pattern: '^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$',
+      label: 'a color such as "#0b6e4f", in quotes',
+      description:
+        'The color of buttons and links, with a contrast of 4.5 or more to white (WCAG AA). The dark theme has it as light as it must be there.',
+      examples: ['#0b6e4f'],
+    },
+    support: {
+      type: 'string',
+      pattern: '^(https?://[^\\s/]+\\S*|mailto:[^\\s@]+@[^\\s@]+)$',
+      label: 'a URL such as https://example.org/help or mailto:help@example.org',
+      description: 'Where people get help: a link on each page.',
+      examples: ['https://example.org/help'],
+    },
+  },
+} as const satisfies ObjectSchema
+
 /** `portal` of gateway.yaml. */
 const portalSchema = {
   type: 'object',
@@ -243,6 +274,13 @@ const portalSchema = {
       required: ['url'],
     },
     signUp: signUpSchema,
+    brand: brandSchema,
+    publicStatus: {
+      requires: portalListener,
+      type: 'boolean',
+      default: false,
+      description: 'Whether everybody may see the page Status: the networks, their newest blocks, and whether their nodes can be used.',
+    },
   },
   default: {},
 } as const satisfies ObjectSchema

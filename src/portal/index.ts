@@ -9,6 +9,7 @@ import type { Metrics } from '../services/metrics.ts'
 import type { MethodDescription } from '../services/index.ts'
 import { openOnce } from '../util/async.ts'
 import { openAfterStart } from './background.ts'
+import type { Brand, BrandOptions } from './brand.ts'
 import type { PortalLimits } from './portal-limits.ts'
 import { openMailer } from './mailer.ts'
 import type { MailOptions } from './mailer.ts'
@@ -19,7 +20,7 @@ import type { UsageWebhookOptions } from './usage-webhook.ts'
 import type { PortalNetwork, PortalServices } from './portal-services.ts'
 
 /** What the portal makes itself. */
-type OwnServices = 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'alerts' | 'portalSecret'
+type OwnServices = 'brand' | 'networks' | 'url' | 'limits' | 'queries' | 'startQueries' | 'sendMail' | 'oidc' | 'alerts' | 'portalSecret'
 
 export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly address: Address
@@ -35,6 +36,8 @@ export interface PortalOptions extends Omit<PortalServices, OwnServices> {
   readonly smtp?: MailOptions
   /** The OpenID Connect provider. */
   readonly oidc?: OidcOptions
+  /** What is shown in place of Tollgate. */
+  readonly brand?: BrandOptions
   /** Signs cookies and webhooks; without it, keys in the store do. */
   readonly secret?: Secret
   readonly webhooks?: { readonly allow: readonly string[] }
@@ -71,6 +74,7 @@ export const openPortal = async ({
 }: PortalOptions): Promise<PortalListener> => {
   let options = initialOptions
   let limits: PortalLimits | undefined
+  let brand: Brand | undefined
   const { clock, log, smtp, oidc, secret: portalSecret } = options
   const sendMail = smtp && openMailer(smtp, log)
   const browserUrl = (listenerUrl: string): string => (options.url ?? listenerUrl).replace(/\/$/, '')
@@ -78,12 +82,13 @@ export const openPortal = async ({
   const listener = await openAppListener(
     address,
     async listenerUrl => {
-      const { createPortalApp, openOidcProvider, openPortalLimits } = await import('./portal-app.ts')
+      const { createBrand, createPortalApp, openOidcProvider, openPortalLimits } = await import('./portal-app.ts')
+      brand ??= options.brand && createBrand(options.brand)
       limits ??= openPortalLimits(clock)
       const { queries, start: startQueries } = await openQueries()
       const url = browserUrl(listenerUrl)
       const made = {
-        ...{ url, limits, queries, startQueries, sendMail, alerts, portalSecret },
+        ...{ brand, url, limits, queries, startQueries, sendMail, alerts, portalSecret },
         oidc: oidc && openOidcProvider(oidc, `${url}/sign-in`, options),
       }
       // Streams that were opened before a reload have the plans of after it.

@@ -5,6 +5,8 @@ import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { hourMs, isoDate } from '../util/dates.ts'
 import { isJsonObject } from '../util/json.ts'
 import type { Json } from '../util/json.ts'
+import { nameOf } from './brand.ts'
+import type { Brand } from './brand.ts'
 import type { Mail, SendMail } from './mailer.ts'
 import type { Invitation } from './invitations.ts'
 import { findPerson, setEmail, verifyEmail } from './people.ts'
@@ -110,13 +112,18 @@ export interface MailServices {
   readonly url: string
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined
+  readonly brand?: Pick<Brand, 'name'> | undefined
 }
 
 /** Mails the person a link that signs them in. */
-export const mailSignInLink = async ({ store, clock, url, sendMail }: MailServices, person: Person, email: string): Promise<boolean> => {
+export const mailSignInLink = async (
+  { store, clock, url, sendMail, brand }: MailServices,
+  person: Person,
+  email: string,
+): Promise<boolean> => {
   if (sendMail === undefined) return false
   const link = signInUrl(url, await createSignInToken(store, clock, person, email))
-  return sendMail(signInMail(email, link, { subject: 'Sign in to Tollgate', purpose: 'sign in' }))
+  return sendMail(signInMail(email, link, { subject: `Sign in to ${nameOf(brand)}`, purpose: 'sign in' }))
 }
 
 export const signInMail = (
@@ -144,7 +151,7 @@ export interface EmailConfirmation {
  * address may be mistyped. Resolves with false where the mail server did not accept the mail, or there is none.
  */
 export const mailConfirmation = async (
-  { store, clock, url, sendMail }: MailServices,
+  { store, clock, url, sendMail, brand }: MailServices,
   accountName: string,
   { person: { id, account, name, role }, email, asker }: EmailConfirmation,
 ): Promise<boolean> => {
@@ -154,9 +161,9 @@ export const mailConfirmation = async (
   await store.putRecord('email-confirmation', record)
   return sendMail({
     to: email,
-    subject: 'Confirm your e-mail address for Tollgate',
+    subject: `Confirm your e-mail address for ${nameOf(brand)}`,
     text:
-      `${asker} has entered this e-mail address for ${name}, ${role} of the account ${accountName} of Tollgate.\n\n` +
+      `${asker} has entered this e-mail address for ${name}, ${role} of the account ${accountName} of ${nameOf(brand)}.\n\n` +
       'Open this link to confirm that you are this person: from then on the address signs in to that account, and owners get alerts there. ' +
       `Nothing happens before you confirm. The link works once, within ${confirmationTtlMs / hourMs} hours.\n\n` +
       // A fragment is in no access log.
@@ -190,23 +197,23 @@ export const confirmEmail = async (
 
 /** Tells the address that was a person's, in case somebody else has changed that. */
 export const mailEmailChanged = async (
-  { sendMail }: Pick<MailServices, 'sendMail'>,
+  { sendMail, brand }: Pick<MailServices, 'sendMail' | 'brand'>,
   accountName: string,
   { person: { name, email: previous }, email }: EmailConfirmation,
 ): Promise<void> => {
   if (sendMail === undefined || previous === undefined) return
   await sendMail({
     to: previous,
-    subject: 'Your e-mail address for Tollgate was changed',
+    subject: `Your e-mail address for ${nameOf(brand)} was changed`,
     text:
-      `${name} of the account ${accountName} of Tollgate signs in with the address ${email} now, and no longer with this one.\n\n` +
+      `${name} of the account ${accountName} of ${nameOf(brand)} signs in with the address ${email} now, and no longer with this one.\n\n` +
       'If this was not you, ask an owner of the account, or the operator, for help.\n',
   })
 }
 
 /** Mails an invitation, with a link to answer it: its address is proven by that. Without a mail server nothing is sent. */
 export const mailInvitation = async (
-  { store, clock, url, sendMail }: MailServices,
+  { store, clock, url, sendMail, brand }: MailServices,
   accountName: string,
   { email, inviter, role, expires }: Invitation,
 ): Promise<void> => {
@@ -214,9 +221,9 @@ export const mailInvitation = async (
   const token = await createAddressToken(store, clock, { email, isInvited: true })
   await sendMail({
     to: email,
-    subject: 'Invitation to an account of Tollgate',
+    subject: `Invitation to an account of ${nameOf(brand)}`,
     text:
-      `${inviter} invites you to the account ${accountName} of Tollgate, as ${role}.\n\n` +
+      `${inviter} invites you to the account ${accountName} of ${nameOf(brand)}, as ${role}.\n\n` +
       `Open this link to join the account, or to decline: nothing happens before you choose. The link works once, within ` +
       `${signInLinkTtlMs / hourMs} hours.\n\n${signInUrl(url, token)}\n\n` +
       `Afterwards, until ${isoDate(expires)}, ask for another link with this address at ${url}/sign-in\n\n` +

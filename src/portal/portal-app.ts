@@ -36,6 +36,7 @@ import { readSigningKey } from './signing-key.ts'
 // What else is loaded with the first request.
 export { openPortalLimits } from './portal-limits.ts'
 export { openOidcProvider } from './oidc-provider.ts'
+export { createBrand } from './brand.ts'
 
 /** Everything that the API can do. */
 export const routes: readonly AnyRoute[] = [
@@ -61,14 +62,14 @@ interface PortalHostOptions {
 
 /** The dashboard: a page, and the API that it uses. */
 export const createPortalApp = (services: PortalServices, { listenHost, trustedProxies }: PortalHostOptions): Koa => {
-  const { store, clock, url, networks, portalSecret } = services
+  const { store, clock, url, networks, portalSecret, brand } = services
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.
   app.on('error', (error: Error) => services.log.info({ err: error }, 'dashboard request aborted by the client'))
   app.use(respondWithErrors(services.log))
   app.use(securityHeaders(networks.flatMap(({ http, ws }) => [http, ws])))
   app.use(requireHost(url, listenHost))
-  app.use(servePage('developer', path => !path.startsWith('/api/')))
+  app.use(servePage('developer', path => !path.startsWith('/api/'), brand))
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
   app.use(respondWithEventStream)

@@ -68,6 +68,11 @@ const signInChoice = object({
 
 const key = { ...keyProperties, usedToday: countOrNull, lastUsed: timeOrNull }
 
+const networkStatus = {
+  ...{ name: text, chainId: count, head: countOrNull, finalized: countOrNull, lagBlocks: countOrNull, nodes: count, usableNodes: count },
+  state: { enum: ['ok', 'degraded', 'down', 'unknown'] },
+} as const
+
 const accessToken = { id: text, name: text, hint: text, created: time, expires: timeOrNull }
 
 const points = object({ calls: listOf(count), failed: listOf(count), credits: listOf(count) })
@@ -139,16 +144,8 @@ const responseSchemas = {
   WebhookTest: webhookTestSchema,
   Key: object(key),
   NewKey: object({ ...key, key: { type: 'string', description: 'The API key. It is not shown again.' } }),
-  Network: object({
-    name: text,
-    chainId: count,
-    http: text,
-    ws: text,
-    head: countOrNull,
-    finalized: countOrNull,
-    nodes: count,
-    usableNodes: count,
-  }),
+  Network: object({ ...networkStatus, http: text, ws: text }),
+  NetworkStatus: object(networkStatus),
   Method: object({
     name: text,
     credits: count,

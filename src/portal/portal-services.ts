@@ -8,6 +8,7 @@ import type { RequestLogConfig } from '../services/request-log.ts'
 import type { Store, AccountRow } from '../store/store.ts'
 import type { Alerts } from './alerts/alert-rounds.ts'
 import { ApiError } from './api-errors.ts'
+import type { Brand } from './brand.ts'
 import type { OidcProvider } from './oidc-provider.ts'
 import type { Person } from './people.ts'
 import type { UsageQueries } from './queries/usage-queries.ts'
@@ -65,6 +66,10 @@ export interface PortalServices {
   readonly portalSecret: Secret | undefined
   readonly clock: Clock
   readonly log: Log
+  /** Whether everybody may see the state of the networks. */
+  readonly publicStatus?: boolean
+  /** What is shown in place of Tollgate. */
+  readonly brand?: Brand | undefined
   /** Of the gateway. */
   readonly version: string
   /** The URL that browsers use, without a slash at the end. */

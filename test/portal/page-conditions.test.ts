@@ -36,7 +36,12 @@ const holdFirst = async (page: Page, path: string) => {
 
 t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t => {
   const node = await startFakeNode({ eth_chainId: { result: '0x7a69' }, eth_gasPrice: { result: '0x7' } })
-  const deployment = createPortalDeployment(node.url)
+  const logo = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="#0b6e4f"/></svg>'
+  const brand = { name: 'Example <RPC>', logo: 'logo.svg', accent: '#0b6e4f', support: 'https://example.org/help' }
+  const deployment = createPortalDeployment(node.url, {
+    gateway: { portal: { url: 'http://127.0.0.1', brand, publicStatus: true } },
+    files: { 'logo.svg': logo },
+  })
   const browser = await openBrowser()
   t.teardown(async () => {
     await browser.close()
@@ -407,7 +412,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const page = await openSignedIn(t)
     await openPage(page, 'Networks')
     await page.evaluate(`Object.defineProperty(navigator, 'clipboard', { value: undefined })`)
-    await page.click('td button >> nth=0')
+    await page.click('.urls button >> nth=0')
     t.match(await page.evaluate('getSelection().toString()'), /\/v3\/API_KEY$/)
   })
 
@@ -472,6 +477,50 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.locator('text="Skip to content"').press('Enter')
     t.equal(await page.evaluate('document.activeElement.textContent'), 'Overview')
     t.equal(page.url(), `${portal}/sign-in`)
+  })
+
+  t.test('the page has the name, the logo, the color and the link for help that the gateway was given', async t => {
+    const page = await openNewPage(t)
+    const refused: string[] = []
+    page.on('console', message => message.type() === 'error' && refused.push(message.text()))
+    await page.goto(`${portal}/sign-in`)
+    await page.waitForSelector('.brand:has-text("Example <RPC>")')
+    t.equal(await page.getAttribute('a:has-text("Help")', 'href'), brand.support)
+    t.equal(await page.evaluate(`document.querySelector('.brand img').naturalWidth > 0`), true)
+    const accent = `getComputedStyle(document.documentElement).getPropertyValue('--accent')`
+    t.equal(await page.evaluate(accent), '#0b6e4f')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.emulateMedia({ colorScheme: 'dark' })
+    t.not(await page.evaluate(accent), '#0b6e4f', 'lighter on a dark surface')
+    await page.goto(await newLink('alice'))
+    await page.waitForSelector('[data-testid=credits-left]')
+    t.equal(await page.title(), 'Overview · Example <RPC>')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.emulateMedia({ colorScheme: 'light' })
+    t.same(
+      refused.filter(text => !text.includes('401')),
+      [],
+    )
+  })
+
+  t.test('everybody sees how the networks are, where the gateway says so', async t => {
+    const page = await openNewPage(t)
+    await page.setViewportSize({ width: 360, height: 800 })
+    await page.goto(`${portal}/sign-in`)
+    await page.click('text="Network status"')
+    await page.waitForSelector('section[aria-label=devnet] .badge:text-is("idle")')
+    t.match(await page.textContent('section[aria-label=devnet]'), /Nodes in use1 of 1/)
+    t.same(await findAccessibilityViolations(page), [])
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
+    await page.route('**/api/v1/status', route =>
+      route.fulfill({
+        json: [{ name: 'devnet', chainId: 1, state: 'down', head: 1, finalized: null, lagBlocks: null, nodes: 2, usableNodes: 0 }],
+      }),
+    )
+    await page.reload()
+    await page.waitForSelector('[role=alert]:has-text("devnet")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.setViewportSize({ width: 1_200, height: 800 })
   })
 
   t.test('no script of the page has failed', async t => t.same(errors, []))

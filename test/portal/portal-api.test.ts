@@ -30,7 +30,7 @@ const listen = { rpc: '127.0.0.1:0', admin: '127.0.0.1:0', portal: '127.0.0.1:0'
 
 const portalGateway = (workers: number) => ({
   listen: { ...listen, trustedProxies: ['127.0.0.1'] },
-  portal: { url: 'http://127.0.0.1' },
+  portal: { publicStatus: true, url: 'http://127.0.0.1' },
   workers,
 })
 

@@ -374,7 +374,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     })
     const create = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '${body}' })`
     await page.evaluate(`${create}.then(response => response.json())`)
-    for (const title of ['Keys', 'Networks', 'Access']) {
+    for (const title of ['Keys', 'Access']) {
       await openPage(page, title)
       await page.waitForSelector(`h1:has-text("${title}")`)
       if (title === 'Keys') await page.waitForSelector('td:has-text("a key of many limits")')

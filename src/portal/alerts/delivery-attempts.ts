@@ -4,6 +4,8 @@ import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
 import { backoffDelayMs, isAttemptDue, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
+import { nameOf } from '../brand.ts'
+import type { Brand } from '../brand.ts'
 import type { Mail, SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
 import { tryLock } from '../concurrent-changes.ts'
@@ -21,6 +23,7 @@ export interface DelivererOptions extends WebhookSender {
   /** Undefined without a mail server. */
   readonly sendMail: SendMail | undefined
   readonly portalUrl: string
+  readonly brand?: Pick<Brand, 'name'> | undefined
   /** Private addresses that webhooks may have. */
   readonly allowedSubnets: readonly string[]
 }
@@ -81,11 +84,11 @@ export class Deliverer {
   }
 
   async #mail(delivery: Delivery): Promise<DeliveryOutcome> {
-    const { store, sendMail, portalUrl, clock } = this.#options
+    const { store, sendMail, clock } = this.#options
     const { email, isEmailVerified = false } = (await findPerson(store, delivery.person ?? '')) ?? {}
     if (email === undefined || !isEmailVerified || sendMail === undefined)
       return { isDelivered: false, status: 'there is no confirmed address or no mail server any more' }
-    const sent = withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, portalUrl)), () => false)
+    const sent = withTimeoutOr(clock, mailTimeoutMs, sendMail(alertMail(delivery, email, this.#options)), () => false)
     const isDelivered = await this.#untilStopped(sent)
     return { isDelivered, status: isDelivered ? 'accepted by the mail server' : 'not accepted by the mail server' }
   }
@@ -133,13 +136,13 @@ export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean =>
   state === 'pending' && isAttemptDue(retryDelays, nextAttempt, now)
 
 /** The mail of an alert. Its Message-ID is the same for each attempt. */
-const alertMail = (delivery: Delivery, to: string, portalUrl: string): Mail => {
+const alertMail = (delivery: Delivery, to: string, { portalUrl, brand }: Pick<DelivererOptions, 'portalUrl' | 'brand'>): Mail => {
   const { account, plan, period, date, threshold, used, limit, resetAt } = delivery.message.data
   const credits = period === 'day' ? 'daily credits' : 'credits of the month'
   return {
     to,
     messageId: `<${messageId(delivery)}@${new URL(portalUrl).hostname}>`,
-    subject: `Tollgate: ${account.name} has used ${threshold} % of its ${credits}`,
+    subject: `${nameOf(brand)}: ${account.name} has used ${threshold} % of its ${credits}`,
     text: [
       `The account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,
       period === 'day' ? `At 100 %, calls are refused until ${resetAt}.` : `The month ends at ${resetAt}.`,

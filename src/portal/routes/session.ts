@@ -1,6 +1,7 @@
 import { emailAddress } from '../../services/accounts/account-fields.ts'
 import { RecordedAccounts } from '../../services/accounts/recorded-accounts.ts'
 import { ApiError, notFound } from '../api-errors.ts'
+import { nameOf } from '../brand.ts'
 import { findInvitationsTo, removeInvitation } from '../invitations.ts'
 import {
   createAddressToken,
@@ -50,6 +51,8 @@ export interface SignInOptions {
   readonly signUp: boolean
   /** The name of the OpenID Connect provider. */
   readonly provider: string | null
+  /** Whether everybody may see the state of the networks. */
+  readonly status: boolean
 }
 
 /** False when too many addresses without a person have got mails. */
@@ -62,7 +65,7 @@ const mayMailStranger = ({ limits, signUp, log }: PortalServices): boolean => {
 
 /** Sends a link, if the address has a person, was invited or may sign up. */
 const mailLink = async (services: PortalServices, email: string): Promise<void> => {
-  const { store, clock, url, sendMail } = services
+  const { store, clock, url, sendMail, brand } = services
   if (sendMail === undefined) return
   const person = await findPersonByEmail(store, email)
   if (person !== undefined) {
@@ -74,8 +77,8 @@ const mailLink = async (services: PortalServices, email: string): Promise<void> 
   const link = signInUrl(url, await createAddressToken(store, clock, { email, isInvited }))
   await sendMail(
     isInvited
-      ? signInMail(email, link, { subject: 'Sign in to Tollgate', purpose: 'sign in and answer the invitation that you have' })
-      : signInMail(email, link, { subject: 'Create your Tollgate account', purpose: 'create your account' }),
+      ? signInMail(email, link, { subject: `Sign in to ${nameOf(brand)}`, purpose: 'sign in and answer the invitation that you have' })
+      : signInMail(email, link, { subject: `Create your ${nameOf(brand)} account`, purpose: 'create your account' }),
   )
 }
 
@@ -135,16 +138,20 @@ export const sessionRoutes = [
     method: 'get',
     path: '/sign-in-options',
     summary:
-      'Whether sign-in links are sent by e-mail, whether new accounts can be made that way, and the name of the OpenID Connect provider.',
+      'Whether sign-in links are sent by e-mail, whether new accounts can be made that way, the name of the OpenID Connect provider, and whether everybody may see the state of the networks.',
     role: 'anyone',
     response: {
       type: 'object',
-      properties: { email: { type: 'boolean' }, signUp: { type: 'boolean' }, provider: { type: ['string', 'null'] } },
+      properties: {
+        ...{ email: { type: 'boolean' }, signUp: { type: 'boolean' }, provider: { type: ['string', 'null'] } },
+        status: { type: 'boolean' },
+      },
     },
-    handle: (_request, { sendMail, signUp, oidc }): SignInOptions => ({
+    handle: (_request, { sendMail, signUp, oidc, publicStatus }): SignInOptions => ({
       email: sendMail !== undefined,
       signUp: sendMail !== undefined && signUp !== undefined,
       provider: oidc?.name ?? null,
+      status: publicStatus === true,
     }),
   }),
   definePublicRoute({

@@ -1,6 +1,8 @@
 import { absentFile } from '../config-fixture.ts'
 import type { Mistake } from './mistake.ts'
 
+const withPortal = [['  admin: 127.0.0.1:23502', '  admin: 127.0.0.1:23502\n  portal: 127.0.0.1:23501']] as const
+
 export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'a typo in a key',
@@ -90,6 +92,30 @@ export const gatewayMistakes: readonly Mistake[] = [
     mistake: 'an access log at an unset variable',
     gateway: [['workers: 1', 'workers: 1\naccessLog: { file: "${LOGS}/access.log" }']],
     answers: ['gateway.yaml:7:20: the environment variable LOGS is not set -> export LOGS=…, or write ${LOGS:-default}'],
+  },
+  {
+    mistake: 'an accent of the brand that cannot be read on white',
+    gateway: [...withPortal, ['workers: 1', 'workers: 1\nportal: { brand: { accent: "#ffb000" } }']],
+    answers: [
+      'gateway.yaml:8:28: portal.brand.accent has a contrast of 1.8 to white, less than the 4.5 of WCAG AA -> the nearest darker color is "#9e6d00"',
+    ],
+  },
+  {
+    mistake: 'a logo that is not there',
+    gateway: [...withPortal, ['workers: 1', 'workers: 1\nportal: { brand: { logo: logo.svg } }']],
+    answers: ['gateway.yaml:8:26: portal.brand.logo is no file -> the path is relative to gateway.yaml'],
+  },
+  {
+    mistake: 'a logo that browsers do not show',
+    gateway: [...withPortal, ['workers: 1', 'workers: 1\nportal: { brand: { logo: logo.pdf } }']],
+    files: { 'logo.pdf': 'x' },
+    answers: ['gateway.yaml:8:26: portal.brand.logo must be an SVG or PNG file -> browsers show both at any size'],
+  },
+  {
+    mistake: 'a logo that is too large',
+    gateway: [...withPortal, ['workers: 1', 'workers: 1\nportal: { brand: { logo: logo.png } }']],
+    files: { 'logo.png': 'x'.repeat(65_537) },
+    answers: ['gateway.yaml:8:26: portal.brand.logo has 65537 bytes, more than 65536 -> each page loads it: make it smaller'],
   },
   {
     mistake: 'negative credits',

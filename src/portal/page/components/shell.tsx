@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { brand } from '../brand.ts'
 import { now } from '../clock.ts'
 import { connectionProblem } from '../request.ts'
 import { followLink, path } from '../router.ts'
@@ -45,7 +46,7 @@ export const Shell = ({ owner, person, pages, current, title, actions, children,
   const isFirst = useRef(true)
   const isMenuOpen = useSignal(false)
   useEffect(() => {
-    document.title = `${title} · ${texts.product}`
+    document.title = `${title} · ${brand.name}`
     isMenuOpen.value = false
     // After a change of page, screen readers continue at its heading.
     if (!isFirst.current) heading.current?.focus()
@@ -97,6 +98,7 @@ export const Shell = ({ owner, person, pages, current, title, actions, children,
                 {new Date(now.value).toISOString().slice(11, 19)} UTC
               </time>
             </div>
+            <Support />
             <button type="button" class="quiet" onClick={onSignOut}>
               <Icon name="signOut" />
               {texts.signOut}
@@ -126,7 +128,7 @@ export const Loading = () => (
       <Brand />
     </header>
     <main>
-      <h1 class="unseen">{texts.product}</h1>
+      <h1 class="unseen">{brand.name}</h1>
       <Skeleton height={2} />
       <Skeleton />
     </main>
@@ -137,11 +139,15 @@ export const Loading = () => (
 export const Brand = ({ home }: { readonly home?: string | undefined }) => {
   const content = (
     <>
-      <svg viewBox="0 0 16 16" aria-hidden="true">
-        <rect width="16" height="16" rx="4" fill="currentColor" />
-        <path d="M3.5 12V6h2v6zM7 12V4h2v8zm3.5 0V6h2v6z" fill="var(--on-accent)" />
-      </svg>
-      <span>{texts.product}</span>
+      {brand.logo === undefined ? (
+        <svg viewBox="0 0 16 16" aria-hidden="true">
+          <rect width="16" height="16" rx="4" fill="currentColor" />
+          <path d="M3.5 12V6h2v6zM7 12V4h2v8zm3.5 0V6h2v6z" fill="var(--on-accent)" />
+        </svg>
+      ) : (
+        <img src={brand.logo} alt="" />
+      )}
+      <span>{brand.name}</span>
     </>
   )
   return home === undefined ? (
@@ -177,6 +183,15 @@ const Navigation = ({ pages, current }: Pick<ShellProps, 'pages' | 'current'>) =
     </nav>
   )
 }
+
+/** Where people get help; nothing unless the gateway has it. */
+export const Support = () =>
+  brand.support === undefined ? null : (
+    <a class="support" href={brand.support} target="_blank" rel="noopener">
+      <Icon name="external" />
+      {texts.support}
+    </a>
+  )
 
 const themes = (['system', 'light', 'dark'] as const).map(value => ({
   value,

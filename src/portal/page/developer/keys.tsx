@@ -8,7 +8,8 @@ import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 import { ChangeKey } from './change-key.tsx'
 import { KeyTables } from './key-tables.tsx'
-import { newKey, ShowNewKey } from './new-key.tsx'
+import { ShowNewKey } from './new-key.tsx'
+import { newKey, showNewKey } from './tab-key.ts'
 
 const text = texts.keys
 
@@ -17,7 +18,7 @@ export const Keys = () => {
   const changed = useSignal<string | undefined>(undefined)
   const mayChange = session.value?.person.role !== 'viewer'
   const onChanged = (answer: KeyAnswer): void => {
-    if ('key' in answer) newKey.value = answer
+    if ('key' in answer) showNewKey(answer)
     keys.reload()
   }
   const create = async (settings: object): Promise<void> => onChanged(await request<IssuedKey>('POST', '/keys', settings))

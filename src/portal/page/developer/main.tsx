@@ -18,6 +18,7 @@ import { Networks } from './networks.tsx'
 import { Overview } from './overview.tsx'
 import { Plan } from './plan.tsx'
 import { SignIn, SignInAgain } from './sign-in.tsx'
+import { Status, statusPath } from './status.tsx'
 import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
 
@@ -59,6 +60,7 @@ const App = () => {
     return () => clearInterval(timer)
   }, [])
   if (path.value === '/confirm-email') return <ConfirmEmail />
+  if (path.value === statusPath) return <Status />
   if (current === null || isSigningIn) return <SignIn />
   if (current === undefined) return error.value === undefined ? <Loading /> : <Unavailable reason={error.value} load={loadSession} />
   return (

@@ -1,42 +1,34 @@
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyText, WhenLoaded } from '../components/controls.tsx'
-import { Table } from '../components/table.tsx'
-import { formatNumber } from '../format.ts'
+import { Skeleton } from '../components/skeleton.tsx'
 import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
+import { NetworkList, NetworksSummary } from './network-status.tsx'
+import { keyPlaceholder, newKey } from './tab-key.ts'
 
 const text = texts.networks
 
 export const Networks = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   return (
-    <>
-      <p>{text.replaceKey}</p>
-      <WhenLoaded from={networks}>
-        {found => (
-          <Table
-            caption={texts.pages.networks}
-            keyOf={row => row.name}
-            rows={found}
-            columns={[
-              { title: text.name, cell: row => row.name },
-              { title: text.chainId, isNumber: true, cell: row => row.chainId },
-              { title: text.urls, cell: row => <Urls network={row} /> },
-              { title: text.head, isNumber: true, cell: row => formatNumber(row.head) },
-              { title: text.finalized, isNumber: true, cell: row => formatNumber(row.finalized) },
-              { title: text.nodes, isNumber: true, cell: row => `${row.usableNodes} / ${row.nodes}` },
-            ]}
-          />
-        )}
-      </WhenLoaded>
-    </>
+    <WhenLoaded from={networks} skeleton={<Skeleton height={28} />}>
+      {found => (
+        <>
+          <NetworksSummary networks={found} />
+          <p class="lead">{newKey.value === undefined ? text.replaceKey : text.withYourKey}</p>
+          <NetworkList networks={found} detailsOf={network => <Urls network={network} />} />
+        </>
+      )}
+    </WhenLoaded>
   )
 }
 
-const Urls = ({ network: { name, http, ws } }: { readonly network: NetworkJson }) => (
-  <>
-    <CopyText text={`${http}/v3/API_KEY`} label={`${text.http} ${name}`} />
-    <br />
-    <CopyText text={`${ws}/ws/v3/API_KEY`} label={`${text.ws} ${name}`} />
-  </>
-)
+const Urls = ({ network: { name, http, ws } }: { readonly network: NetworkJson }) => {
+  const key = newKey.value?.key ?? keyPlaceholder
+  return (
+    <div class="urls">
+      <CopyText text={`${http}/v3/${key}`} label={`${text.http} ${name}`} />
+      <CopyText text={`${ws}/ws/v3/${key}`} label={`${text.ws} ${name}`} />
+    </div>
+  )
+}

@@ -1,16 +1,13 @@
-import { signal } from '@preact/signals'
 import type { NetworkJson } from '../../routes/networks.ts'
 import { CopyCode, CopyText } from '../components/controls.tsx'
 import type { IssuedKey } from '../components/key-actions.tsx'
 import { useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
+import { newKey } from './tab-key.ts'
 import { codeSamples } from './try-call.ts'
 
 const text = texts.keys
-
-/** The key that was just created, in memory alone: Keys shows it until it is closed, Try it offers it. */
-export const newKey = signal<IssuedKey | undefined>(undefined)
 
 export const ShowNewKey = ({ created }: { readonly created: IssuedKey }) => (
   <section class="card new-key" aria-label={text.newKey}>

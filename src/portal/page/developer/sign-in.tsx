@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { SignInChoiceJson, SignInJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
-import { Brand } from '../components/shell.tsx'
+import { Brand, Support } from '../components/shell.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { navigate } from '../router.ts'
@@ -141,9 +141,13 @@ export const SignIn = () => {
         </button>
       )}
       {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
-      <p>{text.how}</p>
-      <p>{text.operator}</p>
+      <p class="lead">{text.how}</p>
+      <p class="lead">{text.operator}</p>
       <pre tabIndex={0}>tollgate accounts link NAME</pre>
+      <p class="buttons">
+        {options.value?.status === true && <a href="/status">{texts.status.link}</a>}
+        <Support />
+      </p>
     </main>
   )
 }

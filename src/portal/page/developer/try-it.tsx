@@ -5,7 +5,7 @@ import { CopyCode, Notice, Select, TextField } from '../components/controls.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { newKey } from './new-key.tsx'
+import { tabKey } from './tab-key.ts'
 import { codeSamples, parseParams, sendCall } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 
@@ -72,6 +72,7 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
       return
     }
     isSending.value = true
+    tabKey.value = key
     error.value = undefined
     params.value = parseParams(paramTexts)
     try {
@@ -90,7 +91,7 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
         onInput={event => (params.value = parseParams(readForm(event.currentTarget).texts))}
         aria-label={method.name}
       >
-        <TextField label={text.key} name="key" type="password" required help={text.keyHelp} value={newKey.value?.key ?? ''} />
+        <TextField label={text.key} name="key" type="password" required help={text.keyHelp} value={tabKey.value} />
         {method.params.map(({ title, optional, accepts, default: value }, i) => (
           <TextField
             key={title}

@@ -1,0 +1,4 @@
+const { name = 'Tollgate', logo, support } = document.documentElement.dataset
+
+/** What the page shows in place of Tollgate, as the gateway has written it into the HTML. The color is in a style sheet. */
+export const brand = { name, logo, support } as const
