@@ -66,6 +66,7 @@ export const commandSummaries = {
   usage: "Shows an account's credits of today, or its calls by method, network and other fields; exports the calls of all accounts.",
   audit: 'Verifies that leased credits and counted calls of every account agree for today.',
   store: 'Copies a store into another, from LMDB to Redis or back; backs up an embedded store; or repairs the day of a store.',
+  plan: 'Says what so many accounts, calls and gateways ask of Redis: CPU, memory, connections and nodes.',
   reload: 'Asks the running gateway to reload its configuration; prints what has changed, or the problems.',
   completion: 'Prints the completion of commands and options for a shell: bash, zsh or fish.',
   top: 'Shows calls, cache and credits of a running gateway, and the state of its nodes.',

@@ -47,6 +47,7 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
   usage: async () => (await import('./usage.ts')).usageCommand,
   audit: async () => (await import('./audit.ts')).auditCommand,
   store: async () => (await import('./store.ts')).storeCommand,
+  plan: async () => (await import('./plan.ts')).planCommand,
   reload: async () => (await import('./reload.ts')).reloadCommand,
   completion: async () =>
     (await import('./completion.ts')).createCompletionCommand(() => Promise.all(Object.values(commandLoaders).map(load => load()))),

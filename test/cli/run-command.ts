@@ -11,7 +11,7 @@ import { stubPlugins, writeConfig } from '../config/config-fixture.ts'
 import { tempFolder } from '../store/temp-store.ts'
 
 export const [accountsCommand, alertsCommand, changesCommand, keysCommand, usageCommand] = (await Promise.all(
-  (['accounts', 'alerts', 'changes', 'keys', 'people', 'usage'] as const).map(name => commandLoaders[name]()),
+  (['accounts', 'alerts', 'changes', 'keys', 'usage'] as const).map(name => commandLoaders[name]()),
 )) as [Command, Command, Command, Command, Command] // one of each name
 
 /** The output of a command, and its exit code. */
