@@ -8,19 +8,19 @@ import { dayMs } from '../../util/dates.ts'
 /** What the processes of the gateway use, and whether its store can be used. */
 export const gatewayHealth = (families: readonly MetricFamily[]) => {
   const gauges = new Gauges(families)
-  const valueOf = (...metric: Parameters<Gauges['valueOf']>): number | null => gauges.valueOf(...metric) ?? null
+  const figureOf = (...metric: Parameters<Gauges['valueOf']>): number | null => gauges.valueOf(...metric) ?? null
   const { usable, reason = null } = storeStatusOf(families)
-  const lagSeconds = valueOf(metrics.eventLoopDelayP99)
+  const lagSeconds = figureOf(metrics.eventLoopDelayP99)
   return {
     store: { usable, reason },
-    workers: { ready: valueOf(metrics.workers, { state: 'ready' }), missing: valueOf(metrics.workers, { state: 'missing' }) },
-    residentBytes: valueOf(metrics.processMemory),
-    inFlightBytes: valueOf(metrics.inFlightBytes),
-    inFlightMaxBytes: valueOf(metrics.inFlightMaxBytes),
-    connections: valueOf(metrics.connections),
-    websockets: valueOf(metrics.websockets),
-    openFiles: valueOf(metrics.processOpenFiles),
-    maxFiles: valueOf(metrics.processMaxFiles),
+    workers: { ready: figureOf(metrics.workers, { state: 'ready' }), missing: figureOf(metrics.workers, { state: 'missing' }) },
+    residentBytes: figureOf(metrics.processMemory),
+    inFlightBytes: figureOf(metrics.inFlightBytes),
+    inFlightMaxBytes: figureOf(metrics.inFlightMaxBytes),
+    connections: figureOf(metrics.connections),
+    websockets: figureOf(metrics.websockets),
+    openFiles: figureOf(metrics.processOpenFiles),
+    maxFiles: figureOf(metrics.processMaxFiles),
     eventLoopLagMs: lagSeconds === null ? null : 1_000 * lagSeconds,
   }
 }

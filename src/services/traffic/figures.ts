@@ -61,7 +61,7 @@ const latencyFigures = (histograms: readonly (readonly number[])[]): LatencyFigu
   return { p50Ms: quantileMs(0.5), p95Ms: quantileMs(0.95), p99Ms: quantileMs(0.99) }
 }
 
-const sumOf = <T>(items: readonly T[], valueOf: (item: T) => number): number => items.reduce((sum, item) => sum + valueOf(item), 0)
+const sumOf = <T>(items: readonly T[], measure: (item: T) => number): number => items.reduce((sum, item) => sum + measure(item), 0)
 
 const countOf = (counts: Readonly<Record<string, number>>, names?: ReadonlySet<string>): number =>
   sumOf(Object.entries(counts), ([name, count]) => (names === undefined || names.has(name) ? count : 0))
