@@ -8,22 +8,22 @@ import type { PlannedLoad, StoreLoad } from './store-load.ts'
 import { formatFields } from './table-output.ts'
 
 const options = {
-  accounts: { type: 'string', placeholder: 'N', description: 'Accounts, such as 50000 or 1e6.' },
-  calls: { type: 'string', placeholder: 'N/s', description: 'Calls of all accounts together, such as 50000/s.' },
-  gateways: { type: 'string', placeholder: 'N', default: '2', description: 'Machines that run a gateway.' },
-  workers: { type: 'string', placeholder: 'N', default: '2', description: 'Workers of each gateway.' },
+  accounts: { type: 'string', placeholder: 'COUNT', description: 'Accounts, such as 50000 or 1e6.' },
+  calls: { type: 'string', placeholder: 'RATE', description: 'Calls of all accounts together, such as 50000/s.' },
+  gateways: { type: 'string', placeholder: 'COUNT', default: '2', description: 'Machines that run a gateway.' },
+  workers: { type: 'string', placeholder: 'COUNT', default: '2', description: 'Workers of each gateway.' },
   active: {
     type: 'string',
-    placeholder: 'N',
+    placeholder: 'COUNT',
     description: 'Accounts that call within ten seconds. Default: all, or one for each of these calls.',
   },
   groups: {
     type: 'string',
-    placeholder: 'N',
+    placeholder: 'COUNT',
     default: '3',
     description: 'Pairs of key, network and method that an account uses at a time.',
   },
-  hours: { type: 'string', placeholder: 'N', default: '8', description: 'Hours of a day in which an account calls.' },
+  hours: { type: 'string', placeholder: 'COUNT', default: '8', description: 'Hours of a day in which an account calls.' },
   retention: { type: 'string', placeholder: 'DAYS', default: '90', description: 'Days for which usage is kept.' },
   json: jsonOption,
 } as const satisfies Readonly<Record<string, CommandOption>>
@@ -32,7 +32,9 @@ const options = {
 export const planCommand: Command = {
   name: 'plan',
   summary: commandSummaries.plan,
-  usage: ['plan --accounts N --calls N/s [--gateways N] [--workers N] [--active N] [--groups N] [--hours N] [--retention DAYS] [--json]'],
+  usage: [
+    'plan --accounts COUNT --calls RATE [--gateways COUNT] [--workers COUNT] [--active COUNT] [--groups COUNT] [--hours COUNT] [--retention DAYS] [--json]',
+  ],
   positionals: {},
   options,
   examples: {
