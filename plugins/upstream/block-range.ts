@@ -1,7 +1,7 @@
 import { isFinalityTag } from '../../src/plugin/internal.ts'
-import type { BlockNumberOrTag, BlockRange, Results } from '../../src/plugin/internal.ts'
+import type { BlockNumberOrTag, Results } from '../../src/plugin/internal.ts'
 import { isFailure, parseJsonHexQuantity, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, ChainSnapshot, Failure, Json, Target } from '../../src/plugin/plugin.ts'
+import type { BlockRange, BlockSelector, ChainSnapshot, Failure, Json, Target } from '../../src/plugin/plugin.ts'
 import type { SendRequest } from './node-query.ts'
 
 // What the blocks of a query are on its node.

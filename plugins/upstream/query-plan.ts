@@ -1,7 +1,17 @@
-import { isFinalityTag, namedBlocksOf, resultMemoryOf, withBlocks } from '../../src/plugin/internal.ts'
-import type { BlockNumberOrTag, BlockRange, FinalityTag } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, copyReply, isFailure, refuse } from '../../src/plugin/plugin.ts'
-import type { BlockSelector, ChainSnapshot, Failure, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import { isFinalityTag, namedBlocksOf, resultMemoryOf } from '../../src/plugin/internal.ts'
+import type { BlockNumberOrTag, FinalityTag } from '../../src/plugin/internal.ts'
+import { blockSelectorOf, copyReply, isFailure, refuse, withBlocks } from '../../src/plugin/plugin.ts'
+import type {
+  BlockRange,
+  BlockSelector,
+  ChainSnapshot,
+  Failure,
+  Method,
+  Reply,
+  Request,
+  Services,
+  Target,
+} from '../../src/plugin/plugin.ts'
 import {
   checkNotReorged,
   countBlocks,

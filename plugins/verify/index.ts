@@ -1,5 +1,6 @@
-import { getOrCreate, metricDefinitions, resultMemoryOf } from '../../src/plugin/internal.ts'
+import { getOrCreate, metricDefinitions } from '../../src/plugin/internal.ts'
 import {
+  Misconfigured,
   assertKnownMethods,
   copyReply,
   blockSelectorOf,
@@ -8,6 +9,7 @@ import {
   isFailure,
   isJsonNull,
   refuseWrongResult,
+  releaseResult,
   toBuffer,
 } from '../../src/plugin/plugin.ts'
 import type { Counter, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
@@ -19,9 +21,12 @@ import { HistoryAnswers, provableHistory } from './history-answers.ts'
 import { LogAnswers } from './log-answers.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
 import { ProvenBlocks } from './proven-blocks.ts'
-import { toPolicies } from './policies.ts'
-import { StateAnswers, provableStates } from './state-answers.ts'
+import { policyPattern, quorumOf, toPolicies } from './policies.ts'
+import type { Quorum } from './policies.ts'
+import { QuorumAnswers } from './quorum-answers.ts'
+import { StateAnswers } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
+import { checkUpstreams, provableMethods } from './upstreams-check.ts'
 
 /**
  * Refuses answers of nodes that contradict themselves, or their request: another node is asked. Of the state, it answers what is proven by the headers
@@ -36,11 +41,11 @@ export default definePlugin({
     properties: {
       methods: {
         type: 'object',
-        additionalProperties: { type: 'string', enum: ['off', 'check', 'proof'] },
+        additionalProperties: { type: 'string', pattern: policyPattern, label: 'off, check, proof, or a quorum such as 2 of 3' },
         default: {},
         description:
-          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for state, blocks, transactions, receipts and logs: they are answered with what headers prove, and other methods are checked.',
-        examples: [{ eth_getLogs: 'off', eth_getBalance: 'proof' }],
+          'Policy by method, or by a pattern in which `*` is any text; the first that matches counts. off: answers pass on as they are. check: wrong answers are refused, the policy of all other methods. proof, for state, blocks, transactions, receipts and logs: they are answered with what headers prove, and other methods are checked. A quorum such as `2 of 3`: so many of so many upstreams must have the same answer.',
+        examples: [{ eth_getLogs: 'off', eth_getBalance: 'proof', eth_call: '2 of 3' }],
       },
       agree: {
         type: 'integer',
@@ -73,8 +78,16 @@ export default definePlugin({
     for (const [name, policy] of Object.entries(methods)) {
       if (policy === 'proof' && !provableMethods.some(createNameMatcher([name])))
         report(['methods', name], `nothing is proven of ${name}: \`proof\` is for ${provableMethods.join(', ')}`)
+      const { required, asked } = quorumOf(policy) ?? { required: 1, asked: 1 }
+      if (required > asked) report(['methods', name], `\`${policy}\` asks fewer upstreams than must have the same answer`)
+      else if (2 * required <= asked)
+        report(
+          ['methods', name],
+          `\`${policy}\` is no majority, so that two answers could have it: write \`${Math.floor(asked / 2) + 1} of ${asked}\``,
+        )
     }
   },
+  checkPipeline: checkUpstreams,
   create(options, services) {
     const { maxBytes, agree, maxBlocks } = options
     const { methods, log, network } = services
@@ -83,6 +96,14 @@ export default definePlugin({
       methods,
     )
     const policies = toPolicies(options)
+    const quorums = new Map(Object.values(options.methods).map(policy => [policy, quorumOf(policy)]))
+    const notComparable = Object.entries(options.methods).flatMap(([name, policy]) => {
+      const method = methods.get(name)
+      return quorumOf(policy) === undefined || method === undefined || isComparable(method)
+        ? []
+        : [{ path: ['methods', name], message: `${name} is for one upstream alone: a quorum would send it to several` }]
+    })
+    if (notComparable.length > 0) throw new Misconfigured(notComparable)
     const checked = new Map<string, CheckedMethod | 'unchecked'>()
     const toChecked = (method: Method): CheckedMethod | 'unchecked' => {
       const check = method.result === undefined || !isChecked(method.result) ? undefined : resultChecks[method.result]
@@ -104,7 +125,7 @@ export default definePlugin({
       const failure = refuseWrongResult(result, cause)
       count(target.name, 'refused')
       log.warn({ requestId, upstream: target.name, method: request.method, cause: failure.cause }, 'upstream returned a wrong result')
-      resultMemoryOf(result)?.release()
+      releaseResult(result)
       return failure
     }
 
@@ -127,6 +148,7 @@ export default definePlugin({
     const explainPolicy = (name: string): string => {
       const policy = policies.of(name)
       if (policy === 'proof' && provable.has(name)) return 'answered with what is proven by a header that upstreams agree on'
+      if (quorums.get(policy) !== undefined) return `answered where ${policy} upstreams, which are asked at once, have the same answer`
       if (policy === 'off' || checkedOf(name) === undefined) return 'results are not checked'
       return `results of up to ${maxBytes} bytes are checked; another node is asked in place of one that is wrong`
     }
@@ -158,12 +180,24 @@ export default definePlugin({
       return copyReply(reply, { verified })
     }
 
+    const quorumAnswers = new QuorumAnswers({ headers, refuseWrong, maxBytes, prove }, services)
+    /** Undefined for what is not compared: a call about the pending block, or one that is for one upstream alone. */
+    const compare = async (call: VerifiedCall, quorum: Quorum, next: NextPlugin): Promise<Reply | undefined> => {
+      const { request, target } = call.context
+      const method = methods.get(request.method)
+      if (method === undefined || !isComparable(method) || isPending(method, request)) return undefined
+      const reply = await quorumAnswers.answer(call, method, quorum, next)
+      if (!isFailure(reply) && reply.verified === 'quorum') count(reply.upstream ?? target.name, 'agreed')
+      return reply
+    }
+
     return {
       async handle(call, next) {
         const { method } = call.context.request
         const policy = call.variant ?? policies.of(method)
-        const proven = policy === 'proof' ? await prove(call, next) : undefined
-        if (proven !== undefined) return proven
+        const quorum = quorums.get(policy)
+        const verified = policy === 'proof' ? await prove(call, next) : quorum && (await compare(call, quorum, next))
+        if (verified !== undefined) return verified
         const reply = await next(call)
         if (isFailure(reply)) return reply
         const checked = policy === 'off' || isJsonNull(reply.result) ? undefined : checkedOf(method)
@@ -174,7 +208,8 @@ export default definePlugin({
   },
 })
 
-const provableMethods = [...provableStates, ...provableHistory, 'eth_getLogs']
+/** A quorum sends a call to several upstreams. */
+const isComparable = ({ idempotent, retryable, stateful }: Method): boolean => idempotent && retryable !== false && stateful !== true
 
 interface ProvenMethod {
   readonly method: Method
@@ -209,7 +244,7 @@ const findingsOf = ({ result }: Result, check: CheckedMethod['check'], { params 
   }
 }
 
-type Outcome = 'proven' | 'passed' | 'refused' | 'unchecked'
+type Outcome = 'proven' | 'agreed' | 'passed' | 'refused' | 'unchecked'
 
 /** Series are opened once: upstreams are few. */
 const createCounters = ({ metrics }: Services) => {

@@ -27,7 +27,13 @@ const toProofFailure = (failure: Failure, { method }: Request): Failure =>
         retryElsewhere: true,
       })
 
-export const notAgreed = refuse('unavailable', { cause: 'upstreams do not agree on the header of the block', retryAfter: 1 })
+/** Whichever node is asked, the others say the same: no further one is tried. */
+export const notAgreed = refuse('unavailable', {
+  source: 'gateway',
+  fault: 'gateway',
+  cause: 'upstreams do not agree on the header of the block',
+  retryAfter: 1,
+})
 
 export const isFailed = <T extends object>(value: T | Failure): value is Failure => 'error' in value
 

@@ -1,7 +1,21 @@
 import { createNameMatcher } from '../../src/plugin/plugin.ts'
 
-/** What is done with the answers to a method. */
-export type Policy = 'off' | 'check' | 'proof'
+/** What is done with the answers to a method, as the options write it: `off`, `check`, `proof`, or a quorum such as `2 of 3`. */
+export type Policy = string
+
+export const policyPattern = '^(off|check|proof|[1-9]\\d* of [1-9]\\d*)$'
+
+/** `required` of `asked` nodes must have the same answer. */
+export interface Quorum {
+  readonly required: number
+  readonly asked: number
+}
+
+/** Undefined for a policy that is no quorum. */
+export const quorumOf = (policy: Policy): Quorum | undefined => {
+  const [, required, asked] = /^(\d+) of (\d+)$/.exec(policy) ?? []
+  return asked === undefined ? undefined : { required: Number(required), asked: Number(asked) }
+}
 
 /** Policies by method or pattern, as the options have them. */
 export interface PolicyOptions {

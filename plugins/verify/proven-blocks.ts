@@ -1,6 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import { resultMemoryOf } from '../../src/plugin/internal.ts'
-import { isFailure, isJsonNull, keccak256, parseHexQuantity, refuse, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { isFailure, isJsonNull, keccak256, parseHexQuantity, refuse, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, JsonObject, Result } from '../../src/plugin/plugin.ts'
 import { emptyListHash } from './block-header.ts'
 import type { Finding } from './chain-rules.ts'
@@ -173,7 +172,7 @@ export class ProvenBlocks {
     if (typeof checked === 'string' && checked !== 'unknown') return refuseWrong(reply, checked, call)
     const broken = typeof checked === 'string' ? undefined : findBroken(checked.findings, call.context.target.name)
     if (broken !== undefined) return refuseWrong(reply, `not so: ${broken.rule}`, call)
-    resultMemoryOf(reply)?.release()
+    releaseResult(reply)
     if (typeof checked === 'string') return notProvable(call)
     cache.set(hash, checked.value)
     return checked.value

@@ -1,5 +1,4 @@
-import { resultMemoryOf } from '../../src/plugin/internal.ts'
-import { blockSelectorOf, copyReply, isFailure, keccak256, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, copyReply, isFailure, keccak256, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
 import { notAgreed, numberOf, send, toJson } from './node-requests.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
@@ -41,7 +40,7 @@ export class StateAnswers {
     if (isFailure(proof)) return proof
     const proven = await this.#verify(toJson(proof), block, call)
     if (proven === undefined) return this.#refuseWrong(proof, 'the proof does not lead to the state root of the block', call)
-    resultMemoryOf(proof)?.release()
+    releaseResult(proof)
     if (method.name === 'eth_getCode') return this.#answerCode(proof, proven.account, block, call, next)
     const text =
       method.name === 'eth_getStorageAt'

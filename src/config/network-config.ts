@@ -16,7 +16,7 @@ import type { Problem } from './problem.ts'
 import { readYamlFile } from './yaml-file.ts'
 import type { YamlFile } from './yaml-file.ts'
 import { findWarnings } from './warnings.ts'
-import { readStep } from './steps.ts'
+import { checkAgainstOthers, readStep } from './steps.ts'
 import type { StepDraft } from './steps.ts'
 import type { NetworkConfig, UnservedNetwork } from './types.ts'
 import type { Env } from './variables.ts'
@@ -96,10 +96,11 @@ const unreadableFileProblems = ({ problems, isEmpty }: YamlFile): readonly Probl
 const networkNameOf = (path: string): string => basename(path, '.yaml')
 
 /** The steps of the file's pipeline. */
-export const readPipeline = (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
+export const readPipeline = async (source: YamlFile, plugins: readonly AnyPlugin[]): Promise<readonly StepDraft[]> => {
   const list = source.valueAt(['pipeline'])
   const optional = isOptional(source)
-  return Promise.all(Array.isArray(list) ? list.map((_, index) => readStep(index, { source, plugins, optional })) : [])
+  const count = Array.isArray(list) ? list.length : 0
+  return checkAgainstOthers(await Promise.all(Array.from({ length: count }, (_, index) => readStep(index, { source, plugins, optional }))))
 }
 
 const isOptional = (source: YamlFile): boolean => {

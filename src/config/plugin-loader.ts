@@ -205,6 +205,7 @@ const pluginFields: readonly (readonly [name: string, wanted: string, accepts: (
   ['options', 'a schema of type object', value => isJsonObject(value) && value['type'] === 'object'],
   ['create', 'a function', isFunction],
   ['check', 'a function', isOptionalFunction],
+  ['checkPipeline', 'a function', isOptionalFunction],
   ['vary', 'a function', isOptionalFunction],
   ['reads', 'a list of context keys', isOptionalKeyList],
   ['writes', 'a list of context keys', isOptionalKeyList],

@@ -1,5 +1,5 @@
 import type { ObjectSchema } from '../plugin/options-schema.ts'
-import type { AnyPlugin, Path } from '../plugin/plugin.ts'
+import type { AnyPlugin, Path, ReportProblem } from '../plugin/plugin.ts'
 import { defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
 import { isComplete } from './optional-variables.ts'
@@ -119,17 +119,39 @@ const checkStepOptions = (
         ? source.problemAtKey(syntax.namePath, source.maskValues(message))
         : source.problemAt([...syntax.optionsPath, ...path], source.maskValues(message)),
   }
-  const ruleProblems: Problem[] = []
+  // The options have just been checked against the plugin's schema.
+  const problems = findProblems(step, 'check', report => plugin.check?.(options as never, report))
+  return { ...checked, step, problems }
+}
+
+/** The drafts, with the problems that their plugins find in the other steps. */
+export const checkAgainstOthers = (drafts: readonly StepDraft[]): readonly StepDraft[] =>
+  drafts.map(draft => {
+    const { step, ...rest } = draft
+    if (step === undefined) return draft
+    const others = drafts.flatMap(
+      ({ step: other }) =>
+        other === undefined || other === step
+          ? []
+          : [{ plugin: other.plugin.name, options: other.options as Readonly<Record<string, unknown>> }], // checked
+    )
+    const problems = findProblems(step, 'checkPipeline', report => step.plugin.checkPipeline?.(step.options as never, others, report))
+    return problems.length === 0 ? draft : { ...rest, problems: [...draft.problems, ...problems] }
+  })
+
+/** What a rule of the plugin reports. */
+const findProblems = (step: Step, rule: string, check: (report: ReportProblem) => void): readonly Problem[] => {
+  const { name, file } = step
+  const problems: Problem[] = []
+  const run = () => check((path, message) => problems.push(step.problemAt(path, `${name}: ${message}`)))
   try {
-    // The options have just been checked against the plugin's schema.
-    const check = () => plugin.check?.(options as never, (path, message) => ruleProblems.push(step.problemAt(path, `${name}: ${message}`)))
-    if (file === undefined) check()
-    else callWithTimeLimit(checkTimeoutMs, check)
+    if (file === undefined) run()
+    else callWithTimeLimit(checkTimeoutMs, run)
   } catch (error) {
     const failure = error instanceof TimeLimitError ? `${error.message} (${file?.shownAs})` : `failed: ${describeBug(error, file)}`
-    ruleProblems.push(step.problemAt([], `${name}: check() of the plugin ${failure}`))
+    problems.push(step.problemAt([], `${name}: ${rule}() of the plugin ${failure}`))
   }
-  return { ...checked, step, problems: ruleProblems }
+  return problems
 }
 
 /** It is pure. A reload stops calls for as long. */

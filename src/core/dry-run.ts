@@ -65,7 +65,7 @@ const buildForDryRun = async function* ({
     upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
     filterRecords: { put: refuseUse, replace: refuseUse, find: refuseUse, take: refuseUse },
-    nodeStatuses: { of: () => ({ add: () => () => undefined, drained: new Set() }) },
+    nodeStatuses: { of: () => ({ add: () => () => undefined, drained: new Set(), statusOf: () => undefined }) },
     rateLimits: { take: refuseUse, stateOf: refuseUse },
     results,
     version,

@@ -12,7 +12,16 @@ export { Cancellation, onAbort, toAbortSignal, withContext } from './call.ts'
 export type { Account, Call, CallContext, ContextKey, Key, Origin, OriginState, Plan, Push, Request, Signal, Target } from './call.ts'
 export { errorCategories, refusals } from './error-table.ts'
 export type { ErrorCategory, Fault, RefusalKind, Source } from './error-table.ts'
-export { copyReply, isCharged, isFailure, refuse, refuseTooManyResults, refuseUnknownMethod, refuseWrongResult } from './reply.ts'
+export {
+  copyReply,
+  isCharged,
+  isFailure,
+  refuse,
+  refuseTooManyResults,
+  refuseUnknownMethod,
+  refuseWrongResult,
+  releaseResult,
+} from './reply.ts'
 export type { Failure, RefusalDetails, Reply, Result, RpcError, Verification } from './reply.ts'
 export type { Infer, ObjectSchema, Schema } from './options-schema.ts'
 export { Secret, revealSecrets } from './secret.ts'
@@ -23,8 +32,8 @@ export { isJsonObject, parseHexQuantity, parseJsonHexQuantity, toHexQuantity } f
 export type { Json, JsonObject, Path } from '../util/json.ts'
 export { memoizeFrozen } from '../util/memoize.ts'
 export { createNameMatcher } from '../util/name-pattern.ts'
-export { blockSelectorOf } from '../services/method-table/block-selector.ts'
-export type { BlockSelector } from '../services/method-table/block-selector.ts'
+export { blockSelectorOf, withBlocks } from '../services/method-table/block-selector.ts'
+export type { BlockRange, BlockSelector } from '../services/method-table/block-selector.ts'
 export type { ChainSnapshot, Clock, Counter, Gauge, Heads, Histogram, Log, Lookup, Method, MethodDescription } from '../services/index.ts'
 export type { MethodTable, MetricDefinition, Metrics, Services, Timer } from '../services/index.ts'
 
@@ -93,6 +102,14 @@ export interface Explanation {
   readonly ends?: 'refused' | 'answered'
 }
 
+/** Another step of the pipeline, as checkPipeline() gets it. */
+export interface OtherStep {
+  /** The name of its plugin. */
+  readonly plugin: string
+  /** As its plugin gets them: of the shape that its schema gives. */
+  readonly options: Readonly<Record<string, unknown>>
+}
+
 /** Reports what is wrong with the option at `path`: what was found, what was expected. */
 export type ReportProblem = (path: Path, message: string) => void
 
@@ -144,6 +161,8 @@ export interface Plugin<
   vary?(context: Pick<CallContext, Varies>, options: Infer<S>, origin: Origin): string
   /** Rules that the schema cannot express. Pure. */
   check?(options: Infer<S>, report: ReportProblem): void
+  /** Rules about the other steps of the pipeline, those above and those below. Pure. Called for steps without problems. */
+  checkPipeline?(options: Infer<S>, others: readonly OtherStep[], report: ReportProblem): void
   /** Runs once, at load; the handler that it returns serves every call. May throw misconfigured(). */
   create(options: Infer<S>, services: Services): Handler<HandlerReads, Writes> | Stage<HandlerReads, Writes>
 }

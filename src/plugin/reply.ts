@@ -171,6 +171,9 @@ export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
  */
 export const resultMemoryOf = (reply: Reply): ResultMemory | undefined => (isFailure(reply) ? undefined : memoryOf(reply.result))
 
+/** For a reply that is not passed on: frees the memory of a long result, which nobody may read any more. */
+export const releaseResult = (reply: Reply): void => void resultMemoryOf(reply)?.release()
+
 /**
  * The rule of charging: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is
  * repeated from the cache: the caller paid when a node was requested.

@@ -68,7 +68,7 @@ export const metricDefinitions = {
     name: 'tollgate_verified_results_total',
     type: 'counter',
     labels: ['network', 'upstream', 'outcome'],
-    help: 'Results of upstreams that the plugin verify has looked at: "proven", "passed" its checks, "refused" as wrong, or "unchecked", because they were too long, pending, or of a kind that no check is known to hold for.',
+    help: 'Results of upstreams that the plugin verify has looked at: "proven", "agreed" by a quorum, "passed" its checks, "refused" as wrong, or "unchecked", because they were too long, pending, or of a kind that no check is known to hold for.',
   },
   upstreamUp: {
     name: 'tollgate_upstream_up',

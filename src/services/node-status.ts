@@ -27,6 +27,8 @@ type OwnStatus = Omit<NodeStatus, 'network' | 'upstream'>
 export interface NodeStatusReports {
   /** `read` says what calls meet at the upstream now. Returns how to end it. */
   add(upstream: string, read: () => OwnStatus): () => void
+  /** What calls meet at the upstream now; undefined for one that no plugin has reported. */
+  statusOf(upstream: string): OwnStatus | undefined
   /** The nodes of the network that operators have drained: the same set until that changes. */
   readonly drained: ReadonlySet<string>
 }
@@ -67,6 +69,10 @@ export class NodeStatuses {
       get drained() {
         return drainedNodes.of(network)
       },
+      statusOf: upstream =>
+        Array.from(this.#nodes)
+          .find(node => node.network === network && node.upstream === upstream)
+          ?.read(),
       add: (upstream, read) => {
         // Alerts take averages, for which a gauge must be 0 before.
         const shown = new Map(usualRestrictions.map(restriction => [keyOf(restriction), restriction]))

@@ -50,7 +50,7 @@ const hostServices = () => {
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
     filterRecords: { put: unused, replace: unused, find: unused, take: unused },
-    nodeStatuses: { of: () => ({ add: () => () => undefined, drained: new Set() }) },
+    nodeStatuses: { of: () => ({ add: () => () => undefined, drained: new Set(), statusOf: () => undefined }) },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
 }

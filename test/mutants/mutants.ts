@@ -699,6 +699,13 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/plugins/verify/history-proofs.test.ts'],
   },
   {
+    rule: 'so many nodes must have the same answer',
+    file: 'plugins/verify/quorum-answers.ts',
+    text: 'const isAgreed = best.length >= required',
+    broken: 'const isAgreed = true',
+    tests: ['test/plugins/verify/quorum.test.ts'],
+  },
+  {
     rule: 'code is that of the proven hash',
     file: 'plugins/verify/state-answers.ts',
     text: 'isCode(toJson(code), codeHash)',

@@ -34,8 +34,11 @@ export const namedBlocksOf = (blocks: BlockSelector | undefined): readonly Block
 
 /** The request with these blocks in place of those that it selects. */
 export const withBlocks = (request: Request, { blockParam = 0 }: Pick<Method, 'blockParam'>, { from, to }: BlockRange): Request => {
-  const param = request.params[blockParam]
-  return { ...request, params: request.params.with(blockParam, isJsonObject(param) ? withMembers(param, from, to) : toText(from)) }
+  const params = [...request.params]
+  while (params.length <= blockParam) params.push(null)
+  const param = params[blockParam]
+  params[blockParam] = isJsonObject(param) ? withMembers(param, from, to) : toText(from)
+  return { ...request, params }
 }
 
 /** Of EIP-1898, or of a filter. */

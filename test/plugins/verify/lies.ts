@@ -295,6 +295,17 @@ export const liesIn = (world: LiesWorld): readonly LieCase[] => {
       },
     },
     { what: 'a contract has no code', question: code, tale: ofNobody },
+    { what: 'a call returns another value', question: ['eth_call', { to: emitter }, number], tale: { eth_call: () => toWord(7) } },
+    {
+      what: 'a call that fails succeeds',
+      question: ['eth_call', { to: account, value: '0xffffffffffffffffffffffffffffff', from: nobody }, number],
+      tale: { eth_call: () => '0x' },
+    },
+    {
+      what: 'a transaction needs less gas',
+      question: ['eth_estimateGas', { to: emitter, data: `0x4ce4ddea${toWord(3).slice(2)}` }, number],
+      tale: { eth_estimateGas: () => '0x5208' },
+    },
     { what: 'a contract has the code of another', question: code, tale: { eth_getCode: () => '0x6001' } },
   ]
 }

@@ -56,4 +56,6 @@ t.test('a request gets other blocks where it names its own', async t => {
     const request = { method: 'm', params: ['first', param, 'last'] }
     t.same(withBlocks(request, { blockParam: 1 }, { from: 16, to: 'latest' }), { method: 'm', params: ['first', replaced, 'last'] })
   }
+  const withoutBlock = { method: 'm', params: [] }
+  t.same(withBlocks(withoutBlock, { blockParam: 1 }, { from: 16, to: 16 }), { method: 'm', params: [null, '0x10'] })
 })

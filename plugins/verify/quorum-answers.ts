@@ -1,0 +1,173 @@
+import { createHash } from 'node:crypto'
+import {
+  Cancellation,
+  blockSelectorOf,
+  copyReply,
+  isFailure,
+  onAbort,
+  refuse,
+  releaseResult,
+  toBuffer,
+  withBlocks,
+  withContext,
+} from '../../src/plugin/plugin.ts'
+import type { Failure, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
+import { canonicalJson } from './canonical-json.ts'
+import { notAgreed, numberOf, votersOf } from './node-requests.ts'
+import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import type { Quorum } from './policies.ts'
+import type { TrustedHeaders } from './trusted-headers.ts'
+
+interface QuorumAnswersOptions {
+  readonly headers: TrustedHeaders
+  readonly refuseWrong: RefuseWrong
+  /** Longer results are compared by their bytes alone. */
+  readonly maxBytes: number
+  /** The proven answer; undefined where nothing is proven of the call. */
+  prove(call: VerifiedCall, next: NextPlugin): Promise<Reply | undefined>
+}
+
+/** An answer of a node. */
+interface Vote {
+  readonly upstream: string
+  readonly reply: Reply
+  /** The same for answers that mean the same. */
+  readonly key: string
+}
+
+interface VoteCount {
+  /** What enough nodes say. */
+  readonly agreed: Reply | undefined
+  readonly votes: readonly Vote[]
+}
+
+/** A request about one block, which nodes with different heads answer alike. */
+interface PinnedRequest {
+  readonly request: Request
+  /** The hash of the newest block, where the request was about that; it changes with a reorg. */
+  readonly hash: string | undefined
+}
+
+/** Answers what several nodes say alike. They are asked at once; one that does not answer is replaced by another. */
+export class QuorumAnswers {
+  readonly #options: QuorumAnswersOptions
+  readonly #services: Pick<Services, 'heads' | 'log' | 'nodes'>
+
+  constructor(options: QuorumAnswersOptions, services: Pick<Services, 'heads' | 'log' | 'nodes'>) {
+    this.#options = options
+    this.#services = services
+  }
+
+  /** A difference is settled by a proof if there is one; else nobody is believed. */
+  async answer(call: VerifiedCall, method: Method | undefined, quorum: Quorum, next: NextPlugin): Promise<Reply> {
+    const pinned = await this.#pin(call, method, next)
+    if ('error' in pinned) return pinned
+    let { agreed, votes } = await this.#vote(call, pinned, quorum, next)
+    if (agreed === undefined && votes.length >= quorum.required && pinned.hash !== undefined) {
+      const now = await this.#pin(call, method, next)
+      if (!('error' in now) && now.hash !== pinned.hash) ({ agreed, votes } = await this.#vote(call, now, quorum, next))
+    }
+    if (agreed !== undefined) return isFailure(agreed) ? agreed : copyReply(agreed, { verified: 'quorum' })
+    const proven = votes.length === 0 ? undefined : await this.#options.prove(call, next)
+    if (proven !== undefined && !isFailure(proven)) return proven
+    return this.#refuse(votes, call)
+  }
+
+  /** `latest` is the newest block that nodes agree on. A missing block is taken for `latest`. */
+  async #pin(call: VerifiedCall, method: Method | undefined, next: NextPlugin): Promise<PinnedRequest | Failure> {
+    const { request } = call.context
+    const blocks = blockSelectorOf(method, request.params)
+    if (method === undefined || blocks === undefined || 'hash' in blocks) return { request, hash: undefined }
+    const { headers, refuseWrong } = this.#options
+    const { heads } = this.#services
+    const pinned: number[] = []
+    let hash: string | undefined
+    for (const block of blocks.from === blocks.to ? [blocks.to] : [blocks.from, blocks.to]) {
+      const number = await numberOf(block, call, next, { heads, refuseWrong })
+      if (typeof number !== 'number') return number
+      if (block === 'latest') {
+        const header = await headers.at(number, call, heads.snapshot.reportedHeight)
+        if (header === undefined) return notAgreed
+        hash = header.hash
+        pinned.push(header.number)
+      } else pinned.push(number)
+    }
+    const [from = 0, to = from] = pinned
+    return { request: withBlocks(request, method, { from, to }), hash }
+  }
+
+  /** Resolves as soon as the answers to come change nothing; requests that are not needed any more are canceled. */
+  #vote(call: VerifiedCall, { request }: PinnedRequest, { required, asked }: Quorum, next: NextPlugin): Promise<VoteCount> {
+    const waiting = this.#targetsFor(call)
+    const votes: Vote[] = []
+    const cancellation = new Cancellation()
+    const stopListening = onAbort(call.signal ?? call.origin.signal, () => cancellation.abort())
+    let inFlight = 0
+    return new Promise<VoteCount>((resolve, reject) => {
+      const decide = () => {
+        const best = largestGroup(votes)
+        const isAgreed = best.length >= required
+        if (!isAgreed && best.length + inFlight + waiting.length >= required) return
+        resolve({ agreed: isAgreed ? best[0]!.reply : undefined, votes: [...votes] })
+        for (const vote of votes) if (!isAgreed || vote !== best[0]) releaseResult(vote.reply)
+        votes.length = 0
+        cancellation.abort()
+      }
+      const ask = (): void => {
+        const target = waiting.shift()
+        if (target === undefined) return
+        inFlight += 1
+        next(withContext(call, { target, request }, cancellation)).then(reply => {
+          inFlight -= 1
+          if (cancellation.aborted) return releaseResult(reply)
+          if (isAnswer(reply)) votes.push({ upstream: target.name, reply, key: this.#keyOf(reply, votes) })
+          else ask()
+          decide()
+        }, reject)
+      }
+      for (let i = 0; i < asked; i++) ask()
+      decide()
+    }).finally(stopListening)
+  }
+
+  /** The node of the call first, and those that get no calls now last. */
+  #targetsFor(call: VerifiedCall): Target[] {
+    const { heads, nodes } = this.#services
+    const { target } = call.context
+    const others = votersOf(call, heads).filter(({ name }) => name !== target.name)
+    const isUsable = ({ name }: Target): boolean => nodes.statusOf(name)?.usable !== false
+    return [target, ...others.filter(isUsable), ...others.filter(each => !isUsable(each))]
+  }
+
+  /** Of an error, what it means: nodes word it each in their own way. */
+  #keyOf(reply: Reply, votes: readonly Vote[]): string {
+    if (isFailure(reply)) {
+      const { category, error } = reply
+      return `error ${category ?? error.code} ${typeof error.data === 'string' ? error.data.toLowerCase() : ''}`
+    }
+    const bytes = toBuffer(reply.result)
+    const same = votes.find(vote => !isFailure(vote.reply) && toBuffer(vote.reply.result).equals(bytes))
+    if (same !== undefined) return same.key
+    if (bytes.length > this.#options.maxBytes) return createHash('sha256').update(bytes).digest('base64')
+    const value: Json = JSON.parse(bytes.toString())
+    return canonicalJson(value)
+  }
+
+  #refuse(votes: readonly Vote[], { context: { request }, origin: { requestId } }: VerifiedCall): Failure {
+    const said = Object.fromEntries(votes.map(({ upstream, key }) => [upstream, key.slice(0, maxShownChars)]))
+    this.#services.log.warn({ requestId, method: request.method, said }, 'upstreams do not agree on a result')
+    return refuse('unavailable', { source: 'gateway', fault: 'gateway', cause: 'upstreams do not agree on the result', retryAfter: 1 })
+  }
+}
+
+const maxShownChars = 200
+
+/** The votes with the same key, of which there are the most. */
+const largestGroup = (votes: readonly Vote[]): readonly Vote[] => {
+  const groups = votes.map(({ key }) => votes.filter(vote => vote.key === key))
+  return groups.toSorted((one, other) => other.length - one.length)[0] ?? []
+}
+
+/** A result, or an error that another node may give too. */
+const isAnswer = (reply: Reply): boolean =>
+  isFailure(reply) ? reply.fault === 'caller' && reply.retryElsewhere !== true : reply.unexpectedType !== true
