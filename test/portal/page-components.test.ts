@@ -6,6 +6,7 @@ import { extname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Page } from 'playwright-core'
+import type { Test } from 'tap'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import t from '../support/tap.ts'
 
@@ -35,7 +36,12 @@ const startGallery = async () => {
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, stop: () => void server.close() }
 }
 
-const focused = (page: Page): Promise<unknown> => page.evaluate('document.activeElement.ariaLabel || document.activeElement.textContent')
+/** Waits until what has this name has the focus: a popover says that it is open in a task of its own. */
+const untilFocused = async (t: Test, page: Page, name: string): Promise<void> => {
+  const focused = 'document.activeElement.ariaLabel || document.activeElement.textContent'
+  await page.waitForFunction(`(${focused}) === ${JSON.stringify(name)}`, undefined, { timeout: 5_000 }).catch(() => undefined)
+  t.equal(await page.evaluate(focused), name)
+}
 
 t.test('the components of the pages', { skip: skipWithoutChromium }, async t => {
   const gallery = await startGallery()
@@ -91,7 +97,7 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     }
     await page.keyboard.press('Escape')
     await page.waitForSelector('dialog', { state: 'detached' })
-    t.equal(await focused(page), 'Open a dialog')
+    await untilFocused(t, page, 'Open a dialog')
     await openDialog()
     await page.mouse.click(5, 5)
     await page.waitForSelector('dialog', { state: 'detached' })
@@ -99,7 +105,7 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
 
   t.test('a question begins at the button that cancels, and its answer is said', async t => {
     await page.click('button:has-text("Ask a question")')
-    t.equal(await focused(page), 'Cancel')
+    await untilFocused(t, page, 'Cancel')
     await page.keyboard.press('Tab')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[role=status] >> text="Revoked."')
@@ -110,18 +116,20 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
   t.test('a menu is moved in with the arrows, and closed by Esc, by a choice and by a click elsewhere', async t => {
     await page.focus('button[aria-label="A menu"]')
     await page.keyboard.press('Enter')
-    t.equal(await focused(page), 'Change')
+    await untilFocused(t, page, 'Change')
     await page.keyboard.press('ArrowDown')
-    t.equal(await focused(page), 'Revoke')
+    await untilFocused(t, page, 'Revoke')
     await page.keyboard.press('ArrowDown')
-    t.equal(await focused(page), 'Change')
+    await untilFocused(t, page, 'Change')
     await page.keyboard.press('Escape')
-    t.equal(await focused(page), 'A menu')
+    await untilFocused(t, page, 'A menu')
     await page.keyboard.press('Enter')
+    await untilFocused(t, page, 'Change')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[role=status] >> text="Changed."')
     t.equal(await page.locator('.menu:popover-open').count(), 0)
     await page.click('button[aria-label="A menu"]')
+    await untilFocused(t, page, 'Change')
     t.equal(await page.locator('.menu:popover-open').count(), 1)
     await page.click('h1')
     t.equal(await page.locator('.menu:popover-open').count(), 0)
@@ -153,7 +161,7 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
   t.test('tabs are moved between with the arrows', async t => {
     await page.focus('[role=tab]:text-is("curl")')
     await page.keyboard.press('ArrowRight')
-    t.equal(await focused(page), 'viem')
+    await untilFocused(t, page, 'viem')
     t.match(await page.textContent('[role=tabpanel]'), 'createPublicClient')
     await page.keyboard.press('End')
     t.match(await page.textContent('[role=tabpanel]'), '/v3/API_KEY')

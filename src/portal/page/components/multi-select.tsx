@@ -50,8 +50,11 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
       if (element.isConnected) element.hidePopover()
     }
   }, [isShown, chosen.value, typed.value])
-  const search = typed.value.trim().toLowerCase()
-  const found = options.filter(option => !chosen.value.includes(option) && option.toLowerCase().includes(search)).slice(0, maxShown)
+  const findOptions = (): readonly string[] => {
+    const search = typed.value.trim().toLowerCase()
+    return options.filter(option => !chosen.value.includes(option) && option.toLowerCase().includes(search)).slice(0, maxShown)
+  }
+  const found = findOptions()
   const add = (added: string): void => {
     const values = added.split(/[,\s]+/).filter(each => each !== '' && !chosen.value.includes(each))
     ;[chosen.value, typed.value, active.value] = [[...chosen.value, ...values], '', 0]
@@ -67,13 +70,16 @@ export const MultiSelect = ({ label, name, options, value = [], placeholder, hel
     isOpen.value = false
   }
   const onKeyDown = (event: KeyboardEvent): void => {
+    // Keys may come before what was typed is shown, and after a scroll has closed the list.
+    const isTyped = typed.value.trim() !== ''
+    const found = findOptions()
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key]
     if (step !== undefined) {
       event.preventDefault()
       active.value = isOpen.value && found.length > 0 ? (active.value + step + found.length) % found.length : 0
       isOpen.value = true
-    } else if (event.key === 'Enter' && (isOpen.value || search !== '')) {
-      const option = isOpen.value && !(isFree && search !== '') ? found[active.value] : undefined
+    } else if (event.key === 'Enter' && (isOpen.value || isTyped)) {
+      const option = isFree && isTyped ? undefined : found[active.value]
       event.preventDefault()
       if (option === undefined) takeTyped()
       else add(option)
