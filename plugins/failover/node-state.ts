@@ -130,6 +130,8 @@ export class NodeState {
   #rateLimit: RateLimitBackoff | undefined
   readonly #classes = new Map<string, ClassState>()
   readonly #lateCalls = new Map<string, LateCalls>()
+  /** By class and reason. */
+  readonly #lastRestrictions = new Map<string, NodeStatus['lastRestrictions'][number]>()
   readonly #endReports: () => void
 
   constructor(options: NodeStateOptions) {
@@ -182,7 +184,9 @@ export class NodeState {
     )
     const { usable } = judge({ ...this.#observe(allClasses), exclusion: shown.exclusion }, this.#now)
     const { target, inFlight } = this.#options
-    return { usable, restrictions, isPartner: target.source === 'partner', inFlight: inFlight() }
+    for (const each of restrictions) this.#note(each.class, each.reason)
+    const lastRestrictions = [...this.#lastRestrictions.values()]
+    return { lastRestrictions, usable, restrictions, isPartner: target.source === 'partner', inFlight: inFlight() }
   }
 
   lateCallsOf(methodClass: string): LateCalls {
@@ -197,6 +201,7 @@ export class NodeState {
   recordRateLimited(retryAfterSeconds: number | undefined): number {
     this.#rateLimit ??= new RateLimitBackoff(this.#options.services.clock)
     this.#rateLimit.onRateLimited(retryAfterSeconds)
+    this.#note(allClasses, 'rateLimited')
     return this.#rateLimit.remainingMs
   }
 
@@ -207,6 +212,7 @@ export class NodeState {
 
   /** Calls of the class take far longer than usual. */
   recordSuspect(methodClass: string): void {
+    this.#note(methodClass, 'suspect')
     this.#suspend(methodClass, suspension => suspension.begin(this.#now))
     this.lateCallsOf(methodClass).reset()
   }
@@ -252,6 +258,10 @@ export class NodeState {
     }
   }
 
+  #note(methodClass: string, reason: NodeReason): void {
+    this.#lastRestrictions.set(`${methodClass} ${reason}`, { class: methodClass, reason, at: this.#options.services.clock.now() })
+  }
+
   #suspend(methodClass: string, suspend: (suspension: Suspension) => void): void {
     const state = this.#of(methodClass)
     suspend(state.suspension)
@@ -268,6 +278,7 @@ export class NodeState {
       probe: async () => (await this.activity.probe(services, probeTimeoutMs)) === 'healthy',
       onStateChange: state => {
         log.warn({ upstream: target.name, class: methodClass, breaker: state }, `circuit breaker ${state}`)
+        if (state === 'open') this.#note(methodClass, 'breaker')
         this.#suspend(methodClass, suspension =>
           state === 'open' ? suspension.beginUntilRecovery(this.#now) : suspension.recover(this.#now),
         )

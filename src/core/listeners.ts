@@ -96,10 +96,10 @@ export const openOperatorListener = async (
   { openStore, plans, describeMethods, portalUrl, traffic, ...options }: OperatorListenerOptions,
 ): Promise<Listener | undefined> => {
   if (listen.admin === undefined) return undefined
-  const { networks, metrics, ownMetrics, clock, log } = options
+  const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
   const { token, url, tls } = admin
   const operatorApp = openOperatorApp({
-    ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, traffic, version, clock, log, url },
+    ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, traffic, reloader, logLevel, version, clock, log, url },
     dashboardUrl: () => portal.url ?? portalUrl(),
     config: { listen, portal },
     isTls: tls !== undefined,

@@ -1,6 +1,7 @@
 import { compareConfigs, formatChange, formatReloadProblem, reloadGatewayConfig } from './config-changes.ts'
 import type { ConfigChange } from './config-changes.ts'
 import type { PartialProblem, Problem } from '../config/problem.ts'
+import type { EffectiveFile } from '../config/effective-file.ts'
 import type { Config, GatewayConfig } from '../config/types.ts'
 import type { Log } from '../services/log.ts'
 import { metricDefinitions } from '../services/metric-definitions.ts'
@@ -10,7 +11,11 @@ import { ReloadError } from './running-networks.ts'
 import { nextFlight } from '../util/async.ts'
 
 /** A configuration without problems. */
-export type ValidConfig = Config & { readonly gateway: GatewayConfig }
+export type ValidConfig = Config & {
+  readonly gateway: GatewayConfig
+  /** Its files, for people; absent where the configuration was made otherwise. */
+  readonly effective?: readonly EffectiveFile[]
+}
 
 /** Reads the files of the configuration, to apply them or to show what would change; returns their problems if they have any. */
 export type ReadConfig = (purpose: 'reload' | 'preview') => Promise<ValidConfig | readonly Problem[]>
@@ -57,6 +62,12 @@ export class Reloader {
     this.#config = options.config
     this.#isSuccessful = options.metrics.gauge(metricDefinitions.configReloadSuccessful, {})
     this.#isSuccessful.set(1)
+  }
+
+  /** What was applied last. */
+  get current(): Pick<ValidConfig, 'unserved'> & { readonly files: readonly EffectiveFile[] } {
+    const { effective = [], unserved } = this.#config
+    return { files: effective, unserved }
   }
 
   /** Never rejects. During a reload the next one follows it, as the files may have changed since they were read. */

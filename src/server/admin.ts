@@ -18,6 +18,9 @@ import { closeOnUnreadBody, parseJsonBody } from './request-body.ts'
 /** Resolves when the response has been written. */
 export type ServeRequest = (req: IncomingMessage, res: ServerResponse) => Promise<void>
 
+/** Reads the configuration anew, and says what that changes. */
+export type ReloadControl = Pick<Reloader, 'reload' | 'preview' | 'current'>
+
 export interface AdminOptions extends LogControls {
   /** False before the networks have started and from SIGTERM on: send no more traffic here. */
   isReady(): boolean
@@ -25,7 +28,7 @@ export interface AdminOptions extends LogControls {
   networks(): Promise<readonly NetworkStatus[]>
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
-  readonly reloader: Pick<Reloader, 'reload' | 'preview'> | undefined
+  readonly reloader: ReloadControl | undefined
   /** What people and scripts of the operator use: sign-in, page and /api/v1; loaded with its first request. */
   operatorApp(token: AdminToken): Promise<ServeRequest>
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */

@@ -3,6 +3,7 @@ import { metricDefinitions } from '../services/metric-definitions.ts'
 import type { Labels, MetricFamily } from '../services/metrics.ts'
 import { exclusionReasons, nodeReasons } from '../services/node-reasons.ts'
 import type { NodeStatus } from '../services/node-status.ts'
+import { isoTime } from '../util/dates.ts'
 
 /** A network, with what is known of its chain; nothing before its upstreams are tracked. */
 export type NetworkHeads = { readonly name: string } & Partial<HeadsStatus>
@@ -21,6 +22,8 @@ export type UpstreamStatus = HeadsStatus['upstreams'][number] & {
   readonly drained?: boolean
   /** Of which classes of methods it gets no calls, or fewer than usual, and why; `all` stands for every class. */
   readonly reasons?: readonly { readonly class: string; readonly reason: string; readonly text: string }[]
+  /** When each reason was noticed last, the newest first; those that have ended too. ISO 8601. */
+  readonly lastReasons?: readonly { readonly class: string; readonly reason: string; readonly at: string }[]
 }
 
 /** The heads of networks, and what calls meet at their nodes in all workers. */
@@ -52,6 +55,7 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
   const reasons = Array.from(restrictions.values(), each => ({ ...each, text: nodeReasons[each.reason].text })).filter(
     ({ reason }) => !exclusionReasons.some(each => each === reason),
   )
+  const lastReasons = newestRestrictions(reports).map(({ at, ...each }) => ({ ...each, at: isoTime(at) }))
   return {
     ...upstream,
     usable: upstream.usable && reports.every(({ usable }) => usable),
@@ -60,7 +64,18 @@ const upstreamStatusOf = (upstream: HeadsStatus['upstreams'][number], reports: r
     ...(reports.length > 0 && { inFlight: reports.reduce((sum, { inFlight }) => sum + inFlight, 0) }),
     ...(restrictions.has('all drained') && { drained: reports.every(isDrained) }),
     ...(reasons.length > 0 && { reasons }),
+    ...(lastReasons.length > 0 && { lastReasons }),
   }
+}
+
+/** Of all processes, the newest first. */
+const newestRestrictions = (reports: readonly NodeStatus[]): NodeStatus['lastRestrictions'] => {
+  const newest = new Map<string, NodeStatus['lastRestrictions'][number]>()
+  for (const each of reports.flatMap(({ lastRestrictions }) => lastRestrictions)) {
+    const key = `${each.class} ${each.reason}`
+    if (each.at > (newest.get(key)?.at ?? 0)) newest.set(key, each)
+  }
+  return [...newest.values()].sort((a, b) => b.at - a.at)
 }
 
 const isDrained = ({ restrictions }: NodeStatus): boolean => restrictions.some(({ reason }) => reason === 'drained')

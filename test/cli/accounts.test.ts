@@ -22,7 +22,7 @@ t.test('an account can have its own credits, which stay when its plan changes, u
   t.same((await run(accountsCommand, 'set', 'alice', '--plan', 'growth')).out, [
     'account alice is on plan growth, with 7000 credits a day of its own now',
   ])
-  t.match((await run(accountsCommand, 'list')).out, [/^NAME   PLAN    CREDITS /, /^alice  growth  7000            acc_/])
+  t.match((await run(accountsCommand, 'list')).out, [/^NAME   PLAN    CREDITS /, /^alice  growth  7000     0            acc_/])
   t.match(await json(accountsCommand, 'set', 'alice', '--credits', '8000'), { plan: 'growth', credits: 8_000 })
   t.match(await json(accountsCommand, 'set', 'alice', '--credits', 'plan'), { credits: null })
   t.match(await json(usageCommand, 'alice'), { limit: 5_000 })
@@ -32,7 +32,7 @@ t.test('an account is suspended and resumed, and has a label', async t => {
   const { json, run } = await createTestConfigs(t)
   t.match(await json(accountsCommand, 'add', 'alice', '--plan', 'core', '--label', 'customer 7'), { label: 'customer 7' })
   t.match(await json(accountsCommand, 'suspend', 'alice'), { suspended: time })
-  t.match((await run(accountsCommand, 'list')).out[1], /^alice  core  plan     customer 7  acc_\w+  20\S+Z  suspended at 20/)
+  t.match((await run(accountsCommand, 'list')).out[1], /^alice  core  plan     0     customer 7  acc_\w+  20\S+Z  suspended at 20/)
   t.same((await run(accountsCommand, 'resume', 'alice')).out, ['account alice: active'])
   t.match((await run(accountsCommand, 'delete', 'alice')).out, [/^account alice: suspended, to be removed at 20\S+Z$/])
   t.match(await json(accountsCommand, 'list'), [{ suspended: time, deleteAt: time }])
@@ -134,9 +134,9 @@ t.test('without --json, sentences and tables are printed', async t => {
   t.match(added, { code: 0, out: [/^added account bo \(acc_\w{12}\) on plan growth$/], err: [] })
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   t.match((await run(accountsCommand, 'list')).out, [
-    /^NAME   PLAN    CREDITS  LABEL  ID                CREATED                   STATE$/,
-    /^alice  core    plan            acc_\w{12}  20\S+Z  active$/,
-    /^bo     growth  plan            acc_\w{12}  20\S+Z  active$/,
+    /^NAME   PLAN    CREDITS  USED  LABEL  ID                CREATED                   STATE$/,
+    /^alice  core    plan     0            acc_\w{12}  20\S+Z  active$/,
+    /^bo     growth  plan     0            acc_\w{12}  20\S+Z  active$/,
   ])
   t.same((await run(accountsCommand, 'set', 'bo', '--plan', 'core')).out, ['account bo is on plan core now'])
 })

@@ -6,6 +6,7 @@ import { childrenOf, networkFile, startGateway } from '../support/deployment.ts'
 import type { DeploymentOptions } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { call, connectWs, post } from '../support/rpc-client.ts'
+import { createPortalClient } from '../support/portal-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** A gateway with one node, the network testnet, and an account with a key. */
@@ -205,6 +206,50 @@ t.test('a change of the files reloads by itself; `watch: false` leaves it to SIG
   t.match(refused.json(), { applied: false, problems: [{ file: /testnet.yaml$/, line: 1, column: 1, message: /chainId/ }] })
   t.match((await preview('Bearer letmein')).json(), { applied: false, changes: [], problems: [{ message: /chainId/ }] })
 })
+
+t.test(
+  "operators see the configuration in force and what a reload would change, reload, and set the log level, over the operator's API",
+  async t => {
+    const { node, deployment, gateway, creditsOf } = await open(t, {
+      gateway: { watch: false, workers: 2, admin: { token: 'canary-letmein' } },
+    })
+    const operator = createPortalClient(gateway.admin, 'canary-letmein')
+    const read = async () => (await operator.get('/configuration')).json
+    const shown = await read()
+    t.match(shown, {
+      unserved: [],
+      changes: [],
+      problems: [],
+      logLevel: 'info',
+      files: [{ file: /gateway\.yaml$/ }, { file: /testnet\.yaml$/ }],
+    })
+    t.match(shown.files[0].text, /^plans:$/m)
+    t.match(shown.files[1].text, /timeout: 10s # default/)
+    t.notOk(JSON.stringify(shown).includes('canary-letmein'))
+    deployment.writeNetwork('testnet', networkFile('testnet', [node.url], { credits: { costs: { eth_gasPrice: 8 } } }))
+    const changes = [{ kind: 'added', path: 'testnet.credits.costs', needsRestart: false }]
+    t.match(await read(), { changes, problems: [], files: shown.files }, 'not in force yet')
+    t.same((await operator.post('/configuration/reload')).json, { applied: true, changes, problems: [] })
+    t.equal(await creditsOf('eth_gasPrice'), 8)
+    const after = await read()
+    t.same(after.changes, [])
+    t.match(after.files[1].text, /eth_gasPrice: 8/)
+    deployment.writeNetwork('testnet', 'network: testnet')
+    t.match(await read(), {
+      changes: [],
+      problems: [{ file: /testnet.yaml$/, line: 1, column: 1, message: /chainId/ }],
+      files: after.files,
+    })
+    t.match((await operator.post('/configuration/reload')).json, { applied: false, changes: [], problems: [{ message: /chainId/ }] })
+    t.same((await operator.request('PATCH', '/log-level', { level: 'debug' })).json, { level: 'debug' })
+    t.equal((await read()).logLevel, 'debug')
+    t.match(await operator.request('PATCH', '/log-level', { level: 'loud' }), { status: 400, json: { error: { field: 'level' } } })
+    t.match((await operator.get('/changes')).json.changes, [
+      { action: 'log-level-changed', before: { level: 'info' }, after: { level: 'debug' } },
+      { action: 'configuration-reloaded', after: { changes: ['testnet.credits.costs'] }, by: { kind: 'operator' } },
+    ])
+  },
+)
 
 t.test('`show --diff` prints what a reload would change', async t => {
   const admin = { token: 'letmein' }

@@ -90,7 +90,15 @@ const exampleInputs: Readonly<
   'alerts show': id => ({ id }),
   'alerts set': id => ({ id, daily: [50, 90], monthly: [], email: false, webhook: receiver.url }),
   'alerts test': id => ({ id }),
-  changes: id => ({ account: id, search: 'alerts-changed', order: 'oldest' }),
+  changes: id => ({
+    account: id,
+    search: 'alerts-changed',
+    by: '',
+    action: 'alerts-changed',
+    from: '2026-01-01',
+    to: '2999-01-01',
+    order: 'oldest',
+  }),
   usage: id => ({ id, by: 'method', days: 2 }),
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
@@ -230,6 +238,13 @@ t.test("the operator's API", async t => {
     const { changes, changeCount } = (await operator.get('/changes?search=ACCOUNT-ADDED')).json
     t.same([changeCount, ...changes], [3, ...json.changes.filter(({ action }: { action: string }) => action === 'account-added')])
     t.same((await operator.get('/changes?month=2020-01')).json, { month: '2020-01', changeCount: 0, changes: [] })
+    const today = json.changes[0].time.slice(0, 10)
+    const countOf = async (query: string) => (await operator.get(`/changes?${query}`)).json.changeCount
+    t.equal(await countOf(`from=2000-01-01&to=${today}`), json.changeCount, 'over months')
+    t.equal(await countOf('from=2000-01-01&to=2020-01-31'), 0)
+    t.equal(await countOf('by=OPERATOR'), ofOperator.length)
+    t.equal(await countOf('action=key-revoked&by=admin+token&account=bob'), 1)
+    t.equal(await countOf('action=key-revoked&by=nobody'), 0)
   })
 
   t.test('a wrong request says which field and why', async t => {
@@ -252,6 +267,14 @@ t.test("the operator's API", async t => {
     }
     t.match(await operator.post('/accounts', { name: 'bob', plan: 'core' }), { status: 409, json: { error: { field: 'name' } } })
     t.match(await operator.get('/usage?by=hour'), { status: 400, json: { error: { field: 'by' } } })
+    for (const [query, field] of [
+      ['from=2026-02-31x', 'from'],
+      ['from=2026-13-01', 'from'],
+      ['to=2026-01-01', 'to'],
+      ['from=2026-02-01&to=2026-01-01', 'from'],
+      ['action=none', 'action'],
+    ] as const)
+      t.match(await operator.get(`/changes?${query}`), { status: 400, json: { error: { field } } }, query)
     t.match(await operator.get('/changes?month=May'), { status: 400, json: { error: { field: 'month' } } })
     t.equal((await operator.get('/accounts/nobody')).status, 404)
     t.equal((await operator.post('/keys/key_none/revoke')).status, 404)
@@ -386,6 +409,7 @@ t.test("the operator's API", async t => {
       '/accounts': { name: 'dave', plan: 'core' },
       '/accounts/{id}/alerts': { webhook: receiver.url },
       '/nodes/{network}/{node}/drain': { force: true },
+      '/log-level': { level: 'debug' },
     }
     for (const { path, method, status = 200 } of operatorRoutes) {
       const target = path.startsWith('/keys')

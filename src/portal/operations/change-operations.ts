@@ -1,5 +1,7 @@
 import { changeActions, changeAuthors, monthOf } from '../../services/accounts/change-history.ts'
 import type { Change } from '../../services/accounts/change-history.ts'
+import { isoTime } from '../../util/dates.ts'
+import { invalidField } from '../api-errors.ts'
 import { count, listOf, object, partialObject, schemaRef, text, time } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 
@@ -24,6 +26,9 @@ export const changeSchemas = {
   }),
 } as const
 
+const dayPattern = '^\\d{4}-\\d{2}-\\d{2}$'
+const dayLabel = 'a day such as 2026-01-31'
+
 const titles = ['time', 'by', 'action', 'account', 'target', 'before', 'after']
 
 export const changeOperations = [
@@ -41,7 +46,16 @@ export const changeOperations = [
           label: 'a month such as 2026-01',
           description: 'The month (UTC); the current one if absent.',
         },
+        from: {
+          type: 'string',
+          pattern: dayPattern,
+          label: dayLabel,
+          description: 'The first day (UTC), in place of a month; the month if absent.',
+        },
+        to: { type: 'string', pattern: dayPattern, label: dayLabel, description: 'With `from`: the last day (UTC); today if absent.' },
         account: { type: 'string', description: 'Only changes of the account with this name or id.' },
+        by: { type: 'string', maxLength: 200, default: '', description: 'Only changes by authors whose kind or name has this text.' },
+        action: { type: 'string', enum: changeActions, description: 'Only changes of this kind.' },
         search: { type: 'string', maxLength: 200, default: '', description: 'Part of an author, action, account, target or value.' },
         order: { type: 'string', enum: ['newest', 'oldest'], default: 'newest', description: 'Which changes come first.' },
         offset: { type: 'integer', minimum: 0, default: 0, description: 'How many changes to skip.' },
@@ -49,12 +63,25 @@ export const changeOperations = [
       },
     },
     output: schemaRef('ChangePage'),
-    async run({ month: asked, ...part }, { queries, clock }) {
+    check({ from, to }, now) {
+      for (const [name, day] of Object.entries({ from, to }))
+        if (day !== undefined && Number.isNaN(Date.parse(day))) throw invalidField(name, `must be ${dayLabel}`)
+      if (to !== undefined && from === undefined) throw invalidField('to', 'requires `from`')
+      if (from !== undefined && from > (to ?? isoTime(now))) throw invalidField('from', 'must not be after `to`')
+    },
+    async run({ month: asked, from, to, ...part }, { queries, clock }) {
       const month = asked ?? monthOf(clock.now())
-      return { month, ...(await queries.changePage({ month, ...part })) }
+      const days = from === undefined ? { from: `${month}-01`, to: `${month}-31` } : { from, to: to ?? isoTime(clock.now()).slice(0, 10) }
+      return { month: from === undefined ? month : from.slice(0, 7), ...(await queries.changePage({ ...days, ...part })) }
     },
     command: {
-      flags: { month: { placeholder: 'YYYY-MM' }, account: { placeholder: 'NAME' } },
+      flags: {
+        month: { placeholder: 'YYYY-MM' },
+        from: { placeholder: 'YYYY-MM-DD' },
+        to: { placeholder: 'YYYY-MM-DD', of: 'from' },
+        account: { placeholder: 'NAME' },
+        action: { placeholder: 'ACTION' },
+      },
       fixed: { order: 'oldest', offset: 0, limit: Infinity },
       json: ({ changes }) => changes,
       csv: ({ changes }) => ({ columns: titles, rows: changes.map(toCells) }),

@@ -6,7 +6,7 @@ import { sleep } from '../../util/async.ts'
 import { isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError } from '../api-errors.ts'
-import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull, timeOrNull } from '../openapi.ts'
+import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { defineOperation } from './operation.ts'
 import type { NodesView, OperationServices } from './operation.ts'
 
@@ -20,12 +20,13 @@ const nodeJson = ({ head: networkHead }: NetworkStatus, upstream: UpstreamStatus
     unreachable = false,
     because = null,
     reasons = [],
+    lastReasons = [],
   } = upstream
   return {
     ...{ name, partner, usable: isLive ? upstream.usable : null },
     drained: drained !== undefined || upstream.drained !== undefined,
     drainedSince: isoTimeOrNull(drained?.since),
-    ...{ because, reasons, head },
+    ...{ because, reasons, lastReasons, head },
     // The head of a node that does not answer is an old one.
     lagBlocks: head === null || networkHead === undefined || unreachable ? null : Math.max(0, networkHead - head),
     ...{ subscribed, inFlight },
@@ -56,6 +57,10 @@ const node = {
   reasons: {
     ...listOf(object({ class: text, reason: text, text })),
     description: 'Classes of methods of which it gets no calls, or fewer than usual, and why; `all` for every class.',
+  },
+  lastReasons: {
+    ...listOf(object({ class: text, reason: text, at: time })),
+    description: 'When each reason was noticed last, the newest first; those that have ended too.',
   },
   head: countOrNull,
   lagBlocks: { ...countOrNull, description: 'Null for a node that does not answer.' },

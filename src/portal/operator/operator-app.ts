@@ -17,6 +17,7 @@ import { refuseCrossSite, securityHeaders } from '../security.ts'
 import { isHttps, sessionMiddleware } from '../sessions.ts'
 import type { SessionOptions } from '../sessions.ts'
 import { operations } from '../operations/index.ts'
+import { configurationRoutes } from './configuration-routes.ts'
 import { networksOf, operationRoute } from './operation-routes.ts'
 import type { DescribeMethods } from './operation-routes.ts'
 import { authenticateOperator, operatorCookieName, operatorLogin } from './operator-login.ts'
@@ -27,10 +28,18 @@ import { overviewRoutes } from './overview-routes.ts'
 import type { OperatorRoute, OperatorServices } from './operator-route.ts'
 
 /** Everything that the operator's API can do. */
-export const operatorRoutes: readonly OperatorRoute[] = [...operations.map(operationRoute), ...overviewRoutes, ...operatorReportRoutes]
+export const operatorRoutes: readonly OperatorRoute[] = [
+  ...operations.map(operationRoute),
+  ...overviewRoutes,
+  ...configurationRoutes,
+  ...operatorReportRoutes,
+]
 
 export interface OperatorAppOptions
-  extends Pick<OperatorServices, 'networks' | 'metrics' | 'history' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'> {
+  extends Pick<
+    OperatorServices,
+    'networks' | 'metrics' | 'history' | 'reloader' | 'logLevel' | 'dashboardUrl' | 'config' | 'version' | 'clock' | 'log'
+  > {
   /** The counters of each process of the gateway, as of now. */
   traffic(): Promise<readonly ProcessTraffic[]>
   /** The store, which may have to be opened; rejects with StoreError. */

@@ -2,6 +2,7 @@ import type { JsonSchema } from '../../config/schema.ts'
 import { count, errorSchema, flag, listOf, number, object, openApiDocument, partialObject, text, time } from '../openapi.ts'
 import { operationSchemas } from '../operations/index.ts'
 import { isHttps, sessionCookieName } from '../sessions.ts'
+import { configurationSchemas } from './configuration-routes.ts'
 import { operatorCookieName } from './operator-login.ts'
 import type { OperatorRoute } from './operator-route.ts'
 import { overviewSchemas } from './overview-routes.ts'
@@ -60,4 +61,5 @@ const responseSchemas = {
     ),
   }),
   ...overviewSchemas,
+  ...configurationSchemas,
 } as const satisfies Readonly<Record<string, JsonSchema>>

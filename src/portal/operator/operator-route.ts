@@ -1,6 +1,7 @@
 import type { JsonSchema } from '../../config/schema.ts'
 import type { Infer, ObjectSchema } from '../../plugin/options-schema.ts'
-import type { Log } from '../../services/log.ts'
+import type { ReloadControl } from '../../server/admin.ts'
+import type { Log, RootLog } from '../../services/log.ts'
 import type { OperationServices } from '../operations/operation.ts'
 import type { UsageQueries } from '../queries/usage-queries.ts'
 import type { NetworkStatus } from '../../server/network-status.ts'
@@ -17,6 +18,10 @@ export interface OperatorServices extends OperationServices {
   /** Of all processes of the gateway. */
   metrics(): MaybePromise<readonly MetricFamily[]>
   history(): Promise<TrafficHistory>
+  /** Undefined where the configuration cannot be read anew. */
+  readonly reloader: ReloadControl | undefined
+  /** Of all processes of the gateway. */
+  readonly logLevel: Pick<RootLog, 'level'>
   /** How the operator who asks has signed in. */
   readonly authentication: 'token' | 'session'
   readonly log: Log

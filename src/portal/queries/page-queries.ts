@@ -1,7 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import { groupUsage, totalUsage } from '../../services/account-reports.ts'
 import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
 import { readChanges } from '../../services/accounts/change-history.ts'
-import type { Change } from '../../services/accounts/change-history.ts'
+import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
@@ -14,7 +15,7 @@ export interface PageQueries {
   accountPage(options: AccountPageOptions): Promise<AccountPage>
   /** Which accounts need the operator, and why. */
   accountOverview(options: AccountOverviewOptions): Promise<AccountOverview>
-  /** Changes of a month, YYYY-MM, with the text in one of their members. */
+  /** Changes of some days, with the text in one of their members. */
   changePage(options: ChangePageOptions): Promise<ChangePage>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
@@ -36,8 +37,14 @@ interface AccountPage {
 }
 
 interface ChangePageOptions {
-  readonly month: string
+  /** First and last day, YYYY-MM-DD. */
+  readonly from: string
+  readonly to: string
   readonly search: string
+  /** A part of the kind or the name of the author. */
+  readonly by: string
+  /** Undefined: of every kind. */
+  readonly action?: ChangeAction | undefined
   /** Name or id; undefined: of all accounts. */
   readonly account?: string | undefined
   readonly order: 'newest' | 'oldest'
@@ -45,10 +52,10 @@ interface ChangePageOptions {
   readonly limit: number
 }
 
-/** A part of the log of changes of a month. */
+/** A part of the log of changes. */
 export interface ChangePage {
   readonly changes: readonly Change[]
-  /** Of the month, with the text. */
+  /** All that were found. */
   readonly changeCount: number
 }
 
@@ -94,15 +101,38 @@ const readPageByUse = async (use: AccountUseCache, { search, after, limit }: Pag
 
 const readChangePage = async (
   store: Pick<Store, 'records'>,
-  { month, search, account, order, offset, limit }: ChangePageOptions,
+  { from, to, search, by, action, account, order, offset, limit }: ChangePageOptions,
 ): Promise<ChangePage> => {
-  const text = search.toLowerCase()
-  const found = (await readChanges(store, month)).filter(
-    change =>
-      (account === undefined || [change.account?.id, change.account?.name].includes(account)) && textOfChange(change).includes(text),
-  )
+  const [text, author] = [search.toLowerCase(), by.toLowerCase()]
+  const isFound = (change: Change): boolean =>
+    change.time >= from &&
+    change.time.slice(0, 10) <= to &&
+    (action === undefined || change.action === action) &&
+    (account === undefined || [change.account?.id, change.account?.name].includes(account)) &&
+    `${change.by.kind} ${change.by.name}`.toLowerCase().includes(author) &&
+    textOfChange(change).includes(text)
+  const found: Change[] = []
+  for (const month of monthsBetween(from, to)) {
+    found.push(...(await readChanges(store, month)).filter(isFound))
+    await setImmediate()
+  }
   const ordered = order === 'newest' ? found.reverse() : found
   return { changes: ordered.slice(offset, offset + limit), changeCount: found.length }
+}
+
+/** The oldest first, of those that changes are kept for. */
+const monthsBetween = (from: string, to: string): readonly string[] => {
+  const months: string[] = []
+  for (let month = to.slice(0, 7); month >= from.slice(0, 7) && months.length < maxMonths; month = monthBefore(month)) months.unshift(month)
+  return months
+}
+
+/** Of 400 days. */
+const maxMonths = 15
+
+const monthBefore = (month: string): string => {
+  const [year = 0, number = 0] = month.split('-').map(Number)
+  return new Date(Date.UTC(year, number - 2)).toISOString().slice(0, 7)
 }
 
 const readCallCounts = async (

@@ -34,6 +34,8 @@ export const changeActions = [
   'token-removed',
   'node-drained',
   'node-undrained',
+  'configuration-reloaded',
+  'log-level-changed',
 ] as const
 
 export type ChangeAction = (typeof changeActions)[number]

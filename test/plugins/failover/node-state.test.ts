@@ -133,7 +133,7 @@ t.test('the state of a node', async t => {
     const { state, statuses, metrics } = openState(t)
     for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/)
-    t.teardown(statuses.of('n').add('own', () => ({ usable: true, restrictions: [], isPartner: false, inFlight: 0 })))
+    t.teardown(statuses.of('n').add('own', () => ({ usable: true, restrictions: [], isPartner: false, inFlight: 0, lastRestrictions: [] })))
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 1/, 'both are there')
     state.stop()
     t.match(metrics(), /upstream="own",class="logs",reason="breaker"\} 0/)
@@ -145,6 +145,7 @@ t.test('the state of a node', async t => {
     for (let i = 0; i < 5; i++) state.recordOutcome('logs', 'failure')
     t.same(statusOf(), {
       ...{ network: 'n', upstream: 'own', isPartner: false, inFlight: 0 },
+      lastRestrictions: [{ class: 'logs', reason: 'breaker', at: clock.now() }],
       ...{ usable: true, restrictions: [{ class: 'logs', reason: 'breaker' }] },
     })
     t.match(metrics(), /tollgate_upstream_reduced\{network="n",upstream="own",class="logs",reason="breaker"\} 1/)

@@ -1,0 +1,114 @@
+import { formatEffectiveFile } from '../../config/effective-file.ts'
+import type { ReloadControl } from '../../server/admin.ts'
+import { logLevels } from '../../services/log-settings.ts'
+import type { LogLevel } from '../../services/log-settings.ts'
+import { ApiError } from '../api-errors.ts'
+import { countOrNull, flag, listOf, object, schemaRef, text, textOrNull } from '../openapi.ts'
+import { defineOperatorRoute } from './operator-route.ts'
+
+type ReloadOutcome = Awaited<ReturnType<ReloadControl['reload']>>
+
+interface ProblemJson {
+  readonly file: string | null
+  readonly line: number | null
+  readonly column: number | null
+  readonly message: string
+  readonly hint: string | null
+}
+
+/** What is in force, and what the files would change. */
+export interface ConfigurationJson {
+  /** As YAML: variables replaced, defaults filled in, secrets masked. */
+  readonly files: readonly { readonly file: string; readonly text: string }[]
+  /** Networks that lack variables. */
+  readonly unserved: readonly { readonly network: string; readonly variables: readonly string[] }[]
+  readonly changes: ReloadOutcome['changes']
+  readonly problems: readonly ProblemJson[]
+  readonly logLevel: LogLevel
+}
+
+export interface ReloadJson {
+  readonly applied: boolean
+  readonly changes: ReloadOutcome['changes']
+  readonly problems: readonly ProblemJson[]
+}
+
+const changes = listOf(
+  object({
+    kind: { type: 'string', enum: ['added', 'changed', 'removed'] },
+    path: { type: 'string', description: 'Such as `base-mainnet.cache.maxBytes`. Values are not named: they may be secrets.' },
+    needsRestart: { ...flag, description: 'A reload does not apply it; a restart does.' },
+  }),
+)
+
+const problems = listOf(object({ file: textOrNull, line: countOrNull, column: countOrNull, message: text, hint: textOrNull }))
+
+const level = { type: 'string', enum: logLevels, description: 'The least level of lines that are written.' } as const
+
+/** What the routes return, by the name in the OpenAPI document. */
+export const configurationSchemas = {
+  Configuration: object({
+    files: {
+      ...listOf(object({ file: text, text })),
+      description: 'gateway.yaml and the networks as they were applied last: variables replaced, defaults filled in, secrets masked.',
+    },
+    unserved: { ...listOf(object({ network: text, variables: listOf(text) })), description: 'Networks that lack variables.' },
+    changes: { ...changes, description: 'What a reload would change now.' },
+    problems: { ...problems, description: 'Why a reload would be refused now.' },
+    logLevel: level,
+  }),
+  Reload: object({ applied: { ...flag, description: 'False: the configuration from before serves on.' }, changes, problems }),
+  LogLevel: object({ level }),
+} as const
+
+export const configurationRoutes = [
+  defineOperatorRoute({
+    method: 'get',
+    path: '/configuration',
+    summary: 'The configuration that is in force, and what a reload would change.',
+    response: schemaRef('Configuration'),
+    async handle(_request, { reloader, logLevel }): Promise<ConfigurationJson> {
+      const { files, unserved } = reloader?.current ?? { files: [], unserved: [] }
+      const preview = await reloader?.preview()
+      return {
+        files: files.map(file => ({ file: file.source.file, text: formatEffectiveFile(file) })),
+        unserved: unserved.map(({ network, variables }) => ({ network, variables })),
+        ...toJson(preview ?? { changes: [], problems: [] }),
+        logLevel: logLevel.level,
+      }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'post',
+    path: '/configuration/reload',
+    summary: 'Applies the files, or says why they cannot be applied.',
+    response: schemaRef('Reload'),
+    async handle(_request, { reloader, accounts }): Promise<ReloadJson> {
+      if (reloader === undefined) throw new ApiError(409, 'no-reload', 'this gateway does not read its configuration anew')
+      const report = await reloader.reload()
+      const paths = report.changes.filter(({ needsRestart }) => !needsRestart).map(({ path }) => path)
+      if (report.isApplied && paths.length > 0) await accounts.record({ action: 'configuration-reloaded', after: { changes: paths } })
+      return { applied: report.isApplied, ...toJson(report) }
+    },
+  }),
+  defineOperatorRoute({
+    method: 'patch',
+    path: '/log-level',
+    summary: 'Sets the log level of all processes of this gateway, until it is restarted or the option `log` changes.',
+    response: schemaRef('LogLevel'),
+    body: { type: 'object', properties: { level }, required: ['level'] },
+    async handle({ body: { level: to } }, { logLevel, accounts, log }): Promise<{ readonly level: LogLevel }> {
+      const from = logLevel.level
+      if (to === from) return { level: to }
+      log.warn({ event: 'log-level', from, to }, `log level set to ${to}`)
+      logLevel.level = to
+      await accounts.record({ action: 'log-level-changed', before: { level: from }, after: { level: to } })
+      return { level: to }
+    },
+  }),
+]
+
+const toJson = ({ changes, problems }: Pick<ReloadOutcome, 'changes' | 'problems'>) => ({
+  changes,
+  problems: problems.map(({ file = null, line = null, column = null, message, hint = null }) => ({ file, line, column, message, hint })),
+})
