@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import t from './support/tap.ts'
 import { findUnitlessConstants, readSourceFiles } from './tools/source-files.ts'
 import type { SourceFile } from './tools/source-files.ts'
@@ -79,6 +80,30 @@ t.test('the page imports nothing but itself, Preact and uPlot', async t => {
   const isAllowed = (path: string) => path.startsWith(pageFolder) || /^(?:preact|@preact\/signals|uplot)/.test(path)
   t.same(
     files.flatMap(({ file, valueImports }) => valueImports.filter(path => !isAllowed(path)).map(path => `${file} -> ${path}`)),
+    [],
+  )
+})
+
+t.test('a start installs what src and plugins import: package.json lists it, and not test/package.json alone', async t => {
+  const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>
+  const listed = Object.keys({ ...dependencies, ...devDependencies })
+  const packages = readSourceFiles(['src', 'plugins']).flatMap(({ file, valueImports }) =>
+    // The dashboard and `plugins new` have text with imports, which others run.
+    valueImports.filter(name => !/^(?:src|plugins)\/|^node:|^tollgate\/|^(?:viem|ethers)$/.test(name)).map(name => `${file}: ${name}`),
+  )
+  t.ok(packages.length > 50)
+  t.same(
+    packages.filter(each => !listed.some(name => `${each}/`.includes(`: ${name}/`))),
+    [],
+  )
+})
+
+t.test('no package is in test/node_modules, where compiled tests, which are in dist/test, would not find it', async t => {
+  const { packages } = JSON.parse(readFileSync('package-lock.json', 'utf8')) as { readonly packages: object }
+  const paths = Object.keys(packages)
+  t.ok(paths.includes('node_modules/tap'))
+  t.same(
+    paths.filter(path => path.startsWith('test/node_modules/')),
     [],
   )
 })

@@ -1,11 +1,12 @@
 // Installs the packages and compiles where that is needed. npm runs it before `start`, `test`, `bench` and the like.
 // Plain JavaScript without dependencies: it runs before any package is installed.
 //
-//   --packages    installs the packages only
-//   --build       also builds what is built already
-import { spawnSync } from 'node:child_process'
+//   --without-tests    leaves out the packages of test/package.json, and the tests
+//   --packages         installs the packages only
+//   --build            also builds what is built already
+import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -13,32 +14,43 @@ const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 process.chdir(root)
 
 const lockFile = 'package-lock.json'
+const installedList = 'node_modules/.package-lock.json'
 const lock = 'dist/.setup.lock'
-/** With it, tsc writes no file whose source is unchanged, even one that was deleted. */
-const compilerState = 'dist/.tsbuildinfo'
-const buildStamp = 'dist/.sources'
+const programStamp = 'dist/.sources'
+const testStamp = 'dist/.test-sources'
+/** With these, tsc writes no file whose source is unchanged, even one that was deleted. */
+const programState = 'dist/.tsbuildinfo'
+const testState = 'dist/.test-tsbuildinfo'
 const pageFolder = 'src/portal/page'
 const pageStamp = 'dist/.page'
-const wasmConfig = 'src/json/wasm/asconfig.json'
+/** Compiled by `npm run wasm`: its compiler is larger than all other packages of a start. */
+const wasm = 'src/json/wasm/json-bytes.wasm'
 const buildFilesStamp = 'dist/.build-files'
+const buildStates = [programState, programStamp, testState, testStamp, buildFilesStamp, pageStamp]
+
+const programFolders = ['src', 'plugins']
+const testFolders = ['test']
 
 /** How long a process waits before it looks at the lock again. */
 const lockRetryMs = 100
 
-/** What npm or tsc may print; a compiler that fails on every file prints a lot. */
-const maxOutputBytes = 64 << 20
+const progressIntervalMs = 1000
 
-const installStep = { title: 'installing packages (half a minute)', isDone: isInstalled, run: install }
-const compileStep = { title: 'compiling', isDone: isCompiled, run: compile }
-const buildFilesStep = { title: 'parsing method tables, compiling schemas, bundling', isDone: areBuildFilesWritten, run: writeBuildFiles }
-const pageStep = { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage }
+const has = flag => process.argv.includes(flag)
+const withTests = !has('--without-tests')
+const isBuild = has('--build')
 
-const steps = process.argv.includes('--packages') ? [installStep] : [installStep, compileStep, buildFilesStep, pageStep]
-
-const isBuild = process.argv.includes('--build')
+const installStep = { title: 'installing packages', isDone: isInstalled, run: install }
+const buildSteps = [
+  { title: 'compiling', isDone: isProgramCompiled, run: compileProgram },
+  { title: 'parsing method tables, compiling schemas, bundling', isDone: areBuildFilesWritten, run: writeBuildFiles },
+  { title: 'building the dashboard', isDone: isPageBuilt, run: buildPage },
+  ...(withTests ? [{ title: 'compiling the tests', isDone: areTestsCompiled, run: compileTests }] : []),
+]
+const steps = [installStep, ...(has('--packages') ? [] : buildSteps)]
 
 checkNode()
-if (isBuild || !steps.every(step => step.isDone())) withLock(runSteps)
+if (isBuild || !steps.every(step => step.isDone())) await withLock(runSteps)
 
 function checkNode() {
   const minVersion = JSON.parse(readFileSync('package.json', 'utf8')).engines.node.replace('>=', '')
@@ -46,19 +58,34 @@ function checkNode() {
   if (isOld) fail(`Node.js ${process.versions.node} is too old: ${minVersion} or newer is needed`)
 }
 
-function runSteps() {
-  if (isBuild) for (const file of [compilerState, buildStamp, buildFilesStamp, pageStamp]) rmSync(file, { force: true })
-  steps.forEach(runStep)
+async function runSteps() {
+  if (isBuild) for (const file of buildStates) rmSync(file, { force: true })
+  const startMs = Date.now()
+  for (const step of steps) if (!step.isDone()) await runStep(step)
+  log(`done in ${secondsSince(startMs)} s`)
 }
 
-function runStep(step) {
-  if (step.isDone()) return
-  log(step.title)
-  step.run()
+/** On a terminal, the line of a step counts the seconds. */
+async function runStep({ title, run }) {
+  if (!process.stderr.isTTY) log(title)
+  const startMs = Date.now()
+  const showProgress = () => process.stderr.write(`\r\x1b[Kset-up: ${title} ${secondsSince(startMs)} s`)
+  const timer = process.stderr.isTTY ? setInterval(showProgress, progressIntervalMs) : undefined
+  if (timer !== undefined) showProgress()
+  try {
+    await run()
+  } finally {
+    clearInterval(timer)
+    if (timer !== undefined) process.stderr.write('\n')
+  }
+}
+
+function secondsSince(startMs) {
+  return Math.round((Date.now() - startMs) / 1000)
 }
 
 /** Two set-ups at once (of `npm start` and `npm test`, say) would overwrite each other's files: the second waits for the first. */
-function withLock(work) {
+async function withLock(work) {
   mkdirSync(dirname(lock), { recursive: true })
   let owner = takeLock()
   if (owner !== undefined) log(`waiting for the set-up that process ${owner} runs (if it does not: delete ${lock})`)
@@ -67,7 +94,7 @@ function withLock(work) {
     owner = takeLock()
   }
   process.on('exit', () => rmSync(lock, { force: true }))
-  work()
+  await work()
 }
 
 /** Undefined when this process holds the lock now, else the id of the process that holds it. The lock of a dead process is taken over. */
@@ -92,43 +119,96 @@ function isAlive(pid) {
   }
 }
 
-/** True when node_modules holds what package-lock.json requires: npm lists what it installed in a file of the same form. */
+/**
+ * True when node_modules holds what package-lock.json requires: npm lists what it installed in a file of the same form. It also lists there
+ * what `--package-lock-only` locks.
+ */
 function isInstalled() {
-  const installed = readIfExists('node_modules/.package-lock.json')
+  const installed = readIfExists(installedList)
   if (installed === undefined || !existsSync(lockFile)) return installed !== undefined
   const found = JSON.parse(installed).packages
-  return Object.entries(JSON.parse(readIfExists(lockFile)).packages).every(
-    ([path, { version, optional }]) => path === '' || (optional && !found[path]) || found[path]?.version === version,
-  )
+  const locked = JSON.parse(readIfExists(lockFile)).packages
+  const isFound = path => found[path]?.version === locked[path].version && existsSync(path)
+  return requiredPaths(locked).every(path => isFound(path) || (locked[path].optional && !found[path]))
 }
 
-function install() {
-  const command = existsSync(lockFile) ? 'ci' : 'install'
+/** The packages that are locked; without tests, those that package.json leads to. */
+function requiredPaths(locked) {
+  const paths = new Set(withTests ? Object.keys(locked) : [''])
+  // A Set that grows while it is iterated passes on what was added.
+  for (const path of paths) for (const required of dependencyPaths(locked, path)) paths.add(required)
+  paths.delete('')
+  return [...paths]
+}
+
+/** Where the dependencies of the package at `path` are, without optional peers, which whoever needs them installs. */
+function dependencyPaths(locked, path) {
+  const { dependencies, devDependencies, optionalDependencies, peerDependencies = {}, peerDependenciesMeta = {} } = locked[path]
+  const peers = Object.keys(peerDependencies).filter(name => !peerDependenciesMeta[name]?.optional)
+  const names = [...Object.keys({ ...dependencies, ...devDependencies, ...optionalDependencies }), ...peers]
+  return names.map(name => findPackage(locked, path, name)).filter(found => found !== undefined)
+}
+
+/** As Node.js finds it: in the node_modules of the package, else in those above. */
+function findPackage(locked, path, name) {
+  const found = [path, 'node_modules', name].filter(part => part !== '').join('/')
+  if (locked[found] !== undefined) return found
+  return path === '' ? undefined : findPackage(locked, path.slice(0, Math.max(0, path.lastIndexOf('node_modules/') - 1)), name)
+}
+
+async function install() {
+  // `npm ci` begins by removing what other processes of this folder may use; `npm install` adds what is missing.
+  const command = existsSync(lockFile) && !existsSync(installedList) ? ['ci'] : ['install', '--no-save']
+  const workspaces = withTests ? [] : ['--workspaces=false']
   // The compiler and the local node are dev dependencies, which NODE_ENV=production would leave out.
-  run('npm', [command, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'])
+  await run('npm', [...command, ...workspaces, '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'])
 }
 
-function isCompiled() {
-  return readIfExists(buildStamp) === fingerprint([...sources(), wasmConfig, 'tsconfig.json', lockFile])
+function isProgramCompiled() {
+  return readIfExists(programStamp) === programFingerprint()
 }
 
-function compile() {
-  const stamp = fingerprint([...sources(), wasmConfig, 'tsconfig.json', lockFile])
-  rmSync(buildStamp, { force: true })
-  runNode('node_modules/typescript/bin/tsc', [])
-  runNode('node_modules/assemblyscript/bin/asc.js', ['--config', wasmConfig])
-  removeOrphans()
-  writeFileSync(buildStamp, stamp)
+async function compileProgram() {
+  const stamp = programFingerprint()
+  rmSync(programStamp, { force: true })
+  await compile('tsconfig.json')
+  copyFileSync(wasm, 'dist/src/json/json-bytes.wasm')
+  removeOrphans(programFolders)
+  writeFileSync(programStamp, stamp)
 }
 
-function sources() {
-  return filesIn('.', ['src', 'plugins', 'test']).filter(file => file.endsWith('.ts') && !file.startsWith(`${pageFolder}/`))
+function programFingerprint() {
+  return fingerprint([...sourcesIn(programFolders), wasm, 'tsconfig.json', lockFile])
+}
+
+function areTestsCompiled() {
+  return readIfExists(testStamp) === testFingerprint()
+}
+
+async function compileTests() {
+  const stamp = testFingerprint()
+  rmSync(testStamp, { force: true })
+  await compile('test/tsconfig.json')
+  removeOrphans(testFolders)
+  writeFileSync(testStamp, stamp)
+}
+
+function testFingerprint() {
+  return fingerprint([programStamp, ...sourcesIn(testFolders), 'test/tsconfig.json'])
+}
+
+function compile(project) {
+  return runNode('node_modules/typescript/bin/tsc', ['--project', project])
+}
+
+function sourcesIn(folders) {
+  return filesIn('.', folders).filter(file => file.endsWith('.ts') && !file.startsWith(`${pageFolder}/`))
 }
 
 /** Removes compiled files that have no source any more: a deleted test would still run. */
-function removeOrphans() {
-  const stems = new Set(sources().map(file => file.slice(0, -'.ts'.length)))
-  const compiled = filesIn('dist', ['src', 'plugins', 'test']).filter(file => file.endsWith('.d.ts'))
+function removeOrphans(folders) {
+  const stems = new Set(sourcesIn(folders).map(file => file.slice(0, -'.ts'.length)))
+  const compiled = filesIn('dist', folders).filter(file => file.endsWith('.d.ts'))
   for (const stem of compiled.map(file => file.slice(0, -'.d.ts'.length)).filter(stem => !stems.has(stem))) {
     for (const ending of ['.d.ts', '.js', '.js.map']) rmSync(join('dist', stem + ending), { force: true })
   }
@@ -138,24 +218,24 @@ function areBuildFilesWritten() {
   return readIfExists(buildFilesStamp) === buildFilesFingerprint()
 }
 
-function writeBuildFiles() {
+async function writeBuildFiles() {
   rmSync(buildFilesStamp, { force: true })
-  runNode('dist/src/cli/write-build-files.js', [])
+  await runNode('dist/src/cli/write-build-files.js', [])
   writeFileSync(buildFilesStamp, buildFilesFingerprint())
 }
 
 function buildFilesFingerprint() {
-  return fingerprint([buildStamp, ...filesIn('.', ['configs/methods'])])
+  return fingerprint([programStamp, ...filesIn('.', ['configs/methods'])])
 }
 
 function isPageBuilt() {
   return readIfExists(pageStamp) === pageFingerprint()
 }
 
-function buildPage() {
+async function buildPage() {
   rmSync(pageStamp, { force: true })
   rmSync('dist/page', { recursive: true, force: true })
-  runNode('node_modules/vite/bin/vite.js', ['build', '--config', `${pageFolder}/vite.config.ts`, '--logLevel', 'warn'])
+  await runNode('node_modules/vite/bin/vite.js', ['build', '--config', `${pageFolder}/vite.config.ts`, '--logLevel', 'warn'])
   writeFileSync(pageStamp, pageFingerprint())
 }
 
@@ -165,7 +245,7 @@ function pageFingerprint() {
 
 function fingerprint(files) {
   const hash = createHash('sha256')
-  for (const file of files) hash.update(`${file}\n`).update(readIfExists(file) ?? '')
+  for (const file of files) hash.update(`${file}\n`).update(existsSync(file) ? readFileSync(file) : '')
   return hash.digest('hex')
 }
 
@@ -186,19 +266,22 @@ function readIfExists(file) {
 }
 
 function runNode(script, args) {
-  run(process.execPath, [script, ...args])
+  return run(process.execPath, [script, ...args])
 }
 
 /** The output of the program is shown only when the program fails. */
-function run(program, args) {
-  const { status, error, stdout, stderr } = spawnSync(program, args, {
-    encoding: 'utf8',
-    maxBuffer: maxOutputBytes,
-    shell: process.platform === 'win32' && program === 'npm',
+async function run(program, args) {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'], shell: process.platform === 'win32' && program === 'npm' })
+  const output = []
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', chunk => output.push(chunk))
+  const failure = await new Promise(resolve => {
+    child.on('error', error => resolve(`: ${error.message}`))
+    child.on('close', code => resolve(code === 0 ? undefined : ''))
   })
-  if (status === 0) return
-  process.stderr.write(`${stdout ?? ''}${stderr ?? ''}`)
-  fail(`${[program, ...args].join(' ')} failed${error ? `: ${error.message}` : ''}`)
+  if (failure === undefined) return
+  process.stderr.write(process.stderr.isTTY ? '\n' : '')
+  process.stderr.write(Buffer.concat(output))
+  fail(`${[program, ...args].join(' ')} failed${failure}`)
 }
 
 function log(line) {

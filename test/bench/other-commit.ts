@@ -27,7 +27,7 @@ export const buildCommit = async (revision: string): Promise<string> => {
   await git('archive', '--output', archive, commit)
   await run('tar', ['-xf', archive, '-C', unfinished])
   await rm(archive)
-  await run(process.execPath, [join(unfinished, 'src/cli/setup.mjs')])
+  await run(process.execPath, [join(unfinished, 'src/cli/setup.mjs'), '--without-tests'])
   await rename(unfinished, root)
   return root
 }

@@ -1,4 +1,7 @@
 import { deepStrictEqual, equal, ok } from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import fc from 'fast-check'
 import t from '../support/tap.ts'
 import { Scanner } from '../../src/json/scanner.ts'
@@ -480,4 +483,17 @@ t.test('a text that exceeds a limit is refused, and a text at the limit is not',
     t.equal(errorOf('['.repeat(1_000_000)), 'syntax')
     t.equal(errorOf('['.repeat(1_000_000) + ']'.repeat(1_000_000)), undefined)
   })
+})
+
+t.test('json-bytes.wasm is what its sources compile to: npm run wasm writes it', t => {
+  const compiled = join(t.testdir(), 'json-bytes.wasm')
+  execFileSync(process.execPath, [
+    'node_modules/assemblyscript/bin/asc.js',
+    '--config',
+    'src/json/wasm/asconfig.json',
+    '--outFile',
+    compiled,
+  ])
+  t.ok(readFileSync(compiled).equals(readFileSync('src/json/wasm/json-bytes.wasm')))
+  t.end()
 })
