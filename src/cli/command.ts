@@ -46,7 +46,7 @@ export interface Command {
 
 /** One line for each command, apart from the commands: `tollgate help` loads none of them. In the order of the help. */
 export const commandSummaries = {
-  dev: 'Starts a local Ethereum node and the gateway in front of it, with a key to try.',
+  dev: 'Starts a local Ethereum node and the gateway in front of it, with a key to try; writes ./configs if it is missing.',
   start: 'Serves the networks of a configuration directory.',
   check: 'Reports every problem of a configuration; starts nothing.',
   show: 'Prints the effective configuration: variables replaced, defaults filled in, secrets masked.',

@@ -19,6 +19,14 @@ interface NetworkTemplate extends Chain {
   readonly url?: string
 }
 
+/** A new configuration, by paths in it. Its network is a node of this machine: that of `tollgate dev`, else one on the usual port. */
+export const newConfigFiles = (): Readonly<Record<string, string>> => ({
+  ...shippedSupportFiles(),
+  [devnetPath]: readFileSync(join(shippedDir, devnetPath), 'utf8').replace('${DEVNET_URL}', () => '${DEVNET_URL:-http://127.0.0.1:8545}'),
+})
+
+const devnetPath = 'networks/devnet.yaml'
+
 /** The environment variable that holds the URL of the first upstream of a network. */
 export const urlVariable = (network: string): string => `${variablePrefix(network)}_URL`
 

@@ -1,7 +1,7 @@
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import type { DestinationStream } from 'pino'
-import { startAnvil } from './anvil.ts'
+import { findAnvil, installAnvil, startAnvil } from './anvil.ts'
 import type { Anvil } from './anvil.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { formatProblem, printProblems } from '../config/problem.ts'
@@ -25,6 +25,7 @@ import type { Command, Terminal } from './command.ts'
 import { createConfigReader, printStartupErrors, loadValidConfig, runUntilSignal, surviveBackgroundBugs } from './gateway-process.ts'
 import { configOption, readConfigDir } from './args.ts'
 import { createCallLines } from './call-lines.ts'
+import { newConfigFiles, writeNewFiles } from './config-template.ts'
 import { createFolder } from '../util/files.ts'
 import { isJsonObject } from '../util/json.ts'
 import { plain } from '../util/style.ts'
@@ -43,6 +44,7 @@ export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
   },
   async run(args, terminal) {
     const dir = readConfigDir(args)
+    if (dir === configOption.default && !existsSync(dir)) writeNewConfig(dir, terminal)
     const { config: gateway, problems } = readGatewayConfig(dir, terminal.env)
     if (gateway === undefined) {
       printProblems(problems, terminal)
@@ -52,6 +54,12 @@ export const createDevCommand = (plugins: readonly AnyPlugin[]): Command => ({
   },
 })
 
+/** What `tollgate init` writes. */
+const writeNewConfig = (dir: string, { out }: Terminal): void => {
+  writeNewFiles(dir, newConfigFiles())
+  out(`Wrote a configuration to ${dir}.`)
+}
+
 interface DevOptions {
   readonly dir: string
   readonly plugins: readonly AnyPlugin[]
@@ -60,7 +68,7 @@ interface DevOptions {
 }
 
 const runDev = async (gateway: GatewayConfig, options: DevOptions, terminal: Terminal): Promise<number> => {
-  const node = await openDevNode(terminal)
+  const node = await openDevNode(options, terminal)
   const code = await serveWithNode(gateway, node, options, terminal).finally(() => node.stop())
   const newLine = terminal.isWatched === true ? '\n' : '' // after the ^C of the terminal
   if (code === exitCodes.ok) terminal.out(`${newLine}The gateway ${node.anvil === undefined ? 'has' : 'and the node have'} stopped.`)
@@ -88,9 +96,10 @@ interface DevNode {
 }
 
 /** The operator's node when DEVNET_URL names one, else anvil, whose URL serves WebSockets too. */
-const openDevNode = async ({ env }: Terminal): Promise<DevNode> => {
+const openDevNode = async ({ stopRequested }: DevOptions, terminal: Terminal): Promise<DevNode> => {
+  const { env } = terminal
   if ((env['DEVNET_URL'] ?? '') !== '') return { env: {}, stop: async () => undefined }
-  const anvil = await startAnvil()
+  const anvil = await startAnvil([], findAnvil(env) ?? (await installAnvil(terminal, stopRequested)))
   return { env: { DEVNET_URL: anvil.url, DEVNET_WS_URL: anvil.url.replace('http', 'ws') }, anvil, stop: () => anvil.stop() }
 }
 

@@ -3,17 +3,7 @@ import { displayPath } from '../config/config-files.ts'
 import { configArgument, configOption, readConfigDir } from './args.ts'
 import { commandSummaries, exitCodes, programName } from './command.ts'
 import type { Command } from './command.ts'
-import { networkText, shippedSupportFiles, writeNewFiles } from './config-template.ts'
-
-/** The network of a new configuration: a node of this machine, anvil or geth --dev, say. */
-const localNetwork = {
-  name: 'local',
-  chainId: 31337,
-  currency: 'ETH',
-  blockTime: '100ms',
-  hosts: ['localhost', '127.0.0.1'],
-  url: '${LOCAL_URL:-http://127.0.0.1:8545}',
-}
+import { newConfigFiles, writeNewFiles } from './config-template.ts'
 
 /** Writes a commented configuration that `check` accepts. */
 export const initCommand: Command = {
@@ -29,13 +19,14 @@ export const initCommand: Command = {
   async run(args, terminal) {
     const { out } = terminal
     const dir = readConfigDir(args)
-    const files = { ...shippedSupportFiles(), 'networks/local.yaml': networkText(localNetwork) }
+    const files = newConfigFiles()
     writeNewFiles(dir, files)
     for (const path of Object.keys(files)) out(`wrote ${displayPath(join(dir, path))}`)
     const option = configArgument(dir)
     out('')
     out('Next:')
     const program = programName(terminal)
+    out(`  ${program} dev${option}                        # a node, the gateway, and a call to paste`)
     out(`  ${program} check${option}                      # every problem, with its place and fix`)
     out(`  ${program} networks add 8453${option}          # a well-known chain; ${program} networks list shows them`)
     out(`  ${program} accounts add NAME --plan core${option}`)

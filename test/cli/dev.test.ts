@@ -1,12 +1,15 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, readFileSync, statSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { text } from 'node:stream/consumers'
 import { stripVTControlCharacters } from 'node:util'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
+import { findAnvilOnPath } from '../../src/cli/anvil.ts'
 import { childrenOf, createDeployment, isRunning, mainPath, networkFile } from '../support/deployment.ts'
 import { post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -22,9 +25,11 @@ interface DevProcess {
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
-const startDevCommand = async (t: Test, dir: string): Promise<DevProcess> => {
-  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'dev', '--config', dir], {
+const startDevCommand = async (t: Test, dir?: string, cwd = process.cwd()): Promise<DevProcess> => {
+  const args = dir === undefined ? [] : ['--config', dir]
+  const child = spawn('env', ['-u', 'NODE_OPTIONS', process.execPath, mainPath, 'dev', ...args], {
     stdio: ['ignore', 'pipe', 'inherit'],
+    cwd,
   })
   t.teardown(() => child.kill('SIGTERM')) // which ends its node too
   const exited = once(child, 'close') as Promise<[number | null]>
@@ -147,4 +152,35 @@ t.test('tollgate dev', async t => {
     t.equal(await run.stop('SIGHUP'), 0)
     t.notOk(nodes.some(isRunning))
   })
+})
+
+t.test('tollgate dev in an empty folder writes a configuration, and calls reach its node', async t => {
+  const cwd = t.testdir()
+  const gatewayFile = join(cwd, 'configs/gateway.yaml')
+  // The addresses that are written are busy, whoever listens there: the first run ends after it has written.
+  const holder = createServer().on('error', () => undefined)
+  t.teardown(() => holder.close())
+  await new Promise(resolve => holder.once('error', resolve).listen(8080, '127.0.0.1', () => resolve(undefined)))
+  const first = spawnSync(process.execPath, [mainPath, 'dev'], { cwd, encoding: 'utf8' })
+  t.match(first, { status: 1, stdout: 'Wrote a configuration to configs.\n', stderr: /8080/ })
+  writeFileSync(gatewayFile, readFileSync(gatewayFile, 'utf8').replace(/(127\.0\.0\.1):808\d/g, '$1:0'))
+  const second = await startDevCommand(t, undefined, cwd)
+  const [, url = '', body = ''] = /^curl -s (\S+) .*-d '(.*)'$/.exec(second.curl) ?? []
+  t.match((await post(url, body)).json(), { result: '0x0' })
+  t.notMatch(second.lines.join(), 'Wrote')
+  t.equal(await second.stop(), 0)
+})
+
+t.test('anvil is found on the PATH: the binary behind the wrapper of its package, else the program itself', async t => {
+  // Not below the repository, where the package would be found again.
+  const dir = realpathSync(mkdtempSync(join(tmpdir(), 'tollgate-path-')))
+  t.teardown(() => rmSync(dir, { recursive: true }))
+  for (const folder of ['package', 'foundry', 'other']) mkdirSync(join(dir, folder))
+  symlinkSync(realpathSync('node_modules/.bin/anvil'), join(dir, 'package/anvil'))
+  writeFileSync(join(dir, 'foundry/anvil'), '', { mode: 0o755 })
+  writeFileSync(join(dir, 'other/anvil'), '')
+  const find = (...folders: readonly string[]) => findAnvilOnPath(folders.map(folder => join(dir, folder)).join(delimiter))
+  t.match(find('other', 'package', 'foundry'), /@foundry-rs\/anvil-[^/]+\/bin\/anvil$/)
+  t.equal(find('none', 'other', 'foundry'), join(dir, 'foundry/anvil'))
+  t.equal(find('other'), undefined)
 })

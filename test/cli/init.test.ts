@@ -19,10 +19,10 @@ t.test('init writes a configuration that check accepts without a warning, and ch
   const init = () => runCommand(initCommand, ['--config', dir])
   t.equal((await init()).code, exitCodes.ok)
   const checked = await runCommand(createCheckCommand(plugins, dryRunNetworks), ['--strict', '--config', dir])
-  t.match(checked, { code: exitCodes.ok, out: ['no problems; 1 network served', /^ {2}local {2}envelope > /], err: [] })
+  t.match(checked, { code: exitCodes.ok, out: ['no problems; 1 network served', /^ {2}devnet {2}envelope > /], err: [] })
   t.match(
-    readFileSync(join(dir, 'networks/local.yaml'), 'utf8'),
-    /^# yaml-language-server: \$schema=..\/schemas\/network.json\nnetwork: local\n/,
+    readFileSync(join(dir, 'networks/devnet.yaml'), 'utf8'),
+    /^# yaml-language-server: \$schema=..\/schemas\/network.json\n# .*\nnetwork: devnet\n/,
   )
   t.match(await init(), { code: exitCodes.failed, out: [], err: [/gateway.yaml exists already; nothing is written$/] })
   const inFile = await runCommand(initCommand, ['--config', join(dir, 'gateway.yaml', 'more')])
@@ -42,7 +42,7 @@ t.test('networks add writes a network of the list that check accepts, with all p
   const { problems, warnings, networks } = await loadConfig(dir, plugins, env)
   t.same([...problems, ...warnings], [])
   const shipped = (await loadConfig('configs', plugins, { ETHEREUM_MAINNET_URL: 'http://127.0.0.1:1' })).networks[0]
-  for (const { name, chainId, blockTime, hosts, steps } of networks.filter(({ name }) => name !== 'local')) {
+  for (const { name, chainId, blockTime, hosts, steps } of networks.filter(({ name }) => name !== 'devnet')) {
     const chain = wellKnownChains.find(each => each.name === name)
     t.same([chainId, blockTime, hosts], [chain?.chainId, parseDuration(chain?.blockTime ?? ''), [`${name}.localhost`]], name)
     t.same(
@@ -95,7 +95,7 @@ t.test('networks add takes a chain that is not in the list, by its name and bloc
   t.equal((await add('1337', '--name', 'ganache', '--block-time', '1s', '--url', 'http://127.0.0.1:8545')).code, exitCodes.ok)
   t.same(
     (await loadConfig(dir, plugins, {})).networks.filter(({ devNode }) => devNode).map(({ name }) => name),
-    ['ganache', 'local'],
+    ['devnet', 'ganache'],
     'the chain ids of development nodes',
   )
   for (const [args, message] of [
