@@ -38,7 +38,7 @@ const allowedImports: Readonly<Record<string, string>> = {
   json: 'util',
   'json-rpc': 'util json plugin types services',
   plugin: 'util json services',
-  store: 'util runtime services types config plugin',
+  store: 'util plugin runtime services types config',
   services: 'util json json-rpc plugin store runtime',
   config: 'util plugin services runtime',
   runtime: '',

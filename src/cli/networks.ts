@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { displayPath } from '../config/config-files.ts'
 import { isKebabCase, parseDuration } from '../config/formats.ts'
-import { normalizeHost } from '../config/addresses.ts'
+import { normalizeHost } from '../util/host-name.ts'
 import { networkNames } from '../config/load.ts'
 import { existsSync } from 'node:fs'
 import { configArgument, configOption, readArguments, readList, runSubcommand, commonOptions } from './args.ts'

@@ -64,7 +64,7 @@ const [rowsPerReport, maxReports] = [200, 10]
 /** A call needs one for the store, one each for its changes, two for heights, and one for rate limits. */
 const connectionsPerProcess = 5
 
-const us = 1e-6
+const secondsPerUs = 1e-6
 
 export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
   const { accounts, activeAccounts, callsPerSecond, gateways, workers, groups, hoursPerDay, retentionDays } = load
@@ -84,8 +84,8 @@ export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
   return {
     leasesPerSecond,
     usageRowsPerSecond,
-    ledgerCores: leasesPerSecond * costs.lease.cpuUs * us,
-    usageCores: (usageRowsPerSecond * costs.usageRow.cpuUs + storeProcesses * costs.heartbeat.cpuUs) * us,
+    ledgerCores: leasesPerSecond * costs.lease.cpuUs * secondsPerUs,
+    usageCores: (usageRowsPerSecond * costs.usageRow.cpuUs + storeProcesses * costs.heartbeat.cpuUs) * secondsPerUs,
     bytesPerSecond:
       leasesPerSecond * costs.lease.bytes + usageRowsPerSecond * costs.usageRow.bytes + storeProcesses * costs.heartbeat.bytes,
     connections: storeProcesses * connectionsPerProcess,

@@ -2,11 +2,11 @@ import { resolve } from 'node:path'
 import type { StringSchema } from '../plugin/options-schema.ts'
 import { Secret } from '../plugin/secret.ts'
 import { isSubnet } from '../util/address-set.ts'
+import { normalizeHost } from '../util/host-name.ts'
 import { durationUnits, formatInUnits, isNearlyInteger, sizeUnits } from '../util/units.ts'
 import type { Units } from '../util/units.ts'
-import { hostRule, isHostPort, isSecureUrl, normalizeHost, parseAddress, suggestHost } from './addresses.ts'
-import { parseRedisUrl } from './redis-url.ts'
-import { parseStoreAddress } from './store-address.ts'
+import { hostRule, isHostPort, isSecureUrl, parseAddress, suggestHost } from './addresses.ts'
+import { parseRedisUrl, parseStoreAddress } from './store-address.ts'
 
 /** A format of strings. */
 interface Format {

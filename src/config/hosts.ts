@@ -1,5 +1,5 @@
 import type { Path } from '../plugin/plugin.ts'
-import { normalizeHost } from './addresses.ts'
+import { normalizeHost } from '../util/host-name.ts'
 import type { Problem } from './problem.ts'
 import type { YamlFile } from './yaml-file.ts'
 

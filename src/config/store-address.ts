@@ -1,5 +1,6 @@
 import { resolve } from 'node:path'
-import { parseRedisUrl } from './redis-url.ts'
+import { Secret } from '../plugin/secret.ts'
+import { readRedisUrl } from '../util/redis-url.ts'
 import type { StoreAddress } from './types.ts'
 
 /** Reads `lmdb:PATH`, relative to `baseDir`, or a Redis URL; undefined when the text is neither. */
@@ -13,3 +14,9 @@ export const parseStoreAddress = (text: string, baseDir: string): StoreAddress |
 }
 
 const lmdbPrefix = 'lmdb:'
+
+/** A Secret that shows the hosts with their ports; undefined when the text is no Redis URL. */
+export const parseRedisUrl = (text: string): Secret | undefined => {
+  const url = readRedisUrl(text)
+  return url && new Secret(text, url.hosts.join(','))
+}

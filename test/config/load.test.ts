@@ -35,9 +35,10 @@ t.test('a small gateway.yaml gets its defaults, as numbers', t => {
   t.same(readConfig(dir, {}), {
     config: {
       listen: { rpc: { host: '127.0.0.1', port: 8080 }, proxyProtocol: false, trustedProxies: [] },
-      portal: { webhooks: { allow: [] } },
+      portal: { publicStatus: false, webhooks: { allow: [] } },
       admin: {},
       accessLog: { sample: 1 },
+      requestLog: { enabled: true, params: true, slow: 1000, retention: 86_400_000, maxBytes: 64 * 2 ** 20 },
       store: { kind: 'lmdb', path: join(dir, 'data') },
       plans: { core: { name: 'core', dailyCredits: 1000, forwarding: false } },
       workers: 1,
@@ -91,9 +92,10 @@ usage: { retention: 30d }
         proxyProtocol: true,
         trustedProxies: ['10.0.0.0/8'],
       },
-      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', webhooks: { allow: [] } },
+      portal: { url: 'https://dash.example.org', networkUrl: 'https://{host}/rpc', publicStatus: false, webhooks: { allow: [] } },
       admin: { token: new Secret('s3cret-of-the-operator'), url: 'https://admin.example.org' },
       accessLog: { sample: 1 },
+      requestLog: { enabled: true, params: true, slow: 1000, retention: 86_400_000, maxBytes: 64 * 2 ** 20 },
       store: { kind: 'lmdb', path: '/var/lib/tollgate' },
       plans: {
         core: { name: 'core', dailyCredits: Number.MAX_SAFE_INTEGER, forwarding: false },

@@ -23,6 +23,7 @@ import { checkInput } from '../../src/portal/check-input.ts'
 import type { Route, RouteRequest } from '../../src/portal/route.ts'
 import { keyRoutes } from '../../src/portal/routes/keys.ts'
 import { peopleRoutes } from '../../src/portal/routes/people.ts'
+import { tokenRoutes } from '../../src/portal/routes/tokens.ts'
 import { createKey } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
 import { openStore } from '../../src/store/open-store.ts'
@@ -53,19 +54,22 @@ const alice = { account, name: 'alice', role: 'owner' } as const
 
 /** What a route answers a person whose request reaches the gateway of this store. */
 const requestRoute = async (
-  route: Route | undefined,
+  route: Route,
   store: Store,
   person: Person,
   input: { readonly id?: string; readonly name?: string },
 ) => {
   // What the routes below use: no network, and a log that nobody reads.
   const services = { store, clock: systemClock, url: '', networks: [], log: { info: () => undefined } } as unknown as PortalServices
-  const body = route?.body && checkInput('body', route.body, { name: input.name })
-  return route?.handle({ person, params: { id: input.id ?? '' }, body } as unknown as RouteRequest<never, never>, services)
+  const body = route.body && checkInput('body', route.body, { name: input.name })
+  return route.handle({ person, params: { id: input.id ?? '' }, body } as unknown as RouteRequest<never, never>, services)
 }
 
-const routeOf = (routes: readonly Route[], method: string, path: string) =>
-  routes.find(each => each.method === method && each.path === path)
+const routeOf = (routes: readonly Route[], method: string, path: string): Route => {
+  const route = routes.find(each => each.method === method && each.path === path)
+  if (route === undefined) throw new Error(`no route ${method} ${path}`)
+  return route
+}
 
 /** The stores of two gateways. */
 const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => {
@@ -199,7 +203,7 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
     for (const [routes, path, count, made] of [
       [keyRoutes, '/keys', async () => (await store.keys(person.account)).length, 3],
       [peopleRoutes, '/people', async () => (await listPeople(store, person.account)).length, 2],
-      [peopleRoutes, '/tokens', async () => (await listAccessTokens(store, person)).length, 3],
+      [tokenRoutes, '/tokens', async () => (await listAccessTokens(store, person)).length, 3],
     ] as const) {
       const requests = Array.from({ length: 8 }, (_, i) =>
         requestRoute(routeOf(routes, 'post', path), i % 2 === 0 ? store : other, person, { name: `new-${i}` }),

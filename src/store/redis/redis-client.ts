@@ -1,5 +1,6 @@
-import { readRedisUrl } from '../../config/redis-url.ts'
-import type { RedisUrl } from '../../config/redis-url.ts'
+import { mustReadRedisUrl } from '../../util/redis-url.ts'
+import type { RedisUrl } from '../../util/redis-url.ts'
+import { Secret } from '../../plugin/secret.ts'
 import type { Clock } from '../../services/clock.ts'
 import { singleFlight } from '../../util/async.ts'
 import { getOrCreate } from '../../util/memoize.ts'
@@ -31,7 +32,7 @@ export class RedisClient {
 
   /** As those of RedisConnection. */
   constructor(address: ConnectionAddress, clock: Clock, options: ConnectionOptions = {}) {
-    this.#url = readRedisUrl(address.url)
+    this.#url = mustReadRedisUrl(address.url.reveal())
     this.#clock = clock
     this.#options = options
     this.#entry = new RedisConnection(address, clock, options)
@@ -109,7 +110,10 @@ export class RedisClient {
   /** Rejects where the first connection fails; the next command tries again. Later the connection is renewed by itself. */
   #nodeAt(host: string): Promise<RedisConnection> {
     return getOrCreate(this.#nodes, host, async () => {
-      const node = new RedisConnection({ url: this.#url.nodeUrlAt(host) }, this.#clock, { ...this.#options, retryInitialConnect: false })
+      const node = new RedisConnection({ url: new Secret(this.#url.nodeUrlAt(host), host) }, this.#clock, {
+        ...this.#options,
+        retryInitialConnect: false,
+      })
       try {
         await node.open()
       } catch (error) {

@@ -1,4 +1,4 @@
-import { readRedisUrl } from '../../config/redis-url.ts'
+import { mustReadRedisUrl } from '../../util/redis-url.ts'
 import type { RedisAddress } from '../../config/types.ts'
 
 /** The hash of a table of the store: see Engine. A cluster places keys by the part in braces: those of one commit have the same. */
@@ -20,7 +20,7 @@ export const redisKeys = {
 const channelOf =
   (name: string) =>
   ({ url }: Pick<RedisAddress, 'url'>): string => {
-    const { database } = readRedisUrl(url)
+    const { database } = mustReadRedisUrl(url.reveal())
     return database === 0 ? name : `${name}:${database}`
   }
 

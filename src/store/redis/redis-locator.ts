@@ -1,6 +1,6 @@
 import { createClient } from '@redis/client'
-import { readRedisUrl } from '../../config/redis-url.ts'
-import type { Secret } from '../../plugin/secret.ts'
+import { mustReadRedisUrl } from '../../util/redis-url.ts'
+import { Secret } from '../../plugin/secret.ts'
 import { errorMessage } from './redis-errors.ts'
 
 export interface Locator {
@@ -18,7 +18,8 @@ export interface Locator {
  * the primary that they name, which changes with a failover. Rejects with an Error where none names it.
  */
 export const createLocator = (url: Secret): Locator => {
-  const parsed = readRedisUrl(url)
+  const parsed = mustReadRedisUrl(url.reveal())
+  const redisAt = (host: string) => new Secret(parsed.urlAt(host), host)
   let turn = 0
   /** The host whose turn it is. */
   const nextHost = (): string => parsed.hosts[turn++ % parsed.hosts.length] as string // a URL has at least one host
@@ -26,7 +27,7 @@ export const createLocator = (url: Secret): Locator => {
   if (primary === undefined)
     return {
       hostCount: parsed.hosts.length,
-      locate: async () => parsed.urlAt(nextHost()),
+      locate: async () => redisAt(nextHost()),
       leadsTo: async () => true,
       sentinels: () => undefined,
     }
@@ -50,7 +51,7 @@ export const createLocator = (url: Secret): Locator => {
         const host = await ask(sentinel)
         // The same one is asked first the next time.
         turn -= 1
-        return parsed.urlAt(host)
+        return redisAt(host)
       } catch (error) {
         failure = error
       }
@@ -61,16 +62,17 @@ export const createLocator = (url: Secret): Locator => {
     hostCount: 1,
     locate,
     leadsTo: async located => (await locate()).reveal() === located.reveal(),
-    sentinels: () => parsed.nodeUrlAt(parsed.hosts.join(','), needsCredentials ? undefined : 'without credentials'),
+    sentinels: () =>
+      new Secret(parsed.nodeUrlAt(parsed.hosts.join(','), needsCredentials ? undefined : 'without credentials'), String(url)),
   }
 }
 
 /** A Sentinel that does not answer within this time is passed over. */
 const sentinelTimeoutMs = 1_000
 
-const askSentinel = async (at: Secret, primary: string): Promise<unknown> => {
+const askSentinel = async (url: string, primary: string): Promise<unknown> => {
   const client = clientTemplate.duplicate({
-    url: at.reveal(),
+    url,
     socket: { connectTimeout: sentinelTimeoutMs, socketTimeout: sentinelTimeoutMs, reconnectStrategy: false },
   })
   // What fails is reported by what was called.

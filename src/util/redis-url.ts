@@ -1,5 +1,4 @@
-import { Secret } from '../plugin/secret.ts'
-import { normalizeHost } from './addresses.ts'
+import { normalizeHost } from './host-name.ts'
 
 /**
  * What a Redis URL says: `redis://USER:PASSWORD@HOST:PORT/DATABASE`, with several hosts for the nodes of a cluster; or
@@ -12,9 +11,9 @@ export interface RedisUrl {
   readonly primary: string | undefined
   readonly database: number
   /** The URL of one Redis, `host:port`, with the credentials and the database. */
-  urlAt(host: string): Secret
+  urlAt(host: string): string
   /** The same without database; of a Sentinel, or of a node of a cluster. Credentials are left out where a Sentinel needs none. */
-  nodeUrlAt(host: string, credentials?: 'without credentials'): Secret
+  nodeUrlAt(host: string, credentials?: 'without credentials'): string
 }
 
 const pattern = /^(?<scheme>rediss?)(?<sentinel>\+sentinel)?:\/\/(?:(?<credentials>[^@/?#]*)@)?(?<hosts>[^@/?#]+)(?:\/(?<path>[^?#]*))?$/
@@ -22,23 +21,22 @@ const pattern = /^(?<scheme>rediss?)(?<sentinel>\+sentinel)?:\/\/(?:(?<credentia
 const sentinelPath = /^(?<primary>[\w.-]+)(?:\/(?<database>\d*))?$/
 const databasePath = /^(?<database>\d*)$/
 
-/** What the Secret of parseRedisUrl() says. */
-export const readRedisUrl = (url: Secret): RedisUrl => {
-  const read = parse(url.reveal())
-  if (read === undefined) throw new TypeError('not a Redis URL')
-  return read
+/** Of a text that is such a URL. */
+export const mustReadRedisUrl = (text: string): RedisUrl => {
+  const url = readRedisUrl(text)
+  if (url === undefined) throw new TypeError('not a Redis URL')
+  return url
 }
 
 /** Undefined when the text is no such URL. A query or a fragment would have no effect, so a URL must not have one. */
-const parse = (text: string): RedisUrl | undefined => {
+export const readRedisUrl = (text: string): RedisUrl | undefined => {
   const { scheme = '', sentinel, credentials = '', hosts: hostList = '', path = '' } = pattern.exec(text)?.groups ?? {}
   const isSentinel = sentinel !== undefined
   const named = (isSentinel ? sentinelPath : databasePath).exec(path)?.groups
   const hosts = hostList.split(',').map(host => hostAndPort(scheme, host, isSentinel ? defaultSentinelPort : defaultPort))
   if (named === undefined || !hosts.every(isDefined) || !areCredentials(credentials)) return undefined
   const { primary, database = '' } = named
-  const at = (host: string, userInfo: string, end: string) =>
-    new Secret(`${scheme}://${userInfo === '' ? '' : `${userInfo}@`}${host}${end}`, host)
+  const at = (host: string, userInfo: string, end: string) => `${scheme}://${userInfo === '' ? '' : `${userInfo}@`}${host}${end}`
   return {
     hosts,
     primary,
@@ -50,12 +48,6 @@ const parse = (text: string): RedisUrl | undefined => {
 
 const defaultPort = 6379
 const defaultSentinelPort = 26_379
-
-/** A Secret that shows the hosts with their ports; undefined when the text is no Redis URL. */
-export const parseRedisUrl = (text: string): Secret | undefined => {
-  const url = parse(text)
-  return url && new Secret(text, url.hosts.join(','))
-}
 
 const isDefined = (host: string | undefined): host is string => host !== undefined
 
