@@ -53,12 +53,7 @@ const account = 'acc_1'
 const alice = { account, name: 'alice', role: 'owner' } as const
 
 /** What a route answers a person whose request reaches the gateway of this store. */
-const requestRoute = async (
-  route: Route,
-  store: Store,
-  person: Person,
-  input: { readonly id?: string; readonly name?: string },
-) => {
+const requestRoute = async (route: Route, store: Store, person: Person, input: { readonly id?: string; readonly name?: string }) => {
   // What the routes below use: no network, and a log that nobody reads.
   const services = { store, clock: systemClock, url: '', networks: [], log: { info: () => undefined } } as unknown as PortalServices
   const body = route.body && checkInput('body', route.body, { name: input.name })
