@@ -174,6 +174,12 @@ const signUpSchema = {
       description: 'The domains of e-mail addresses that may sign up. All by default.',
       examples: [['example.org']],
     },
+    approval: {
+      type: 'boolean',
+      default: false,
+      description:
+        'Calls of a new account are refused until the operator has approved it, with `tollgate accounts resume` or on their page.',
+    },
   },
   required: ['plan'],
 } as const satisfies ObjectSchema

@@ -19,6 +19,7 @@ import type { PortalServices } from './portal-services.ts'
 import { readRequest, requireRole, routerPath } from './route.ts'
 import type { AnyRoute, Route, SessionControl } from './route.ts'
 import { accountRoutes } from './routes/account.ts'
+import { accountChangeRoutes } from './routes/account-changes.ts'
 import { alertRoutes } from './routes/alerts.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { networkRoutes } from './routes/networks.ts'
@@ -27,10 +28,11 @@ import { emailConfirmationRoutes } from './routes/email-confirmations.ts'
 import { peopleRoutes } from './routes/people.ts'
 import { requestRoutes } from './routes/requests.ts'
 import { sessionRoutes } from './routes/session.ts'
+import { sessionListRoutes } from './routes/sessions.ts'
 import { tokenRoutes } from './routes/tokens.ts'
 import { usageRoutes } from './routes/usage.ts'
 import { refuseCrossSite, requireHost, securityHeaders } from './security.ts'
-import { hasEnded, isHttps, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
+import { hasEnded, isHttps, sessionIdOf, sessionMiddleware, sessionOf, signIn, signInSecretOf, signOut } from './sessions.ts'
 import { readSigningKey } from './signing-key.ts'
 
 // What else is loaded with the first request.
@@ -44,6 +46,7 @@ export const routes: readonly AnyRoute[] = [
   ...emailConfirmationRoutes,
   ...oidcRoutes,
   ...accountRoutes,
+  ...accountChangeRoutes,
   ...usageRoutes,
   ...requestRoutes,
   ...alertRoutes,
@@ -51,6 +54,7 @@ export const routes: readonly AnyRoute[] = [
   ...networkRoutes,
   ...peopleRoutes,
   ...tokenRoutes,
+  ...sessionListRoutes,
 ]
 
 const maxBodySize = '64kb'
@@ -117,6 +121,7 @@ const runRoute = async (route: AnyRoute, ctx: RouterContext, services: PortalSer
   const person = route.role === 'anyone' ? undefined : await personWithRole(route.role, ctx, services)
   const session: SessionControl = {
     person: sessionOf(ctx)?.person,
+    id: sessionIdOf(ctx),
     start: who => signIn(ctx, who, services.clock),
     end: () => signOut(ctx),
   }

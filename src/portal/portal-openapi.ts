@@ -16,6 +16,9 @@ import {
   timeOrNull,
 } from './openapi.ts'
 import { personProperties } from './person-json.ts'
+import { accountStates } from '../services/accounts/account-state.ts'
+import { changeSchemas } from './operations/change-operations.ts'
+import { listedSessionSchema } from './routes/sessions.ts'
 import { emailConfirmationSchema } from './routes/email-confirmations.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
@@ -108,6 +111,8 @@ const request = object({
 /** What the routes return, by the name in the OpenAPI document. A test holds every response against its schema. */
 const responseSchemas = {
   Error: errorSchema,
+  ListedSession: listedSessionSchema,
+  ...changeSchemas,
   Session: object({ person, account: object({ id: text, name: text }) }),
   SignInChoice: signInChoice,
   Person: person,
@@ -116,7 +121,9 @@ const responseSchemas = {
     account: object({ id: text, name: text }),
     plan: object({ name: text, dailyCredits: countOrNull, forwarding: flag }),
     balance: balanceSchema,
+    state: { type: 'string', enum: accountStates, description: 'Calls are refused unless it is active.' },
     suspended: timeOrNull,
+    deleteAt: { ...timeOrNull, description: 'When the account is removed, unless that is undone before.' },
     hours: { type: 'array', items: object({ start: time, calls: count, failed: count, credits: count }) },
     creditsPerHour: count,
     runsOutAt: timeOrNull,

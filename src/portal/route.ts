@@ -38,6 +38,8 @@ export interface RouteRequest<Query = unknown, Body = unknown> {
 export interface SessionControl {
   /** The id of the person who is signed in; undefined where nobody is. */
   readonly person: string | undefined
+  /** Of the session, as lists have it. */
+  readonly id: string
   start(person: Person): Promise<void>
   end(): void
 }

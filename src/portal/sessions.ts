@@ -3,12 +3,16 @@ import { createSession } from 'koa-session'
 import type { Clock } from '../services/clock.ts'
 import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import type { Json } from '../util/json.ts'
+import { browserName } from './browser-name.ts'
 import type { Person } from './people.ts'
 import { generateToken, hashToken } from './random-tokens.ts'
 import type { SignInSecret } from './route.ts'
 
 /** A session ends after this time without a request. */
 const idleTimeoutMs = 1_800_000
+
+/** koa-session keeps a session in the store for so much longer. */
+const storeMarginMs = 10_000
 
 /** A session ends at this age, in use or not. */
 const maxAgeMs = 43_200_000
@@ -20,6 +24,8 @@ interface SessionData {
   readonly account: string
   /** Milliseconds since 1970. */
   readonly signedIn: number
+  /** What signed in, in words. Absent in sessions of older versions. */
+  readonly browser?: string
 }
 
 export interface SessionOptions {
@@ -99,14 +105,19 @@ export const sessionOf = (ctx: Koa.Context): SessionData | undefined => {
 /** For a request that lasts: has its session been ended since, by another request or on another machine? */
 export const hasEnded = async (ctx: Koa.Context, store: RecordStore): Promise<boolean> => {
   if (sessionOf(ctx) === undefined) return false
+  return (await store.findRecord('session', sessionIdOf(ctx))) === undefined
+}
+
+/** By which sessions are listed: the hash of what the cookie has. */
+export const sessionIdOf = (ctx: Koa.Context): string => {
   // koa-session declares no type of its session; externalKey is documented.
-  const { externalKey = '' } = ctx['session'] as { readonly externalKey?: string }
-  return (await store.findRecord('session', hashToken(externalKey))) === undefined
+  const { externalKey = '' } = (ctx['session'] ?? {}) as { readonly externalKey?: string }
+  return hashToken(externalKey)
 }
 
 /** Starts a session under a new id: an id that an attacker has planted is worth nothing. */
 export const signIn = async (ctx: Koa.Context, { id: person, account }: Pick<Person, 'id' | 'account'>, clock: Clock): Promise<void> => {
-  const data: SessionData = { person, account, signedIn: clock.now() }
+  const data: SessionData = { person, account, signedIn: clock.now(), browser: browserName(ctx.get('User-Agent')) }
   ctx['session'] = data
   // koa-session declares no type of its session; regenerate() is documented.
   await (ctx['session'] as { regenerate(): Promise<void> }).regenerate()
@@ -127,10 +138,32 @@ export const signInSecretOf = (ctx: Koa.Context, secure: boolean): SignInSecret 
   }
 }
 
+/** A session of a person, as they see it. */
+export interface ListedSession {
+  readonly id: string
+  readonly browser: string
+  /** Milliseconds since 1970. */
+  readonly signedIn: number
+  /** When it was last renewed: requests within a quarter of an hour renew it once. */
+  readonly lastSeen: number
+}
+
+/** The newest first. */
+export const listSessions = async (store: RecordStore, person: Pick<Person, 'id' | 'account'>): Promise<readonly ListedSession[]> =>
+  (await sessionRecords(store, person))
+    .map(({ id, value, expires }) => {
+      const { browser = '', signedIn } = value as unknown as SessionData // written by signIn()
+      return { id, browser, signedIn, lastSeen: Math.max(signedIn, expires - idleTimeoutMs - storeMarginMs) }
+    })
+    .sort((a, b) => b.signedIn - a.signedIn)
+
+const sessionRecords = async (store: RecordStore, { id, account }: Pick<Person, 'id' | 'account'>): Promise<readonly StoredRecord[]> =>
+  (await store.records('session', account)).filter(({ value }) => {
+    const { person } = Object(value) as Partial<SessionData>
+    return person === id
+  })
+
 /** Ends all sessions of a person, on all machines. */
-export const signOutEverywhere = async (store: RecordStore, { id, account }: Person): Promise<void> => {
-  for (const record of await store.records('session', account)) {
-    const { person } = Object(record.value) as Partial<SessionData>
-    if (person === id) await store.takeRecord('session', record.id)
-  }
+export const signOutEverywhere = async (store: RecordStore, person: Pick<Person, 'id' | 'account'>): Promise<void> => {
+  for (const record of await sessionRecords(store, person)) await store.takeRecord('session', record.id)
 }

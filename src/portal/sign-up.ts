@@ -1,6 +1,7 @@
 import { generateAccountId } from '../services/accounts/api-key.ts'
 import { RecordedAccounts } from '../services/accounts/recorded-accounts.ts'
 import type { Clock } from '../services/clock.ts'
+import type { Log } from '../services/log.ts'
 import { neverExpires } from '../store/record-store.ts'
 import type { Store } from '../store/store.ts'
 import { ApiError } from './api-errors.ts'
@@ -18,12 +19,15 @@ export interface SignUpOptions {
   readonly perDay: number
   /** The domains of e-mail addresses that may sign up; empty: every domain. */
   readonly domains: readonly string[]
+  /** Whether the operator approves each account before its keys are accepted. */
+  readonly approval: boolean
 }
 
 export interface SignUpServices {
   readonly store: Store
   readonly clock: Clock
   readonly signUp?: SignUpOptions
+  readonly log: Log
 }
 
 /** May this e-mail address get an account of its own? The day may be full all the same, and the mailbox may have made one. */
@@ -49,7 +53,7 @@ export const signUpWithEmail = async (services: SignUpServices, address: ProvenA
     if ((await store.findRecord('mailbox', mailbox)) !== undefined) throw mailboxTaken()
     const isNamedDomain = signUp.domains.length > 0
     if (!(await takeSignUpSlot(services, signUp.perDay, { email, network, isNamedDomain }))) throw signUpFull()
-    return await makeAccount(services, signUp.plan, email)
+    return await makeAccount(services, signUp, email)
   } finally {
     await release()
   }
@@ -64,9 +68,11 @@ const mailboxTaken = (): ApiError =>
 
 const signUpFull = (): ApiError => new ApiError(403, 'sign-up-full', 'no more accounts are made today; try again tomorrow')
 
-const makeAccount = async (services: SignUpServices, plan: string, email: string): Promise<Person> => {
-  const { store } = services
-  const account = await addAccount(services, plan, email)
+const makeAccount = async (services: SignUpServices, signUp: SignUpOptions, email: string): Promise<Person> => {
+  const { store, log } = services
+  const account = await addAccount(services, signUp, email)
+  if (signUp.approval)
+    log.info({ event: 'sign-up-unapproved', account }, 'sign-up waits for approval: `tollgate accounts resume` approves it')
   // It stays as long as the account does: who leaves the account to others makes no second one.
   await store.putRecord('mailbox', { id: toMailbox(email), account, value: true, expires: neverExpires })
   const person = await addPerson(store, { account, name: nameFrom(email), role: 'owner' })
@@ -77,12 +83,13 @@ const makeAccount = async (services: SignUpServices, plan: string, email: string
 }
 
 /** Named as the address; with a number where another account has the name. */
-const addAccount = async ({ store, clock }: SignUpServices, plan: string, email: string): Promise<string> => {
+const addAccount = async ({ store, clock }: SignUpServices, { plan, approval }: SignUpOptions, email: string): Promise<string> => {
   const accounts = new RecordedAccounts(store, clock, { kind: 'person', name: 'sign-up' })
   for (let i = 1; ; i += 1) {
     const id = generateAccountId()
     const name = i === 1 ? nameFrom(email) : `${nameFrom(email).slice(0, maxNameChars - 5)}-${i}`
-    if (await accounts.addAccount({ id, name, plan, created: clock.now() })) return id
+    const created = clock.now()
+    if (await accounts.addAccount({ id, name, plan, created, ...(approval && { suspended: created, awaitsApproval: created }) })) return id
   }
 }
 

@@ -50,6 +50,8 @@ export interface AccountRow {
   readonly suspended?: number
   /** When the account is removed, unless the operator resumes it before. Such an account is suspended. */
   readonly deleteAt?: number
+  /** As `suspended`, where the account was made by a sign-up that the operator has not approved. */
+  readonly awaitsApproval?: number
   /** What is not logged of its requests; all is where absent. */
   readonly requestLog?: RequestLogSetting
   readonly created: number
@@ -85,7 +87,10 @@ export interface KeyRow extends Key {
 type RowChange<Row, Name extends keyof Row> = { readonly [N in Name]?: Row[N] | null }
 
 /** An account always has a plan. */
-export type AccountChange = RowChange<AccountRow, 'credits' | 'label' | 'suspended' | 'deleteAt' | 'declared' | 'requestLog'> &
+export type AccountChange = RowChange<
+  AccountRow,
+  'credits' | 'label' | 'suspended' | 'deleteAt' | 'awaitsApproval' | 'declared' | 'requestLog'
+> &
   Partial<Pick<AccountRow, 'plan'>>
 export type KeyChange = RowChange<KeyRow, Exclude<keyof KeyRow, 'id' | 'account' | 'hint' | 'created' | 'revoked'>>
 

@@ -219,4 +219,98 @@ t.test('people of an account', async t => {
       { role: 'viewer' },
     )
   })
+
+  t.test('a person sees where they are signed in, and ends one session or all', async t => {
+    const signIn = async (userAgent: string) => {
+      const client = createPortalClient(portalUrl)
+      const token = await printSignInToken(deployment, 'alice', '--person', 'kim', '--role', 'viewer')
+      await client.request('POST', '/session', { token }, { 'user-agent': userAgent })
+      return client
+    }
+    const [here, there] = [
+      await signIn('Mozilla/5.0 (X11; Linux x86_64; rv:130.0) Gecko/20100101 Firefox/130.0'),
+      await signIn('<script>curl/8</script>'),
+    ]
+    const listed = await here.get('/sessions')
+    t.equal(checkResponse('/sessions', 'get', listed), undefined)
+    const browsers = listed.json.map(({ browser, isCurrent }: { browser: string; isCurrent: boolean }) => `${browser} ${isCurrent}`)
+    t.same(browsers.sort(), ['Another program false', 'Firefox on Linux true'])
+    const { id } = listed.json.find(({ isCurrent }: { isCurrent: boolean }) => !isCurrent)
+    t.match(await alice.delete(`/sessions/${id}`), { status: 404 }, 'nobody else does, in the same account')
+    t.match(await bob.delete(`/sessions/${id}`), { status: 404 })
+    t.notMatch(JSON.stringify((await alice.get('/sessions')).json), id)
+    t.equal((await here.delete(`/sessions/${id}`)).status, 204)
+    t.equal((await there.get('/session')).status, 401)
+    t.equal((await here.get('/session')).status, 200)
+    await signIn('curl/8')
+    t.equal((await here.delete('/sessions')).status, 204)
+    t.equal((await here.get('/session')).status, 401)
+  })
+
+  t.test('owners see what was changed in their account, by the operator too, and nothing of others or of the operator’s', async t => {
+    await deployment.run('accounts', 'set', 'alice', '--label', 'secret-label')
+    await deployment.run('accounts', 'set', 'alice', '--plan', 'growth', '--label', 'other-label')
+    await deployment.run('accounts', 'set', 'bob', '--plan', 'growth')
+    const changes = await alice.get('/changes?limit=1000')
+    t.equal(checkResponse('/changes', 'get', changes), undefined)
+    t.match(changes.json.changes[0], {
+      ...{ action: 'account-changed', by: { kind: 'operator', name: '' } },
+      ...{ before: { plan: 'core' }, after: { plan: 'growth' } },
+    })
+    const text = JSON.stringify(changes.json)
+    t.notMatch(text, /label|"bob"|@.*host/)
+    for (const account of new Set(changes.json.changes.map(({ account: { name } }: { account: { name: string } }) => name)))
+      t.equal(account, 'alice')
+    t.match((await alice.get('/changes?search=person-changed&limit=1')).json, { changes: [{ action: 'person-changed' }] })
+    t.match((await alice.get('/changes?month=2020-01')).json, { changeCount: 0, changes: [] })
+    const { client: developer } = await add('dev', 'developer')
+    t.match(await developer.get('/changes'), { status: 403 })
+  })
+
+  t.test('an owner deletes the account, its calls are refused at once, and an owner or the operator undoes that', async t => {
+    const deleteAccount = (name: string, client = alice) => client.post('/account/delete', { name })
+    const { client: developer } = await add('dev2', 'developer')
+    t.match(await deleteAccount('alice', developer), { status: 403 })
+    t.match(await deleteAccount('bob'), { status: 400, json: { error: { field: 'name' } } }, 'the name must be that of the account')
+    t.match(await alice.post('/account/undelete'), { status: 200, json: { deleteAt: null } }, 'nothing to undo')
+    const deleted = await deleteAccount('alice')
+    t.equal(checkResponse('/account/delete', 'post', deleted), undefined)
+    t.match((await alice.get('/account')).json, { state: 'deleted', suspended: /^20/, deleteAt: deleted.json.deleteAt })
+    const { to, message } = await nextMail()
+    t.equal(to, 'new@example.org')
+    t.match(message, /owner has deleted the account alice\..*removed at 20/s)
+    t.equal((await nextMail()).to, 'gil@example.org', 'each owner is told')
+    t.same((await deleteAccount('alice')).json, deleted.json, 'it keeps its time')
+    t.match(await developer.post('/account/undelete'), { status: 403 })
+    t.match(await alice.post('/account/undelete'), { status: 200, json: { deleteAt: null } })
+    t.match((await alice.get('/account')).json, { state: 'active' })
+    t.match((await changesOf('alice')).slice(-2), [
+      { action: 'account-changed', by: { kind: 'person' }, after: { deleteAt: deleted.json.deleteAt } },
+      { action: 'account-changed', by: { kind: 'person' }, after: { deleteAt: null, suspended: null } },
+    ])
+    await deleteAccount('alice')
+    t.equal((await deployment.run('accounts', 'resume', 'alice')).code, 0)
+    t.match((await alice.get('/account')).json, { state: 'active' }, 'the operator undoes it too')
+  })
+
+  t.test('what the operator has suspended or deleted, no owner resumes', async t => {
+    const byOperator = { status: 409, json: { error: { code: 'by-operator' } } }
+    const stateOf = async () => (await bob.get('/account')).json.state
+    await deployment.run('accounts', 'suspend', 'bob')
+    await bob.post('/account/delete', { name: 'bob' })
+    t.equal(await stateOf(), 'deleted')
+    t.match(await bob.post('/account/undelete'), { status: 200 })
+    t.equal(await stateOf(), 'suspended', 'a suspension from before the deletion stays')
+    await deployment.run('accounts', 'resume', 'bob')
+    await deployment.run('accounts', 'delete', 'bob')
+    t.match(await bob.post('/account/undelete'), byOperator)
+    await deployment.run('accounts', 'resume', 'bob')
+    for (const command of ['suspend', 'delete']) {
+      await bob.post('/account/delete', { name: 'bob' })
+      await deployment.run('accounts', command, 'bob')
+      t.match(await bob.post('/account/undelete'), byOperator, command)
+      await deployment.run('accounts', 'resume', 'bob')
+    }
+    t.equal(await stateOf(), 'active')
+  })
 })

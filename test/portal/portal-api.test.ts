@@ -427,7 +427,10 @@ t.test('portal', async t => {
     const { json: key } = await alice.post('/keys', { name: 'secret of alice' })
     const { json: token } = await alice.post('/tokens', { name: 'token of alice' })
     const { json: people } = await alice.get('/people')
-    const idsOfAlice: Readonly<Record<string, string>> = { '/keys': key.id, '/tokens': token.id, '/people': people[0].id }
+    const { json: sessions } = await alice.get('/sessions')
+    const idsOfAlice: Readonly<Record<string, string>> = {
+      ...{ '/keys': key.id, '/tokens': token.id, '/people': people[0].id, '/sessions': sessions[0].id },
+    }
     for (const { method, path } of routes.filter(route => route.path.includes('{id}'))) {
       const id = idsOfAlice[path.replace(/\/\{.*/, '')] ?? ''
       const { status } = await bob.request(method.toUpperCase(), path.replace('{id}', id), method === 'delete' ? undefined : {})

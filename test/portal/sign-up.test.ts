@@ -396,13 +396,53 @@ t.test('invitations', async t => {
   })
 })
 
+t.test('with `approval`, calls of an account that was made by a sign-up are refused until the operator approves it', async t => {
+  const [node, mail] = [await startFakeNode({ eth_chainId: { result: '0x7a69' } }), await startMailServer()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: {
+      portal: {
+        url: 'http://127.0.0.1',
+        smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' },
+        signUp: { plan: 'core', approval: true },
+      },
+    },
+    env: { SMTP_URL: mail.url },
+  })
+  t.teardown(async () => {
+    await deployment.remove()
+    await Promise.all([node.stop(), mail.stop()])
+  })
+  await deployment.addAccount('other')
+  const gateway = await deployment.start()
+  const dev = createPortalClient(gateway.portal ?? '')
+  await dev.post('/sign-in-links', { email: 'dev@example.org' })
+  t.match(await dev.post('/session', { token: await mail.tokenInMail(1) }), { status: 201 })
+  t.match((await dev.get('/account')).json, { state: 'unapproved', suspended: /^20/, deleteAt: null })
+  const { json: key } = await dev.post('/keys', { name: 'k' })
+  const codeOf = async () => (await call(gateway.http(key.key), 'eth_chainId')).error?.code
+  t.equal(await codeOf(), -32090)
+  const listed = async (state: string) => JSON.parse((await deployment.run('accounts', 'list', '--state', state, '--json')).stdout)
+  t.match(await listed('unapproved'), [{ name: 'dev@example.org', state: 'unapproved' }])
+  t.match((await deployment.run('accounts', 'list', '--state', 'unapproved')).stdout, /to be approved, signed up at 20/)
+  t.match(await listed('active'), [{ name: 'other' }])
+  t.same(await listed('suspended'), [])
+  t.ok(gateway.log.some(({ event }) => event === 'sign-up-unapproved'))
+  t.match((await deployment.run('accounts', 'resume', 'dev@example.org')).stdout, /: active$/m)
+  await waitUntil(async () => (await codeOf()) === undefined)
+  t.match((await dev.get('/account')).json, { state: 'active', suspended: null })
+  await mail.tokenInMail(2)
+  t.match(mail.received[1], { to: 'dev@example.org', message: /Subject: Your Tollgate account is approved/ })
+  await deployment.run('accounts', 'suspend', 'dev@example.org')
+  t.match((await dev.get('/account')).json, { state: 'suspended' }, 'a suspension from then on is one')
+})
+
 t.test('one domain and one network make a tenth of the accounts of a day, five at least', async t => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
-  const signUp = { plan: 'core', perDay: 60, domains: [] }
+  const signUp = { plan: 'core', perDay: 60, domains: [], approval: false }
   let made = 0
   const signUpFrom = (network: string, domain: string, options = signUp): Promise<string> =>
-    signUpWithEmail({ store, clock, signUp: options }, { email: `dev${(made += 1)}@${domain}` }, network).then(
+    signUpWithEmail({ store, clock, signUp: options, log: new TestLog() }, { email: `dev${(made += 1)}@${domain}` }, network).then(
       () => 'made',
       (error: ApiError) => error.code,
     )
@@ -509,7 +549,7 @@ t.test('mails to strangers are limited, whatever network asks for them and whate
   const person = await addPerson(store, { account: 'acc_1', name: 'owner', role: 'owner' })
   await setEmail(store, person, 'known@example.org')
   const [clock, log, sent] = [new TestClock(), new TestLog(), [] as string[]]
-  const signUp = { plan: 'core', perDay: 11, domains: [] }
+  const signUp = { plan: 'core', perDay: 11, domains: [], approval: false }
   const services = {
     ...{ store, clock, log, signUp, url: 'http://127.0.0.1', limits: openPortalLimits(clock) },
     sendMail: async ({ to }: { readonly to: string }) => void sent.push(to),
@@ -575,11 +615,11 @@ t.test(
       t.test(address.kind, async t => {
         const stores = await Promise.all([1, 2, 3].map(() => openStore(address, systemClock)))
         t.teardown(() => Promise.all(stores.map(store => store.close())))
-        const signUp = { plan: 'core', perDay: 5, domains: [] }
+        const signUp = { plan: 'core', perDay: 5, domains: [], approval: false }
         // The day must not end during the test.
         const startMs = systemClock.now()
         const clock = { ...systemClock, now: () => startMs }
-        const gateways = stores.map(store => ({ store, clock, signUp }))
+        const gateways = stores.map(store => ({ store, clock, signUp, log: new TestLog() }))
         const signUpAll = (names: readonly string[]) =>
           Promise.allSettled(
             names.flatMap(name =>

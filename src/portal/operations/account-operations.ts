@@ -1,13 +1,15 @@
 import { readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
 import { accountCredits, accountLabel, accountName, accountPlan } from '../../services/accounts/account-fields.ts'
-import { deleteAccount, resumeChange } from '../../services/accounts/account-deletion.ts'
+import { deleteAccount, prepareDeletion, resumeChange } from '../../services/accounts/account-deletion.ts'
+import { accountState, accountStates } from '../../services/accounts/account-state.ts'
 import { generateAccountId } from '../../services/accounts/api-key.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import type { AccountChange, AccountRow } from '../../store/store.ts'
 import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
+import { mailReceivers } from '../alerts/alert-settings.ts'
 import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
 import { balanceSchema, count, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { firstPersonName, getOrAddPerson } from '../people.ts'
@@ -30,6 +32,7 @@ const accountJson = (row: AccountRow) => ({
   plan: row.plan,
   credits: row.credits ?? null,
   label: row.label ?? null,
+  state: accountState(row),
   suspended: isoTimeOrNull(row.suspended),
   deleteAt: isoTimeOrNull(row.deleteAt),
   created: isoTime(row.created),
@@ -60,6 +63,7 @@ const account = {
   plan: text,
   credits: countOrNull,
   label: textOrNull,
+  state: { type: 'string', enum: accountStates, description: '`unapproved`: made by a sign-up that has not been approved.' },
   suspended: timeOrNull,
   deleteAt: timeOrNull,
   created: time,
@@ -96,9 +100,32 @@ const changedAccount = ({ name }: AccountRow, changed: AccountRow | undefined): 
   return accountJson(changed)
 }
 
-const changeState = async (services: OperationServices, id: string, change: AccountChange): Promise<AccountJson> => {
-  const known = await findAccount(services, id)
-  return changedAccount(known, await services.accounts.changeAccount(known.id, change))
+const changeKnown = async (services: OperationServices, known: AccountRow, change: AccountChange): Promise<AccountJson> =>
+  changedAccount(known, await services.accounts.changeAccount(known.id, change))
+
+/** What an owner has deleted, only the operator resumes from now on. */
+const suspensionOf = async ({ store, clock }: OperationServices, known: AccountRow): Promise<AccountChange> => {
+  if (known.deleteAt !== undefined) await prepareDeletion(store, known, clock.now())
+  return { suspended: clock.now() }
+}
+
+/** Whoever has signed up is told that the account is approved. */
+const resume = async (services: OperationServices, known: AccountRow, change: AccountChange = {}): Promise<AccountJson> => {
+  const resumed = await changeKnown(services, known, { ...change, ...resumeChange })
+  if (accountState(known) === 'unapproved') await mailApproval(services, known)
+  return resumed
+}
+
+const mailApproval = async ({ store, sendMail, dashboardUrl }: OperationServices, { id, name }: AccountRow): Promise<void> => {
+  const url = dashboardUrl()
+  if (sendMail === undefined || url === undefined) return
+  for (const { email = '' } of await mailReceivers(store, id)) {
+    await sendMail({
+      to: email,
+      subject: 'Your Tollgate account is approved',
+      text: `The account ${name} is approved: its keys are accepted from now on.\n\n${url}\n`,
+    })
+  }
 }
 
 export const onlyId = { type: 'object', properties: { id: accountId }, required: ['id'] } as const
@@ -164,6 +191,11 @@ export const accountOperations = [
       type: 'object',
       properties: {
         search: { type: 'string', default: '', description: 'A part of the name or the label.' },
+        state: {
+          type: 'string',
+          enum: accountStates,
+          description: 'Only accounts of this state; `unapproved` are those of sign-ups that wait for `accounts resume`.',
+        },
         sort: {
           type: 'string',
           enum: ['name', 'used'],
@@ -185,10 +217,16 @@ export const accountOperations = [
     command: {
       fixed: { after: '', limit: Infinity },
       json: ({ accounts }) => accounts,
-      text: ({ accounts }, { search }, { commandLine }) =>
+      text: ({ accounts }, { search, state }, { commandLine }) =>
         accounts.length > 0
           ? [{ columns: ['NAME', 'PLAN', 'CREDITS', 'USED', 'LABEL', 'ID', 'CREATED', 'STATE'], rows: accounts.map(toCells) }]
-          : [search === '' ? `no accounts yet: ${commandLine('accounts add NAME --plan PLAN')}` : `no accounts with "${search}"`],
+          : [
+              state !== undefined
+                ? `no accounts are ${state}`
+                : search === ''
+                  ? `no accounts yet: ${commandLine('accounts add NAME --plan PLAN')}`
+                  : `no accounts with "${search}"`,
+            ],
     },
   }),
   defineOperation({
@@ -239,9 +277,9 @@ export const accountOperations = [
         ...(planName !== undefined && { plan: checkPlan(services, planName) }),
         ...(own !== undefined && { credits: own === 0 ? null : own }),
         ...(called !== undefined && { label: called === '' ? null : called }),
-        ...(suspended !== undefined && (suspended ? { suspended: services.clock.now() } : resumeChange)),
       }
-      return changedAccount(known, await services.accounts.changeAccount(known.id, change))
+      if (suspended === false) return resume(services, known, change)
+      return changeKnown(services, known, { ...change, ...(suspended === true && (await suspensionOf(services, known))) })
     },
     command: {
       positionals: { id: 'NAME' },
@@ -263,17 +301,20 @@ export const accountOperations = [
     summary: 'Refuses calls with all keys of the account until it is resumed.',
     input: onlyId,
     output: schemaRef('Account'),
-    run: (input, services) => changeState(services, input.id, { suspended: services.clock.now() }),
+    async run(input, services) {
+      const known = await findAccount(services, input.id)
+      return changeKnown(services, known, await suspensionOf(services, known))
+    },
     command: stateCommand,
   }),
   defineOperation({
     name: 'accounts resume',
     method: 'post',
     path: '/accounts/{id}/resume',
-    summary: 'Accepts calls with the keys of a suspended account again; undoes a deletion too.',
+    summary: 'Accepts calls with the keys of a suspended account again; undoes a deletion, and approves the account of a sign-up.',
     input: onlyId,
     output: schemaRef('Account'),
-    run: (input, services) => changeState(services, input.id, resumeChange),
+    run: async (input, services) => resume(services, await findAccount(services, input.id)),
     command: stateCommand,
   }),
   defineOperation({
@@ -309,5 +350,7 @@ const toCells = (shown: ListedAccount): readonly string[] => [
   ...[shown.id, shown.created, formatState(shown)],
 ]
 
-const formatState = ({ suspended, deleteAt }: AccountJson): string =>
-  deleteAt !== null ? `suspended, to be removed at ${deleteAt}` : suspended === null ? 'active' : `suspended at ${suspended}`
+const formatState = ({ state, suspended, deleteAt }: AccountJson): string => {
+  if (state === 'deleted') return `suspended, to be removed at ${deleteAt}`
+  return state === 'active' ? state : `${state === 'unapproved' ? 'to be approved, signed up' : state} at ${suspended}`
+}

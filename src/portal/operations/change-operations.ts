@@ -29,6 +29,54 @@ export const changeSchemas = {
 const dayPattern = '^\\d{4}-\\d{2}-\\d{2}$'
 const dayLabel = 'a day such as 2026-01-31'
 
+/** The days of which changes are asked for. */
+export const changedDays = {
+  month: {
+    type: 'string',
+    pattern: '^\\d{4}-(0[1-9]|1[0-2])$',
+    label: 'a month such as 2026-01',
+    description: 'The month (UTC); the current one if absent.',
+  },
+  from: {
+    type: 'string',
+    pattern: dayPattern,
+    label: dayLabel,
+    description: 'The first day (UTC), in place of a month; the month if absent.',
+  },
+  to: { type: 'string', pattern: dayPattern, label: dayLabel, description: 'With `from`: the last day (UTC); today if absent.' },
+} as const
+
+interface ChangedDays {
+  readonly month?: string | undefined
+  readonly from?: string | undefined
+  readonly to?: string | undefined
+}
+
+/** Throws ApiError. */
+export const checkDays = ({ from, to }: ChangedDays, now: number): void => {
+  for (const [name, day] of Object.entries({ from, to }))
+    if (day !== undefined && Number.isNaN(Date.parse(day))) throw invalidField(name, `must be ${dayLabel}`)
+  if (to !== undefined && from === undefined) throw invalidField('to', 'requires `from`')
+  if (from !== undefined && from > (to ?? isoTime(now))) throw invalidField('from', 'must not be after `to`')
+}
+
+/** The first and the last day. */
+export const daysOf = ({ month: asked, from, to }: ChangedDays, now: number): { readonly from: string; readonly to: string } => {
+  if (from !== undefined) return { from, to: to ?? isoTime(now).slice(0, 10) }
+  const month = asked ?? monthOf(now)
+  return { from: `${month}-01`, to: `${month}-31` }
+}
+
+/** Which of them are asked for. */
+export const changeFilters = {
+  by: { type: 'string', maxLength: 200, default: '', description: 'Only changes by authors whose kind or name has this text.' },
+  action: { type: 'string', enum: changeActions, description: 'Only changes of this kind.' },
+  search: { type: 'string', maxLength: 200, default: '', description: 'Part of an author, action, account, target or value.' },
+  order: { type: 'string', enum: ['newest', 'oldest'], default: 'newest', description: 'Which changes come first.' },
+  offset: { type: 'integer', minimum: 0, default: 0, description: 'How many changes to skip.' },
+  limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most changes of the response.' },
+} as const
+
 const titles = ['time', 'by', 'action', 'account', 'target', 'before', 'after']
 
 export const changeOperations = [
@@ -40,39 +88,16 @@ export const changeOperations = [
     input: {
       type: 'object',
       properties: {
-        month: {
-          type: 'string',
-          pattern: '^\\d{4}-(0[1-9]|1[0-2])$',
-          label: 'a month such as 2026-01',
-          description: 'The month (UTC); the current one if absent.',
-        },
-        from: {
-          type: 'string',
-          pattern: dayPattern,
-          label: dayLabel,
-          description: 'The first day (UTC), in place of a month; the month if absent.',
-        },
-        to: { type: 'string', pattern: dayPattern, label: dayLabel, description: 'With `from`: the last day (UTC); today if absent.' },
+        ...changedDays,
         account: { type: 'string', description: 'Only changes of the account with this name or id.' },
-        by: { type: 'string', maxLength: 200, default: '', description: 'Only changes by authors whose kind or name has this text.' },
-        action: { type: 'string', enum: changeActions, description: 'Only changes of this kind.' },
-        search: { type: 'string', maxLength: 200, default: '', description: 'Part of an author, action, account, target or value.' },
-        order: { type: 'string', enum: ['newest', 'oldest'], default: 'newest', description: 'Which changes come first.' },
-        offset: { type: 'integer', minimum: 0, default: 0, description: 'How many changes to skip.' },
-        limit: { type: 'integer', minimum: 1, maximum: 1_000, default: 100, description: 'Most changes of the response.' },
+        ...changeFilters,
       },
     },
     output: schemaRef('ChangePage'),
-    check({ from, to }, now) {
-      for (const [name, day] of Object.entries({ from, to }))
-        if (day !== undefined && Number.isNaN(Date.parse(day))) throw invalidField(name, `must be ${dayLabel}`)
-      if (to !== undefined && from === undefined) throw invalidField('to', 'requires `from`')
-      if (from !== undefined && from > (to ?? isoTime(now))) throw invalidField('from', 'must not be after `to`')
-    },
-    async run({ month: asked, from, to, ...part }, { queries, clock }) {
-      const month = asked ?? monthOf(clock.now())
-      const days = from === undefined ? { from: `${month}-01`, to: `${month}-31` } : { from, to: to ?? isoTime(clock.now()).slice(0, 10) }
-      return { month: from === undefined ? month : from.slice(0, 7), ...(await queries.changePage({ ...days, ...part })) }
+    check: checkDays,
+    async run({ month, from, to, ...filters }, { queries, clock }) {
+      const days = daysOf({ month, from, to }, clock.now())
+      return { month: days.from.slice(0, 7), ...(await queries.changePage({ ...days, ...filters })) }
     },
     command: {
       flags: {

@@ -83,7 +83,7 @@ export const peopleOperations = [
     async run(input, { store, ...services }) {
       const account = await findAccount({ ...services, store }, input.id)
       const people = [
-        ...(await listPeople(store, account.id)).map(personJson),
+        ...[...(await listPeople(store, account.id))].sort((a, b) => (a.name < b.name ? -1 : 1)).map(personJson),
         ...(await listInvitations(store, account.id)).map(invitationJson),
       ]
       // Their ids are random.

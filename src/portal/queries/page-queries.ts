@@ -1,7 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { groupUsage, totalUsage } from '../../services/account-reports.ts'
 import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
-import { readChanges } from '../../services/accounts/change-history.ts'
+import { accountState } from '../../services/accounts/account-state.ts'
+import type { AccountState } from '../../services/accounts/account-state.ts'
+import { changeForOwners, readChanges } from '../../services/accounts/change-history.ts'
 import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
 import type { Clock } from '../../services/clock.ts'
@@ -11,7 +13,7 @@ import type { AccountOverview, AccountOverviewOptions, OverviewStore, UsedAccoun
 
 /** What operations read of accounts, calls and changes. */
 export interface PageQueries {
-  /** Accounts whose name or label has the text. */
+  /** Accounts whose name or label has the text; of one state, where that is named. */
   accountPage(options: AccountPageOptions): Promise<AccountPage>
   /** Which accounts need the operator, and why. */
   accountOverview(options: AccountOverviewOptions): Promise<AccountOverview>
@@ -23,6 +25,7 @@ export interface PageQueries {
 
 interface AccountPageOptions {
   readonly search: string
+  readonly state?: AccountState | undefined
   readonly sort: 'name' | 'used'
   /** `next` of the part before; empty for the first. */
   readonly after: string
@@ -47,6 +50,8 @@ interface ChangePageOptions {
   readonly action?: ChangeAction | undefined
   /** Name or id; undefined: of all accounts. */
   readonly account?: string | undefined
+  /** As owners of the account see them, by its id. */
+  readonly forOwners?: boolean
   readonly order: 'newest' | 'oldest'
   readonly offset: number
   readonly limit: number
@@ -82,38 +87,42 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
 
 type PageReader = Omit<AccountPageOptions, 'sort'>
 
-const isFound = ({ name, label = '' }: AccountRow, search: string): boolean => {
+const isFound = (row: AccountRow, { search, state }: Pick<PageReader, 'search' | 'state'>): boolean => {
+  const { name, label = '' } = row
   const text = search.toLowerCase()
-  return name.toLowerCase().includes(text) || label.toLowerCase().includes(text)
+  return (name.toLowerCase().includes(text) || label.toLowerCase().includes(text)) && (state === undefined || state === accountState(row))
 }
 
-const readPageByName = async (store: PageStore, use: AccountUseCache, { search, after, limit }: PageReader): Promise<AccountPage> => {
-  const found = (await store.accounts()).filter(row => row.name > after && isFound(row, search))
+const readPageByName = async (store: PageStore, use: AccountUseCache, { after, limit, ...asked }: PageReader): Promise<AccountPage> => {
+  const found = (await store.accounts()).filter(row => row.name > after && isFound(row, asked))
   const rows = found.slice(0, limit)
   return { accounts: await use.of(rows), next: found.length > limit ? rows.at(-1)?.name : undefined }
 }
 
-const readPageByUse = async (use: AccountUseCache, { search, after, limit }: PageReader): Promise<AccountPage> => {
-  const found = (await use.byUse()).filter(({ row }) => isFound(row, search))
+const readPageByUse = async (use: AccountUseCache, { after, limit, ...asked }: PageReader): Promise<AccountPage> => {
+  const found = (await use.byUse()).filter(({ row }) => isFound(row, asked))
   const end = Number(after) + limit
   return { accounts: found.slice(Number(after), end), next: found.length > end ? String(end) : undefined }
 }
 
-const readChangePage = async (
-  store: Pick<Store, 'records'>,
-  { from, to, search, by, action, account, order, offset, limit }: ChangePageOptions,
-): Promise<ChangePage> => {
+const readChangePage = async (store: Pick<Store, 'records'>, options: ChangePageOptions): Promise<ChangePage> => {
+  const { from, to, search, by, action, account, forOwners = false, order, offset, limit } = options
   const [text, author] = [search.toLowerCase(), by.toLowerCase()]
+  // The name of an account may be that of one which no longer exists.
+  const isOfAccount = ({ account: of }: Change): boolean =>
+    account === undefined || of?.id === account || (!forOwners && of?.name === account)
   const isFound = (change: Change): boolean =>
     change.time >= from &&
     change.time.slice(0, 10) <= to &&
     (action === undefined || change.action === action) &&
-    (account === undefined || [change.account?.id, change.account?.name].includes(account)) &&
     `${change.by.kind} ${change.by.name}`.toLowerCase().includes(author) &&
     textOfChange(change).includes(text)
   const found: Change[] = []
   for (const month of monthsBetween(from, to)) {
-    found.push(...(await readChanges(store, month)).filter(isFound))
+    const changes = (await readChanges(store, month)).filter(isOfAccount)
+    // What owners do not see cannot be found either.
+    const shown = forOwners ? changes.flatMap(change => changeForOwners(change) ?? []) : changes
+    found.push(...shown.filter(isFound))
     await setImmediate()
   }
   const ordered = order === 'newest' ? found.reverse() : found

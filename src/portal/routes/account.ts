@@ -1,5 +1,7 @@
 import { readBalance } from '../../services/account-reports.ts'
 import type { Balance } from '../../services/account-reports.ts'
+import { accountState } from '../../services/accounts/account-state.ts'
+import type { AccountState } from '../../services/accounts/account-state.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourMs, hoursPerDay, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { schemaRef } from '../openapi.ts'
@@ -20,8 +22,12 @@ export interface AccountReport {
   readonly account: { readonly id: string; readonly name: string }
   readonly plan: { readonly name: string; readonly dailyCredits: number | null; readonly forwarding: boolean }
   readonly balance: Balance
-  /** Since when the operator has the calls of the account refused. */
+  /** Calls are refused unless it is active. */
+  readonly state: AccountState
+  /** Since when calls are refused. */
   readonly suspended: string | null
+  /** When the account is removed, unless that is undone before. */
+  readonly deleteAt: string | null
   /** The last 24 hours, in order; the last one is not over yet. */
   readonly hours: readonly HourReport[]
   /** Credits of the last 60 minutes. */
@@ -37,7 +43,8 @@ export const readAccountReport = async (
   accountId: string,
 ): Promise<AccountReport> => {
   const { store, plans, clock } = services
-  const { id, name, plan: planName, credits, suspended } = await accountOf(services, accountId)
+  const row = await accountOf(services, accountId)
+  const { id, name, plan: planName, credits } = row
   const plan = effectivePlan({ plan: planName, ...(credits !== undefined && { credits }) }, plans)
   const balance = await readBalance(store, id, plan?.dailyCredits ?? null)
   const hours = await readHours(services, id)
@@ -46,7 +53,9 @@ export const readAccountReport = async (
     account: { id, name },
     plan: { name: planName, dailyCredits: plan?.dailyCredits ?? null, forwarding: plan?.forwarding ?? false },
     balance,
-    suspended: isoTimeOrNull(suspended),
+    state: accountState(row),
+    suspended: isoTimeOrNull(row.suspended),
+    deleteAt: isoTimeOrNull(row.deleteAt),
     hours,
     creditsPerHour,
     runsOutAt: projectRunOut(balance, creditsPerHour, clock.now()),

@@ -21,7 +21,6 @@ import { accountOf } from '../portal-services.ts'
 import type { PortalServices } from '../portal-services.ts'
 import { definePublicRoute, defineRoute } from '../route.ts'
 import type { SessionControl } from '../route.ts'
-import { signOutEverywhere } from '../sessions.ts'
 import { choiceOf, signInWithAddress } from '../proven-addresses.ts'
 import type { SignInChoice } from '../proven-addresses.ts'
 import { maySignUp } from '../sign-up.ts'
@@ -248,15 +247,5 @@ export const sessionRoutes = [
     summary: 'Signs out of this browser.',
     role: 'viewer',
     handle: ({ session }) => session.end(),
-  }),
-  defineRoute({
-    method: 'delete',
-    path: '/sessions',
-    summary: 'Signs out everywhere: ends all your sessions, this one included. Personal access tokens stay.',
-    role: 'viewer',
-    async handle({ person, session }, { store }) {
-      await signOutEverywhere(store, person)
-      session.end()
-    },
   }),
 ]

@@ -19,23 +19,41 @@ interface DeletionContext {
 }
 
 /**
- * Suspends an account at once, to be removed later. An account that is to be removed already keeps its time. Undefined when it no
- * longer exists.
+ * Suspends an account at once, to be removed later. An account that is to be removed already keeps its time; what the operator has deleted, too,
+ * only the operator resumes. Undefined when it no longer exists.
  */
-export const deleteAccount = async ({ store, accounts, clock }: DeletionContext, account: AccountRow): Promise<AccountRow | undefined> => {
-  if (account.deleteAt !== undefined) return account
-  return accounts.changeAccount(account.id, await prepareDeletion(store, account, clock.now()))
+export const deleteAccount = async (
+  { store, accounts, clock }: DeletionContext,
+  account: AccountRow,
+  by: DeletionAuthor = 'operator',
+): Promise<AccountRow | undefined> => {
+  if (account.deleteAt !== undefined && by === 'owner') return account
+  const change = await prepareDeletion(store, account, clock.now(), by)
+  return account.deleteAt === undefined ? accounts.changeAccount(account.id, change) : account
 }
 
+/** Who has deleted an account, as stored. */
+type DeletionAuthor = 'owner' | 'operator'
+
 /** Resolves with the change that deletes the account. */
-export const prepareDeletion = async (store: RecordStore, { id, suspended }: AccountRow, now: number) => {
+export const prepareDeletion = async (store: RecordStore, { id, suspended }: AccountRow, now: number, by: DeletionAuthor = 'operator') => {
   // First: removeDeletedAccounts() finds the account by it. It stays when the account is resumed.
-  await store.putRecord('deletion', { id, account: '', value: null, expires: neverExpires })
+  await store.putRecord('deletion', { id, account: '', value: by, expires: neverExpires })
   return { suspended: suspended ?? now, deleteAt: now + deletionDelayMs }
 }
 
-/** The change that accepts an account's keys again. */
-export const resumeChange = { suspended: null, deleteAt: null } as const
+/** True unless the operator has deleted the account, or has suspended it since an owner has deleted it. */
+export const mayOwnersResume = async (store: RecordStore, { id }: AccountRow): Promise<boolean> =>
+  (await store.findRecord('deletion', id))?.value === 'owner'
+
+/** The change by which an owner undoes a deletion: a suspension from before it stays. */
+export const undoDeletionChange = ({ suspended, deleteAt = 0 }: AccountRow) => ({
+  deleteAt: null,
+  ...(suspended === deleteAt - deletionDelayMs && { suspended: null }),
+})
+
+/** The change that accepts an account's keys again, and approves one that was made by a sign-up. */
+export const resumeChange = { suspended: null, deleteAt: null, awaitsApproval: null } as const
 
 interface RemovalContext {
   readonly store: RecordedStore & Pick<BalanceStore, 'dayBalance'> & Pick<RequestLogStore, 'dropRequests'>

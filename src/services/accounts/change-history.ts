@@ -77,6 +77,16 @@ export const recordChange = async (store: RecordStore, clock: Clock, by: ChangeA
 export const readChanges = async (store: Pick<RecordStore, 'records'>, month: string): Promise<readonly Change[]> =>
   (await store.records('change', month)).flatMap(record => toChange(record) ?? [])
 
+/** What owners of an account see of a change: not how the operator calls the account, nor who of the operator has made it. Undefined: nothing. */
+export const changeForOwners = ({ by, before, after, ...change }: Change): Change | undefined => {
+  const shown = { ...(before && { before: withoutPrivate(before) }), ...(after && { after: withoutPrivate(after) }) }
+  if (after !== undefined && Object.keys(after).length > 0 && Object.keys(shown.after ?? {}).length === 0) return undefined
+  const isPerson = by.kind === 'person'
+  return { ...change, by: isPerson ? by : { kind: by.kind === 'gateway' ? 'gateway' : 'operator', name: '' }, ...shown }
+}
+
+const withoutPrivate = ({ label: _, declared: __, ...members }: NonNullable<Change['after']>): NonNullable<Change['after']> => members
+
 /** Written by recordChange() alone. */
 const toChange = ({ value }: StoredRecord): Change | undefined => {
   if (!isJsonObject(value)) return undefined
@@ -90,7 +100,7 @@ const withIsoTimes = (members: NonNullable<Change['after']>): NonNullable<Change
     Object.entries(members).map(([name, value]) => [name, timeMembers.has(name) && typeof value === 'number' ? isoTime(value) : value]),
   )
 
-const timeMembers: ReadonlySet<string> = new Set(['suspended', 'deleteAt', 'expires', 'revoked'])
+const timeMembers: ReadonlySet<string> = new Set(['suspended', 'deleteAt', 'awaitsApproval', 'expires', 'revoked'])
 
 /** The months that may have changes, the oldest first. */
 export const changeMonths = (now: number): readonly string[] => {

@@ -1,0 +1,115 @@
+import { deleteAccount, mayOwnersResume, undoDeletionChange } from '../../services/accounts/account-deletion.ts'
+import { isoTimeOrNull } from '../../util/dates.ts'
+import type { AccountRow } from '../../store/store.ts'
+import { mailReceivers } from '../alerts/alert-settings.ts'
+import { ApiError } from '../api-errors.ts'
+import { changeFilters, changedDays, checkDays, daysOf } from '../operations/change-operations.ts'
+import { object, schemaRef, timeOrNull } from '../openapi.ts'
+import type { ChangePage } from '../queries/page-queries.ts'
+import type { Person } from '../people.ts'
+import { accountOf, accountsAs } from '../portal-services.ts'
+import type { PortalLimits } from '../portal-limits.ts'
+import type { PortalServices } from '../portal-services.ts'
+import { defineRoute } from '../route.ts'
+
+const deletionSchema = object({ deleteAt: { ...timeOrNull, description: 'When the account is removed; null: it is not.' } })
+
+const deletionJson = ({ deleteAt }: AccountRow) => ({ deleteAt: isoTimeOrNull(deleteAt) })
+
+export interface ChangePageJson extends ChangePage {
+  /** YYYY-MM: of the first day. */
+  readonly month: string
+}
+
+/** What owners do with their account, and see of what was done. */
+export const accountChangeRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/changes',
+    summary: 'The log of changes of the account in a month: who changed what, also the operator.',
+    role: 'owner',
+    query: { type: 'object', properties: { ...changedDays, ...changeFilters } },
+    response: schemaRef('ChangePage'),
+    async handle({ person: { account }, query: { month, from, to, ...filters } }, { queries, clock }): Promise<ChangePageJson> {
+      checkDays({ from, to }, clock.now())
+      const days = daysOf({ month, from, to }, clock.now())
+      return { month: days.from.slice(0, 7), ...(await queries.changePage({ ...days, ...filters, account, forOwners: true })) }
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/account/delete',
+    summary:
+      'Refuses calls of the account at once, and removes it with its keys and people after 7 days, unless an owner undoes that before.',
+    role: 'owner',
+    isRemoval: true,
+    body: {
+      type: 'object',
+      properties: { name: { type: 'string', description: 'The name of the account, in case another one was meant.' } },
+      required: ['name'],
+    },
+    response: deletionSchema,
+    async handle({ person, body: { name } }, services) {
+      const { store, clock, log } = services
+      const account = await accountOf(services, person.account)
+      if (name !== account.name) throw new ApiError(400, 'invalid', 'name is not that of your account', 'name')
+      const deleted = await deleteAccount({ store, clock, accounts: accountsAs(services, person) }, account, 'owner')
+      if (deleted === undefined) throw gone()
+      if (account.deleteAt === undefined) {
+        log.info(
+          { event: 'account-deleted', account: account.id, person: person.id },
+          'account deleted in the dashboard: it is removed later',
+        )
+        await tellOwners(services, person, deleted)
+      }
+      return deletionJson(deleted)
+    },
+  }),
+  defineRoute({
+    method: 'post',
+    path: '/account/undelete',
+    summary: 'Undoes the deletion of the account by an owner.',
+    role: 'owner',
+    response: deletionSchema,
+    async handle({ person }, services) {
+      const { store } = services
+      const account = await accountOf(services, person.account)
+      if (account.deleteAt === undefined) return deletionJson(account)
+      if (!(await mayOwnersResume(store, account)))
+        throw new ApiError(409, 'by-operator', 'the operator has deleted or suspended the account: only they undo that')
+      const change = undoDeletionChange(account)
+      if (!(await accountsAs(services, person).changeFoundAccount(account, change)))
+        throw new ApiError(409, 'by-operator', 'the operator has just changed the account: try again')
+      return { deleteAt: null }
+    },
+  }),
+]
+
+const gone = (): ApiError => new ApiError(401, 'not-signed-in', 'the account no longer exists')
+
+/** Somebody may have got hold of the session of one of them. */
+const tellOwners = async (services: PortalServices, { name: author }: Person, { id, name, deleteAt }: AccountRow): Promise<void> => {
+  const { store, sendMail, url, log, limits } = services
+  if (sendMail === undefined) return
+  for (const { email = '' } of await mailReceivers(store, id)) {
+    if (!mayMail(limits, id)) return
+    limits.peopleMails.record(id)
+    // Not awaited: a mail server may take seconds.
+    void sendMail({
+      to: email,
+      subject: `Tollgate: the account ${name} was deleted`,
+      text:
+        `${author} has deleted the account ${name}. Its calls are refused; its keys and people are removed at ${isoTimeOrNull(deleteAt)}.\n\n` +
+        `Until then, owners of the account undo that here: ${url}/profile\n`,
+    }).catch((error: unknown) => log.error({ err: error }, 'mail about the deletion of an account could not be sent'))
+  }
+}
+
+const mayMail = ({ peopleMails }: PortalLimits, account: string): boolean => {
+  try {
+    peopleMails.check(account)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,60 @@
+import { isoTime } from '../../util/dates.ts'
+import { notFound } from '../api-errors.ts'
+import { flag, listOf, object, schemaRef, text, time } from '../openapi.ts'
+import { defineRoute } from '../route.ts'
+import { listSessions, signOutEverywhere } from '../sessions.ts'
+
+/** A browser in which the person is signed in. */
+export interface SessionListItem {
+  readonly id: string
+  readonly browser: string
+  readonly signedIn: string
+  readonly lastSeen: string
+  /** Whether the request is of this session. */
+  readonly isCurrent: boolean
+}
+
+/** As SessionListItem. */
+export const listedSessionSchema = object({
+  id: text,
+  browser: { type: 'string', description: 'Such as `Firefox on Windows`.' },
+  signedIn: time,
+  lastSeen: { ...time, description: 'To a quarter of an hour.' },
+  isCurrent: { ...flag, description: 'Whether the request is of this session.' },
+})
+
+export const sessionListRoutes = [
+  defineRoute({
+    method: 'get',
+    path: '/sessions',
+    summary: 'Where you are signed in, the newest session first.',
+    role: 'viewer',
+    response: listOf(schemaRef('ListedSession')),
+    handle: async ({ person, session }, { store }): Promise<readonly SessionListItem[]> =>
+      (await listSessions(store, person)).map(({ id, browser, signedIn, lastSeen }) => ({
+        ...{ id, browser, signedIn: isoTime(signedIn), lastSeen: isoTime(lastSeen) },
+        isCurrent: id === session.id,
+      })),
+  }),
+  defineRoute({
+    method: 'delete',
+    path: '/sessions/{id}',
+    summary: 'Ends one of your sessions.',
+    role: 'viewer',
+    async handle({ person, session, params: { id } }, { store }) {
+      const found = (await listSessions(store, person)).find(each => each.id === id)
+      if (found === undefined || (await store.takeRecord('session', found.id)) === undefined) throw notFound('session')
+      if (found.id === session.id) session.end()
+    },
+  }),
+  defineRoute({
+    method: 'delete',
+    path: '/sessions',
+    summary: 'Signs out everywhere: ends all your sessions, this one included. Personal access tokens stay.',
+    role: 'viewer',
+    async handle({ person, session }, { store }) {
+      await signOutEverywhere(store, person)
+      session.end()
+    },
+  }),
+]
