@@ -3,6 +3,7 @@ import t from '../support/tap.ts'
 import type { Page } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { chooseKeyAction, confirmQuestion } from '../support/page-actions.ts'
 import { createPortalDeployment } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -119,8 +120,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     t.match(await page.textContent('form[aria-label="Make a sign-in link"] code'), /\/sign-in#\S{40,}$/)
     await page.reload()
     await page.waitForSelector('h1:has-text("alice")')
-    await page.click('td button:has-text("Revoke")')
-    await page.click('td button.danger')
+    const actions = page.locator('td button[aria-label^="Actions: "]')
+    await actions.click()
+    await page.click('[role=menu] button:text-is("Revoke") >> visible=true')
+    await confirmQuestion(page)
     await page.waitForSelector('code:text-is("revoked")')
     await openPage(page, 'Accounts')
     await page.fill('[name=search]', 'nobody')
@@ -145,7 +148,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('[data-testid=new-key] h2:has-text("server")')
     const created = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.same(await findAccessibilityViolations(page), [])
-    await page.click('tr:has-text("server") button:has-text("Rotate")')
+    await chooseKeyAction(page, 'server', 'Rotate')
     await waitUntil(async () => (await page.textContent('[data-testid=new-key] code')) !== created)
     const rotated = (await page.textContent('[data-testid=new-key] code')) ?? ''
     for (const key of [created, rotated])

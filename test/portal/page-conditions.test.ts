@@ -4,13 +4,12 @@ import type { Test } from 'tap'
 import type { BrowserContext, Page, Route } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { chooseKeyAction, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 // The page on a slow network, behind a proxy, in several tabs, and with the keyboard.
-
-const openPage = (page: Page, title: string): Promise<void> => page.click(`nav >> text="${title}"`)
 
 const setVisibility = (page: Page, state: 'visible' | 'hidden') =>
   page.evaluate(
@@ -290,9 +289,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await page.clock.install()
     await page.reload()
     await openPage(page, 'Keys')
-    await page.fill('[name=name]', 'of-alice')
-    await page.keyboard.press('Enter')
-    await page.waitForSelector('[data-testid=new-key]')
+    await createKey(page, 'of-alice')
     await page.click('text="Sign out"')
     await page.waitForSelector('h1:has-text("Sign in")')
     const other = await page.context().newPage()
@@ -328,14 +325,31 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     t.equal(await page.locator('[role=alert]').count(), 0)
   })
 
+  t.test('what was typed in a dialog when the session ended is there again, and does not stand before the sign-in', async t => {
+    const page = await openSignedIn(t)
+    await openPage(page, 'Keys')
+    const form = await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'half-typed')
+    await page.context().clearCookies()
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[role=alert]:has-text("what you have typed is kept")')
+    t.same(await findAccessibilityViolations(page), [])
+    const opened = page.context().waitForEvent('page')
+    await page.click('text="Sign in in another tab"')
+    const other = await opened
+    await other.goto(await newLink('alice'))
+    await page.waitForSelector(form)
+    t.equal(await page.inputValue(`${form} [name=name]`), 'half-typed')
+    await page.click(`${form} [type=submit]`)
+    await page.waitForSelector('[data-testid=new-key]')
+  })
+
   t.test('who signs out in one tab has signed out in all of them, and nothing typed or shown once stays', async t => {
     const page = await openSignedIn(t)
     const other = await page.context().newPage()
     await other.goto(`${portal}/keys`)
-    await other.fill('[name=name]', 'of-alice')
-    await other.keyboard.press('Enter')
-    await other.waitForSelector('[data-testid=new-key]')
-    await other.fill('[name=name]', 'half-typed')
+    await createKey(other, 'of-alice')
+    await other.fill(`${await openKeyForm(other)} [name=name]`, 'half-typed')
     await page.click('text="Sign out"')
     await other.waitForSelector('h1:has-text("Sign in")')
     t.equal(await other.locator('[name=name]').count(), 0)
@@ -347,8 +361,8 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   t.test('a hidden tab with what was typed is loaded anew as soon as another person has signed in, or when it is shown', async t => {
     for (const says of [true, false]) {
       const page = await openSignedIn(t)
-      await openPage(page, 'Keys')
-      await page.fill('[name=name]', 'half-typed')
+      await openPage(page, 'Access')
+      await page.fill('form[aria-label="Add a person"] [name=name]', 'half-typed')
       // Without a stream, whose end would say it too.
       await setVisibility(page, 'hidden')
       const other = await page.context().newPage()
@@ -356,7 +370,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
       await switchTo(other, 'bob')
       if (!says) await setVisibility(page, 'visible')
       await page.waitForSelector('[data-testid=account]:has-text("bob")')
-      t.equal(await page.inputValue('[name=name]'), '')
+      t.equal(await page.inputValue('form[aria-label="Add a person"] [name=name]'), '')
     }
   })
 
@@ -419,18 +433,18 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   t.test('the keyboard goes on where a question was asked', async t => {
     const page = await openSignedIn(t)
     await openPage(page, 'Keys')
-    await page.fill('[name=name]', 'asked')
+    await createKey(page, 'asked')
+    const focused = () => page.evaluate('document.activeElement.ariaLabel ?? document.activeElement.textContent')
+    await page.locator('button[aria-label="Actions: asked"]').press('Enter')
+    await page.keyboard.press('End')
     await page.keyboard.press('Enter')
-    const focused = () => page.evaluate('document.activeElement.textContent')
-    await page.locator('button[aria-label="Revoke the key asked"]').press('Enter')
-    await page.waitForSelector('text="Revoke this key for good?"')
+    await page.waitForSelector('dialog h2:text-is("Revoke the key asked")')
     t.equal(await focused(), 'Cancel')
-    await page.keyboard.press('Enter')
-    await page.waitForSelector('button[aria-label="Revoke the key asked"]')
-    t.equal(await focused(), 'Revoke')
-    await page.keyboard.press('Enter')
-    await page.locator('button.danger').press('Enter')
-    // Its button is gone while the answer is on its way, and back until the list is read again.
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('dialog', { state: 'detached' })
+    t.equal(await focused(), 'Actions: asked')
+    await chooseKeyAction(page, 'asked', 'Revoke')
+    await page.locator('dialog button.final').press('Enter')
     await page.waitForSelector('tr:has-text("asked")', { state: 'detached' })
     await page.locator('text="Close"').press('Enter')
     await page.evaluate('new Promise(requestAnimationFrame)')
@@ -441,22 +455,21 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const page = await openSignedIn(t)
     await openPage(page, 'Keys')
     await page.waitForSelector('[role=status]', { state: 'attached' })
-    await page.evaluate(`globalThis.region = document.querySelector('form ~ [role=status]')`)
-    await page.fill('[name=name]', 'announced')
-    await page.keyboard.press('Enter')
-    await page.waitForSelector('[data-testid=new-key]')
+    await page.evaluate(`globalThis.region = document.querySelector('.page-heading ~ [role=status]')`)
+    await createKey(page, 'announced')
     t.match(await page.evaluate('globalThis.region.textContent'), 'announced')
   })
 
   t.test('a number that is none opens the fields among which it stands', async t => {
     const page = await openSignedIn(t)
     await openPage(page, 'Keys')
-    await page.fill('[name=name]', 'limited')
-    await page.click('summary')
+    const form = await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'limited')
+    await page.click(`${form} summary`)
     await page.locator('[name=days]').pressSequentially('1e')
-    await page.click('summary')
+    await page.click(`${form} summary`)
     t.notOk(await page.isVisible('[name=days]'))
-    await page.click('button[type=submit]')
+    await page.click(`${form} [type=submit]`)
     await page.waitForSelector('[name=days]:visible')
   })
 

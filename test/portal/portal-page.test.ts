@@ -13,6 +13,7 @@ import { TestClock, TestLog, testRequestLog } from '../support/fakes.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
+import { addValue, chooseKeyAction, confirmQuestion, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -24,8 +25,6 @@ const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks',
 
 /** The bodies that the browser has loaded, as they were sent. */
 const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
-
-const openPage = (page: Page, title: string): Promise<void> => page.click(`nav >> text="${title}"`)
 
 /** Where an element stands. */
 const boxOf = async (page: Page, selector: string) => {
@@ -81,19 +80,19 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.reload()
     await page.waitForSelector('[data-testid=credits-left]')
     page.off('request', record)
-    t.same(
-      requests.filter(path => path.startsWith('/api/')),
-      ['/api/v1/session', '/api/v1/events'],
-    )
+    t.same(requests.filter(path => path.startsWith('/api/')).slice(0, 2), ['/api/v1/session', '/api/v1/events'])
   })
 
   t.test('a key is created once, shown once, opens the gateway, and costs what is shown; revoked, it is refused', async t => {
     await openPage(page, 'Keys')
-    await page.fill('[name=name]', 'from the page')
-    await page.dblclick('button[type=submit]')
+    const form = await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'from the page')
+    await page.dblclick(`${form} [type=submit]`)
     const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.match(key, /^tg_\w{38}$/)
-    t.match(await page.textContent('[data-testid=new-key] ~ .copy-code pre'), `/v3/${key} -H 'Content-Type: application/json'`)
+    t.match(await page.textContent('[role=tabpanel] .copy code'), `/v3/${key}`)
+    await page.click('[role=tab]:text-is("curl")')
+    t.match(await page.textContent('[role=tabpanel] pre'), `/v3/${key} -H 'Content-Type: application/json'`)
     await page.waitForSelector('td:has-text("from the page")')
     t.equal(await page.locator('tbody tr').count(), 1, 'a double click creates one key')
     await openPage(page, 'Overview')
@@ -108,26 +107,34 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Keys')
     await page.click('button:has-text("Close")')
     t.notMatch(await page.textContent('main'), key)
-    await page.click('button:has-text("Suspend")')
-    await page.waitForSelector('code:text-is("suspended")')
+    await chooseKeyAction(page, 'from the page', 'Suspend')
+    await page.waitForSelector('td .badge:text-is("suspended")')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === -32090)
-    await page.click('button:has-text("Resume")')
-    await page.waitForSelector('code:text-is("active")')
-    await page.click('button:has-text("Revoke")')
-    await page.click('button.danger')
+    await chooseKeyAction(page, 'from the page', 'Resume')
+    await page.waitForSelector('td .badge:text-is("active")')
+    await chooseKeyAction(page, 'from the page', 'Revoke')
+    t.same(await findAccessibilityViolations(page), [])
+    await confirmQuestion(page)
     await page.click('text="Show revoked and expired keys (1)"')
-    await page.waitForSelector('code:text-is("revoked")')
+    await page.waitForSelector('td .badge:text-is("revoked")')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === -32090)
   })
 
   t.test('a form says which field is wrong and why', async t => {
-    await page.fill('[name=name]', 'k')
-    await page.click('summary')
-    await page.fill('[name=networks]', 'devnt')
-    await page.click('summary')
-    await page.click('button[type=submit]')
-    await page.waitForSelector('[name=networks][aria-invalid=true]:visible')
-    t.match(await page.textContent('.error'), /did you mean/)
+    const form = await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'k')
+    await addValue(page, form, 'networks', 'devnt')
+    await page.click(`${form} [type=submit]`)
+    await page.waitForSelector(`${form} .field:has([name=networks]) [aria-invalid=true]`)
+    t.match(await page.textContent('.error'), /did you mean/i)
+    await page.click('button[aria-label="Remove devnt"]')
+    await addValue(page, form, 'networks', 'devnet')
+    await page.click(`${form} summary`)
+    await addValue(page, form, 'ips', '10.0.0.300')
+    await page.click(`${form} summary`)
+    await page.click(`${form} [type=submit]`)
+    await page.waitForSelector(`${form} .field:has([name=ips]) [aria-invalid=true]:visible`)
+    await page.keyboard.press('Escape')
   })
 
   t.test('a key is changed in a form that has what it may do, and the keyboard goes on at its row', async t => {
@@ -143,16 +150,17 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(await page.inputValue(`${form} [name=methods]`), names.join(', '))
     t.equal(await page.evaluate('document.activeElement.name'), 'name')
     t.same(await findAccessibilityViolations(page), [])
-    await page.fill(`${form} [name=origins]`, 'dapp.example')
-    await page.keyboard.press('Enter')
-    await page.waitForSelector(`${form} [name=origins][aria-invalid=true]`)
-    await page.fill(`${form} [name=origins]`, 'https://dapp.example')
+    await addValue(page, form, 'origins', 'dapp.example')
+    await page.click(`${form} [type=submit]`)
+    await page.waitForSelector(`${form} .field:has([name=origins]) [aria-invalid=true]`)
+    await page.click('button[aria-label="Remove dapp.example"]')
+    await addValue(page, form, 'origins', 'https://dapp.example')
     await page.fill(`${form} [name=dailyCredits]`, '')
     await page.fill(`${form} [name=burst]`, '')
     const sent = page.waitForRequest(request => request.method() === 'PATCH')
-    await page.keyboard.press('Enter')
+    await page.click(`${form} [type=submit]`)
     t.same((await sent).postDataJSON(), { origins: ['https://dapp.example'], dailyCredits: 0, rate: '5/s' })
-    await page.waitForSelector('tr:has-text("to change") >> text="Web pages (origins): https://dapp.example"')
+    await page.waitForSelector('tr:has-text("to change") dd:text-is("https://dapp.example")')
     t.equal(await page.locator(form).count(), 0)
     t.equal(await page.evaluate('document.activeElement.ariaLabel'), 'Change to change')
     await page.evaluate(`fetch('/api/v1/keys/${id}/revoke', { method: 'POST' })`)
@@ -164,30 +172,26 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       ['methods', 'eth_chainId'],
       ['origins', 'https://dapp.example'],
     ] as const) {
-      await page.fill('[name=name]', name)
-      await page.click('summary')
-      await page.fill(`[name=${name}]`, value)
-      const networks = page.waitForResponse('**/api/v1/networks')
-      await page.click('button[type=submit]')
-      await (await networks).finished()
-      await page.waitForSelector(`h2:has-text("${name}")`)
-      await page.evaluate('new Promise(requestAnimationFrame)')
-      t.equal(await page.locator('[data-testid=new-key] ~ .copy-code').count(), 0, name)
+      const form = await openKeyForm(page)
+      await page.fill(`${form} [name=name]`, name)
+      await page.click(`${form} summary`)
+      await addValue(page, form, name, value)
+      await page.click(`${form} [type=submit]`)
+      await page.waitForSelector('[role=status] .urls')
+      t.equal(await page.locator('[role=tab]').count(), 0, name)
       await page.reload()
     }
   })
 
   t.test('Try it shows the cost before the call, the answer, and the call in code', async t => {
-    await page.fill('[name=name]', 'k')
-    await page.click('button[type=submit]')
-    const key = (await page.textContent('[data-testid=new-key] code')) ?? ''
+    const key = await createKey(page, 'k')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_chainId')).error === undefined)
     await openPage(page, 'Try it')
     await page.selectOption('select >> nth=1', 'eth_gasPrice')
     t.equal(await page.textContent('[data-testid=cost]'), '80')
     await page.click('button[type=submit]')
     t.match(await page.textContent('[data-testid=response]'), /"result": "0x7"/)
-    t.match(await page.textContent('details >> nth=0'), /curl -s .*eth_gasPrice/)
+    t.match(await page.textContent('[role=tabpanel]'), /curl -s .*eth_gasPrice/)
   })
 
   t.test('Try it changes no digit of a number, in the call, the answer and the code', async t => {
@@ -205,7 +209,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await page.textContent('[data-testid=response]'),
       `{\n  "id": 1,\n  "result": {\n    "n": [\n      ${digits},\n      {}\n    ]\n  }\n}`,
     )
-    for (const index of [0, 1, 2, 3]) t.match(await page.textContent(`details >> nth=${index}`), digits)
+    for (const language of ['curl', 'viem', 'ethers', 'web3.py', 'wagmi', 'Foundry']) {
+      await page.click(`[role=tab]:text-is("${language}")`)
+      t.match(await page.textContent('[role=tabpanel]'), digits, language)
+    }
     await page.unroute('**/v3/*')
   })
 
@@ -352,6 +359,73 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const backgrounds = `new Set([...document.querySelectorAll('nav a')].map(link => getComputedStyle(link).backgroundColor)).size`
     t.equal(await page.evaluate(backgrounds), 2)
     await page.emulateMedia({ forcedColors: 'none' })
+  })
+
+  /** In a browser of its own. */
+  const openAs = async (account: string, script?: string): Promise<Page> => {
+    const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
+    if (script !== undefined) await context.addInitScript(script)
+    const opened = await context.newPage()
+    await opened.goto(`${gateway.portal}/sign-in#${await printSignInToken(deployment, account)}`)
+    await opened.waitForSelector('[data-testid=credits-left]')
+    return opened
+  }
+
+  t.test('a new account is led to its first call, whose arrival the page shows within a second or two', async t => {
+    await deployment.addAccount('newcomer')
+    const page = await openAs('newcomer', 'globalThis.ethereum = { request: async call => void (globalThis.asked = call) }')
+    await page.waitForSelector('.guide [aria-current=step] h3:text-is("Create a key")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('.guide button:has-text("Create a key")')
+    await page.waitForSelector('.guide [aria-current=step] h3:text-is("Call a network")')
+    const [, key = ''] = /\/v3\/(tg_\w+)/.exec((await page.textContent('[role=tabpanel] code')) ?? '') ?? []
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('[role=tab]:text-is("Wallet")')
+    await page.click('text="Add to the wallet"')
+    await page.waitForSelector('[role=status] >> text="The wallet has the network."')
+    t.match(await page.evaluate('asked'), {
+      method: 'wallet_addEthereumChain',
+      params: [{ chainId: '0x7a69', chainName: 'devnet', rpcUrls: [gateway.http(key)] }],
+    })
+    await page.waitForSelector('[data-testid=first-call] >> text="Waiting for the first call…"')
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).result === '0x7')
+    const calledMs = performance.now()
+    await page.waitForSelector('[data-testid=first-call] >> text="Your first call has arrived."')
+    const tookMs = performance.now() - calledMs
+    t.ok(tookMs < 2_000, `${tookMs} ms`)
+    await page.waitForSelector('.guide.done h3:text-is("What comes next")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.setViewportSize({ width: 360, height: 800 })
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
+    await page.click('.guide button:text-is("Close")')
+    await page.waitForSelector('.plot')
+    await page.context().close()
+  })
+
+  t.test('who has used up the credits reads so on each page, and until when calls are refused; before, that it comes near', async t => {
+    const [limit, cost] = [800, 80]
+    await deployment.run('accounts', 'add', 'spender', '--plan', 'core', '--credits', String(limit))
+    const { key } = await deployment.addKey('spender')
+    const page = await openAs('spender')
+    const spend = async (calls: number) => {
+      for (let i = 0; i < calls; i += 1) await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).result === '0x7')
+      await waitUntil(async () => (await creditsUsed(page)) % cost === 0)
+    }
+    await spend(7)
+    t.equal(await page.locator('.banner').count(), 0)
+    await spend(1)
+    await page.waitForSelector('.banner.warn:has-text("80 % of the credits of today are used.")')
+    t.same(await findAccessibilityViolations(page), [])
+    await openPage(page, 'Plan')
+    t.equal(await page.locator('.banner').count(), 0, 'only on the Overview')
+    await openPage(page, 'Overview')
+    await spend(2)
+    await page.waitForSelector('[role=alert]:has-text("The credits of today are used up.")')
+    t.match(await page.textContent('.banner.danger'), /Calls are refused until 00:00 UTC, in (\d+ h )?\d+ min\./)
+    t.same(await findAccessibilityViolations(page), [])
+    await openPage(page, 'Keys')
+    t.ok(await page.isVisible('.banner.danger'))
+    await page.context().close()
   })
 
   t.test('an address that is none of a page says so, with a way home', async t => {
@@ -574,11 +648,11 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const person = await addPerson(store, { account: account.id, name: 'owner', role: 'owner' })
     await page.goto(signInUrl(portal.url, await createSignInToken(store, clock, person)))
     await page.waitForSelector('[data-testid=credits-used] >> text=/^240 used of 1,000/')
-    await page.waitForSelector('section[aria-label="Reset"] >> text=1 min')
+    await page.waitForSelector('[data-testid=reset] ~ p:has-text("1 min")')
     await page.clock.fastForward(120_000)
     clock.advance(120_000)
     await page.waitForSelector('[data-testid=credits-used] >> text=/^0 used of 1,000/')
-    await page.waitForSelector('section[aria-label="Reset"] >> text=23 h 59 min')
+    await page.waitForSelector('[data-testid=reset] ~ p:has-text("23 h 59 min")')
     t.match(await page.textContent('[data-testid=credits-left]'), '1,000')
   })
 })

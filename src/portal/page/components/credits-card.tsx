@@ -1,36 +1,61 @@
+import type { ComponentChildren } from 'preact'
 import type { Balance } from '../../../services/account-reports.ts'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
-import { Bar, toneOfUse } from './figure.tsx'
+import { Bar, Figure, toneOfUse } from './figure.tsx'
 
 const text = texts.overview
 
+interface CreditsCardProps {
+  readonly balance: Balance
+  /** What else is known of them: how long they last. */
+  readonly forecast?: ComponentChildren
+  /** Beside them. */
+  readonly children?: ComponentChildren
+}
+
 /** The credits that an account has left today. */
-export const CreditsCard = ({ balance }: { readonly balance: Balance }) => {
+export const CreditsCard = ({ balance, forecast, children }: CreditsCardProps) => {
   const { limit, left: unleased, used, held, forfeited } = balance
-  // What gateways hold ready for the next calls is the account's too.
-  const left = unleased === null ? null : unleased + held
-  return (
-    <section class="card wide" aria-label={text.left}>
-      <h2>{text.left}</h2>
-      {limit === null || left === null ? (
+  if (limit === null || unleased === null) {
+    return (
+      <section class="card wide" aria-label={text.left}>
+        <h2>{text.left}</h2>
         <p class="error">{text.noLimit}</p>
-      ) : (
-        <>
-          <p class="figure" data-testid="credits-left">
-            {formatNumber(left)}
-          </p>
-          <Bar label={text.usedShare} value={used} max={limit} tone={toneOfUse(used, limit)} />
-          <p data-testid="credits-used">
+      </section>
+    )
+  }
+  // What gateways hold ready for the next calls is the account's too.
+  const left = unleased + held
+  const tone = toneOfUse(limit - left, limit)
+  return (
+    <section class="card wide credits" aria-label={text.left}>
+      <div>
+        <Figure
+          label={text.left}
+          value={formatNumber(left)}
+          size="hero"
+          tone={tone === 'danger' ? tone : 'neutral'}
+          testId="credits-left"
+        />
+        <Bar label={text.usedShare} value={limit - left} max={limit} tone={tone} />
+        <p class="spread">
+          <span data-testid="credits-used">
             {formatNumber(used)} {text.used} {text.of} {formatNumber(limit)}
+          </span>
+          <span>{formatShare((limit - left) / limit)}</span>
+        </p>
+        {forecast !== undefined && <p class="lead">{forecast}</p>}
+        {forfeited > 0 && (
+          <p class="help">
+            {formatNumber(forfeited)} {text.forfeited}
           </p>
-          {forfeited > 0 && (
-            <p class="help">
-              {formatNumber(forfeited)} {text.forfeited}
-            </p>
-          )}
-        </>
-      )}
+        )}
+      </div>
+      {children}
     </section>
   )
 }
+
+/** Percent, rounded down: 100 % is nothing left. */
+const formatShare = (share: number): string => `${(Math.floor(share * 1_000) / 10).toFixed(1)} %`

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
 
@@ -21,10 +22,12 @@ export const Dialog = ({ title, isWide = false, children, onClose }: DialogProps
   const titleId = useId()
   useLayoutEffect(() => {
     const dialog = element.current
+    // Who has to sign in again must reach that: what was typed is kept, out of sight.
+    if (hasEnded.value) return undefined
     dialog?.showModal()
     dialog?.querySelector<HTMLElement>('[autofocus], .dialog-content :is(input, select, textarea)')?.focus()
     return () => dialog?.close()
-  }, [])
+  }, [hasEnded.value])
   // A click beside it, on what is behind.
   const closeFromBackdrop = (event: MouseEvent): void => {
     if (event.target === element.current) onClose()

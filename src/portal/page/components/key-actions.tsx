@@ -2,7 +2,9 @@ import { useSignal } from '@preact/signals'
 import type { KeyJson } from '../../key-settings.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
-import { Notice, RowButton, useConfirmation } from './controls.tsx'
+import { ConfirmDialog } from './dialog.tsx'
+import { Menu } from './menu.tsx'
+import { showToast } from './toast.tsx'
 
 const text = texts.keys
 
@@ -21,47 +23,50 @@ interface KeyActionsProps {
   onChange?(): void
 }
 
-/** Rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
+/** Changes, rotates, suspends, resumes and revokes a key. To revoke it cannot be undone, so it is asked for twice. */
 export const KeyActions = ({ apiKey: { id, name, hint, state }, onChanged, onChange }: KeyActionsProps) => {
-  const revoking = useConfirmation()
+  const isRevoking = useSignal(false)
   const isSending = useSignal(false)
-  const error = useSignal<string | undefined>(undefined)
-  const send = async (action: string): Promise<void> => {
+  const title = name || hint
+  const send = async (action: string): Promise<void> => onChanged(await request<KeyAnswer>('POST', `/keys/${id}/${action}`, {}))
+  const run = async (action: 'rotate' | 'suspend' | 'resume'): Promise<void> => {
     if (isSending.value) return
     isSending.value = true
     try {
-      onChanged(await request<KeyAnswer>('POST', `/keys/${id}/${action}`, {}))
-      error.value = undefined
+      await send(action)
+      showToast(`${text.did[action]} ${title}`)
     } catch (reason) {
-      error.value = (reason as Error).message // request() throws nothing else
+      showToast((reason as Error).message, 'danger') // request() throws nothing else
     } finally {
       isSending.value = false
-      revoking.cancel()
     }
   }
-  const button = (action: string, label: string) => <RowButton label={label} of={name || hint} onClick={() => void send(action)} />
-  if (revoking.isAsking) {
-    return (
-      <span class="actions">
-        {text.confirmRevoke}
-        <button type="button" class="danger" onClick={() => void send('revoke')}>
-          {text.revoke}
-        </button>
-        <button type="button" class="quiet" ref={revoking.cancelRef} onClick={revoking.cancel}>
-          {texts.cancel}
-        </button>
-      </span>
-    )
-  }
+  const action = (name: 'rotate' | 'suspend' | 'resume') => ({ label: text[name], onSelect: () => void run(name) })
   return (
     <span class="actions">
-      {onChange !== undefined && <RowButton label={text.change} of={name || hint} onClick={onChange} />}
-      {state === 'suspended' ? button('resume', text.resume) : button('suspend', text.suspend)}
-      {state === 'active' && button('rotate', text.rotate)}
-      <button type="button" class="quiet" aria-label={`${text.revokeFor} ${name || hint}`} ref={revoking.askRef} onClick={revoking.ask}>
-        {text.revoke}
-      </button>
-      <Notice text={error.value} />
+      {onChange !== undefined && (
+        <button type="button" class="quiet" aria-label={`${text.change} ${title}`} onClick={onChange}>
+          {text.change}
+        </button>
+      )}
+      <Menu
+        label={`${text.actions}: ${title}`}
+        items={[
+          ...(state === 'active' ? [action('rotate')] : []),
+          action(state === 'suspended' ? 'resume' : 'suspend'),
+          { label: text.revoke, isDangerous: true, onSelect: () => (isRevoking.value = true) },
+        ]}
+      />
+      {isRevoking.value && (
+        <ConfirmDialog
+          title={`${text.confirmRevoke} ${title}`}
+          action={text.revoke}
+          confirm={() => send('revoke')}
+          onClose={() => (isRevoking.value = false)}
+        >
+          {text.revokeHelp}
+        </ConfirmDialog>
+      )}
     </span>
   )
 }

@@ -2,42 +2,58 @@ import type { KeySettings } from '../../key-settings.ts'
 import { texts } from '../texts.ts'
 import { TextField } from './controls.tsx'
 import { Form, splitList } from './form.tsx'
+import { MultiSelect } from './multi-select.tsx'
 
 const text = texts.keys
 
-const restrictions = [
-  { name: 'networks', label: text.networks, help: text.networksHelp },
-  { name: 'methods', label: text.methods, help: text.methodsHelp },
-  { name: 'origins', label: text.origins, help: text.originsHelp },
-  { name: 'ips', label: text.ips, help: text.ipsHelp },
+/** What may be chosen for a key; anything may be typed. */
+export interface KeyOptions {
+  readonly networks?: readonly string[]
+  readonly methods?: readonly string[]
+}
+
+interface RestrictionsProps extends KeyOptions {
+  /** Of a key that has some. */
+  readonly values?: Readonly<Record<string, string>>
+  errorOf(field: string): string | undefined
+}
+
+const textLimits = [
   { name: 'dailyCredits', label: text.limit, help: text.limitHelp, type: 'number' },
   { name: 'rate', label: text.rate, help: text.rateHelp },
   { name: 'burst', label: text.burst, help: text.burstHelp, type: 'number' },
   { name: 'days', label: text.days, help: text.daysHelp, type: 'number' },
 ] as const
 
-interface RestrictionsProps {
-  /** Of a key that has some. */
-  readonly values?: Readonly<Record<string, string>>
-  errorOf(field: string): string | undefined
-}
-
-/** Most keys have none: the fields are shown when asked for, or when one of them is wrong. */
-export const Restrictions = ({ values, errorOf }: RestrictionsProps) => {
-  const fields = restrictions
+/** Where, how and how much a key may be used. Most keys have few limits: the rarer ones are shown when asked for, or when one is wrong. */
+export const Restrictions = ({ networks = [], methods = [], values, errorOf }: RestrictionsProps) => {
+  const list = (name: 'networks' | 'methods' | 'origins' | 'ips') => ({
+    ...{ key: name, name, label: text[name], value: splitList(values?.[name] ?? ''), error: errorOf(name) },
+  })
+  const lists = [
+    <MultiSelect {...list('origins')} options={[]} isFree placeholder={text.everyOrigin} help={text.originsHelp} />,
+    <MultiSelect {...list('ips')} options={[]} isFree placeholder={text.everyIp} help={text.ipsHelp} />,
+  ]
+  const fields = textLimits
     .filter(({ name }) => values === undefined || name in values)
     .map(field => ({ ...field, value: values?.[field.name] ?? '', error: errorOf(field.name) }))
+  const isAsked =
+    [...fields, list('origins'), list('ips')].some(({ error }) => error !== undefined) ||
+    ['origins', 'ips', 'dailyCredits', 'rate'].some(name => (values?.[name] ?? '') !== '')
   return (
-    <details
-      class="field"
-      open={values !== undefined || fields.some(({ error }) => error !== undefined) || undefined}
-      onInvalidCapture={event => (event.currentTarget.open = true)}
-    >
-      <summary>{text.restrictions}</summary>
-      {fields.map(field => (
-        <TextField key={field.name} {...field} />
-      ))}
-    </details>
+    <>
+      <MultiSelect {...list('networks')} options={networks} placeholder={text.everyNetwork} />
+      <MultiSelect {...list('methods')} options={methods} placeholder={text.everyMethod} />
+      <details class="field" open={isAsked || undefined} onInvalidCapture={event => (event.currentTarget.open = true)}>
+        <summary>{text.restrictions}</summary>
+        {lists}
+        <div class="pairs">
+          {fields.map(field => (
+            <TextField key={field.name} {...field} />
+          ))}
+        </div>
+      </details>
+    </>
   )
 }
 
@@ -54,12 +70,22 @@ const settingsOf = (values: FormData): NewKeySettings => {
 
 type NewKeySettings = { readonly [Name in keyof KeySettings]: KeySettings[Name] | undefined } & { readonly days: number | undefined }
 
-export const CreateKey = ({ create }: { create(settings: NewKeySettings): Promise<void> }) => (
-  <Form title={text.create} send={values => create(settingsOf(values))}>
+interface CreateKeyProps extends KeyOptions {
+  create(settings: NewKeySettings): Promise<void>
+  /** Where the form stands in a dialog, which has the title. */
+  onCancel?(): void
+}
+
+export const CreateKey = ({ create, onCancel, ...options }: CreateKeyProps) => (
+  <Form
+    title={text.create}
+    {...(onCancel !== undefined && { heading: 'none' as const, onCancel })}
+    send={values => create(settingsOf(values))}
+  >
     {errorOf => (
       <>
-        <TextField label={text.name} name="name" required error={errorOf('name')} />
-        <Restrictions errorOf={field => errorOf(field) ?? (field === 'days' ? errorOf('expires') : undefined)} />
+        <TextField label={text.name} name="name" required placeholder={text.namePlaceholder} error={errorOf('name')} />
+        <Restrictions {...options} errorOf={field => errorOf(field) ?? (field === 'days' ? errorOf('expires') : undefined)} />
       </>
     )}
   </Form>

@@ -1,52 +1,42 @@
-import { useLayoutEffect, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { TextField } from '../components/controls.tsx'
+import { Dialog } from '../components/dialog.tsx'
 import { Form, splitList } from '../components/form.tsx'
 import { Restrictions } from '../components/key-form.tsx'
+import type { KeyOptions } from '../components/key-form.tsx'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.keys
 
-interface ChangeKeyProps {
+interface ChangeKeyProps extends KeyOptions {
   readonly apiKey: OwnKeyJson
   onSaved(): void
-  onClosed(): void
+  onClose(): void
 }
 
-/** A form with what the key may do now. */
-export const ChangeKey = ({ apiKey, onSaved, onClosed }: ChangeKeyProps) => {
-  const element = useRef<HTMLDivElement>(null)
+/** What the key may do now, to be changed. */
+export const ChangeKey = ({ apiKey, onSaved, onClose, ...options }: ChangeKeyProps) => {
   // What others change meanwhile is not changed back.
   const before = useRef(fieldsOf(apiKey)).current
-  useLayoutEffect(() => {
-    const opener = document.activeElement
-    element.current?.querySelector('input')?.focus()
-    return () => {
-      if (opener instanceof HTMLElement) opener.focus()
-    }
-  }, [])
   const save = async (values: FormData): Promise<void> => {
     await request('PATCH', `/keys/${apiKey.id}`, changeOf(before, values))
     onSaved()
-    onClosed()
+    onClose()
   }
+  const title = `${text.change}: ${apiKey.name || apiKey.hint}`
   return (
-    <div ref={element}>
-      <Form title={`${text.change}: ${apiKey.name || apiKey.hint}`} button={text.save} send={save}>
+    <Dialog title={title} onClose={onClose}>
+      <Form title={title} heading="none" button={text.save} send={save} onCancel={onClose}>
         {errorOf => (
           <>
             <TextField label={text.name} name="name" required={before.name !== ''} value={before.name} error={errorOf('name')} />
-            <Restrictions values={before} errorOf={errorOf} />
-            <p>
-              <button type="button" class="quiet" onClick={onClosed}>
-                {texts.cancel}
-              </button>
-            </p>
+            <Restrictions {...options} values={before} errorOf={errorOf} />
           </>
         )}
       </Form>
-    </div>
+    </Dialog>
   )
 }
 

@@ -1,5 +1,11 @@
 import { useSignal } from '@preact/signals'
+import type { KeyJson } from '../../key-settings.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
+import { Badge } from '../components/badge.tsx'
+import type { Tone } from '../components/badge.tsx'
+import { SearchField } from '../components/controls.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
+import { Bar, toneOfUse } from '../components/figure.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
@@ -7,25 +13,6 @@ import { formatHourOfDay, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.keys
-
-/** What the key has used today, of how much; and how fast it may be used. */
-const limitsOf = ({ dailyCredits, usedToday, rate, burst }: OwnKeyJson): readonly string[] => [
-  ...(dailyCredits === null ? [] : [`${formatNumber(usedToday ?? 0)} / ${formatNumber(dailyCredits)} ${text.today}`]),
-  ...(rate === null ? [] : [burst === null ? rate : `${rate}, ${text.burst.toLowerCase()} ${formatNumber(burst)}`]),
-]
-
-const allowlistsOf = (key: OwnKeyJson): readonly string[] =>
-  (['networks', 'methods', 'origins', 'ips'] as const)
-    .filter(name => key[name].length > 0)
-    .map(name => `${text[name]}: ${key[name].join(', ')}`)
-
-const Lines = ({ lines }: { readonly lines: readonly string[] }) => (
-  <div class="lines">
-    {(lines.length === 0 ? [texts.none] : lines).map(line => (
-      <div key={line}>{line}</div>
-    ))}
-  </div>
-)
 
 interface KeyTableProps {
   readonly keys: readonly OwnKeyJson[]
@@ -35,25 +22,46 @@ interface KeyTableProps {
   onChange(id: string): void
 }
 
+/** With so many keys, one looks for a name. */
+const minSearched = 8
+
 /** The keys, the newest first; those that have ended are many after some years, and are shown when asked for. */
 export const KeyTables = ({ keys, ...props }: KeyTableProps) => {
   const isShown = useSignal(false)
+  const search = useSignal('')
+  const typed = search.value.trim().toLowerCase()
+  const matching = keys.filter(({ name, hint, id }) => `${name} ${hint} ${id}`.toLowerCase().includes(typed))
   const isUsable = ({ state }: OwnKeyJson) => state === 'active' || state === 'suspended'
-  const [usable, ended] = [keys.filter(isUsable), keys.filter(key => !isUsable(key))]
+  const [usable, ended] = [matching.filter(isUsable), matching.filter(key => !isUsable(key))]
   return (
     <>
-      {usable.length === 0 ? <p>{text.none}</p> : <KeyTable caption={texts.pages.keys} keys={usable} {...props} />}
+      {keys.length >= minSearched && (
+        <div class="controls">
+          <SearchField label={text.search} value={search.value} onInput={value => (search.value = value)} />
+        </div>
+      )}
+      {usable.length > 0 ? (
+        <KeyTable caption={texts.pages.keys} keys={usable} {...props} />
+      ) : typed === '' ? (
+        <EmptyState icon="keys" title={text.noneActive} />
+      ) : (
+        <EmptyState icon="search" title={texts.nothingFound} />
+      )}
       {ended.length > 0 && (
         <p>
-          <button type="button" class="quiet" aria-expanded={isShown.value} onClick={() => (isShown.value = !isShown.value)}>
+          <button type="button" class="plain" aria-expanded={isShown.value} onClick={() => (isShown.value = !isShown.value)}>
             {isShown.value ? text.hideEnded : text.showEnded} ({formatNumber(ended.length)})
           </button>
         </p>
       )}
-      {isShown.value && <KeyTable caption={text.ended} keys={ended} {...props} mayChange={false} />}
+      {isShown.value && ended.length > 0 && <KeyTable caption={text.ended} keys={ended} {...props} mayChange={false} />}
     </>
   )
 }
+
+const tones: Readonly<Record<KeyJson['state'], Tone>> = { active: 'ok', suspended: 'warn', expired: 'neutral', revoked: 'danger' }
+
+export const KeyState = ({ state }: Pick<KeyJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
 
 const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
   <Table
@@ -65,19 +73,70 @@ const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTablePro
         title: text.name,
         cell: key => (
           <>
-            {key.name || key.id} <code>…{key.hint}</code>
+            <span class="row-name">{key.name || key.id}</span> <code>…{key.hint}</code>
+            <p class="help">{lifetimeOf(key)}</p>
           </>
         ),
       },
-      { title: text.state, cell: key => <code>{text.states[key.state]}</code> },
-      { title: text.allowlistsAndLimits, cell: key => <Lines lines={[...allowlistsOf(key), ...limitsOf(key)]} /> },
-      { title: text.created, isTime: true, cell: key => formatTime(key.created) },
+      { title: text.state, cell: key => <KeyState state={key.state} /> },
+      { title: text.allowed, cell: key => <Allowed apiKey={key} /> },
+      { title: text.todayLimit, cell: key => <Use apiKey={key} /> },
       { title: text.lastUsed, isTime: true, cell: key => formatHourOfDay(key.lastUsed, texts.never) },
-      { title: text.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
-      {
-        title: text.actions,
-        cell: key => (mayChange ? <KeyActions apiKey={key} onChanged={onChanged} onChange={() => onChange(key.id)} /> : '–'),
-      },
+      ...(mayChange
+        ? [
+            {
+              title: text.actions,
+              cell: (key: OwnKeyJson) => <KeyActions apiKey={key} onChanged={onChanged} onChange={() => onChange(key.id)} />,
+            },
+          ]
+        : []),
     ]}
   />
+)
+
+const lifetimeOf = ({ created, expires }: OwnKeyJson): string =>
+  `${text.createdAt} ${created.slice(0, 10)}${expires === null ? '' : `, ${text.expiresAt} ${formatTime(expires)}`}`
+
+/** The first of a long list: the rest is behind their number. */
+const maxListed = 4
+
+const Allowed = ({ apiKey }: { readonly apiKey: OwnKeyJson }) => {
+  const lists = (['networks', 'methods', 'origins', 'ips'] as const).filter(name => apiKey[name].length > 0)
+  if (lists.length === 0) return <span class="lead">{text.everything}</span>
+  return (
+    <dl class="allowed">
+      {lists.map(name => (
+        <div key={name}>
+          <dt>{text.short[name]}</dt>
+          <dd title={apiKey[name].join(', ')}>
+            {apiKey[name].slice(0, maxListed).join(', ')}
+            {apiKey[name].length > maxListed && ` ${text.and} ${apiKey[name].length - maxListed} ${text.more}`}
+          </dd>
+        </div>
+      ))}
+    </dl>
+  )
+}
+
+/** What the key has used today, of how much; and how fast it may be used. */
+const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst } }: { readonly apiKey: OwnKeyJson }) => (
+  <>
+    {dailyCredits === null ? (
+      <span class="lead">{text.noLimit}</span>
+    ) : (
+      <>
+        <span class="number">
+          {formatNumber(usedToday ?? 0)} / {formatNumber(dailyCredits)}
+        </span>
+        <Bar
+          label={`${text.today}: ${name || hint}`}
+          value={usedToday ?? 0}
+          max={dailyCredits}
+          tone={toneOfUse(usedToday ?? 0, dailyCredits)}
+          isThin
+        />
+      </>
+    )}
+    {rate !== null && <p class="help">{burst === null ? rate : `${rate}, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}</p>}
+  </>
 )

@@ -1,44 +1,102 @@
-import { useSignal } from '@preact/signals'
+import { signal, useSignal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+import type { PortalMethod } from '../../portal-services.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
 import { WhenLoaded } from '../components/controls.tsx'
+import { Dialog } from '../components/dialog.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
+import { Icon } from '../components/icon.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
 import { CreateKey } from '../components/key-form.tsx'
-import { request, useRequest } from '../request.ts'
+import type { KeyOptions } from '../components/key-form.tsx'
+import { get, request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { session } from './developer-session.ts'
 import { ChangeKey } from './change-key.tsx'
+import { session } from './developer-session.ts'
 import { KeyTables } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
 import { newKey, showNewKey } from './tab-key.ts'
 
 const text = texts.keys
 
+const isCreating = signal(false)
+
+const mayChange = (): boolean => session.value?.person.role !== 'viewer'
+
+/** Beside the title of the page. */
+export const KeysActions = () =>
+  mayChange() ? (
+    <button type="button" onClick={() => (isCreating.value = true)}>
+      <Icon name="plus" />
+      {text.create}
+    </button>
+  ) : null
+
 export const Keys = () => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const changed = useSignal<string | undefined>(undefined)
-  const mayChange = session.value?.person.role !== 'viewer'
+  // The dialog belongs to this page.
+  useEffect(() => () => void (isCreating.value = false), [])
   const onChanged = (answer: KeyAnswer): void => {
     if ('key' in answer) showNewKey(answer)
     keys.reload()
   }
-  const create = async (settings: object): Promise<void> => onChanged(await request<IssuedKey>('POST', '/keys', settings))
+  const closeCreation = () => void (isCreating.value = false)
+  const create = async (settings: object): Promise<void> => {
+    onChanged(await request<IssuedKey>('POST', '/keys', settings))
+    closeCreation()
+  }
   return (
     <>
-      {mayChange ? <CreateKey create={create} /> : <p>{text.viewerOnly}</p>}
+      {!mayChange() && <p class="lead">{text.viewerOnly}</p>}
       {/* There before the key: a region that comes with its text is not announced everywhere. */}
       <div role="status">{newKey.value !== undefined && <ShowNewKey created={newKey.value} />}</div>
       <WhenLoaded from={keys}>
         {found => (
           <>
+            {found.length === 0 ? (
+              <EmptyState icon="keys" title={text.none} actions={<KeysActions />}>
+                {text.noneHelp}
+              </EmptyState>
+            ) : (
+              <KeyTables keys={found} mayChange={mayChange()} onChanged={onChanged} onChange={id => (changed.value = id)} />
+            )}
             {found
               .filter(({ id }) => id === changed.value)
               .map(key => (
-                <ChangeKey key={key.id} apiKey={key} onSaved={keys.reload} onClosed={() => (changed.value = undefined)} />
+                <WithKeyOptions key={key.id}>
+                  {options => <ChangeKey {...options} apiKey={key} onSaved={keys.reload} onClose={() => (changed.value = undefined)} />}
+                </WithKeyOptions>
               ))}
-            <KeyTables keys={found} mayChange={mayChange} onChanged={onChanged} onChange={id => (changed.value = id)} />
           </>
         )}
       </WhenLoaded>
+      {isCreating.value && (
+        <Dialog title={text.create} onClose={closeCreation}>
+          <WithKeyOptions>{options => <CreateKey {...options} create={create} onCancel={closeCreation} />}</WithKeyOptions>
+        </Dialog>
+      )}
     </>
   )
+}
+
+/** The networks, and the methods of all of them, once they are known: until then, anything may be typed. */
+const WithKeyOptions = ({ children }: { children(options: KeyOptions): ComponentChildren }) => {
+  const options = useSignal<KeyOptions>({})
+  useEffect(() => {
+    void readKeyOptions().then(
+      found => (options.value = found),
+      // Without them the form still works.
+      () => undefined,
+    )
+  }, [])
+  return children(options.value)
+}
+
+const readKeyOptions = async (): Promise<KeyOptions> => {
+  const networks = (await get<readonly NetworkJson[]>('/networks')).map(({ name }) => name)
+  const methods = await Promise.all(networks.map(name => get<readonly PortalMethod[]>(`/networks/${name}/methods`)))
+  return { networks, methods: [...new Set(methods.flat().map(({ name }) => name))].toSorted() }
 }

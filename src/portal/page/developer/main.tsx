@@ -1,19 +1,22 @@
 import { useSignal } from '@preact/signals'
 import { render } from 'preact'
+import type { ComponentChildren } from 'preact'
 import { useEffect } from 'preact/hooks'
 import type { SessionJson } from '../../routes/session.ts'
 import { Notice } from '../components/controls.tsx'
 import { Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
+import type { PageEntry } from '../components/shell.tsx'
 import { request } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { Access } from './access.tsx'
+import { AccountBanner } from './account-banner.tsx'
 import { Alerts } from './alerts.tsx'
 import { ConfirmEmail } from './confirm-email.tsx'
 import { loadSession, refusedSignIn, session } from './developer-session.ts'
 import { Errors } from './errors.tsx'
-import { Keys } from './keys.tsx'
+import { Keys, KeysActions } from './keys.tsx'
 import { Networks } from './networks.tsx'
 import { Overview } from './overview.tsx'
 import { Plan } from './plan.tsx'
@@ -22,19 +25,25 @@ import { Status, statusPath } from './status.tsx'
 import { TryIt } from './try-it.tsx'
 import { Usage } from './usage.tsx'
 
+interface DeveloperPage extends Pick<PageEntry, 'path' | 'title'>, Partial<Pick<PageEntry, 'icon' | 'group'>> {
+  Page(): ComponentChildren
+  /** What one does on the page, beside its title. */
+  Actions?(): ComponentChildren
+}
+
 const { observe, build, account } = texts.groups
 
 const pages = [
   { path: '/', title: texts.pages.overview, Page: Overview, icon: 'overview' },
   { path: '/usage', title: texts.pages.usage, Page: Usage, icon: 'usage', group: observe },
   { path: '/errors', title: texts.pages.errors, Page: Errors, icon: 'errors', group: observe },
-  { path: '/keys', title: texts.pages.keys, Page: Keys, icon: 'keys', group: build },
+  { path: '/keys', title: texts.pages.keys, Page: Keys, Actions: KeysActions, icon: 'keys', group: build },
   { path: '/try-it', title: texts.pages.tryIt, Page: TryIt, icon: 'tryIt', group: build },
   { path: '/networks', title: texts.pages.networks, Page: Networks, icon: 'networks', group: build },
   { path: '/plan', title: texts.pages.plan, Page: Plan, icon: 'plan', group: account },
   { path: '/alerts', title: texts.pages.alerts, Page: Alerts, icon: 'alerts', group: account },
   { path: '/access', title: texts.pages.access, Page: Access, icon: 'people', group: account },
-] as const
+] as const satisfies readonly DeveloperPage[]
 
 const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }
 
@@ -73,7 +82,7 @@ const App = () => {
 
 const Portal = ({ current }: { readonly current: SessionJson }) => {
   const shownPath = path.value === signInPath ? pages[0].path : path.value
-  const { path: pagePath, title, Page } = pages.find(page => page.path === shownPath) ?? notFound
+  const { path: pagePath, title, Page, Actions }: DeveloperPage = pages.find(page => page.path === shownPath) ?? notFound
   const signOut = () => void signOutBy(request('DELETE', '/session'))
   return (
     <Shell
@@ -82,9 +91,11 @@ const Portal = ({ current }: { readonly current: SessionJson }) => {
       pages={pages}
       current={pagePath}
       title={title}
+      actions={Actions && <Actions />}
       onSignOut={signOut}
     >
       {path.value === signInPath && <Notice text={refusedSignIn.value} />}
+      <AccountBanner isOverview={pagePath === pages[0].path} />
       <Page />
     </Shell>
   )

@@ -13,6 +13,8 @@ const text = texts.networks
 
 const tones: Readonly<Record<NetworkStatusJson['state'], Tone>> = { ok: 'ok', degraded: 'warn', down: 'danger', unknown: 'neutral' }
 
+export const StateBadge = ({ state }: Pick<NetworkStatusJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
+
 /** How all networks are, in one line. */
 export const NetworksSummary = ({ networks }: { readonly networks: readonly NetworkStatusJson[] }) => {
   const namesIn = (...states: readonly NetworkStatusJson['state'][]) =>
@@ -59,7 +61,7 @@ export const NetworkList = <Network extends NetworkStatusJson>({ networks, detai
         <section key={network.name} class="card network" aria-label={network.name}>
           <div class="heading">
             <h2>{network.name}</h2>
-            <Badge tone={tones[network.state]}>{text.states[network.state]}</Badge>
+            <StateBadge state={network.state} />
           </div>
           <dl class="facts">
             {factsOf(network).map(([label, value]) => (

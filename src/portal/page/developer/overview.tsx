@@ -1,71 +1,160 @@
 import type { AccountReport } from '../../routes/account.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
+import type { UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Chart } from '../components/chart.tsx'
-import { Notice } from '../components/controls.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
+import { Bar, Figure } from '../components/figure.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
+import { useRequest } from '../request.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
+import { isGuideOpen, NoCalls } from './first-run.tsx'
+import { StateBadge } from './network-status.tsx'
 
 const text = texts.overview
 
 export const Overview = () => {
   const current = account.value
+  if (current === undefined) return <OverviewSkeleton />
+  const hasCalls = current.balance.used > 0 || current.hours.some(({ calls }) => calls > 0)
   return (
     <>
-      {current?.suspended && <Notice text={text.suspended} />}
-      {current === undefined ? <p>{texts.loading}</p> : <Cards account={current} />}
-      {current !== undefined && <LastDay account={current} />}
+      <Credits account={current} />
+      {hasCalls && !isGuideOpen.value ? <LastDay account={current} /> : <NoCalls hasCalls={hasCalls} />}
     </>
   )
 }
 
-const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) =>
-  hours.every(({ calls }) => calls === 0) ? (
-    <p>
-      {text.noCalls}{' '}
-      <a href="/keys" onClick={followLink}>
-        {texts.keys.create}
-      </a>
-      , {text.then}{' '}
-      <a href="/try-it" onClick={followLink}>
-        {text.tryCall}
-      </a>
-      .
-    </p>
-  ) : (
-    <Chart title={text.last24h} times={hours.map(({ start }) => start)} points={hours.map(({ calls }) => calls)} />
-  )
-
-const Cards = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: AccountReport }) => {
-  return (
-    <div class="cards">
-      <CreditsCard balance={balance} />
-      <section class="card" aria-label={text.reset}>
-        <h2>{text.reset}</h2>
-        <p class="figure">{formatHour(balance.resetAt)}</p>
-        <p>
-          {text.resetIn} {formatDuration(Date.parse(balance.resetAt) - now.value)}
-        </p>
-      </section>
-      <section class="card" aria-label={text.rate}>
-        <h2>{text.rate}</h2>
-        <p class="figure">{formatNumber(creditsPerHour)}</p>
-        <p>
-          {text.runsOut}: {runsOutAt === null ? text.notToday : formatHour(runsOutAt)}
-        </p>
-      </section>
-      <section class="card" aria-label={text.plan}>
-        <h2>{text.plan}</h2>
-        <p class="figure">{plan.name}</p>
-        {plan.dailyCredits !== null && (
-          <p>
-            {formatNumber(plan.dailyCredits)} {text.perDay}
-          </p>
-        )}
-        {plan.forwarding && <p class="help">{text.forwarding}</p>}
-      </section>
+/** As large as what comes. */
+const OverviewSkeleton = () => (
+  <>
+    <div class="card credits">
+      <Skeleton height={9.5} />
+      <Skeleton height={9.5} />
     </div>
+    <div class="card">
+      <Skeleton height={17.5} />
+    </div>
+  </>
+)
+
+const Credits = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: AccountReport }) => {
+  const forecast =
+    creditsPerHour === 0
+      ? text.noPace
+      : runsOutAt === null
+        ? text.lasts
+        : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}.`
+  return (
+    <CreditsCard balance={balance} forecast={balance.left === 0 && balance.held === 0 ? undefined : forecast}>
+      <div class="beside">
+        <Figure label={text.rate} value={formatNumber(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
+        <Figure
+          label={text.reset}
+          value={formatHour(balance.resetAt)}
+          note={`${text.in} ${formatDuration(Date.parse(balance.resetAt) - now.value)}`}
+          size="small"
+          testId="reset"
+        />
+        <Figure
+          label={text.plan}
+          value={plan.name}
+          note={
+            plan.dailyCredits !== null && (
+              <>
+                {formatNumber(plan.dailyCredits)} {text.perDay}
+                {plan.forwarding && (
+                  <>
+                    <br />
+                    {text.forwarding}
+                  </>
+                )}
+              </>
+            )
+          }
+          size="small"
+        />
+      </div>
+    </CreditsCard>
   )
 }
+
+const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) => (
+  <>
+    <div class="card">
+      <Chart title={text.last24h} times={hours.map(({ start }) => start)} points={hours.map(({ calls }) => calls)} />
+    </div>
+    <div class="cards">
+      <TopMethods />
+      <NetworkStates />
+    </div>
+  </>
+)
+
+/** A card has room for so many lines. */
+const maxLines = 5
+
+const TopMethods = () => {
+  const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method')
+  return (
+    <section class="card" aria-label={text.topMethods}>
+      <Heading title={text.topMethods} path="/usage" page={texts.pages.usage} />
+      <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
+        {({ groups, total }) => (
+          <ul class="ranking">
+            {groups.slice(0, maxLines).map(({ name, calls, credits }) => (
+              <li key={name}>
+                <code>{name}</code>
+                <span class="number">
+                  {formatNumber(calls)} {texts.calls.toLowerCase()}
+                </span>
+                <Bar label={`${name}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
+              </li>
+            ))}
+          </ul>
+        )}
+      </WhenLoaded>
+    </section>
+  )
+}
+
+const order = { down: 0, degraded: 1, ok: 2, unknown: 3 } as const
+
+const NetworkStates = () => {
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
+  return (
+    <section class="card" aria-label={texts.pages.networks}>
+      <Heading title={texts.pages.networks} path="/networks" page={texts.pages.networks} />
+      <WhenLoaded from={networks} skeleton={<Skeleton lines={maxLines} />}>
+        {found => (
+          <ul class="ranking">
+            {found
+              .toSorted((a, b) => order[a.state] - order[b.state])
+              .slice(0, maxLines)
+              .map(({ name, state, head }) => (
+                <li key={name}>
+                  <span>{name}</span>
+                  <span class="number">
+                    {head !== null && <span class="lead">{formatNumber(head)}</span>} <StateBadge state={state} />
+                  </span>
+                </li>
+              ))}
+          </ul>
+        )}
+      </WhenLoaded>
+    </section>
+  )
+}
+
+const Heading = ({ title, path, page }: { readonly title: string; readonly path: string; readonly page: string }) => (
+  <div class="heading">
+    <h2>{title}</h2>
+    <a href={path} aria-label={`${texts.showAll}: ${page}`} onClick={followLink}>
+      {texts.showAll}
+    </a>
+  </div>
+)

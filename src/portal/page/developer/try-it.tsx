@@ -1,12 +1,13 @@
 import { useSignal } from '@preact/signals'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
-import { CopyCode, Notice, Select, TextField } from '../components/controls.tsx'
+import { Notice, Select, TextField } from '../components/controls.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
-import { tabKey } from './tab-key.ts'
-import { codeSamples, parseParams, sendCall } from './try-call.ts'
+import { CodeTabs } from './code-tabs.tsx'
+import { keyPlaceholder, tabKey } from './tab-key.ts'
+import { parseParams, sendCall } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 
 const text = texts.tryIt
@@ -112,12 +113,9 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
       </form>
       {answer.value !== undefined && <Answer answer={answer.value} />}
       <h2>{text.code}</h2>
-      {codeSamples(network, method.name, params.value).map(({ language, code }) => (
-        <details key={language} open={language === 'curl'}>
-          <summary>{language}</summary>
-          <CopyCode text={code} label={language} />
-        </details>
-      ))}
+      <CodeTabs
+        call={{ url: `${network.http}/v3/${keyPlaceholder}`, chainId: network.chainId, method: method.name, params: params.value }}
+      />
     </>
   )
 }

@@ -1,0 +1,50 @@
+import type { AccountReport } from '../../routes/account.ts'
+import { now } from '../clock.ts'
+import { Banner } from '../components/banner.tsx'
+import { formatDuration, formatHour, formatNumber } from '../format.ts'
+import { followLink } from '../router.ts'
+import { texts } from '../texts.ts'
+import { account } from './developer-session.ts'
+
+const text = texts.banner
+
+/** What most methods cost: with fewer credits, calls are refused. */
+const usualCost = 80
+
+/** Percent from which on the page warns, as alerts do unless they are changed. */
+const warnings = [85, 75] as const
+
+/** The credits that calls may still use: those that gateways hold ready for the next calls are the account's too. */
+const leftOf = ({ left, held }: AccountReport['balance']): number | undefined => (left === null ? undefined : left + held)
+
+/** What the account must know, on whatever page it is: that its calls are refused. On the Overview, that they will be. */
+export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) => {
+  const current = account.value
+  if (current === undefined) return null
+  if (current.suspended !== null) return <Banner tone="danger" title={text.suspended} />
+  const { limit, resetAt } = current.balance
+  const left = leftOf(current.balance)
+  if (limit === null || left === undefined) return <Banner tone="danger" title={texts.overview.noLimit} />
+  const untilReset = `${formatHour(resetAt)}, ${text.in} ${formatDuration(Date.parse(resetAt) - now.value)}`
+  if (left < usualCost) {
+    return (
+      <Banner tone="danger" title={text.spent}>
+        {text.refused} {untilReset}. {left > 0 && `${text.rest} ${formatNumber(left)}.`}{' '}
+        <a href="/usage" onClick={followLink}>
+          {text.why}
+        </a>
+      </Banner>
+    )
+  }
+  const percent = Math.floor((100 * (limit - left)) / limit)
+  const reached = warnings.find(warning => percent >= warning)
+  if (!isOverview || reached === undefined) return null
+  const { runsOutAt } = current
+  return (
+    <Banner tone="warn" title={`${percent} % ${text.used}`}>
+      {runsOutAt === null
+        ? `${text.lasts} ${untilReset}.`
+        : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}; ${text.then} ${formatHour(resetAt)}.`}
+    </Banner>
+  )
+}

@@ -1,0 +1,93 @@
+import { toPython } from './json-text.ts'
+
+/** A call as a developer writes it. Each of `params` is a JSON text. */
+export interface SampleCall {
+  /** Of the network, with the key in it. */
+  readonly url: string
+  readonly chainId: number
+  readonly method: string
+  readonly params: readonly string[]
+}
+
+export interface CodeSample {
+  readonly language: string
+  readonly code: string
+}
+
+export const callBody = (method: string, params: readonly string[]): string =>
+  `{"jsonrpc":"2.0","id":1,"method":${JSON.stringify(method)},"params":[${params.join(',')}]}`
+
+/** A text in a POSIX shell. */
+const quote = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+/** What viem and wagmi call the chains. */
+const viemChains: Readonly<Record<number, string>> = {
+  1: 'mainnet',
+  10: 'optimism',
+  56: 'bsc',
+  100: 'gnosis',
+  137: 'polygon',
+  324: 'zksync',
+  8453: 'base',
+  31337: 'foundry',
+  42161: 'arbitrum',
+  43114: 'avalanche',
+  59144: 'linea',
+  84532: 'baseSepolia',
+  11155111: 'sepolia',
+}
+
+/** The name of the chain, and the line that has it. */
+const viemChainOf = (chainId: number): readonly [name: string, line: string] => {
+  const name = viemChains[chainId]
+  if (name !== undefined) return [name, `import { ${name} } from 'viem/chains'`]
+  const chain = `{ id: ${chainId}, name: 'chain ${chainId}', nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 }, rpcUrls: { default: { http: [] } } }`
+  return ['chain', `const chain = ${chain}`]
+}
+
+/** The call in several languages. */
+export const codeSamples = ({ url, chainId, method, params }: SampleCall): readonly CodeSample[] => {
+  const list = `[${params.join(', ')}]`
+  const [chain, chainLine] = viemChainOf(chainId)
+  return [
+    { language: 'curl', code: `curl -s ${url} -H 'Content-Type: application/json' -d ${quote(callBody(method, params))}` },
+    {
+      language: 'viem',
+      code: [
+        "import { createPublicClient, http } from 'viem'",
+        '',
+        `const client = createPublicClient({ transport: http('${url}', { timeout: 12_000 }) })`,
+        `console.log(await client.request({ method: '${method}', params: ${list} }))`,
+      ].join('\n'),
+    },
+    {
+      language: 'ethers',
+      code: [
+        "import { JsonRpcProvider } from 'ethers'",
+        '',
+        `const provider = new JsonRpcProvider('${url}')`,
+        `console.log(await provider.send('${method}', ${list}))`,
+      ].join('\n'),
+    },
+    {
+      language: 'web3.py',
+      code: [
+        'from web3 import Web3',
+        '',
+        `w3 = Web3(Web3.HTTPProvider("${url}"))`,
+        `print(w3.provider.make_request("${method}", ${toPython(list)}))`,
+      ].join('\n'),
+    },
+    {
+      language: 'wagmi',
+      code: [
+        "import { createConfig, http } from 'wagmi'",
+        chainLine,
+        '',
+        `const config = createConfig({ chains: [${chain}], transports: { [${chain}.id]: http('${url}') } })`,
+        `console.log(await config.getClient().request({ method: '${method}', params: ${list} }))`,
+      ].join('\n'),
+    },
+    { language: 'Foundry', code: `cast rpc --rpc-url ${url} ${method} --raw ${quote(list)}` },
+  ]
+}

@@ -1,0 +1,153 @@
+import { signal } from '@preact/signals'
+import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+import type { OwnKeyJson } from '../../routes/keys.ts'
+import { Badge } from '../components/badge.tsx'
+import { TextField, WhenLoaded } from '../components/controls.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
+import { Form, ShownOnce } from '../components/form.tsx'
+import { Icon } from '../components/icon.tsx'
+import type { IconName } from '../components/icon.tsx'
+import type { IssuedKey } from '../components/key-actions.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
+import { request, useRequest } from '../request.ts'
+import { followLink } from '../router.ts'
+import { texts } from '../texts.ts'
+import { session } from './developer-session.ts'
+import { newKey, showNewKey } from './tab-key.ts'
+import { UseKey } from './use-key.tsx'
+
+const text = texts.firstRun
+
+/** Once it is shown it stays, also when the first call has arrived, until it is closed. */
+export const isGuideOpen = signal(false)
+
+/** In place of the chart where there are no calls: the way to the first one. An account that had calls before needs no guide. */
+export const NoCalls = ({ hasCalls }: { readonly hasCalls: boolean }) => {
+  const keys = useRequest<readonly OwnKeyJson[]>('/keys')
+  return (
+    <WhenLoaded from={keys} skeleton={<Skeleton height={24} />}>
+      {found =>
+        isGuideOpen.value || found.every(({ lastUsed }) => lastUsed === null) ? (
+          <FirstRun keys={found} hasCalls={hasCalls} onCreated={keys.reload} />
+        ) : (
+          <EmptyState
+            icon="usage"
+            title={texts.overview.noCalls}
+            actions={
+              <a class="button" href="/try-it" onClick={followLink}>
+                {texts.overview.tryCall}
+              </a>
+            }
+          />
+        )
+      }
+    </WhenLoaded>
+  )
+}
+
+interface FirstRunProps {
+  readonly keys: readonly OwnKeyJson[]
+  readonly hasCalls: boolean
+  onCreated(): void
+}
+
+const FirstRun = ({ keys, hasCalls, onCreated }: FirstRunProps) => {
+  const active = keys.filter(({ state }) => state === 'active')
+  const created = newKey.value
+  const hasKey = created !== undefined || active.length > 0
+  useEffect(() => {
+    isGuideOpen.value = true
+  }, [])
+  return (
+    <section class={hasCalls ? 'card guide done' : 'card guide'} aria-label={text.title}>
+      <div class="heading">
+        <h2>{hasCalls ? text.works : text.title}</h2>
+        {hasCalls && (
+          <button type="button" class="quiet" onClick={() => (isGuideOpen.value = false)}>
+            {texts.close}
+          </button>
+        )}
+      </div>
+      <ol class="steps">
+        <Step title={text.createKey} state={hasKey ? 'done' : 'current'}>
+          {created !== undefined ? (
+            <ShownOnce help={texts.keys.saveNow} text={created.key} label={texts.keys.newKey} />
+          ) : hasKey ? (
+            <p class="lead">
+              {text.hasKey} {active.map(({ name, hint }) => `${name} …${hint}`).join(', ')}
+            </p>
+          ) : (
+            <CreateFirstKey onCreated={onCreated} />
+          )}
+        </Step>
+        <Step title={text.call} state={hasCalls ? 'done' : hasKey ? 'current' : 'later'}>
+          {hasKey && (
+            <>
+              {created === undefined && <p class="lead">{text.replaceKey}</p>}
+              <UseKey secret={created?.key} {...(created !== undefined && { limits: created })} />
+            </>
+          )}
+          <p role="status" data-testid="first-call">
+            {hasCalls ? <Badge tone="ok">{text.arrived}</Badge> : hasKey && <Badge tone="accent">{text.waiting}</Badge>}
+          </p>
+        </Step>
+        <Step title={text.next} state={hasCalls ? 'current' : 'later'}>
+          {hasCalls && (
+            <ul class="links">
+              {nextSteps.map(({ path, icon, title, why }) => (
+                <li key={title}>
+                  <a href={path} onClick={followLink}>
+                    <Icon name={icon} />
+                    <span>
+                      <strong>{title}</strong>
+                      <small>{why}</small>
+                    </span>
+                  </a>
+                </li>
+              ))}
+            </ul>
+          )}
+        </Step>
+      </ol>
+    </section>
+  )
+}
+
+const nextSteps: readonly { readonly path: string; readonly icon: IconName; readonly title: string; readonly why: string }[] = [
+  { path: '/keys', icon: 'keys', ...text.limitKey },
+  { path: '/alerts', icon: 'alerts', ...text.setAlert },
+  { path: '/usage', icon: 'usage', ...text.seeUsage },
+  { path: '/access', icon: 'people', ...text.invite },
+]
+
+interface StepProps {
+  readonly title: string
+  readonly state: 'done' | 'current' | 'later'
+  readonly children: ComponentChildren
+}
+
+const Step = ({ title, state, children }: StepProps) => (
+  <li class={state} aria-current={state === 'current' ? 'step' : undefined}>
+    <span class="step-mark" aria-hidden="true">
+      {state === 'done' && <Icon name="check" />}
+    </span>
+    <div>
+      <h3>{title}</h3>
+      {children}
+    </div>
+  </li>
+)
+
+const CreateFirstKey = ({ onCreated }: { onCreated(): void }) => {
+  if (session.value?.person.role === 'viewer') return <p class="lead">{texts.keys.viewerOnly}</p>
+  const create = async (values: FormData): Promise<void> => {
+    showNewKey(await request<IssuedKey>('POST', '/keys', { name: String(values.get('name')).trim() }))
+    onCreated()
+  }
+  return (
+    <Form title={texts.keys.create} heading="none" send={create}>
+      {errorOf => <TextField label={texts.keys.name} name="name" required value={text.keyName} error={errorOf('name')} />}
+    </Form>
+  )
+}

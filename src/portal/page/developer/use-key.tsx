@@ -1,0 +1,66 @@
+import { useSignal } from '@preact/signals'
+import type { KeyJson } from '../../key-settings.ts'
+import type { NetworkJson } from '../../routes/networks.ts'
+import { CopyText, Notice, Select } from '../components/controls.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
+import { useRequest } from '../request.ts'
+import { texts } from '../texts.ts'
+import { CodeTabs } from './code-tabs.tsx'
+import { keyPlaceholder } from './tab-key.ts'
+import { AddToWallet } from './wallet.tsx'
+
+const text = texts.useKey
+
+/** Every network has it, and it needs no parameters. */
+const firstMethod = 'eth_blockNumber'
+
+interface UseKeyProps {
+  /** The key itself, where this tab has it. */
+  readonly secret: string | undefined
+  /** What the key may do; anything unless given. */
+  readonly limits?: Pick<KeyJson, 'networks' | 'methods' | 'origins'>
+}
+
+/** The URL of a network with the key in it, the first call in several languages, and the network for a wallet. */
+export const UseKey = ({ secret, limits = { networks: [], methods: [], origins: [] } }: UseKeyProps) => {
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
+  const chosen = useSignal<string | undefined>(undefined)
+  const allowed = networks.data.value?.filter(({ name }) => limits.networks.length === 0 || limits.networks.includes(name))
+  const network = allowed?.find(({ name }) => name === chosen.value) ?? allowed?.[0]
+  if (allowed === undefined) return networks.error.value === undefined ? <Skeleton height={11} /> : <Notice text={networks.error.value} />
+  if (network === undefined) return null
+  const key = secret ?? keyPlaceholder
+  const url = `${network.http}/v3/${key}`
+  const urls = {
+    id: 'url',
+    title: text.url,
+    content: () => (
+      <div class="urls">
+        <CopyText text={url} label={`${texts.networks.http} ${network.name}`} />
+        <CopyText text={`${network.ws}/ws/v3/${key}`} label={`${texts.networks.ws} ${network.name}`} />
+      </div>
+    ),
+  }
+  const wallet = { id: 'wallet', title: text.wallet, content: () => <AddToWallet key={network.name} network={network} url={url} /> }
+  // A call from a terminal has no origin, and so is refused to a key of some web pages.
+  const mayCall = limits.origins.length === 0 && (limits.methods.length === 0 || limits.methods.includes(firstMethod))
+  return (
+    <>
+      {allowed.length > 1 && (
+        <div class="controls">
+          <Select
+            label={texts.tryIt.network}
+            options={allowed.map(({ name }) => name)}
+            value={network.name}
+            onChange={name => (chosen.value = name)}
+          />
+        </div>
+      )}
+      {mayCall ? (
+        <CodeTabs call={{ url, chainId: network.chainId, method: firstMethod, params: [] }} before={[urls]} after={[wallet]} />
+      ) : (
+        urls.content()
+      )}
+    </>
+  )
+}

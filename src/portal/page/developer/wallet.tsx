@@ -1,0 +1,68 @@
+import { useSignal } from '@preact/signals'
+import type { NetworkJson } from '../../routes/networks.ts'
+import { CopyText, Notice } from '../components/controls.tsx'
+import { Icon } from '../components/icon.tsx'
+import { showToast } from '../components/toast.tsx'
+import { texts } from '../texts.ts'
+
+const text = texts.wallet
+
+/** EIP-1193, which extensions of browsers add to the page. */
+interface Wallet {
+  request(call: { readonly method: string; readonly params: readonly unknown[] }): Promise<unknown>
+}
+
+const findWallet = (): Wallet | undefined => (globalThis as { readonly ethereum?: Wallet }).ethereum
+
+/** What pays for transactions, where that is not ether. */
+const currencies: Readonly<Record<number, string>> = { 56: 'BNB', 100: 'xDAI', 137: 'POL', 43114: 'AVAX' }
+
+const symbolOf = (chainId: number): string => currencies[chainId] ?? 'ETH'
+
+/** Adds the network to the wallet of the browser, with the key (EIP-3085); or says what to type there. */
+export const AddToWallet = ({ network: { name, chainId }, url }: { readonly network: NetworkJson; readonly url: string }) => {
+  const error = useSignal<string | undefined>(undefined)
+  const wallet = findWallet()
+  const symbol = symbolOf(chainId)
+  const add = async (): Promise<void> => {
+    const chain = {
+      ...{ chainId: `0x${chainId.toString(16)}`, chainName: name, rpcUrls: [url] },
+      nativeCurrency: { name: symbol, symbol, decimals: 18 },
+    }
+    try {
+      await wallet?.request({ method: 'wallet_addEthereumChain', params: [chain] })
+      error.value = undefined
+      showToast(text.added)
+    } catch (reason) {
+      error.value = `${text.refused} ${(reason as { readonly message?: string }).message ?? ''}` // wallets throw objects with a message
+    }
+  }
+  return (
+    <>
+      <dl class="facts">
+        {[
+          [text.name, name],
+          [texts.networks.chainId, String(chainId)],
+          [text.symbol, symbol],
+        ].map(([label, value]) => (
+          <div key={label}>
+            <dt>{label}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <p>
+        <CopyText text={url} label={text.url} />
+      </p>
+      <Notice text={error.value} />
+      {wallet === undefined ? (
+        <p class="lead">{text.noWallet}</p>
+      ) : (
+        <button type="button" onClick={() => void add()}>
+          <Icon name="wallet" />
+          {text.add}
+        </button>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,35 @@
+import type { Page } from 'playwright-core'
+
+// What people do on the pages, by mouse.
+
+export const openPage = (page: Page, title: string): Promise<void> => page.click(`nav >> text="${title}"`)
+
+/** On the page Keys. Resolves with the form, in its dialog. */
+export const openKeyForm = async (page: Page): Promise<string> => {
+  await page.click('.page-heading button:has-text("Create a key")')
+  return 'dialog form[aria-label="Create a key"]'
+}
+
+/** On the page Keys; resolves with the key. */
+export const createKey = async (page: Page, name: string): Promise<string> => {
+  await page.fill(`${await openKeyForm(page)} [name=name]`, name)
+  await page.keyboard.press('Enter')
+  await page.waitForSelector('dialog', { state: 'detached' })
+  await page.waitForSelector(`section[aria-label="Your new key"] h2:has-text("${name}")`)
+  return (await page.textContent('[data-testid=new-key] code')) ?? ''
+}
+
+/** Types a value of a field for several, as the last one. */
+export const addValue = async (page: Page, form: string, name: string, value: string): Promise<void> => {
+  await page.fill(`${form} .field:has([name=${name}]) [role=combobox]`, value)
+  await page.keyboard.press('Tab')
+}
+
+/** Of the menu of the key in this row. */
+export const chooseKeyAction = async (page: Page, key: string, action: string): Promise<void> => {
+  await page.click(`button[aria-label="Actions: ${key}"]`)
+  await page.click(`[role=menu][aria-label="Actions: ${key}"] button:has-text("${action}")`)
+}
+
+/** Answers the question that stands before the page. */
+export const confirmQuestion = (page: Page): Promise<void> => page.click('dialog button.final')
