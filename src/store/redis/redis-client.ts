@@ -23,7 +23,7 @@ export class RedisClient {
   readonly #entry: RedisConnection
   /** The nodes of a cluster that have had commands, by `host:port`; and those of them that were connected. */
   readonly #nodes = new Map<string, Promise<RedisConnection>>()
-  #openNodes: readonly RedisConnection[] = []
+  readonly #openNodes = new Map<string, RedisConnection>()
   /** The node of each slot, `host:port`; undefined: no cluster, as far as is known. */
   #owners: readonly (string | undefined)[] | undefined
   #nextRefreshMs = -Infinity
@@ -104,7 +104,7 @@ export class RedisClient {
   #nodeOf(key: string | undefined): RedisConnection | Promise<RedisConnection> {
     const owner = key === undefined ? undefined : this.#owners?.[keySlot(key)]
     if (owner !== undefined) return this.#nodeAt(owner)
-    return this.#entry.isReady ? this.#entry : (this.#openNodes.find(({ isReady }) => isReady) ?? this.#entry)
+    return this.#entry.isReady ? this.#entry : ([...this.#openNodes.values()].find(({ isReady }) => isReady) ?? this.#entry)
   }
 
   /** Rejects where the first connection fails; the next command tries again. Later the connection is renewed by itself. */
@@ -120,7 +120,7 @@ export class RedisClient {
         this.#nodes.delete(host)
         throw error
       }
-      this.#openNodes = [...this.#openNodes, node]
+      this.#openNodes.set(host, node)
       return node
     })
   }
@@ -135,24 +135,23 @@ export class RedisClient {
 
   /** Learns the node of each slot. The node that is asked first is another one each time: it may be cut off from the others. */
   readonly #refresh = singleFlight(async (): Promise<void> => {
-    const ready = [this.#entry, ...this.#openNodes].filter(({ isReady }) => isReady)
+    const ready = [this.#entry, ...this.#openNodes.values()].filter(({ isReady }) => isReady)
     const first = (this.#refreshCount += 1) % Math.max(1, ready.length)
     for (const node of [...ready.slice(first), ...ready.slice(0, first)]) {
       const reply = await node.send(['CLUSTER', 'SLOTS']).catch(() => undefined)
       if (!Array.isArray(reply)) continue
       this.#owners = readSlotOwners(reply, (host, port) => this.#withHost(host, port))
-      await this.#closeNodesExcept(new Set(this.#owners))
+      this.#closeNodesExcept(new Set(this.#owners))
       return
     }
   })
 
-  async #closeNodesExcept(hosts: ReadonlySet<string | undefined>): Promise<void> {
+  #closeNodesExcept(hosts: ReadonlySet<string | undefined>): void {
     for (const [host, opening] of this.#nodes) {
       if (hosts.has(host)) continue
       this.#nodes.delete(host)
-      const node = await opening.catch(() => undefined)
-      this.#openNodes = this.#openNodes.filter(each => each !== node)
-      void node?.close()
+      this.#openNodes.delete(host)
+      void closeWhenOpen(opening)
     }
   }
 
