@@ -17,6 +17,8 @@ import { ChainRules } from './chain-rules.ts'
 import type { Finding } from './chain-rules.ts'
 import { MalformedMember } from './hex.ts'
 import { resultChecks } from './result-checks.ts'
+import { FeedHeaders } from './feed-headers.ts'
+import { headerChecks } from './header-checks.ts'
 import { HistoryAnswers, provableHistory } from './history-answers.ts'
 import { LogAnswers } from './log-answers.ts'
 import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
@@ -26,6 +28,7 @@ import type { Quorum } from './policies.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
 import { StateAnswers } from './state-answers.ts'
 import { TrustedHeaders } from './trusted-headers.ts'
+import type { TrustedHeader } from './trusted-headers.ts'
 import { checkUpstreams, provableMethods } from './upstreams-check.ts'
 
 /**
@@ -60,6 +63,14 @@ export default definePlugin({
         default: 32,
         description: 'Most blocks of one eth_getLogs with the policy `proof`; queries over more blocks are checked.',
       },
+      maxProofBytes: {
+        type: 'string',
+        format: 'size',
+        usual: { min: '256KiB', max: '1GiB' },
+        default: '32MiB',
+        description:
+          'Most bytes of receipts and transactions that one eth_getLogs with the policy `proof` needs; queries that need more are checked. A full block of Ethereum has 1 MiB.',
+      },
       maxBytes: {
         type: 'string',
         format: 'size',
@@ -89,7 +100,7 @@ export default definePlugin({
   },
   checkPipeline: checkUpstreams,
   create(options, services) {
-    const { maxBytes, agree, maxBlocks } = options
+    const { maxBytes, agree, maxBlocks, maxProofBytes } = options
     const { methods, log, network } = services
     assertKnownMethods(
       Object.keys(options.methods).map(method => ({ path: ['methods', method], method })),
@@ -107,7 +118,8 @@ export default definePlugin({
     const checked = new Map<string, CheckedMethod | 'unchecked'>()
     const toChecked = (method: Method): CheckedMethod | 'unchecked' => {
       const check = method.result === undefined || !isChecked(method.result) ? undefined : resultChecks[method.result]
-      return check === undefined ? 'unchecked' : { method, check }
+      const headerCheck = isHeaderChecked(method.result) ? headerChecks[method.result] : undefined
+      return check === undefined ? 'unchecked' : { method, check, headerCheck }
     }
     /** Undefined where results are not checked. Found with the first call of a method: most networks use few of the methods. */
     const checkedOf = (name: string): CheckedMethod | undefined => {
@@ -135,7 +147,8 @@ export default definePlugin({
       refuseWrong,
       findBroken: (findings, upstream) => findings.find(finding => rules.decide(finding, upstream) === 'refuse'),
     })
-    const logs = new LogAnswers({ headers, blocks, refuseWrong, maxBlocks }, services)
+    const feedHeaders = new FeedHeaders(header => blocks.recordHeader(header), services)
+    const logs = new LogAnswers({ headers, blocks, refuseWrong, maxBlocks, maxProofBytes, onUse: () => feedHeaders.use() }, services)
     const history = new HistoryAnswers({ agree, headers, blocks, refuseWrong }, services)
     /** By name, the methods of which something is proven. */
     const provable = new Map<string, ProvenMethod>(
@@ -154,13 +167,16 @@ export default definePlugin({
     }
 
     /** The result with what it was verified by, or the failure in its place. */
-    const check = (result: Result, { method, check }: CheckedMethod, call: VerifiedCall): Reply => {
+    const check = (result: Result, { method, ...checks }: CheckedMethod, call: VerifiedCall): Reply => {
       const { request, target } = call.context
       if (result.result.byteLength > maxBytes || isPending(method, request)) {
         count(target.name, 'unchecked')
         return copyReply(result, { verified: 'none' })
       }
-      const decisions = findingsOf(result, check, request).map(finding => ({ finding, decision: rules.decide(finding, target.name) }))
+      const decisions = findingsOf(result, checks, request, hash => blocks.knownHeader(hash)).map(finding => ({
+        finding,
+        decision: rules.decide(finding, target.name),
+      }))
       const broken = decisions.find(({ decision }) => decision === 'refuse')
       if (broken !== undefined) return refuseWrong(result, `not so: ${broken.finding.rule}`, call)
       const isPassed = decisions.some(({ decision }) => decision === 'pass')
@@ -204,6 +220,7 @@ export default definePlugin({
         return checked === undefined ? copyReply(reply, { verified: 'none' }) : check(reply, checked, call)
       },
       explain: ({ method }) => ({ text: [explainPolicy(method)] }),
+      stop: async () => feedHeaders.stop(),
     }
   },
 })
@@ -220,7 +237,11 @@ interface ProvenMethod {
 interface CheckedMethod {
   readonly method: Method
   readonly check: (value: Json, params: readonly Json[]) => readonly Finding[]
+  readonly headerCheck: (typeof headerChecks)[keyof typeof headerChecks] | undefined
 }
+
+const isHeaderChecked = (kind: Method['result']): kind is keyof typeof headerChecks =>
+  kind !== undefined && Object.hasOwn(headerChecks, kind)
 
 const isChecked = (kind: string): kind is keyof typeof resultChecks => Object.hasOwn(resultChecks, kind)
 
@@ -234,10 +255,15 @@ const isPending = (method: Method, { params }: Request): boolean => {
 }
 
 /** None where the result is not what the method returns: the plugin `upstream` has checked its type. */
-const findingsOf = ({ result }: Result, check: CheckedMethod['check'], { params }: Request): readonly Finding[] => {
+const findingsOf = (
+  { result }: Result,
+  { check, headerCheck }: Omit<CheckedMethod, 'method'>,
+  { params }: Request,
+  knownHeader: (hash: string) => TrustedHeader | undefined,
+): readonly Finding[] => {
   try {
     const value: Json = JSON.parse(toBuffer(result).toString())
-    return check(value, params)
+    return headerCheck === undefined ? check(value, params) : [...check(value, params), ...headerCheck(value, knownHeader)]
   } catch (error) {
     if (error instanceof MalformedMember) return []
     throw error

@@ -14,10 +14,17 @@ type HeaderChain = readonly TrustedHeader[]
 interface LogAnswersOptions {
   /** Most blocks of one query. */
   readonly maxBlocks: number
+  /** Most bytes of receipts and transactions of one query. */
+  readonly maxProofBytes: number
+  /** Called for queries up to the newest block. */
+  onUse(): void
   readonly headers: TrustedHeaders
   readonly blocks: ProvenBlocks
   readonly refuseWrong: RefuseWrong
 }
+
+/** Blocks whose receipts are requested at once. */
+const concurrentBlocks = 4
 
 /**
  * Answers eth_getLogs with all logs of the blocks, and no others: each header is linked to one that nodes agree on, the bloom of a header tells that the
@@ -32,7 +39,7 @@ export class LogAnswers {
     this.#services = services
   }
 
-  /** Undefined for a query over more blocks than are proven, or over blocks that are not known yet. */
+  /** Undefined for a query over more blocks or bytes than are proven, or over blocks that are not known yet. */
   async answer(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | undefined> {
     const { request, target } = call.context
     const [filter] = request.params
@@ -41,13 +48,19 @@ export class LogAnswers {
     const chain = await this.#chainOf(call, method, next)
     if (chain === undefined || 'error' in chain) return chain
     const logs: JsonObject[] = []
-    for (const header of chain.toReversed()) {
-      if (!query.mayBeIn(header.logsBloom)) continue
-      const proven = (await this.#options.blocks.receiptsOf(header.hash, call, next)) ?? notLinked(call)
-      if (isFailed(proven)) return proven
-      for (const log of logsOf(proven)) if (query.selects(log)) logs.push(log)
+    const matching = chain.toReversed().filter(({ logsBloom }) => query.mayBeIn(logsBloom))
+    let bytes = 0
+    for (let i = 0; i < matching.length; i += concurrentBlocks) {
+      const requests = matching.slice(i, i + concurrentBlocks).map(({ hash }) => this.#options.blocks.receiptsOf(hash, call, next))
+      for (const request of await Promise.all(requests)) {
+        const proven = request ?? notLinked(call)
+        if (isFailed(proven)) return proven
+        bytes += proven.bytes + proven.block.bytes
+        for (const log of logsOf(proven)) if (query.selects(log)) logs.push(log)
+      }
       if (logs.length > (method.maxResults ?? Infinity))
         return refuseTooManyResults(method.maxResults ?? 0, { source: target.source, upstream: target.name })
+      if (bytes > this.#options.maxProofBytes) return undefined
     }
     const last = logs.at(-1)
     if (last !== undefined)
@@ -57,7 +70,7 @@ export class LogAnswers {
 
   async #chainOf(call: VerifiedCall, method: Method, next: NextPlugin): Promise<HeaderChain | Failure | undefined> {
     const { heads } = this.#services
-    const { headers, blocks: provenBlocks, refuseWrong, maxBlocks } = this.#options
+    const { headers, blocks: provenBlocks, refuseWrong, maxBlocks, onUse } = this.#options
     const blocks = blockSelectorOf(method, call.context.request.params)
     if (blocks !== undefined && 'hash' in blocks) {
       const header = await provenBlocks.headerOf(blocks.hash.toLowerCase(), call, next)
@@ -71,8 +84,10 @@ export class LogAnswers {
     if (typeof to !== 'number') return to
     const { head = Infinity, reportedHeight } = heads.snapshot
     if (from > to || to - from >= maxBlocks || to > Math.max(head, reportedHeight)) return undefined
+    if (to >= reportedHeight) onUse()
     const newest = await headers.at(to, call, blocks?.to === 'latest' ? reportedHeight : to)
     if (newest === undefined) return notAgreed
+    provenBlocks.recordHeader(newest)
     if (blocks?.from === 'latest') return [newest]
     return newest.number < from ? [] : this.#linkTo(newest, from, call, next)
   }

@@ -1,7 +1,7 @@
 import { keccak256 } from '../../src/plugin/plugin.ts'
 import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
 import { MalformedMember, toBytes } from './hex.ts'
-import { bloomBitsOf } from './logs-bloom.ts'
+import { bloomBitsOf, hasBits } from './logs-bloom.ts'
 
 /** The values of one position of a filter, in lower case; undefined for any. */
 type Accepted = ReadonlySet<string> | undefined
@@ -49,8 +49,7 @@ export class LogQuery {
   /** False where the block has no such log for sure. Throws MalformedMember. */
   mayBeIn(logsBloom: Json): boolean {
     const bloom = toBytes(logsBloom)
-    const hasBit = (bit: number): boolean => (bloom[bloom.length - 1 - (bit >> 3)]! & (1 << (bit & 7))) !== 0
-    return bloom.some(byte => byte !== 0) && this.#bits.every(values => values.some(bits => bits.every(hasBit)))
+    return bloom.some(byte => byte !== 0) && this.#bits.every(values => values.some(bits => hasBits(bloom, bits)))
   }
 
   selects(log: JsonObject): boolean {

@@ -25,5 +25,12 @@ const addTo = (bloom: Buffer, bytes: Buffer): void => {
   for (const bit of bloomBitsOf(keccak256(bytes))) bloom[bloomBytes - 1 - (bit >> 3)]! |= 1 << (bit & 7)
 }
 
+/** Whether the bloom has the bits of these. */
+export const hasBits = (bloom: Buffer, bits: readonly number[]): boolean =>
+  bits.every(bit => (bloom[bloom.length - 1 - (bit >> 3)]! & (1 << (bit & 7))) !== 0)
+
+/** Whether the bloom may have the address or topic. Throws MalformedMember. */
+export const hasBloomBits = (bloom: Buffer, value: Json | undefined): boolean => hasBits(bloom, bloomBitsOf(keccak256(toBytes(value))))
+
 /** The three bits of a value with this hash, counted from the right end. */
 export const bloomBitsOf = (hash: Buffer): readonly number[] => [0, 2, 4].map(at => hash.readUInt16BE(at) % (8 * bloomBytes))

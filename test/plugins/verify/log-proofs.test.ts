@@ -143,6 +143,60 @@ t.test('logs of a real node', async t => {
     t.same(count(gateway.requests), { 'one eth_getBlockByNumber': 1, 'two eth_getBlockByNumber': 1 })
   })
 
+  t.test('headers that the feed has are not requested; the feed is left once no call needs it', async t => {
+    const gateway = openProofs({ one: honest, two: honest }, known)
+    const newest = { fromBlock: last, toBlock: 'latest' }
+    await gateway.call('eth_getLogs', newest)
+    t.equal(gateway.listeners.size, 1)
+    const blocks = await Promise.all(
+      Array.from({ length: head - 2 }, (_, i) => chain.request<JsonMembers>('eth_getBlockByNumber', toHexQuantity(3 + i), false)),
+    )
+    gateway.publish([...blocks, { ...blocks[0]!, stateRoot: toTopic(1) }])
+    gateway.requests.length = 0
+    const truth = await chain.request('eth_getLogs', { fromBlock: first, toBlock: last })
+    t.same(await gateway.call('eth_getLogs', { fromBlock: first, toBlock: 'latest' }), truth)
+    t.notOk(gateway.requests.some(each => each.endsWith('eth_getBlockByNumber')))
+    gateway.clock.advance(59_000)
+    await gateway.call('eth_getLogs', newest)
+    gateway.clock.advance(2_000)
+    t.equal(gateway.listeners.size, 1)
+    gateway.clock.advance(60_000)
+    t.equal(gateway.listeners.size, 0)
+    await gateway.call('eth_getLogs', newest)
+    t.equal(gateway.listeners.size, 1)
+    await gateway.stop()
+    t.equal(gateway.listeners.size, 0)
+  })
+
+  t.test('queries that need more bytes than maxProofBytes are passed on', async t => {
+    const gateway = openProofs({ one: honest, two: honest }, { ...known, maxProofBytes: 8_000 })
+    t.same(await gateway.call('eth_getLogs', query), truth)
+    t.ok(gateway.requests.includes('one eth_getLogs'))
+    gateway.requests.length = 0
+    const short = { fromBlock: first, toBlock: first, address: one.address }
+    t.same(await gateway.call('eth_getLogs', short), await chain.request('eth_getLogs', short))
+    t.notOk(gateway.requests.includes('one eth_getLogs'))
+  })
+
+  t.test('results of the policy check must fit headers that are known', async t => {
+    const policies = { eth_getBlockReceipts: 'check', 'eth_getTransaction*': 'check' }
+    const lie = receiptsLie(list => list.slice(0, -1))
+    const bloomLie = lying('eth_getTransactionReceipt', receipt =>
+      withLogs(receipt as JsonMembers, logs => logs.map(log => ({ ...log, address: to }))),
+    )
+    const receipts = await chain.request<readonly JsonMembers[]>('eth_getBlockReceipts', last)
+    const receipt = receipts.find(({ logs }) => (logs as readonly Json[]).length > 0)
+    for (const [node, question] of [
+      [lie, ['eth_getBlockReceipts', last]],
+      [bloomLie, ['eth_getTransactionReceipt', receipt!['transactionHash']!]],
+    ] as const) {
+      const gateway = openProofs({ liar: node, two: honest, three: honest }, { ...known, policies })
+      t.ok(await gateway.call(question[0], question[1]), 'nothing is known of the block')
+      await gateway.call('eth_getLogs', { fromBlock: last, toBlock: last, address: toTopic(1).slice(0, 42) })
+      t.equal(await gateway.call(question[0], question[1]), undefined)
+    }
+  })
+
   t.test('queries over more blocks, over blocks to come, or of a filter that is none, are passed on', async t => {
     const gateway = openProofs({ one: honest, two: honest }, known)
     for (const range of [

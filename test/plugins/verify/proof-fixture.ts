@@ -4,15 +4,19 @@ import { Cancellation } from '../../../src/plugin/call.ts'
 import type { Json, Request, Signal, Target } from '../../../src/plugin/call.ts'
 import { isFailure, refuse } from '../../../src/plugin/reply.ts'
 import type { Reply } from '../../../src/plugin/reply.ts'
-import type { ChainSnapshot, Heads } from '../../../src/services/index.ts'
+import type { ChainSnapshot, FeedListener, Heads } from '../../../src/services/index.ts'
+import type { JsonMembers } from './verify-fixture.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
-import { TestLog, createStage, fakeCall, fakeResult, fakeTarget } from '../../support/fakes.ts'
+import { TestClock, TestLog, createStage, fakeCall, fakeResult, fakeTarget } from '../../support/fakes.ts'
 
 /** Answers a request of the gateway; undefined is as an error. */
 export type Node = (request: Request) => Promise<Json | undefined>
 
 interface ProofOptions {
   readonly agree?: number
+  readonly maxProofBytes?: number
+  /** Policies in place of `proof`. */
+  readonly policies?: Readonly<Record<string, string>>
   /** Ethereum, unless given. */
   readonly chainId?: number
   /** The head that the gateway knows. */
@@ -36,7 +40,7 @@ const methods = {
 /** The plugin with the policy `proof` over these nodes, of which the first is asked. */
 export const openProofs = (
   nodes: Readonly<Record<string, Node>>,
-  { agree, chainId = 1, head = () => undefined, reportedHeight = 0, onWait }: ProofOptions = {},
+  { agree, maxProofBytes = 1 << 20, policies = {}, chainId = 1, head = () => undefined, reportedHeight = 0, onWait }: ProofOptions = {},
 ) => {
   const log = new TestLog()
   const requests: string[] = []
@@ -48,6 +52,7 @@ export const openProofs = (
   }
   let headVersion = 0
   let hasWaited = false
+  const listeners = new Set<FeedListener>()
   const snapshot = (): Partial<ChainSnapshot> => ({ head: head(), reportedHeight, headVersion, finalizedBlockOf: () => undefined })
   const heads = {
     get snapshot() {
@@ -59,12 +64,28 @@ export const openProofs = (
       onWait?.()
     },
     reportHeight: (_upstream: string, height: number) => height,
+    feeds: {
+      headers: {
+        subscribe(listener: FeedListener) {
+          listeners.add(listener)
+          return { isStarted: Promise.resolve(true), close: () => void listeners.delete(listener) }
+        },
+      },
+    },
     exclusionOf: (name: string) => (name === 'otherChain' ? 'chain' : undefined),
   }
-  const options = { methods, maxBytes: 1 << 20, maxBlocks: 8, ...(agree !== undefined && { agree }) }
+  const options = {
+    methods: { ...policies, ...methods, ...policies },
+    maxBytes: 1 << 20,
+    maxProofBytes,
+    maxBlocks: 8,
+    ...(agree !== undefined && { agree }),
+  }
   const network = { name: 'devnet', chainId, blockTime: 1_000, devNode: false }
+  const clock = new TestClock()
   const services = {
     network,
+    clock,
     methods: shippedMethods,
     log,
     upstreamClient: { request, disconnects: () => 0 },
@@ -81,6 +102,19 @@ export const openProofs = (
     log,
     requests,
     newHead: () => (headVersion += 1),
+    listeners,
+    clock,
+    /** The feed has these blocks. */
+    publish(blocks: readonly JsonMembers[]) {
+      const added = blocks.map(({ transactions: _, uncles: __, withdrawals: ___, ...header }) => ({
+        number: Number(header['number']),
+        hash: String(header['hash']),
+        parentHash: String(header['parentHash']),
+        json: JSON.stringify(header),
+      }))
+      for (const listener of listeners) listener.onUpdate({ removed: [], added })
+    },
+    stop: () => stage.stop?.(),
     /** The answer of the first node, as the caller gets it; undefined for a failure. */
     call: (method: string, ...params: readonly Json[]) => answer(method, params),
     /** A call whose caller leaves once the node has been asked. */
