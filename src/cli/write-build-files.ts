@@ -41,7 +41,7 @@ const writeBundle = async (): Promise<void> => {
     external: isUnbundledPackage,
     transform: { define: { isBundle: 'true' } },
     logLevel: 'silent',
-    plugins: [keepImport, keepUrls, jsonAsText],
+    plugins: [keepImport, keepUrls, jsonAsText, recordImports],
   })
   rmSync(bundleDir, { recursive: true, force: true })
   const { output } = await bundle.write({
@@ -51,7 +51,7 @@ const writeBundle = async (): Promise<void> => {
     comments: false, // half of the text, which stays in memory
     chunkFileNames: '[name]-[hash].js',
     dynamicImportInCjs: false, // see keepImport
-    codeSplitting: { groups: await chunkGroups() },
+    codeSplitting: { groups: chunkGroups },
   })
   for (const { fileName } of output) if (fileName.endsWith('.js')) escapeNonAscii(join(bundleDir, fileName))
   chmodSync(join(bundleDir, 'main.js'), 0o755)
@@ -67,39 +67,46 @@ const isUnbundledPackage = (id: string): boolean =>
 
 const moduleIdsOf = (file: { readonly type: 'asset' } | OutputChunk): readonly string[] => (file.type === 'chunk' ? file.moduleIds : [])
 
+/** What each file of the bundle imports at once. */
+const imports = new Map<string, readonly string[]>()
+
+const recordImports: Plugin = {
+  name: 'record-imports',
+  moduleParsed: ({ id, importedIds }) => void imports.set(id, importedIds),
+}
+
+/** Modules of dist/src, and all that they import at once. */
+const modulesOf = (files: readonly string[]): ReadonlySet<string> => {
+  const modules = new Set(files.map(entry))
+  // A Set that grows while it is iterated passes on what was added.
+  for (const id of modules) for (const imported of imports.get(id) ?? []) modules.add(imported)
+  return modules
+}
+
 /**
  * What a start loads is in four files, each of which needs those before it: what every command loads, what reads gateway.yaml and the
  * store, what reads the rest of the configuration, and what serves.
  */
-const chunkGroups = async (): Promise<{ name: string; test(id: string): boolean; priority: number }[]> => {
-  const start = await modulesOf('cli/start.js', '../plugins/index.js', 'store/lmdb/lmdb-store.js')
-  const layers = {
-    command: await modulesOf('main.js'),
-    store: await modulesOf('cli/operations.js', 'portal/operations/account-operations.js', 'store/lmdb/lmdb-store.js'),
-    'network-config': await modulesOf('cli/check.js', '../plugins/index.js'),
-    start,
-  }
-  return Object.entries(layers).map(([name, modules], i, { length }) => ({
-    name,
-    test: id => modules.has(id) && start.has(id),
-    priority: length - i,
-  }))
+const layers = {
+  command: ['main.js'],
+  store: ['cli/operations.js', 'portal/operations/account-operations.js', 'store/lmdb/lmdb-store.js'],
+  'network-config': ['cli/check.js', '../plugins/index.js'],
+  start: ['cli/start.js', '../plugins/index.js', 'store/lmdb/lmdb-store.js'],
 }
 
-/** The modules of dist/src and all that they import at once. */
-const modulesOf = async (...files: readonly string[]): Promise<ReadonlySet<string>> => {
-  const bundle = await rolldown({ input: files.map(entry), platform: 'node', external: isUnbundledPackage, logLevel: 'silent' })
-  const { output } = await bundle.generate()
-  const chunks = new Map(output.flatMap(file => (file.type === 'chunk' ? [[file.fileName, file] as const] : [])))
-  const loaded = new Set<OutputChunk>()
-  const load = (chunk: OutputChunk | undefined): void => {
-    if (chunk === undefined || loaded.has(chunk)) return
-    loaded.add(chunk)
-    for (const name of chunk.imports) load(chunks.get(name))
-  }
-  for (const chunk of chunks.values()) if (chunk.isEntry) load(chunk)
-  return new Set([...loaded].flatMap(({ moduleIds }) => moduleIds))
+const isInLayer = (layer: string, id: string): boolean => {
+  // Rolldown asks once it has read all files.
+  modulesOfLayers ??= new Map(Object.entries(layers).map(([name, files]) => [name, modulesOf(files)]))
+  return modulesOfLayers.get(layer)?.has(id) === true
 }
+
+let modulesOfLayers: ReadonlyMap<string, ReadonlySet<string>> | undefined
+
+const chunkGroups = Object.keys(layers).map((name, index, { length }) => ({
+  name,
+  test: (id: string) => isInLayer(name, id) && isInLayer('start', id),
+  priority: length - index,
+}))
 
 /** One other character makes V8 keep two bytes for each of a file: 6 MB of a gateway at rest. They stand in strings and patterns alone. */
 const escapeNonAscii = (file: string): void => {
