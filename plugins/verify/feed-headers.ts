@@ -2,7 +2,7 @@ import type { Json, Services, Timer } from '../../src/plugin/plugin.ts'
 import { toTrustedHeader } from './trusted-headers.ts'
 import type { TrustedHeader } from './trusted-headers.ts'
 
-type FeedSubscription = ReturnType<Services['heads']['feeds']['headers']['subscribe']>
+type HeaderSubscription = ReturnType<Services['heads']['feeds']['headers']['subscribe']>
 
 /** The feed is left when so long no call has needed it: while it has listeners, nodes are polled. */
 const idleMs = 60_000
@@ -11,7 +11,7 @@ const idleMs = 60_000
 export class FeedHeaders {
   readonly #services: Pick<Services, 'heads' | 'clock'>
   readonly #record: (header: TrustedHeader) => void
-  #subscription: FeedSubscription | undefined
+  #subscription: HeaderSubscription | undefined
   #timer: Timer | undefined
   #usedAt = -Infinity
 
