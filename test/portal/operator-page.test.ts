@@ -3,7 +3,7 @@ import t from '../support/tap.ts'
 import type { Page } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { startFakeNode } from '../support/fake-node.ts'
-import { chooseKeyAction, confirmQuestion } from '../support/page-actions.ts'
+import { chooseAction, confirmQuestion } from '../support/page-actions.ts'
 import { createPortalDeployment } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -148,7 +148,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('[data-testid=new-key] h2:has-text("server")')
     const created = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.same(await findAccessibilityViolations(page), [])
-    await chooseKeyAction(page, 'server', 'Rotate')
+    await chooseAction(page, 'server', 'Rotate')
     await waitUntil(async () => (await page.textContent('[data-testid=new-key] code')) !== created)
     const rotated = (await page.textContent('[data-testid=new-key] code')) ?? ''
     for (const key of [created, rotated])

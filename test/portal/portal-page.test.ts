@@ -13,7 +13,7 @@ import { TestClock, TestLog, testRequestLog } from '../support/fakes.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
-import { addValue, chooseKeyAction, confirmQuestion, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
+import { addValue, chooseAction, confirmQuestion, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
@@ -21,7 +21,7 @@ import { waitUntil } from '../support/wait-until.ts'
 /** The first load over the network, gzip. */
 const maxFirstLoadBytes = 90_000
 
-const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks', 'Plan', 'Alerts', 'Access']
+const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks', 'Plan', 'Alerts', 'Access', 'Profile']
 
 /** The bodies that the browser has loaded, as they were sent. */
 const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
@@ -107,12 +107,12 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Keys')
     await page.click('button:has-text("Close")')
     t.notMatch(await page.textContent('main'), key)
-    await chooseKeyAction(page, 'from the page', 'Suspend')
+    await chooseAction(page, 'from the page', 'Suspend')
     await page.waitForSelector('td .badge:text-is("suspended")')
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === -32090)
-    await chooseKeyAction(page, 'from the page', 'Resume')
+    await chooseAction(page, 'from the page', 'Resume')
     await page.waitForSelector('td .badge:text-is("active")')
-    await chooseKeyAction(page, 'from the page', 'Revoke')
+    await chooseAction(page, 'from the page', 'Revoke')
     t.same(await findAccessibilityViolations(page), [])
     await confirmQuestion(page)
     await page.click('text="Show revoked and expired keys (1)"')
@@ -489,7 +489,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.goto(`${gateway.portal}/`)
     await page.waitForSelector('nav')
     const reached = new Set<string>()
-    for (let i = 0; i < 20; i++) {
+    for (let i = 0; i < 22; i++) {
       await page.keyboard.press('Tab')
       reached.add(String(await page.evaluate('document.activeElement.textContent')))
     }
@@ -531,9 +531,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   t.test('an address is confirmed with a button, not by opening the link', async t => {
     await page.goto(`${gateway.portal}/confirm-email#used-up`)
     await page.waitForSelector('h1:has-text("Confirm your e-mail address")')
-    t.same(await findAccessibilityViolations(page), [])
-    await page.click('button:has-text("Confirm")')
     await page.waitForSelector('[role=alert]:has-text("the link is used up or has expired")')
+    t.same(await findAccessibilityViolations(page), [])
+    t.equal(await page.locator('button:has-text("Confirm")').count(), 0)
     await page.goto(`${gateway.portal}/`)
     await page.waitForSelector('[data-testid=credits-left]')
   })
@@ -548,11 +548,14 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       await page.waitForSelector(`td:has-text("${name}@example.org (invited until 2")`)
     }
     t.same(await findAccessibilityViolations(page), [])
-    await page.click('button[aria-label="Withdraw wil"]')
+    await chooseAction(page, 'wil', 'Withdraw')
+    await confirmQuestion(page)
     await page.waitForSelector('td:has-text("wil@example.org")', { state: 'detached' })
+    await openPage(page, 'Profile')
     await page.click('button:has-text("Leave this account")')
-    await page.click('button.danger:has-text("Leave this account")')
-    await page.waitForSelector('[role=alert]:has-text("you are the last owner of the account")')
+    await confirmQuestion(page)
+    await page.waitForSelector('dialog [role=alert]:has-text("You are the last owner of the account")')
+    await page.click('dialog button:has-text("Cancel")')
     await openPage(page, 'Overview')
   })
 
@@ -579,10 +582,10 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('button:has-text("Join alice")')
     await page.waitForSelector('[data-testid=credits-left]')
     t.equal(await page.textContent('[data-testid=account]'), 'alice')
-    await openPage(page, 'Access')
+    await openPage(page, 'Profile')
     await page.click('button:has-text("Leave this account")')
     t.same(await findAccessibilityViolations(page), [])
-    await page.click('button.danger:has-text("Leave this account")')
+    await confirmQuestion(page)
     await page.waitForSelector('button:has-text("Sign in with Example")')
     const alice = await signInToPortal(deployment, gateway, 'alice')
     await alice.post('/people', { name: 'ivy', role: 'viewer', email: 'ivy@example.org' })

@@ -27,9 +27,15 @@ export const openBrowser = (): Promise<Browser> =>
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 
+/** Colors are compared as they are in the end; a dialog fades in. What moves without an end, such as a skeleton, is not waited for. */
+const untilFadedIn = `Promise.allSettled(
+  document.getAnimations().filter(({ effect }) => Number.isFinite(effect.getComputedTiming().endTime)).map(({ finished }) => finished)
+).then(() => undefined)`
+
 /** The accessibility rules that the page breaks, by axe-core; all rules unless some are named, and those of WCAG 2.2, which axe leaves out by default. */
 export const findAccessibilityViolations = async (page: Page, rules?: readonly string[]): Promise<readonly string[]> => {
   if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axeSource)
+  await page.evaluate(untilFadedIn)
   return page.evaluate(async runOnly => {
     // In the page, into which it was just loaded.
     const { axe } = globalThis as unknown as { readonly axe: typeof AxeCore }

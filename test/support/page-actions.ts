@@ -25,10 +25,10 @@ export const addValue = async (page: Page, form: string, name: string, value: st
   await page.keyboard.press('Tab')
 }
 
-/** Of the menu of the key in this row. */
-export const chooseKeyAction = async (page: Page, key: string, action: string): Promise<void> => {
-  await page.click(`button[aria-label="Actions: ${key}"]`)
-  await page.click(`[role=menu][aria-label="Actions: ${key}"] button:has-text("${action}")`)
+/** Of the menu in the row of a key or a person. */
+export const chooseAction = async (page: Page, row: string, action: string): Promise<void> => {
+  await page.click(`button[aria-label="Actions: ${row}"]`)
+  await page.click(`[role=menu][aria-label="Actions: ${row}"] button:has-text("${action}")`)
 }
 
 /** Answers the question that stands before the page. */

@@ -52,7 +52,7 @@ export const accountChangeRoutes = [
     async handle({ person, body: { name } }, services) {
       const { store, clock, log } = services
       const account = await accountOf(services, person.account)
-      if (name !== account.name) throw new ApiError(400, 'invalid', 'name is not that of your account', 'name')
+      if (name !== account.name) throw new ApiError(400, 'invalid', 'name must be that of your account', 'name')
       const deleted = await deleteAccount({ store, clock, accounts: accountsAs(services, person) }, account, 'owner')
       if (deleted === undefined) throw gone()
       if (account.deleteAt === undefined) {

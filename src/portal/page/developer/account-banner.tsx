@@ -1,10 +1,10 @@
 import type { AccountReport } from '../../routes/account.ts'
 import { now } from '../clock.ts'
 import { Banner } from '../components/banner.tsx'
-import { formatDuration, formatHour, formatNumber } from '../format.ts'
+import { formatDuration, formatHour, formatNumber, formatTime } from '../format.ts'
 import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
-import { account } from './developer-session.ts'
+import { account, session } from './developer-session.ts'
 
 const text = texts.banner
 
@@ -21,7 +21,8 @@ const leftOf = ({ left, held }: AccountReport['balance']): number | undefined =>
 export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) => {
   const current = account.value
   if (current === undefined) return null
-  if (current.suspended !== null) return <Banner tone="danger" title={text.suspended} />
+  if (current.state === 'deleted') return <DeletedBanner deleteAt={current.deleteAt} />
+  if (current.state !== 'active') return <Banner tone="danger" title={text[current.state]} />
   const { limit, resetAt } = current.balance
   const left = leftOf(current.balance)
   if (limit === null || left === undefined) return <Banner tone="danger" title={texts.overview.noLimit} />
@@ -48,3 +49,14 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
     </Banner>
   )
 }
+
+const DeletedBanner = ({ deleteAt }: Pick<AccountReport, 'deleteAt'>) => (
+  <Banner tone="danger" title={text.deleted}>
+    {text.removedAt} {formatTime(deleteAt)}.{' '}
+    {session.value?.person.role === 'owner' && (
+      <a href="/profile" onClick={followLink}>
+        {text.undo}
+      </a>
+    )}
+  </Banner>
+)

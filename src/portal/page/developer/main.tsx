@@ -20,6 +20,7 @@ import { Keys, KeysActions } from './keys.tsx'
 import { Networks } from './networks.tsx'
 import { Overview } from './overview.tsx'
 import { Plan } from './plan.tsx'
+import { Profile } from './profile.tsx'
 import { SignIn, SignInAgain } from './sign-in.tsx'
 import { Status, statusPath } from './status.tsx'
 import { TryIt } from './try-it.tsx'
@@ -43,6 +44,7 @@ const pages = [
   { path: '/plan', title: texts.pages.plan, Page: Plan, icon: 'plan', group: account },
   { path: '/alerts', title: texts.pages.alerts, Page: Alerts, icon: 'alerts', group: account },
   { path: '/access', title: texts.pages.access, Page: Access, icon: 'people', group: account },
+  { path: '/profile', title: texts.pages.profile, Page: Profile, icon: 'person', group: account },
 ] as const satisfies readonly DeveloperPage[]
 
 const notFound = { path: '', title: texts.notFound.title, Page: () => <NotFound home={pages[0]} /> }

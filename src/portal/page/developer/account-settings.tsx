@@ -1,0 +1,148 @@
+import { useSignal } from '@preact/signals'
+import type { Change, ChangeAction } from '../../../services/accounts/change-history.ts'
+import type { Json } from '../../../util/json.ts'
+import type { ChangePageJson } from '../../routes/account-changes.ts'
+import { now } from '../clock.ts'
+import { Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import { Dialog } from '../components/dialog.tsx'
+import { Form } from '../components/form.tsx'
+import { Pager, Table } from '../components/table.tsx'
+import { showToast } from '../components/toast.tsx'
+import { formatTime } from '../format.ts'
+import { request, useRequest } from '../request.ts'
+import { texts } from '../texts.ts'
+import { account, session } from './developer-session.ts'
+
+const text = texts.profile
+
+const changesPerPage = 20
+
+/** The months that changes are kept for, the newest first. */
+const shownMonths = 13
+
+/** Who changed what in the account, for its owners. */
+export const AccountChanges = () => {
+  const months = monthsUpTo(now.value)
+  const month = useSignal(months[0] ?? '')
+  const offset = useSignal(0)
+  const page = useRequest<ChangePageJson>(`/changes?month=${month.value}&offset=${offset.value}&limit=${changesPerPage}`)
+  const choose = (chosen: string): void => void ([month.value, offset.value] = [chosen, 0])
+  return (
+    <>
+      <h2>{text.changes}</h2>
+      <div class="controls">
+        <Select label={text.month} options={months} value={month.value} onChange={choose} />
+      </div>
+      <WhenLoaded from={page}>
+        {({ changes, changeCount }) =>
+          changes.length === 0 ? (
+            <p>{text.noChanges}</p>
+          ) : (
+            <>
+              <Table
+                caption={text.changes}
+                keyOf={({ time, action, target }) => `${time} ${action} ${target}`}
+                rows={changes}
+                columns={[
+                  { title: text.time, isTime: true, cell: change => formatTime(change.time) },
+                  { title: text.by, cell: ({ by }) => (by.kind === 'person' ? by.name.replace(/ \(usr_.*/, '') : text.authors[by.kind]) },
+                  { title: text.what, cell: change => describeAction(change.action) },
+                  { title: text.details, cell: change => <Details change={change} /> },
+                ]}
+              />
+              <Pager offset={offset} size={changesPerPage} count={changeCount} />
+            </>
+          )
+        }
+      </WhenLoaded>
+    </>
+  )
+}
+
+const monthsUpTo = (time: number): readonly string[] => {
+  const today = new Date(time)
+  return Array.from({ length: shownMonths }, (_, i) =>
+    new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - i)).toISOString().slice(0, 7),
+  )
+}
+
+/** Newer gateways may have more actions. */
+const describeAction = (action: ChangeAction): string => {
+  const names: Readonly<Partial<Record<ChangeAction, string>>> = text.actions
+  return names[action] ?? action
+}
+
+/** What it is about, and each member that was set, with what it was before. */
+const Details = ({ change: { target, before = {}, after = {} } }: { readonly change: Change }) => {
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])]
+  return (
+    <div class="lines">
+      {names.map(name => (
+        <div key={name}>
+          {name}: {before[name] !== undefined && `${formatValue(before[name])} → `}
+          {name in after ? formatValue(after[name]) : texts.none}
+        </div>
+      ))}
+      {target !== undefined && <code>{target}</code>}
+    </div>
+  )
+}
+
+const formatValue = (value: Json | undefined): string => {
+  if (value === null || value === undefined || value === '') return texts.none
+  return Array.isArray(value) ? value.join(', ') : typeof value === 'object' ? JSON.stringify(value) : String(value)
+}
+
+/** Deletes the account after a week, or undoes that. */
+export const DeleteAccount = () => {
+  const isAsking = useSignal(false)
+  const name = session.value?.account.name ?? ''
+  const current = account.value
+  const close = (): void => void (isAsking.value = false)
+  const undelete = async (): Promise<void> => {
+    await request('POST', '/account/undelete')
+    // The form is gone by then.
+    showToast(text.undeleted)
+  }
+  if (current?.state === 'deleted') {
+    return (
+      <Form title={text.undelete} heading="h3" send={undelete}>
+        {() => (
+          <p>
+            {text.removedAt} {formatTime(current.deleteAt)}.
+          </p>
+        )}
+      </Form>
+    )
+  }
+  return (
+    <>
+      <p>{text.deleteHelp}</p>
+      <p>
+        <button type="button" class="danger" onClick={() => (isAsking.value = true)}>
+          {text.delete}
+        </button>
+      </p>
+      {isAsking.value && (
+        <Dialog title={text.delete} onClose={close}>
+          <Form
+            title={text.delete}
+            heading="none"
+            onCancel={close}
+            send={async values => {
+              await request('POST', '/account/delete', { name: String(values.get('name')).trim() })
+              close()
+            }}
+          >
+            {errorOf => (
+              <>
+                <p>{text.deleteEnds}</p>
+                <TextField label={`${text.typeName} ${name}`} name="name" required error={errorOf('name')} />
+              </>
+            )}
+          </Form>
+        </Dialog>
+      )}
+    </>
+  )
+}

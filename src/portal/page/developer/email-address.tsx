@@ -1,0 +1,57 @@
+import { useSignal } from '@preact/signals'
+import type { PersonJson } from '../../person-json.ts'
+import { formatTime } from '../format.ts'
+import { request } from '../request.ts'
+import { texts } from '../texts.ts'
+
+const text = texts.access
+
+interface EmailAddressProps {
+  readonly person: PersonJson
+  /** Whether mail that was sent to the address can be sent again. */
+  readonly canMail: boolean
+}
+
+/** The address of a person, and what it waits for. */
+export const EmailAddress = ({ person, canMail }: EmailAddressProps) => {
+  const { email, emailVerified, newEmail } = person
+  return (
+    <>
+      {(email !== null || newEmail === null) && <div>{email ?? '–'}</div>}
+      {newEmail !== null ? (
+        <Waiting person={person} address={newEmail} canMail={canMail} />
+      ) : (
+        email !== null && !emailVerified && <Waiting person={person} canMail={canMail} />
+      )}
+    </>
+  )
+}
+
+/** Of another address, or of the one above. */
+const Waiting = ({ person: { id, email, invitedUntil }, address, canMail }: EmailAddressProps & { readonly address?: string }) => {
+  const outcome = useSignal('')
+  const mail =
+    invitedUntil === null
+      ? { path: 'email-confirmation', state: text.notConfirmed, label: text.confirmAgain, sent: text.confirmationSent }
+      : {
+          ...{ path: 'invitation', state: `${text.invited} ${formatTime(invitedUntil)}` },
+          ...{ label: text.inviteAgain, sent: text.invitationSent },
+        }
+  const mailed = address ?? email
+  const send = () =>
+    request('POST', `/people/${id}/${mail.path}`).then(
+      () => (outcome.value = `${mail.sent} ${mailed}`),
+      (reason: Error) => (outcome.value = reason.message),
+    )
+  return (
+    <>
+      {address} ({mail.state}){' '}
+      {canMail && (
+        <button type="button" class="quiet small" aria-label={`${mail.label}: ${mailed}`} onClick={() => void send()}>
+          {mail.label}
+        </button>
+      )}
+      <span role="status">{outcome.value}</span>
+    </>
+  )
+}

@@ -1,0 +1,183 @@
+import { useSignal } from '@preact/signals'
+import { useEffect } from 'preact/hooks'
+import type { PersonJson } from '../../person-json.ts'
+import type { IdentityJson } from '../../routes/oidc.ts'
+import type { SignInOptions } from '../../routes/session.ts'
+import type { SessionListItem } from '../../routes/sessions.ts'
+import { Badge } from '../components/badge.tsx'
+import { Notice, RowButton, TextField, WhenLoaded } from '../components/controls.tsx'
+import { ConfirmDialog } from '../components/dialog.tsx'
+import { Form } from '../components/form.tsx'
+import { Table } from '../components/table.tsx'
+import { formatTime } from '../format.ts'
+import { request, useRequest } from '../request.ts'
+import { signOutBy } from '../session-end.ts'
+import { texts } from '../texts.ts'
+import { AccountChanges, DeleteAccount } from './account-settings.tsx'
+import { loadSession, session } from './developer-session.ts'
+import { EmailAddress } from './email-address.tsx'
+import { useRemove } from './use-remove.ts'
+
+const text = texts.profile
+
+export const Profile = () => {
+  const person = session.value?.person
+  // What was confirmed elsewhere, or changed by an owner.
+  useEffect(() => void loadSession().catch(() => undefined), [])
+  if (person === undefined) return null
+  return (
+    <>
+      <Person person={person} />
+      <Sessions />
+      <Identities />
+      {person.role === 'owner' && <AccountChanges />}
+      <section class="card">
+        <h2>{text.account}</h2>
+        <Leave id={person.id} />
+        {person.role === 'owner' && <DeleteAccount />}
+      </section>
+    </>
+  )
+}
+
+const Person = ({ person }: { readonly person: PersonJson }) => {
+  const canMail = useRequest<SignInOptions>('/sign-in-options').data.value?.email === true
+  const save = async (values: FormData): Promise<PersonJson> => {
+    const typed = { name: String(values.get('name')).trim(), email: String(values.get('email') ?? '').trim() }
+    const changed = await request<PersonJson>('PATCH', `/people/${person.id}`, {
+      ...(typed.name !== person.name && { name: typed.name }),
+      ...(typed.email !== '' && { email: typed.email }),
+    })
+    await loadSession()
+    return changed
+  }
+  return (
+    <Form
+      title={text.you}
+      button={texts.keys.save}
+      send={save}
+      success={({ newEmail }) => (newEmail === null ? text.saved : `${texts.access.confirmationSent} ${newEmail}`)}
+    >
+      {errorOf => (
+        <>
+          <p>
+            {text.role} <strong>{person.role}</strong>
+          </p>
+          <div class="field">
+            <strong>{texts.access.email}</strong>
+            <EmailAddress person={person} canMail={canMail} />
+          </div>
+          <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
+          {canMail && (
+            <TextField
+              label={person.email === null ? texts.access.email : text.newEmail}
+              name="email"
+              autocomplete="email"
+              help={text.newEmailHelp}
+              error={errorOf('email')}
+            />
+          )}
+        </>
+      )}
+    </Form>
+  )
+}
+
+const Sessions = () => {
+  const sessions = useRequest<readonly SessionListItem[]>('/sessions')
+  const { error, remove } = useRemove(sessions.reload)
+  return (
+    <>
+      <h2>{text.sessions}</h2>
+      <Notice text={error.value} />
+      <WhenLoaded from={sessions}>
+        {found => (
+          <Table
+            caption={text.sessions}
+            keyOf={each => each.id}
+            rows={found}
+            columns={[
+              {
+                title: text.browser,
+                cell: each => (
+                  <>
+                    {each.browser} {each.isCurrent && <Badge isLabel>{text.here}</Badge>}
+                  </>
+                ),
+              },
+              { title: text.signedIn, isTime: true, cell: each => formatTime(each.signedIn) },
+              { title: text.lastSeen, isTime: true, cell: each => formatTime(each.lastSeen) },
+              {
+                title: texts.keys.actions,
+                cell: each =>
+                  each.isCurrent ? (
+                    '–'
+                  ) : (
+                    <RowButton label={texts.signOut} of={each.browser} onClick={() => remove(`/sessions/${each.id}`)} />
+                  ),
+              },
+            ]}
+          />
+        )}
+      </WhenLoaded>
+      <p>
+        <button type="button" class="quiet" onClick={() => void signOutBy(request('DELETE', '/sessions'))}>
+          {texts.signOutEverywhere}
+        </button>
+      </p>
+    </>
+  )
+}
+
+/** Nothing for those who sign in by links. */
+const Identities = () => {
+  const identities = useRequest<readonly IdentityJson[]>('/identities')
+  const { error, remove } = useRemove(identities.reload)
+  const found = identities.data.value ?? []
+  if (found.length === 0) return <Notice text={identities.error.value} />
+  return (
+    <>
+      <h2>{texts.access.identities}</h2>
+      <Notice text={error.value ?? identities.error.value} />
+      <Table
+        caption={texts.access.identities}
+        keyOf={identity => identity.id}
+        rows={found}
+        columns={[
+          { title: texts.access.provider, cell: identity => identity.issuer },
+          { title: texts.access.linked, isTime: true, cell: identity => formatTime(identity.linked) },
+          {
+            title: texts.access.unlink,
+            cell: identity => (
+              <RowButton label={texts.access.unlink} of={identity.issuer} onClick={() => remove(`/identities/${identity.id}`)} />
+            ),
+          },
+        ]}
+      />
+    </>
+  )
+}
+
+/** Only an owner brings somebody back. */
+const Leave = ({ id }: { readonly id: string }) => {
+  const isAsking = useSignal(false)
+  const leave = async (): Promise<void> => {
+    await request('DELETE', `/people/${id}`)
+    await signOutBy(Promise.resolve())
+  }
+  return (
+    <>
+      <p>{text.leaveHelp}</p>
+      <p>
+        <button type="button" class="quiet" onClick={() => (isAsking.value = true)}>
+          {text.leave}
+        </button>
+      </p>
+      {isAsking.value && (
+        <ConfirmDialog title={text.confirmLeave} action={text.leave} confirm={leave} onClose={() => (isAsking.value = false)}>
+          {text.leaveEnds}
+        </ConfirmDialog>
+      )}
+    </>
+  )
+}

@@ -1,0 +1,175 @@
+import t from '../support/tap.ts'
+import type { Page } from 'playwright-core'
+import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { startMailServer } from '../support/mail-server.ts'
+import { chooseAction, confirmQuestion, openPage } from '../support/page-actions.ts'
+import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
+
+t.test('people and their account in browsers', { skip: skipWithoutChromium }, async t => {
+  const [node, mail] = [await startFakeNode({}), await startMailServer()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: {
+      portal: {
+        url: 'http://127.0.0.1',
+        smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' },
+        signUp: { plan: 'core' },
+      },
+    },
+    env: { SMTP_URL: mail.url },
+  })
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    await deployment.remove()
+    await Promise.all([node.stop(), mail.stop()])
+  })
+  await deployment.addAccount('alice')
+  const { portal } = await deployment.start()
+  const problems: string[] = []
+  const openWindow = async (): Promise<Page> => {
+    const page = await (await browser.newContext({ viewport: { width: 1_280, height: 800 } })).newPage()
+    page.on('pageerror', error => problems.push(error.message))
+    return page
+  }
+  let mails = 0
+  const openMailedLink = async (page: Page, path: string): Promise<void> => {
+    await page.goto(`${portal}${path}#${await mail.tokenInMail((mails += 1))}`)
+  }
+  /** In both themes, in wide and in narrow windows. */
+  const checkLook = async (page: Page): Promise<void> => {
+    t.same(await findAccessibilityViolations(page), [], 'light')
+    await page.emulateMedia({ colorScheme: 'dark' })
+    t.same(await findAccessibilityViolations(page, ['color-contrast']), [], 'dark')
+    await page.emulateMedia({ colorScheme: 'light' })
+    await page.setViewportSize({ width: 360, height: 800 })
+    t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
+    t.same(await findAccessibilityViolations(page), [], 'narrow')
+    await page.setViewportSize({ width: 1_280, height: 800 })
+  }
+  const [owner, guest] = [await openWindow(), await openWindow()]
+  await owner.goto(`${portal}/sign-in#${await printSignInToken(deployment, 'alice')}`)
+  await owner.waitForSelector('[data-testid=credits-left]')
+
+  t.test('the first owner enters an address on the page Profile, and confirms it on a page that says what for', async t => {
+    await openPage(owner, 'Profile')
+    await owner.fill('form[aria-label=You] [name=email]', 'alice')
+    await owner.click('form[aria-label=You] button:has-text("Save")')
+    await owner.waitForSelector('.error:text-is("Must be an e-mail address.")')
+    await owner.fill('form[aria-label=You] [name=email]', 'alice@example.org')
+    await owner.click('form[aria-label=You] button:has-text("Save")')
+    await owner.waitForSelector('form[aria-label=You] [role=status]:has-text("alice@example.org")')
+    await owner.waitForSelector('form[aria-label=You] >> text=/alice@example.org \\(not confirmed\\)/')
+    const elsewhere = await openWindow()
+    await openMailedLink(elsewhere, '/confirm-email')
+    await elsewhere.waitForSelector(
+      'form:has-text("owner has entered the address alice@example.org for owner, owner of the account alice.")',
+    )
+    await checkLook(elsewhere)
+    await elsewhere.click('button:has-text("Confirm")')
+    await elsewhere.waitForSelector('[role=status]:has-text("alice@example.org")')
+    await elsewhere.close()
+    await openPage(owner, 'Access')
+    await openPage(owner, 'Profile')
+    await owner.waitForSelector('form[aria-label=You] >> text=/not confirmed/', { state: 'detached' })
+    await checkLook(owner)
+    t.ok(await owner.isVisible('form[aria-label=You] >> text="alice@example.org"'))
+  })
+
+  t.test('somebody who is invited joins the account, changes their name, and sees where they are signed in', async t => {
+    await openPage(owner, 'Access')
+    await owner.fill('form[aria-label="Add a person"] [name=name]', 'gina')
+    await owner.fill('form[aria-label="Add a person"] [name=email]', 'gina@example.org')
+    await owner.selectOption('form[aria-label="Add a person"] select', 'viewer')
+    await owner.click('button:has-text("Add a person")')
+    await openMailedLink(guest, '/sign-in')
+    await guest.waitForSelector('section:has-text("owner (alice@example.org) invites you to the account alice as viewer.")')
+    await checkLook(guest)
+    await guest.click('button:has-text("Join alice")')
+    await guest.waitForSelector('[data-testid=credits-left]')
+    await openPage(guest, 'Profile')
+    await guest.waitForSelector('td:has-text("Chrome on")')
+    t.equal(await guest.locator('h2:has-text("Log of changes")').count(), 0, 'for owners alone')
+    await guest.fill('form[aria-label=You] [name=name]', 'owner')
+    await guest.click('form[aria-label=You] button:has-text("Save")')
+    await guest.waitForSelector('.error:has-text("The account has a person named owner.")')
+    await guest.fill('form[aria-label=You] [name=name]', 'ginevra')
+    await guest.click('form[aria-label=You] button:has-text("Save")')
+    await guest.waitForSelector('text="Saved."')
+    await guest.waitForSelector('.owner small:has-text("ginevra · viewer")')
+    await checkLook(guest)
+  })
+
+  t.test('an owner gives somebody another role, and has a sign-in link made for them', async t => {
+    await owner.reload()
+    await chooseAction(owner, 'ginevra', 'Change')
+    await owner.selectOption('dialog select', 'owner')
+    t.same(await findAccessibilityViolations(owner), [])
+    await owner.click('dialog button:has-text("Save")')
+    await owner.waitForSelector('tr:has-text("ginevra") td:text-is("owner")')
+    await guest.reload()
+    await guest.waitForSelector('h2:has-text("Log of changes")')
+    await guest.waitForSelector('tr:has-text("Person changed"):has-text("role: viewer → owner")')
+    await chooseAction(owner, 'ginevra', 'Make a sign-in link')
+    await owner.click('dialog button[type=submit]')
+    await owner.waitForSelector('dialog >> text=/on its way to gina@example.org/')
+    await owner.keyboard.press('Escape')
+    await owner.waitForSelector('dialog', { state: 'detached' })
+    const phone = await openWindow()
+    await openMailedLink(phone, '/sign-in')
+    await phone.waitForSelector('[data-testid=credits-left]')
+    await guest.reload()
+    await guest.waitForSelector('table >> text=/here/')
+    await guest.click('button[aria-label^="Sign out Chrome"]')
+    await guest.waitForSelector('button[aria-label^="Sign out Chrome"]', { state: 'detached' })
+    await phone.reload()
+    await phone.waitForSelector('h1:has-text("Sign in")')
+  })
+
+  t.test('an owner deletes the account, all see that on each page, and another owner undoes it', async t => {
+    await openPage(owner, 'Profile')
+    await owner.click('button:has-text("Delete this account")')
+    await owner.fill('dialog [name=name]', 'alise')
+    t.same(await findAccessibilityViolations(owner), [])
+    await owner.click('dialog button[type=submit]')
+    await owner.waitForSelector('dialog .error:has-text("Must be that of your account.")')
+    await owner.fill('dialog [name=name]', 'alice')
+    await owner.click('dialog button[type=submit]')
+    await owner.waitForSelector('.banner:has-text("This account was deleted: its calls are refused.")')
+    await guest.waitForSelector('.banner:has-text("This account was deleted")')
+    await openPage(guest, 'Keys')
+    await guest.click('.banner a:has-text("Undo")')
+    await guest.waitForSelector('form[aria-label="Keep this account"]')
+    await checkLook(guest)
+    await guest.click('button:has-text("Keep this account")')
+    await guest.waitForSelector('.toast:has-text("The account is kept")')
+    for (const page of [owner, guest]) await page.waitForSelector('.banner', { state: 'detached' })
+  })
+
+  t.test('an owner removes somebody, who is signed out; who leaves is signed out too', async t => {
+    await openPage(guest, 'Profile')
+    await guest.click('button:has-text("Leave this account")')
+    await guest.click('dialog button:has-text("Cancel")')
+    await openPage(owner, 'Access')
+    await owner.fill('form[aria-label="Add a person"] [name=name]', 'hal')
+    await owner.click('button:has-text("Add a person")')
+    const link = (await owner.textContent('form[aria-label="Add a person"] [role=status] code')) ?? ''
+    const hal = await openWindow()
+    await hal.goto(`${portal}/sign-in${new URL(link).hash}`)
+    await hal.waitForSelector('[data-testid=credits-left]')
+    await chooseAction(owner, 'hal', 'Remove')
+    await confirmQuestion(owner)
+    await hal.waitForSelector('h1:has-text("Sign in")')
+    await guest.click('button:has-text("Leave this account")')
+    await confirmQuestion(guest)
+    await guest.waitForSelector('h1:has-text("Sign in")')
+    await owner.reload()
+    await owner.waitForSelector('td:has-text("owner")')
+    t.equal(await owner.locator('td:has-text("ginevra")').count(), 0)
+  })
+
+  t.test('no page has thrown an error', t => {
+    t.same(problems, [])
+    t.end()
+  })
+})
