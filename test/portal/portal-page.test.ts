@@ -15,13 +15,13 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import { addValue, chooseAction, confirmQuestion, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
-import { call } from '../support/rpc-client.ts'
+import { call, post } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** The first load over the network, gzip. */
 const maxFirstLoadBytes = 90_000
 
-const pageTitles = ['Overview', 'Usage', 'Errors', 'Keys', 'Try it', 'Networks', 'Plan', 'Alerts', 'Access', 'Profile']
+const pageTitles = ['Overview', 'Usage', 'Errors', 'Requests', 'Keys', 'Try it', 'Networks', 'Plan', 'Alerts', 'Access', 'Profile']
 
 /** The bodies that the browser has loaded, as they were sent. */
 const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
@@ -41,6 +41,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     eth_chainId: { result: '0x7a69' },
     eth_blockNumber: { result: '0x10' },
     eth_gasPrice: { result: '0x7' },
+    eth_getBalance: { result: '0x10' },
   })
   const provider = await startOidcProvider()
   const deployment = createPortalDeployment(node.url, {
@@ -230,8 +231,12 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('code:text-matches("^=1[+]1,x …[0-9A-Za-z]{4}$")')
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
     const csv = await readFile(await download.path(), 'utf8')
-    t.match(csv, /^key,hint,id,calls,credits,forwarded\r\n/)
-    t.match(csv, /^"'=1\+1,x",\w{4},key_\w+,\d+,\d+,0\r$/m)
+    t.match(csv, /^key,hint,id,calls,credits,forwarded,failed,p50Ms,p95Ms\r\n/)
+    t.match(csv, /^"'=1\+1,x",\w{4},key_\w+,\d+,\d+,0,0,[\d.]+,[\d.]+\r$/m)
+    const [series] = await Promise.all([page.waitForEvent('download'), page.click('text="Download over time, CSV"')])
+    const seriesCsv = await readFile(await series.path(), 'utf8')
+    t.match(seriesCsv, /^time,key,hint,id,calls,failed,credits\r\n/)
+    t.match(seriesCsv, /^20[-\d]+T\d\d:00:00.000Z,"'=1\+1,x",\w{4},key_\w+,\d+,0,\d+\r$/m)
   })
 
   t.test('the address has what a page shows: a reload keeps it, and the way back leads to what was shown before', async t => {
@@ -247,6 +252,90 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.equal(new URL(page.url()).search, '?by=network')
     await openPage(page, 'Overview')
     t.equal(new URL(page.url()).search, '')
+  })
+
+  t.test('a failed call is found in Requests, explained, and tried again', async t => {
+    const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"tries"}' })`
+    const { key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { key: string }
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: ['0x12', 'latest'] })
+    const { headers } = await post(gateway.http(key), body)
+    await openPage(page, 'Requests')
+    await page.click('label:has-text("Failed")')
+    await page.waitForSelector('tr:has-text("params -32602"):has-text("tries"):has-text("devnet")')
+    t.equal(await page.locator('tr:has-text("eth_gasPrice")').count(), 0)
+    await page.fill('[type=search]', String(headers['x-request-id']))
+    await page.waitForFunction(`document.querySelectorAll('tbody tr').length === 1`)
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('button:has-text("Why?")')
+    t.match(await page.textContent('[data-testid=why]'), /names the parameter and the rule that it breaks/)
+    t.match(await page.textContent('[data-testid=message]'), /address/)
+    t.match(await page.textContent('dialog'), String(headers['x-request-id']))
+    await page.evaluate('Promise.all(document.getAnimations().map(({ finished }) => finished))')
+    t.same(await findAccessibilityViolations(page), [])
+    const { search } = new URL(page.url())
+    await page.reload()
+    t.match(await page.textContent('dialog h2'), 'eth_getBalance')
+    t.equal(new URL(page.url()).search, search)
+    await page.click('text="Try again"')
+    await page.waitForSelector('h1:has-text("Try it")')
+    t.same([await page.inputValue('[name=param-0]'), await page.inputValue('[name=param-1]')], ['0x12', 'latest'])
+    await page.fill('[name=key]', key)
+    await page.fill('[name=param-0]', `0x${'12'.repeat(20)}`)
+    await page.click('button[type=submit]')
+    await page.waitForSelector('[data-testid=response]:has-text("0x10")')
+  })
+
+  t.test('owners say what is logged of requests', async t => {
+    await openPage(page, 'Requests')
+    await page.click('text="What is logged"')
+    await page.click('label:has-text("Nothing")')
+    await page.click('dialog >> text="Save"')
+    await page.waitForSelector('h2:has-text("turned off for this account")')
+    await page.click('text="What is logged"')
+    await page.click('label:has-text("Requests with their parameters")')
+    await page.click('dialog >> text="Save"')
+    await page.waitForSelector('h2:has-text("turned off for this account")', { state: 'detached' })
+    t.equal(await page.locator('dialog').count(), 0)
+  })
+
+  t.test('a click on a row, the legend or a column filters everything; filters combine, and a reload keeps them', async t => {
+    await openPage(page, 'Usage')
+    await page.click('tbody button:has-text("eth_getBalance")')
+    await page.selectOption('select >> nth=1', 'outcome')
+    await page.waitForSelector('tbody code:text-is("params")')
+    await page.click('[aria-label="Show only params"]')
+    await page.waitForSelector('[data-testid=calls]:text-is("1")')
+    t.equal(new URL(page.url()).search, '?method=eth_getBalance&by=outcome&outcome=params')
+    await page.reload()
+    await page.waitForSelector('[data-testid=calls]:text-is("1")')
+    t.same(await page.locator('.filters .chip').allTextContents(), ['Method: eth_getBalance', 'Outcome: params'])
+    t.same(await findAccessibilityViolations(page), [])
+    const { width } = await boxOf(page, '.u-over')
+    await page.click('.u-over', { position: { x: width - 2, y: 20 } })
+    await page.waitForSelector('label:has-text("From (UTC)")')
+    const { searchParams } = new URL(page.url())
+    t.equal(Date.parse(searchParams.get('to') ?? '') - Date.parse(searchParams.get('from') ?? ''), 3_600_000)
+    await page.waitForSelector('[data-testid=calls]:text-is("1")')
+    await page.click('[aria-label="Remove Outcome: params"]')
+    await page.waitForSelector('[data-testid=calls]:text-is("2")')
+    await page.click('text="Clear all filters"')
+    await page.waitForSelector('.filters', { state: 'detached' })
+  })
+
+  t.test('the chart is read and used with the keyboard', async t => {
+    await page.goto(`${gateway.portal}/usage`)
+    const plot = page.locator('.plot')
+    await plot.press('ArrowLeft')
+    await plot.press('ArrowLeft')
+    await page.waitForSelector('.tooltip')
+    t.equal(await plot.getAttribute('aria-valuenow'), '22')
+    t.match(await plot.getAttribute('aria-valuetext'), /^20[-0-9]+ [0-9]{2}:00.UTC; Total: 0; Failed: 0; /)
+    await plot.press('ArrowRight')
+    await plot.press('Enter')
+    await page.waitForSelector('label:has-text("To (UTC)")')
+    await page.click('text="Show as table"')
+    await page.waitForSelector('.chart th:has-text("Failed")')
   })
 
   t.test('an owner sets thresholds and a webhook, sees its secret once, and how a test message ended', async t => {
@@ -473,7 +562,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('.plot canvas')
     const { width } = await boxOf(page, '.u-over')
     await page.hover('.u-over', { position: { x: width - 2, y: 20 } })
-    await page.waitForSelector('.pointed:text-matches("^[-0-9]{10} [0-9]{2}:00.UTC: [0-9]+, so far$")')
+    await page.waitForSelector('.tooltip p:text-matches("^[-0-9]{10} [0-9]{2}:00.UTC, so far$")')
     await page.evaluate(`globalThis.canvas = document.querySelector('.plot canvas')`)
     const before = await creditsUsed(page)
     const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"chart"}' })`
@@ -481,7 +570,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
     await waitUntil(async () => (await creditsUsed(page)) > before)
     t.equal(await page.evaluate('globalThis.canvas.isConnected'), true, 'the chart is not drawn anew')
-    t.ok(await page.isVisible('.pointed'))
+    t.ok(await page.isVisible('.tooltip'))
   })
 
   t.test('the pages are reached with the keyboard alone', async t => {

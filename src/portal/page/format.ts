@@ -16,6 +16,22 @@ export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
 
+/** `2026-01-31 14:05:09 UTC`. */
+export const formatSeconds = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}\u00a0UTC`
+
+/** `0.12 ms`, `4.2 ms`, `120 ms`, `1.35 s`. */
+export const formatLatency = (ms: number | null): string => {
+  if (ms === null) return '–'
+  if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)} s`
+  return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)} ms`
+}
+
+/** `99.98 %`; 100 % only where it is all. */
+export const formatShare = (part: number, whole: number): string => {
+  if (whole === 0) return '–'
+  return `${Math.floor((10_000 * part) / whole) / 100} %`
+}
+
 /** `5 h 12 min`. */
 export const formatDuration = (ms: number): string => {
   const minutes = Math.max(0, Math.floor(ms / 60_000))

@@ -82,7 +82,7 @@ export interface Loaded<T> {
 const refreshIntervalMs = 15_000
 
 /** Reads from the API, and again while the page is shown. After an error the last data stay. */
-export const useRequest = <T>(path: string): Loaded<T> => {
+export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loaded<T> => {
   const data = useSignal<T | undefined>(undefined)
   const error = useSignal<string | undefined>(undefined)
   // Responses arrive in any order. None is shown that was asked for before `oldest`: what is shown is of this path, and never becomes older.
@@ -107,7 +107,7 @@ export const useRequest = <T>(path: string): Loaded<T> => {
     if (hasEnded.value) return undefined
     dropEarlierReads()
     load()
-    const timer = setInterval(() => document.visibilityState === 'visible' && load(), refreshIntervalMs)
+    const timer = setInterval(() => document.visibilityState === 'visible' && load(), intervalMs)
     return () => clearInterval(timer)
   }, [path, hasEnded.value])
   const show = (value: T): void => {

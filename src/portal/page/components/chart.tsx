@@ -1,134 +1,156 @@
 import { useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
-import uPlot from 'uplot'
 import { formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
-import { colorOf, theme } from '../theme.ts'
+import { Plot, shareOf } from './plot.tsx'
+import type { ChartLimit, ChartSeries } from './plot.tsx'
 import { Table } from './table.tsx'
+
+export type { ChartSeries } from './plot.tsx'
 
 interface ChartProps {
   readonly title: string
   /** ISO 8601, of each point. */
   readonly times: readonly string[]
-  readonly points: readonly number[]
+  /** Where the last point ends. */
+  readonly end: string
+  /** Columns stand on each other, the first one below. */
+  readonly series: readonly ChartSeries[]
+  readonly kind?: 'columns' | 'lines'
+  readonly limit?: ChartLimit | undefined
+  /** Of a value; a number unless given. */
+  format?(value: number): string
+  /** Chooses the time from the beginning of a point, ISO 8601. */
+  onPickTime?(from: string, to: string): void
+  /** Chooses a series of the legend. */
+  onPickSeries?(id: string): void
 }
 
-const heightPx = 220
-
-/** Columns over time; the same figures as a table for those who cannot see them. */
-export const Chart = ({ title, times, points }: ChartProps) => {
+/** Figures over time; the same as a table for those who cannot see them. */
+export const Chart = (props: ChartProps) => {
+  const { title, times, end, series, kind = 'columns', limit, format = formatNumber, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
   const pointed = useSignal<number | undefined>(undefined)
-  const time = pointed.value === undefined ? undefined : times[pointed.value]
-  const isRunning = pointed.value === times.length - 1
+  const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
+  const stepMs = Date.parse(end) - Date.parse(times.at(-1) ?? end)
+  const isRunning = Date.parse(end) > Date.now()
+  const isStacked = kind === 'columns' && series.length > 1
+  const valueAt = (point: number, { points }: ChartSeries): string => {
+    const value = points[point] ?? null
+    return value === null ? '–' : format(value)
+  }
+  const totalAt = (point: number): string => format(series.reduce((sum, { points }) => sum + (points[point] ?? 0), 0))
+  const timeAt = (point: number): string =>
+    `${formatTime(times[point] ?? null)}${isRunning && point === times.length - 1 ? `, ${texts.soFar}` : ''}`
+  const describe = (point: number): string =>
+    [
+      timeAt(point),
+      ...(isStacked ? [`${texts.usage.total}: ${totalAt(point)}`] : []),
+      ...series.map(each => `${each.name}: ${valueAt(point, each)}`),
+    ].join('; ')
   return (
-    <figure class="chart">
+    <figure class="card chart">
       <figcaption>
         <span>{title}</span>
-        {time !== undefined && !isTable.value && (
-          <span class="pointed" aria-hidden="true">
-            {formatTime(time)}: {formatNumber(points[pointed.value ?? 0] ?? 0)}
-            {isRunning && `, ${texts.soFar}`}
-          </span>
-        )}
+        {limit !== undefined && <span class="note">{limit.label}</span>}
         <button type="button" class="plain small" onClick={() => (isTable.value = !isTable.value)}>
           {isTable.value ? texts.showChart : texts.showTable}
         </button>
       </figcaption>
       {isTable.value ? (
-        <PointsTable title={title} times={times} points={points} />
+        <Table
+          caption={title}
+          keyOf={point => times[point] ?? ''}
+          rows={times.map((_, point) => point)}
+          columns={[
+            { title: texts.usage.time, cell: timeAt },
+            ...(isStacked ? [{ title: texts.usage.total, isNumber: true, cell: totalAt }] : []),
+            ...series.map(each => ({ title: each.name, isNumber: true, cell: (point: number) => valueAt(point, each) })),
+          ]}
+        />
       ) : (
-        <Plot title={title} times={times} points={points} onPoint={index => (pointed.value = index)} />
+        <div class="plot-frame">
+          <Plot
+            {...{ label: title, times, stepMs, series, kind, limit, isRunning, format, describe }}
+            pointed={index}
+            onPoint={point => (pointed.value = point)}
+            onPick={onPickTime && ((from, to) => onPickTime(times[from] ?? '', times[to] ?? end))}
+          />
+          {index !== undefined && (
+            <div
+              class={shareOf(index, times.length) > 0.5 ? 'tooltip left' : 'tooltip'}
+              style={tooltipPosition(index, times.length)}
+              aria-hidden="true"
+            >
+              <p>{timeAt(index)}</p>
+              <ul>
+                {series.toReversed().map(each => (
+                  <li key={each.id}>
+                    <Swatch color={each.color} />
+                    <span>{each.name}</span>
+                    <strong>{valueAt(index, each)}</strong>
+                  </li>
+                ))}
+                {isStacked && (
+                  <li>
+                    <span class="swatch" />
+                    <span>{texts.usage.total}</span>
+                    <strong>{totalAt(index)}</strong>
+                  </li>
+                )}
+              </ul>
+            </div>
+          )}
+        </div>
       )}
+      {series.length > 1 && <Legend series={series} onPick={onPickSeries} />}
     </figure>
   )
 }
 
-const PointsTable = ({ title, times, points }: ChartProps) => (
-  <Table
-    caption={title}
-    keyOf={({ time }) => time}
-    rows={times.map((time, i) => ({ time, calls: points[i] ?? 0 }))}
-    columns={[
-      { title: texts.usage.time, cell: ({ time }) => formatTime(time) },
-      { title: texts.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
-    ]}
-  />
+const Legend = ({ series, onPick }: { readonly series: readonly ChartSeries[]; onPick?: ((id: string) => void) | undefined }) => (
+  <ul class="legend" aria-label={texts.legend}>
+    {series.map(({ id, name, color }) => (
+      <li key={id}>
+        {onPick === undefined ? (
+          <>
+            <Swatch color={color} /> {name}
+          </>
+        ) : (
+          <button type="button" class="plain small" aria-label={`${texts.showOnly} ${name}`} onClick={() => onPick(id)}>
+            <Swatch color={color} />
+            {name}
+          </button>
+        )}
+      </li>
+    ))}
+  </ul>
 )
 
-const secondsPerDay = 86_400
+const Swatch = ({ color }: { readonly color: string }) => <span class="swatch" style={{ background: `var(--${color})` }} />
 
-/** Hours as `14:00`, days as `01-31`, UTC. */
-const formatTick = (seconds: number, stepSeconds: number): string => {
-  const iso = new Date(seconds * 1_000).toISOString()
-  return stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0 ? iso.slice(5, 10) : iso.slice(11, 16)
+/** Beside the point; the axis is as wide as that of the plot. */
+const tooltipPosition = (index: number, count: number) => {
+  const share = shareOf(index, count)
+  const left = `calc(var(--axis-width) + (100% - var(--axis-width)) * ${share})`
+  return share > 0.5 ? { right: `calc(100% - ${left})` } : { left }
 }
 
-const toSeconds = (times: readonly string[]): number[] => times.map(time => Date.parse(time) / 1_000)
+const groupColors = ['series-1', 'series-2', 'series-3', 'series-4', 'series-5', 'series-6', 'series-7'] as const
+const restColor = 'series-8'
+const failureColors = ['failed-1', 'failed-2', 'failed-3', 'failed-4'] as const
 
-interface PlotProps extends ChartProps {
-  /** The column below the pointer; undefined where there is none. */
-  onPoint(index: number | undefined): void
-}
+/** As many groups have a color of their own. */
+export const maxGroups = groupColors.length
 
-const createPlot = (element: HTMLElement, { times, points, onPoint }: PlotProps): uPlot => {
-  const [color, data] = [colorOf('muted'), colorOf('data')]
-  const seconds = toSeconds(times)
-  const stepSeconds = (seconds[1] ?? 0) - (seconds[0] ?? 0)
-  const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
-  const bars = {
-    stroke: data,
-    fill: data,
-    width: 1,
-    points: { show: false },
-    paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }),
-  }
-  const options: uPlot.Options = {
-    width: element.clientWidth,
-    height: heightPx,
-    tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
-    legend: { show: false },
-    cursor: { y: false, points: { show: false } },
-    hooks: { setCursor: [plot => onPoint(columnAt(plot, seconds, stepSeconds))] },
-    axes: [
-      { ...axis, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
-      { ...axis, size: 60, values: (_, values) => values.map(formatNumber) },
-    ],
-    scales: { x: { range: (_, min, max) => [min, max + stepSeconds] }, y: { range: (_, __, max) => [0, Math.max(1, max) * 1.1] } },
-    series: [{}, bars],
-  }
-  return new uPlot(options, [seconds, [...points]], element)
-}
+export const failedSeries = (points: readonly number[]): ChartSeries => ({
+  id: 'failed',
+  name: texts.usage.failed,
+  color: failureColors[0],
+  points,
+})
 
-/** A column begins at its time, and is as wide as a step. */
-const columnAt = ({ cursor: { left = -1 }, posToVal }: uPlot, seconds: readonly number[], stepSeconds: number): number | undefined => {
-  const index = Math.floor((posToVal(left, 'x') - (seconds[0] ?? 0)) / stepSeconds)
-  return left < 0 || seconds[index] === undefined ? undefined : index
-}
+/** The color of a group, by its rank; the rest together have one. */
+export const groupColor = (rank: number): string => groupColors[rank] ?? restColor
 
-const Plot = (props: PlotProps) => {
-  const { title, times, points } = props
-  const holder = useRef<HTMLDivElement>(null)
-  const shown = useRef<uPlot>(null)
-  const latest = useRef(props)
-  latest.current = props
-  useEffect(() => {
-    const element = holder.current
-    if (element === null) return
-    const draw = () => {
-      shown.current?.destroy()
-      shown.current = createPlot(element, latest.current)
-    }
-    draw()
-    const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightPx }))
-    observer.observe(element)
-    return () => {
-      observer.disconnect()
-      shown.current?.destroy()
-      shown.current = null
-    }
-  }, [String(times), theme.value])
-  // New figures come every second: the pointer stays where it is.
-  useEffect(() => shown.current?.setData([toSeconds(times), [...points]]), [points])
-  return <div ref={holder} class="plot" role="img" aria-label={`${title}. ${texts.showTable}.`} />
-}
+/** The color of failed calls of one kind, by its rank. */
+export const failureColor = (rank: number): string => failureColors[Math.min(rank, failureColors.length - 1)] ?? failureColors[0]

@@ -19,6 +19,32 @@ interface DownloadsProps {
   read(): Download | Promise<Download>
 }
 
+interface DownloadCsvProps extends Pick<DownloadsProps, 'name' | 'titles'> {
+  readonly label: string
+  read(): Promise<readonly Row[]>
+}
+
+/** A button that saves what is read for it. */
+export const DownloadCsv = ({ name, titles, label, read }: DownloadCsvProps) => {
+  const error = useSignal<string | undefined>(undefined)
+  const download = async (): Promise<void> => {
+    try {
+      save(`${name}.csv`, 'text/csv', toCsv([titles, ...(await read())]))
+      error.value = undefined
+    } catch (reason) {
+      error.value = (reason as Error).message // request() throws nothing else
+    }
+  }
+  return (
+    <>
+      <button type="button" class="quiet" onClick={() => void download()}>
+        {label}
+      </button>
+      <Notice text={error.value} />
+    </>
+  )
+}
+
 /** Buttons that save what is shown. */
 export const Downloads = ({ name, titles, read }: DownloadsProps) => {
   const error = useSignal<string | undefined>(undefined)

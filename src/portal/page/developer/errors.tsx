@@ -1,26 +1,49 @@
-import type { ErrorCount } from '../../routes/usage.ts'
-import { Select, WhenLoaded } from '../components/controls.tsx'
+import type { ErrorCount, UsageAnswer } from '../../routes/usage.ts'
+import { maxGroups } from '../components/chart.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { queryMember } from '../router.ts'
+import { followLink, query } from '../router.ts'
 import { texts } from '../texts.ts'
-import { ranges } from './usage.tsx'
+import { FilterButton, FilterChips, RangePicker, linkWithFilters, rangeAndFilters, useKeyNames } from './filters.tsx'
+import { UsageChart } from './usage.tsx'
 
 const text = texts.errors
 
 export const Errors = () => {
-  const range = queryMember('range', '24h')
-  const errors = useRequest<readonly ErrorCount[]>(`/errors?range=${range.value}`)
+  const errors = useRequest<readonly ErrorCount[]>(`/errors?${rangeAndFilters()}`)
+  const usage = useRequest<UsageAnswer>(`/usage?${failedUsage()}`)
+  const keys = useKeyNames()
   return (
     <>
       <div class="controls">
-        <Select label={texts.usage.range} options={ranges} value={range.value} onChange={range.set} />
+        <RangePicker />
       </div>
-      <WhenLoaded from={errors}>{found => (found.length === 0 ? <p>{text.none}</p> : <ErrorTable errors={found} />)}</WhenLoaded>
+      <FilterChips nameOfKey={keys.nameOf} />
+      <WhenLoaded from={errors} skeleton={<Skeleton height={24} />}>
+        {found =>
+          found.length === 0 ? (
+            <EmptyState icon="check" title={text.none} />
+          ) : (
+            <>
+              {usage.data.value !== undefined && (
+                <UsageChart report={usage.data.value} measure="calls" title={text.overTime} nameOf={({ name }) => name} />
+              )}
+              <ErrorTable errors={found} />
+            </>
+          )
+        }
+      </WhenLoaded>
     </>
   )
 }
+
+/** All that failed, unless one outcome was chosen. */
+const failedUsage = (): string =>
+  rangeAndFilters({ by: 'outcome', series: String(maxGroups), outcome: query.value.get('outcome') ?? 'failed' })
 
 const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
   <Table
@@ -28,10 +51,23 @@ const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
     keyOf={row => row.outcome}
     rows={errors}
     columns={[
-      { title: text.code, cell: row => <code>{row.code ?? row.outcome}</code> },
+      { title: text.code, cell: row => <code>{row.code ?? '–'}</code> },
+      { title: texts.usage.outcome, cell: row => <FilterButton dimension="outcome" value={row.outcome} /> },
       { title: text.message, cell: row => row.message },
       { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
       { title: text.advice, cell: row => row.advice },
+      {
+        title: texts.pages.requests,
+        cell: row => (
+          <a
+            href={linkWithFilters('/requests', { outcome: row.outcome })}
+            onClick={followLink}
+            aria-label={`${text.showRequests}: ${row.outcome}`}
+          >
+            {text.showRequests}
+          </a>
+        ),
+      },
     ]}
   />
 )

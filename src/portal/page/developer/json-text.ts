@@ -2,7 +2,7 @@
 
 const tokenPattern = /"(?:[^"\\]|\\.)*"|[[\]{}:,]|[^\s"[\]{}:,]+/g
 
-const tokensOf = (json: string): readonly string[] => json.match(tokenPattern) ?? []
+export const tokensOf = (json: string): readonly string[] => json.match(tokenPattern) ?? []
 
 export const isJson = (text: string): boolean => {
   try {

@@ -21,6 +21,7 @@ import { Networks } from './networks.tsx'
 import { Overview } from './overview.tsx'
 import { Plan } from './plan.tsx'
 import { Profile } from './profile.tsx'
+import { Requests } from './requests.tsx'
 import { SignIn, SignInAgain } from './sign-in.tsx'
 import { Status, statusPath } from './status.tsx'
 import { TryIt } from './try-it.tsx'
@@ -38,6 +39,7 @@ const pages = [
   { path: '/', title: texts.pages.overview, Page: Overview, icon: 'overview' },
   { path: '/usage', title: texts.pages.usage, Page: Usage, icon: 'usage', group: observe },
   { path: '/errors', title: texts.pages.errors, Page: Errors, icon: 'errors', group: observe },
+  { path: '/requests', title: texts.pages.requests, Page: Requests, icon: 'requests', group: observe },
   { path: '/keys', title: texts.pages.keys, Page: Keys, Actions: KeysActions, icon: 'keys', group: build },
   { path: '/try-it', title: texts.pages.tryIt, Page: TryIt, icon: 'tryIt', group: build },
   { path: '/networks', title: texts.pages.networks, Page: Networks, icon: 'networks', group: build },

@@ -2,14 +2,14 @@ import type { AccountReport } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
-import { Chart } from '../components/chart.tsx'
+import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
-import { followLink } from '../router.ts'
+import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
 import { isGuideOpen, NoCalls } from './first-run.tsx'
@@ -85,9 +85,7 @@ const Credits = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { re
 
 const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) => (
   <>
-    <div class="card">
-      <Chart title={text.last24h} times={hours.map(({ start }) => start)} points={hours.map(({ calls }) => calls)} />
-    </div>
+    <CallsOfDay hours={hours} />
     <div class="cards">
       <TopMethods />
       <NetworkStates />
@@ -95,11 +93,29 @@ const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) =>
   </>
 )
 
+const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
+  const failed = failedSeries(hours.map(each => each.failed))
+  const ok = { id: 'ok', name: text.successful, color: groupColor(0), points: hours.map(each => each.calls - each.failed) }
+  const end = new Date(Date.parse(hours.at(-1)?.start ?? '') + hourMs).toISOString()
+  return (
+    <Chart
+      title={text.last24h}
+      times={hours.map(({ start }) => start)}
+      end={end}
+      series={failed.points.some(calls => calls !== 0) ? [failed, ok] : [ok]}
+      onPickTime={(from, to) => navigate(`/usage?${new URLSearchParams({ from, to })}`)}
+      onPickSeries={id => navigate(`/usage?${new URLSearchParams({ outcome: id })}`)}
+    />
+  )
+}
+
+const hourMs = 3_600_000
+
 /** A card has room for so many lines. */
 const maxLines = 5
 
 const TopMethods = () => {
-  const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method')
+  const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method&series=0')
   return (
     <section class="card" aria-label={text.topMethods}>
       <Heading title={text.topMethods} path="/usage" page={texts.pages.usage} />

@@ -1,6 +1,6 @@
 import type { NetworkJson } from '../../routes/networks.ts'
 import { callBody } from './code-samples.ts'
-import { compactJson, indentJson, isJson } from './json-text.ts'
+import { compactJson, indentJson, isJson, tokensOf } from './json-text.ts'
 
 /** What the gateway answered to a call from the page. */
 export interface CallAnswer {
@@ -21,6 +21,28 @@ export const parseParams = (texts: readonly string[]): readonly string[] => {
 /** A bare number is a text: no parameter of these methods is one. */
 const parseParam = (text: string): string =>
   /^[[{"]|^(?:true|false|null)$/.test(text) && isJson(text) ? compactJson(text) : JSON.stringify(text)
+
+/** The items of a JSON array as people would type them; none where the text is no array. */
+export const splitParams = (json: string): readonly string[] => {
+  if (!isJson(json) || !json.trimStart().startsWith('[')) return []
+  const items: string[] = []
+  let depth = 0
+  let item = ''
+  for (const token of tokensOf(json)) {
+    if (token === ']' || token === '}') depth -= 1
+    const isEnd = depth === 0 || (depth === 1 && token === ',')
+    if (isEnd && item !== '') items.push(toTyped(item))
+    item = isEnd ? '' : item + token
+    if (token === '[' || token === '{') depth += 1
+  }
+  return items
+}
+
+/** A text without its quotes, where it is still taken for the same one. */
+const toTyped = (item: string): string => {
+  const text: unknown = item.startsWith('"') ? JSON.parse(item) : undefined
+  return typeof text === 'string' && text.trim() !== '' && parseParam(text.trim()) === item ? text : item
+}
 
 export const sendCall = async ({ http }: NetworkJson, key: string, method: string, params: readonly string[]): Promise<CallAnswer> => {
   const started = performance.now()
@@ -45,5 +67,5 @@ export const sendCall = async ({ http }: NetworkJson, key: string, method: strin
 
 const maxShownChars = 100_000
 
-const prettyJson = (text: string): string =>
+export const prettyJson = (text: string): string =>
   text.length > maxShownChars ? `${text.slice(0, maxShownChars)}…` : isJson(text) ? indentJson(text) : text

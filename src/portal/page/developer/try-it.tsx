@@ -4,19 +4,20 @@ import type { NetworkJson } from '../../routes/networks.ts'
 import { Notice, Select, TextField } from '../components/controls.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
+import { changeQuery, query } from '../router.ts'
 import { texts } from '../texts.ts'
 import { CodeTabs } from './code-tabs.tsx'
 import { keyPlaceholder, tabKey } from './tab-key.ts'
-import { parseParams, sendCall } from './try-call.ts'
+import { parseParams, sendCall, splitParams } from './try-call.ts'
 import type { CallAnswer } from './try-call.ts'
 
 const text = texts.tryIt
 
 export const TryIt = () => {
   const networks = useRequest<readonly NetworkJson[]>('/networks')
-  const chosen = useSignal<string | undefined>(undefined)
+  const chosen = query.value.get('network')
   const found = networks.data.value
-  const network = found?.find(({ name }) => name === chosen.value) ?? found?.[0]
+  const network = found?.find(({ name }) => name === chosen) ?? found?.[0]
   if (network === undefined) return networks.error.value === undefined ? <p>{texts.loading}</p> : <Notice text={networks.error.value} />
   return (
     <>
@@ -25,7 +26,7 @@ export const TryIt = () => {
           label={text.network}
           options={(found ?? []).map(({ name }) => name)}
           value={network.name}
-          onChange={value => (chosen.value = value)}
+          onChange={value => changeQuery({ network: value })}
         />
       </div>
       <MethodForm key={network.name} network={network} />
@@ -35,9 +36,9 @@ export const TryIt = () => {
 
 const MethodForm = ({ network }: { readonly network: NetworkJson }) => {
   const methods = useRequest<readonly PortalMethod[]>(`/networks/${network.name}/methods`)
-  const chosen = useSignal('eth_blockNumber')
+  const chosen = query.value.get('method') ?? 'eth_blockNumber'
   const found = methods.data.value
-  const method = found?.find(({ name }) => name === chosen.value) ?? found?.[0]
+  const method = found?.find(({ name }) => name === chosen) ?? found?.[0]
   if (found === undefined || method === undefined)
     return methods.error.value === undefined ? <p>{texts.loading}</p> : <Notice text={methods.error.value} />
   return (
@@ -47,7 +48,7 @@ const MethodForm = ({ network }: { readonly network: NetworkJson }) => {
           label={text.method}
           options={found.map(({ name }) => name)}
           value={method.name}
-          onChange={value => (chosen.value = value)}
+          onChange={value => changeQuery({ method: value, params: '' })}
         />
       </div>
       <CallForm key={method.name} network={network} method={method} />
@@ -59,7 +60,9 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
   const answer = useSignal<CallAnswer | undefined>(undefined)
   const error = useSignal<string | undefined>(undefined)
   const isSending = useSignal(false)
-  const params = useSignal<readonly string[]>([])
+  // Of a logged request that is tried again.
+  const given = splitParams(query.value.get('params') ?? '[]')
+  const params = useSignal<readonly string[]>(parseParams(given))
   const readForm = (form: HTMLFormElement) => {
     const values = new FormData(form)
     return { key: String(values.get('key')).trim(), texts: method.params.map((_, i) => String(values.get(`param-${i}`) ?? '')) }
@@ -100,7 +103,7 @@ const CallForm = ({ network, method }: { readonly network: NetworkJson; readonly
             name={`param-${i}`}
             help={accepts}
             required={!optional}
-            value={value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value)}
+            value={given[i] ?? (value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value))}
           />
         ))}
         <p>

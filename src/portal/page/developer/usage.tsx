@@ -1,59 +1,84 @@
+import type { Dimension } from '../../queries/usage-dimensions.ts'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
-import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
-import { Chart } from '../components/chart.tsx'
+import { Chart, failedSeries, failureColor, groupColor, maxGroups } from '../components/chart.tsx'
+import type { ChartSeries } from '../components/chart.tsx'
 import { Select, WhenLoaded } from '../components/controls.tsx'
-import { Downloads } from '../components/downloads.tsx'
+import { Downloads, DownloadCsv } from '../components/downloads.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
+import { Figure } from '../components/figure.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
-import { formatNumber } from '../format.ts'
-import { useRequest } from '../request.ts'
-import { queryMember } from '../router.ts'
+import { Segments } from '../components/tabs.tsx'
+import { formatLatency, formatNumber, formatShare } from '../format.ts'
+import { get, useRequest } from '../request.ts'
+import { query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { account } from './developer-session.ts'
+import { FilterButton, FilterChips, RangePicker, chooseFilter, chooseTime, dimensions, rangeAndFilters, useKeyNames } from './filters.tsx'
 
 const text = texts.usage
 
-export const ranges = ['24h', '7d', '30d', '90d'].map(value => ({ value, label: value.replace('h', ' hours').replace('d', ' days') }))
+const dimensionOptions = dimensions.map(value => ({ value, label: text[value] }))
 
-const dimensions = (['method', 'network', 'key', 'outcome'] as const).map(value => ({ value, label: text[value] }))
+/** What the chart shows of the calls. */
+const measures = ['calls', 'credits', 'latency'] as const
+
+type Measure = (typeof measures)[number]
+
+const measureOptions = measures.map(value => ({ value, label: text.measures[value] }))
+
+type NameOf = (series: Pick<UsageSeries, 'name'>) => string
 
 export const Usage = () => {
-  const range = queryMember('range', '24h')
   const by = queryMember('by', 'method')
-  const report = useRequest<UsageAnswer>(`/usage?range=${range.value}&by=${by.value}`)
-  const keys = useRequest<readonly OwnKeyJson[]>('/keys')
+  const of = queryMember('of', 'calls')
+  const measure = of.value as Measure // of the address: another one is shown as calls
+  const report = useRequest<UsageAnswer>(`/usage?${rangeAndFilters({ by: by.value, series: String(maxGroups) })}`)
+  const keys = useKeyNames()
   const found = report.data.value
-  const keysById = new Map(keys.data.value?.map(key => [key.id, key]))
   // The groups of the report, which may not be those that were just chosen: the answer takes its time.
   const isByKey = found?.by === 'key'
-  /** Keys may have the same name, as a key and the one that was rotated. */
-  const nameOf = ({ name: id }: UsageSeries) => {
-    const key = isByKey ? keysById.get(id) : undefined
-    return key === undefined ? id : `${key.name} …${key.hint}`.trim()
-  }
-  const keyCells = ({ name: id }: UsageSeries) => [keysById.get(id)?.name ?? '', keysById.get(id)?.hint ?? '', id]
+  const nameOf: NameOf = ({ name }) => (isByKey ? keys.nameOf(name) : name)
+  const groupCells = ({ name }: UsageSeries) =>
+    isByKey ? [keys.byId.get(name)?.name ?? '', keys.byId.get(name)?.hint ?? '', name] : [name]
   return (
     <>
       <div class="controls">
-        <Select label={text.range} options={ranges} value={range.value} onChange={range.set} />
-        <Select label={text.by} options={dimensions} value={by.value} onChange={by.set} />
+        <RangePicker />
+        <Select label={text.by} options={dimensionOptions} value={by.value as Dimension} onChange={by.set} />
+        <Segments label={text.measure} options={measureOptions} value={measure} onChange={of.set} />
         {found !== undefined && (
-          <Downloads
-            name={`usage-by-${found.by}`}
-            titles={[...(isByKey ? ['key', 'hint', 'id'] : [found.by]), 'calls', 'credits', 'forwarded']}
-            read={() => ({
-              json: found,
-              rows: found.groups.map(row => [...(isByKey ? keyCells(row) : [row.name]), row.calls, row.credits, row.forwarded]),
-            })}
-          />
+          <div class="buttons">
+            <DownloadCsv
+              name={`usage-over-time-by-${found.by}`}
+              label={text.downloadSeries}
+              titles={['time', ...groupTitles(found.by), 'calls', 'failed', 'credits']}
+              read={async () => seriesRows(await get<UsageAnswer>(`/usage?${rangeAndFilters({ by: found.by })}`), groupCells)}
+            />
+            <Downloads
+              name={`usage-by-${found.by}`}
+              titles={[...groupTitles(found.by), 'calls', 'credits', 'forwarded', 'failed', 'p50Ms', 'p95Ms']}
+              read={() => ({
+                json: found,
+                rows: found.groups.map(row => [
+                  ...groupCells(row),
+                  ...[row.calls, row.credits, row.forwarded, row.failed, row.p50Ms ?? '', row.p95Ms ?? ''],
+                ]),
+              })}
+            />
+          </div>
         )}
       </div>
-      <WhenLoaded from={report}>
+      <FilterChips nameOfKey={keys.nameOf} />
+      <WhenLoaded from={report} skeleton={<Skeleton height={24} />}>
         {shown =>
           shown.groups.length === 0 ? (
-            <p>{text.none}</p>
+            <EmptyState icon="usage" title={text.none} />
           ) : (
             <>
-              <Chart title={text.callsOverTime} times={shown.times} points={shown.total.points.calls} />
+              <Totals total={shown.total} />
+              <UsageChart report={shown} measure={measure} nameOf={nameOf} />
               <UsageTable report={shown} nameOf={nameOf} />
             </>
           )
@@ -63,9 +88,115 @@ export const Usage = () => {
   )
 }
 
+const groupTitles = (by: Dimension): readonly string[] => (by === 'key' ? ['key', 'hint', 'id'] : [by])
+
+/** A row for each group and point of time that has calls. */
+const seriesRows = ({ times, groups }: UsageAnswer, cellsOf: (series: UsageSeries) => readonly string[]) =>
+  groups.flatMap(group =>
+    times.flatMap((time, i) => {
+      const { calls, failed, credits } = group.points
+      return calls[i] ? [[time, ...cellsOf(group), calls[i], failed[i] ?? 0, credits[i] ?? 0]] : []
+    }),
+  )
+
+const Totals = ({ total: { calls, failed, credits, p50Ms, p95Ms } }: { readonly total: UsageSeries }) => (
+  <div class="card figures">
+    <Figure label={texts.calls} value={formatNumber(calls)} note={`${formatNumber(failed)} ${text.ofThemFailed}`} testId="calls" />
+    <Figure label={text.success} value={formatShare(calls - failed, calls)} />
+    <Figure label={text.latency} value={formatLatency(p50Ms)} note={`${text.p95}: ${formatLatency(p95Ms)}`} />
+    <Figure label={texts.credits} value={formatNumber(credits)} />
+  </div>
+)
+
+interface UsageChartProps {
+  readonly report: UsageAnswer
+  readonly measure: Measure
+  readonly nameOf: NameOf
+  /** By the measure unless given. */
+  readonly title?: string
+}
+
+const othersId = 'others'
+
+export const UsageChart = ({ report, measure, nameOf, title = text.titles[measure] ?? text.titles.calls }: UsageChartProps) => {
+  const { times, end, by, step } = report
+  const isLatency = measure === 'latency'
+  const dailyCredits = account.value?.plan.dailyCredits ?? null
+  const hasFilter = dimensions.some(name => query.value.has(name))
+  // Of an hour there is no limit.
+  const limit =
+    measure === 'credits' && step === 'day' && dailyCredits !== null && !hasFilter
+      ? { label: `${text.limit}: ${formatNumber(dailyCredits)}`, value: dailyCredits }
+      : undefined
+  const pick = (id: string): void => {
+    if (id === othersId) return
+    if (id === failedId) chooseFilter('outcome', failedId)
+    else chooseFilter(by, id)
+  }
+  return (
+    <Chart
+      title={title}
+      times={times}
+      end={end}
+      series={isLatency ? latencySeries(report) : measure === 'credits' ? creditSeries(report, nameOf) : callSeries(report, nameOf)}
+      kind={isLatency ? 'lines' : 'columns'}
+      limit={limit}
+      onPickTime={chooseTime}
+      {...(isLatency ? { format: formatLatency } : { onPickSeries: pick })}
+    />
+  )
+}
+
+/** As a filter has it. */
+const failedId = 'failed'
+
+const latencySeries = ({ latency }: UsageAnswer): readonly ChartSeries[] => [
+  { id: 'p50', name: text.p50, color: groupColor(0), points: latency.p50Ms },
+  { id: 'p95', name: text.p95, color: groupColor(2), points: latency.p95Ms },
+]
+
+/** Failed calls stand below the others, in their own color. */
+const callSeries = (report: UsageAnswer, nameOf: NameOf): readonly ChartSeries[] => {
+  const { by, total } = report
+  if (by === 'outcome') return outcomeSeries(report)
+  // Where all calls have failed, their groups differ.
+  if (total.failed === total.calls) return groupSeries(report, nameOf, ({ points }) => points.calls)
+  const groups = groupSeries(report, nameOf, ({ points }) => points.calls.map((calls, i) => calls - (points.failed[i] ?? 0)))
+  return total.failed === 0 ? groups : [failedSeries(total.points.failed), ...groups]
+}
+
+const creditSeries = (report: UsageAnswer, nameOf: NameOf): readonly ChartSeries[] =>
+  groupSeries(report, nameOf, ({ points }) => points.credits)
+
+const outcomeSeries = ({ groups, total }: UsageAnswer): readonly ChartSeries[] => {
+  const withPoints = groups.filter(({ points }) => points.calls.length > 0)
+  const failures = withPoints.filter(({ name }) => name !== 'ok').sort((a, b) => b.calls - a.calls)
+  const failed = failures.map(({ name, points }, i) => ({ id: name, name, color: failureColor(i), points: points.calls }))
+  const others = othersOf(total.points.calls, withPoints, ({ points }) => points.calls)
+  const ok = withPoints
+    .filter(({ name }) => name === 'ok')
+    .map(({ name, points }) => ({ id: name, name, color: groupColor(0), points: points.calls }))
+  return [...failed, ...others, ...ok]
+}
+
+type PointsOf = (series: UsageSeries) => readonly number[]
+
+/** The first groups, and the others together. */
+const groupSeries = ({ groups, total }: UsageAnswer, nameOf: NameOf, pointsOf: PointsOf): readonly ChartSeries[] => {
+  const withPoints = groups.filter(({ points }) => points.calls.length > 0)
+  const series = withPoints.map((group, i) => ({ id: group.name, name: nameOf(group), color: groupColor(i), points: pointsOf(group) }))
+  return [...series, ...othersOf(pointsOf(total), withPoints, pointsOf)]
+}
+
+const othersOf = (totals: readonly number[], groups: readonly UsageSeries[], pointsOf: PointsOf): readonly ChartSeries[] => {
+  const known = groups.map(pointsOf)
+  const points = totals.map((total, i) => known.reduce((rest, each) => rest - (each[i] ?? 0), total))
+  return points.some(value => value > 0) ? [{ id: othersId, name: text.others, color: groupColor(maxGroups), points }] : []
+}
+
 interface UsageTableProps {
   readonly report: UsageAnswer
-  nameOf(series: UsageSeries): string
+  readonly nameOf: NameOf
 }
 
 const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) => (
@@ -75,8 +206,15 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
     rows={groups}
     total={{ ...total, name: text.total }}
     columns={[
-      { title: text[by], cell: row => <code>{nameOf(row)}</code> },
+      {
+        title: text[by],
+        cell: row => (row.name === text.total ? text.total : <FilterButton dimension={by} value={row.name} name={nameOf(row)} />),
+      },
       { title: texts.calls, isNumber: true, cell: row => formatNumber(row.calls) },
+      { title: text.failed, isNumber: true, cell: row => formatNumber(row.failed) },
+      { title: text.success, isNumber: true, cell: row => formatShare(row.calls - row.failed, row.calls) },
+      { title: text.p50, isNumber: true, cell: row => formatLatency(row.p50Ms) },
+      { title: text.p95, isNumber: true, cell: row => formatLatency(row.p95Ms) },
       { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
       { title: text.share, isNumber: true, cell: row => `${((100 * row.credits) / Math.max(1, total.credits)).toFixed(1)} %` },
       { title: text.forwarded, isNumber: true, cell: row => formatNumber(row.forwarded) },

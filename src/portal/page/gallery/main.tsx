@@ -3,6 +3,7 @@ import { render } from 'preact'
 import type { ComponentChildren } from 'preact'
 import { Badge } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
+import { Chart, failedSeries, groupColor, maxGroups } from '../components/chart.tsx'
 import { Checkbox, CopyCode, CopyText, Notice, SearchField, Select, TextField } from '../components/controls.tsx'
 import { ConfirmDialog, Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
@@ -163,6 +164,35 @@ const Data = () => (
   </Section>
 )
 
+const hours = Array.from({ length: 24 }, (_, i) => new Date(Date.now() - (23 - i) * 3_600_000).toISOString())
+
+const waveOf = (height: number): readonly number[] => hours.map((_, i) => Math.round(height * (1.2 + Math.sin(i / 4))))
+
+const Charts = () => (
+  <Section title="Charts">
+    <Chart
+      title="Columns"
+      times={hours}
+      end={new Date(Date.now() + 3_600_000).toISOString()}
+      series={[
+        failedSeries(waveOf(4)),
+        ...methods.map((name, i) => ({ id: name, name, color: groupColor(i), points: waveOf(10 + 8 * i) })),
+        { id: 'others', name: 'Others', color: groupColor(maxGroups), points: waveOf(12) },
+      ]}
+      limit={{ label: 'Limit', value: 500 }}
+      onPickTime={(from, to) => showToast(`${from} ${to}`)}
+      onPickSeries={id => showToast(id)}
+    />
+    <Chart
+      title="Lines"
+      kind="lines"
+      times={hours}
+      end={new Date(Date.now() + 3_600_000).toISOString()}
+      series={[{ id: 'p50', name: 'p50', color: groupColor(0), points: waveOf(20).map((ms, i) => (i === 7 ? null : ms)) }]}
+    />
+  </Section>
+)
+
 const menuItems = [
   { label: 'Change', onSelect: () => showToast('Changed.') },
   { label: 'Revoke', isDangerous: true, onSelect: () => showToast('It could not be revoked.', 'danger') },
@@ -240,6 +270,7 @@ const Gallery = () => (
     <Waiting />
     <Overlays />
     <Icons />
+    <Charts />
     <Toasts />
   </main>
 )

@@ -1,0 +1,216 @@
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import { colorOf, theme } from '../theme.ts'
+
+/** What a chart shows over time. */
+export interface ChartSeries {
+  readonly id: string
+  readonly name: string
+  /** Of design/tokens.css. */
+  readonly color: string
+  /** Null: nothing is known of that time. */
+  readonly points: readonly (number | null)[]
+}
+
+export interface ChartLimit {
+  readonly label: string
+  readonly value: number
+}
+
+export interface PlotProps {
+  /** What it shows, for those who do not see it. */
+  readonly label: string
+  /** The beginning of each point, ISO 8601. */
+  readonly times: readonly string[]
+  /** Of a point. */
+  readonly stepMs: number
+  /** The first one stands below the others. */
+  readonly series: readonly ChartSeries[]
+  readonly kind: 'columns' | 'lines'
+  /** A line, which is drawn where it is not far above everything else. */
+  readonly limit?: ChartLimit | undefined
+  /** The last point is not over yet. */
+  readonly isRunning: boolean
+  /** The point below the pointer, or that the arrows have come to. */
+  readonly pointed: number | undefined
+  format(value: number): string
+  /** What the point says, in words. */
+  describe(index: number): string
+  onPoint(index: number | undefined): void
+  /** Chooses the points from `from` up to, not including, `to`: by a click, Enter, or dragging over several. */
+  onPick?: ((from: number, to: number) => void) | undefined
+}
+
+const heightPx = 220
+const axisWidthPx = 60
+const secondsPerDay = 86_400
+/** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
+const maxLimitRatio = 4
+
+/** Hours as `14:00`, days as `01-31`, UTC. */
+const formatTick = (seconds: number, stepSeconds: number): string => {
+  const iso = new Date(seconds * 1_000).toISOString()
+  return stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0 ? iso.slice(5, 10) : iso.slice(11, 16)
+}
+
+/** As uPlot takes them. Of stacked columns, each is drawn over the sum of all below it: the last one first. */
+const toData = ({ times, series, kind }: PlotProps): uPlot.AlignedData => {
+  const seconds = times.map(time => Date.parse(time) / 1_000)
+  if (kind === 'lines') return [seconds, ...series.map(({ points }) => [...points])]
+  const below = new Array<number>(times.length).fill(0)
+  const stacked = series.map(({ points }) => times.map((_, i) => (below[i] = (below[i] ?? 0) + (points[i] ?? 0))))
+  return [seconds, ...stacked.toReversed()]
+}
+
+const toSeriesOptions = ({ series, kind }: PlotProps): uPlot.Series[] =>
+  (kind === 'lines' ? series : series.toReversed()).map(({ color }) => {
+    const drawn = colorOf(color)
+    return kind === 'lines'
+      ? { stroke: drawn, width: 2, points: { show: true, size: 4, fill: drawn }, spanGaps: false }
+      : { fill: drawn, width: 0, points: { show: false }, paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }) }
+  })
+
+const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps }): uPlot => {
+  const { stepMs, kind } = latest.current
+  const stepSeconds = stepMs / 1_000
+  const [color, surface] = [colorOf('muted'), colorOf('surface')]
+  const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
+  const indexAt = (plot: uPlot, left = -1): number | undefined => {
+    const index = Math.floor((plot.posToVal(left, 'x') - (plot.data[0][0] ?? 0)) / stepSeconds)
+    return left < 0 || index < 0 || index >= plot.data[0].length ? undefined : index
+  }
+  const pick = (from: number | undefined, to: number | undefined): void => {
+    if (from !== undefined && to !== undefined) latest.current.onPick?.(from, to + 1)
+  }
+  const options: uPlot.Options = {
+    width: element.clientWidth,
+    height: heightPx,
+    tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: latest.current.onPick !== undefined, setScale: false } },
+    select: { show: latest.current.onPick !== undefined, left: 0, top: 0, width: 0, height: 0 },
+    hooks: {
+      ready: [plot => plot.over.addEventListener('click', () => pick(indexAt(plot, plot.cursor.left), indexAt(plot, plot.cursor.left)))],
+      setCursor: [plot => latest.current.onPoint(indexAt(plot, plot.cursor.left))],
+      setSelect: [
+        plot => {
+          const { left, width } = plot.select
+          if (width === 0) return
+          pick(indexAt(plot, Math.max(0, left)), indexAt(plot, Math.min(left + width, plot.over.clientWidth - 1)))
+          plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
+        },
+      ],
+      draw: [
+        plot => {
+          if (latest.current.isRunning && kind === 'columns') fadeLast(plot, stepSeconds, surface)
+          drawLimit(plot, latest.current, color)
+        },
+      ],
+    },
+    axes: [
+      { ...axis, size: 32, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
+      { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.format(value)) },
+    ],
+    scales: {
+      x: { range: (_, min, max) => [min, max + stepSeconds] },
+      y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, max, 1) * 1.1] },
+    },
+    series: [{}, ...toSeriesOptions(latest.current)],
+  }
+  return new uPlot(options, toData(latest.current), element)
+}
+
+const shownLimit = ({ limit }: PlotProps, max: number): ChartLimit | undefined =>
+  limit !== undefined && limit.value <= maxLimitRatio * max ? limit : undefined
+
+/** What is not over yet is paler. */
+const fadeLast = ({ ctx, bbox, data, valToPos }: uPlot, stepSeconds: number, surface: string): void => {
+  const last = data[0].at(-1)
+  if (last === undefined) return
+  const [left, right] = [valToPos(last, 'x', true), valToPos(last + stepSeconds, 'x', true)]
+  ctx.save()
+  ctx.globalAlpha = 0.5
+  ctx.fillStyle = surface
+  ctx.fillRect(left, bbox.top, right - left, bbox.height)
+  ctx.restore()
+}
+
+const drawLimit = (plot: uPlot, props: PlotProps, color: string): void => {
+  const limit = shownLimit(props, plot.scales['y']?.max ?? 0)
+  if (limit === undefined) return
+  const { ctx, bbox } = plot
+  const y = plot.valToPos(limit.value, 'y', true)
+  ctx.save()
+  ctx.strokeStyle = color
+  ctx.fillStyle = color
+  ctx.lineWidth = uPlot.pxRatio
+  ctx.setLineDash([6 * uPlot.pxRatio, 4 * uPlot.pxRatio])
+  ctx.beginPath()
+  ctx.moveTo(bbox.left, y)
+  ctx.lineTo(bbox.left + bbox.width, y)
+  ctx.stroke()
+  ctx.textAlign = 'right'
+  ctx.textBaseline = 'bottom'
+  ctx.font = `${12 * uPlot.pxRatio}px ${getComputedStyle(document.body).fontFamily}`
+  ctx.fillText(limit.label, bbox.left + bbox.width, y - 2 * uPlot.pxRatio)
+  ctx.restore()
+}
+
+/** The figures as a drawing. The arrows go from point to point, and Enter chooses one. */
+export const Plot = (props: PlotProps) => {
+  const { label, times, series, kind, pointed, describe, onPoint, onPick } = props
+  const holder = useRef<HTMLDivElement>(null)
+  const shown = useRef<uPlot>(null)
+  const latest = useRef(props)
+  latest.current = props
+  const shape = `${kind} ${times[0]} ${times.length} ${series.map(({ id, color }) => `${id} ${color}`).join()} ${onPick === undefined}`
+  useEffect(() => {
+    const element = holder.current
+    if (element === null) return
+    shown.current = createPlot(element, latest)
+    const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightPx }))
+    observer.observe(element)
+    return () => {
+      observer.disconnect()
+      shown.current?.destroy()
+      shown.current = null
+    }
+  }, [shape, theme.value])
+  // New figures come every second: the pointer stays where it is.
+  useEffect(() => shown.current?.setData(toData(latest.current)), [series])
+  const moveTo = (index: number): void => {
+    const plot = shown.current
+    const start = plot?.data[0][index]
+    if (plot === null || start === undefined) return
+    const left = plot.valToPos(start + props.stepMs / 2_000, 'x')
+    // Without the hook: what a position stands for was asked for here.
+    plot.setCursor({ left, top: heightPx / 4 }, false)
+    onPoint(index)
+  }
+  const move = (event: KeyboardEvent): void => {
+    const current = pointed ?? times.length
+    const next = { ArrowRight: current + 1, ArrowLeft: current - 1, Home: 0, End: times.length - 1 }[event.key]
+    if (event.key === 'Enter' && pointed !== undefined) onPick?.(pointed, pointed + 1)
+    if (next === undefined) return
+    event.preventDefault()
+    moveTo(Math.min(times.length - 1, Math.max(0, next)))
+  }
+  return (
+    <div
+      ref={holder}
+      class={onPick === undefined ? 'plot' : 'plot choosable'}
+      role="slider"
+      tabIndex={0}
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={times.length - 1}
+      aria-valuenow={pointed ?? times.length - 1}
+      aria-valuetext={describe(pointed ?? times.length - 1)}
+      onKeyDown={move}
+      onBlur={() => onPoint(undefined)}
+    />
+  )
+}
+
+/** Where the point stands, from the left of the plot, as a share of its width. */
+export const shareOf = (index: number, count: number): number => (index + 0.5) / Math.max(1, count)

@@ -1,0 +1,145 @@
+import type { Dimension } from '../../queries/usage-dimensions.ts'
+import type { OwnKeyJson } from '../../routes/keys.ts'
+import { Select } from '../components/controls.tsx'
+import { Icon } from '../components/icon.tsx'
+import { useRequest } from '../request.ts'
+import { changeQuery, query, withQuery } from '../router.ts'
+import { texts } from '../texts.ts'
+
+const text = texts.usage
+
+/** What calls are grouped and filtered by; the same names in the address of a page and in the API. */
+export const dimensions = ['method', 'network', 'key', 'outcome'] as const satisfies readonly Dimension[]
+
+const rangeMembers = ['range', 'from', 'to'] as const
+
+const customRange = 'custom'
+
+const rangeOptions = (['1h', '6h', '24h', '7d', '30d', '90d', customRange] as const).map(value => ({ value, label: text.ranges[value] }))
+
+const defaultRange = '24h'
+
+/** The range and the filters of the address, as the API takes them. */
+export const rangeAndFilters = (more: Readonly<Record<string, string>> = {}): string => toApiQuery([...rangeMembers, ...dimensions], more)
+
+/** The filters alone. */
+export const filtersAlone = (more: Readonly<Record<string, string>>): string => toApiQuery(dimensions, more)
+
+const toApiQuery = (names: readonly string[], more: Readonly<Record<string, string>>): string => {
+  const members = new URLSearchParams(more)
+  for (const name of names) {
+    const value = query.value.get(name)
+    if (value !== null) members.set(name, value)
+  }
+  return members.toString()
+}
+
+export const chooseFilter = (dimension: Dimension, value: string): void => changeQuery({ [dimension]: value, after: '' })
+
+export const chooseTime = (from: string, to: string): void => changeQuery({ range: '', from, to })
+
+/** Another page with the filters of this one. */
+export const linkWithFilters = (path: string, filters: Partial<Record<Dimension, string>> = {}): string => {
+  const kept = Object.fromEntries(dimensions.map(name => [name, filters[name] ?? query.value.get(name) ?? '']))
+  const search = withQuery({ ...Object.fromEntries(Array.from(query.value.keys(), name => [name, ''])), ...kept }).split('?')[1]
+  return search === undefined ? path : `${path}?${search}`
+}
+
+/** The names of keys by their ids; keys may have the same name, as a key and the one that was rotated. */
+export const useKeyNames = () => {
+  const keys = useRequest<readonly OwnKeyJson[]>('/keys')
+  const byId = new Map(keys.data.value?.map(key => [key.id, key]))
+  return {
+    byId,
+    nameOf: (id: string): string => {
+      const key = byId.get(id)
+      return key === undefined ? id : `${key.name} …${key.hint}`.trim()
+    },
+  }
+}
+
+/** For inputs of times, which have neither seconds nor a zone. */
+const toInputTime = (iso: string | null): string => (iso ?? '').slice(0, 16)
+
+const hourMs = 3_600_000
+
+const startCustomRange = (): void => {
+  const end = Math.ceil(Date.now() / hourMs) * hourMs
+  chooseTime(new Date(end - 24 * hourMs).toISOString(), new Date(end).toISOString())
+}
+
+/** How far back, or from when until when. */
+export const RangePicker = () => {
+  const [from, to] = [query.value.get('from'), query.value.get('to')]
+  const isCustom = from !== null
+  const choose = (value: (typeof rangeOptions)[number]['value']): void =>
+    value === customRange ? startCustomRange() : changeQuery({ range: value === defaultRange ? '' : value, from: '', to: '' })
+  const timeField = (label: string, name: 'from' | 'to', value: string | null) => (
+    <div class="field">
+      <label for={`range-${name}`}>{label}</label>
+      <input
+        id={`range-${name}`}
+        type="datetime-local"
+        value={toInputTime(value)}
+        onChange={({ currentTarget }) => currentTarget.value !== '' && changeQuery({ [name]: `${currentTarget.value}:00.000Z` })}
+      />
+    </div>
+  )
+  return (
+    <>
+      <Select
+        label={text.range}
+        options={rangeOptions}
+        // Of the address, which may have anything: the API says what is wrong with it.
+        value={isCustom ? customRange : ((query.value.get('range') ?? defaultRange) as '24h')}
+        onChange={choose}
+      />
+      {isCustom && timeField(text.from, 'from', from)}
+      {isCustom && timeField(text.to, 'to', to)}
+    </>
+  )
+}
+
+/** The filters that are in force, each with a button that takes it away. */
+export const FilterChips = ({ nameOfKey }: { nameOfKey(id: string): string }) => {
+  const active = dimensions.flatMap(name => {
+    const value = query.value.get(name)
+    return value === null ? [] : [{ name, value }]
+  })
+  if (active.length === 0) return null
+  return (
+    <ul class="filters" aria-label={text.filters}>
+      {active.map(({ name, value }) => (
+        <li key={name} class="chip">
+          {text[name]}: {name === 'key' ? nameOfKey(value) : value}
+          <button type="button" aria-label={`${texts.remove} ${text[name]}: ${value}`} onClick={() => chooseFilter(name, '')}>
+            <Icon name="close" />
+          </button>
+        </li>
+      ))}
+      <li>
+        <button
+          type="button"
+          class="plain small"
+          onClick={() => changeQuery({ ...Object.fromEntries(dimensions.map(name => [name, ''])), after: '' })}
+        >
+          {text.clearFilters}
+        </button>
+      </li>
+    </ul>
+  )
+}
+
+interface FilterButtonProps {
+  readonly dimension: Dimension
+  readonly value: string
+  /** What is shown of it. */
+  readonly name?: string
+}
+
+/** A value that becomes a filter. */
+export const FilterButton = ({ dimension, value, name = value }: FilterButtonProps) => (
+  <button type="button" class="link" title={`${texts.showOnly} ${name}`} onClick={() => chooseFilter(dimension, value)}>
+    <code>{name}</code>
+  </button>
+)
