@@ -107,6 +107,30 @@ t.test('shows the rates of the interval, not those since the start', async t => 
   )
 })
 
+t.test('the head of a network and of a node is unknown until a poll has found it', async t => {
+  const { metrics, lines, run } = await open(t)
+  openMetrics(metrics)
+  metrics.gauge(metricDefinitions.upstreamUp, { upstream: 'own' }).set(1)
+  const upstreamHead = metrics.gauge(metricDefinitions.upstreamHead, { upstream: 'own' })
+  const head = metrics.gauge(metricDefinitions.head, {})
+  t.equal(await run('--once'), 0)
+  t.match(
+    lines.find(line => line.startsWith('own')),
+    / - +- +ok$/,
+  )
+  t.match(
+    lines.splice(0).find(line => line.startsWith('net')),
+    / -$/,
+  )
+  upstreamHead.set(9)
+  head.set(10)
+  t.equal(await run('--once'), 0)
+  t.match(
+    lines.find(line => line.startsWith('own')),
+    / 9 +1 +ok$/,
+  )
+})
+
 t.test('counts from 0 after a restart of the gateway', async t => {
   const { metrics, events, lines, run } = await open(t)
   const { ok } = openMetrics(metrics)

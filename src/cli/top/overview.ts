@@ -101,7 +101,7 @@ const networkOf = (network: string, counters: NetworkCounters, gauges: Gauges, p
     failedCalls: calls > 0 ? failedCalls / calls : undefined,
     creditsPerSecond: perSecond(credits),
     inFlight: gauges.valueOf(metrics.callsInFlight, { network }),
-    head: gauges.valueOf(metrics.head, { network }),
+    head: knownHead(gauges.valueOf(metrics.head, { network })),
     nodes: [...upstreams].sort().map(upstream => nodeOf({ network, upstream }, counters, gauges, perSecond)),
   }
 }
@@ -113,8 +113,8 @@ const nodeOf = (
   perSecond: PerSecond,
 ): NodeOverview => {
   const { requests, failures, p50Ms, p95Ms, p99Ms } = nodeFigures(nodes[node.upstream] ?? { durations: [], failures: 0 })
-  const head = gauges.valueOf(metrics.upstreamHead, node)
-  const networkHead = gauges.valueOf(metrics.head, { network: node.network })
+  const head = knownHead(gauges.valueOf(metrics.upstreamHead, node))
+  const networkHead = knownHead(gauges.valueOf(metrics.head, { network: node.network }))
   // The head of a node that does not answer is an old one.
   const isUnknown = head === undefined || networkHead === undefined || gauges.valueOf(metrics.upstreamUp, node) === 0
   return {
@@ -128,6 +128,9 @@ const nodeOf = (
     problems: problemsOf(node, gauges),
   }
 }
+
+/** The gauges of heads are 0 until a node is polled, which the first call begins. */
+const knownHead = (head: number | undefined): number | undefined => (head === 0 ? undefined : head)
 
 const problemsOf = (node: Labels, gauges: Gauges): readonly string[] => [
   ...(gauges.valueOf(metrics.upstreamUp, node) === 0 ? ['down'] : []),
