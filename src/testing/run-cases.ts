@@ -133,6 +133,7 @@ const runStep = async (gateway: Harness, step: CaseStep, { source, path, name, c
     return isOnlyWait ? [] : [source.problemAtKey(path, `${name}: the step sends nothing`, 'write `send: METHOD`, or only `wait: 10s`')]
   }
   const requestsBefore = gateway.requests.length
+  const linesBefore = gateway.log.lines.length
   const response = toSubject(await gateway.send(message, callerOf(step, caller)))
   const reached = gateway.requests.slice(requestsBefore)
   const place = (key: string, expected: unknown, actual: unknown, hint: string): readonly Problem[] =>
@@ -142,7 +143,7 @@ const runStep = async (gateway: Harness, step: CaseStep, { source, path, name, c
       'expect',
       step.expect ?? (isJsonArray(response as Json) ? [] : {}),
       response,
-      `the whole response was ${formatJson(response)}`,
+      `the whole response was ${formatJson(response)}${describeBug(gateway.log.lines.slice(linesBefore))}`,
     ),
     ...(step.reached === undefined
       ? []
@@ -153,6 +154,14 @@ const runStep = async (gateway: Harness, step: CaseStep, { source, path, name, c
           `what went upstream was ${formatJson(reached.map(({ method }) => method))}`,
         )),
   ]
+}
+
+/** Callers get `internal error` alone; the log has what a plugin threw, and where. */
+const describeBug = (lines: Harness['log']['lines']): string => {
+  const fields = lines.find(({ message }) => message === 'internal error')?.fields
+  if (fields === undefined || !('stack' in fields)) return ''
+  const [message = '', place = ''] = String(fields.stack).split('\n')
+  return `; the log has: ${message} ${place.trim()}`
 }
 
 /** A method stands for a request of it. */

@@ -75,29 +75,38 @@ cases:
   t.same(out, ['net  0 cases passed, 2 failed'])
 })
 
-t.test('the plugins of a case are stopped, also of one that fails', async t => {
-  const stops: unknown[] = []
-  Object.assign(globalThis, { stops })
-  t.teardown(() => Reflect.deleteProperty(globalThis, 'stops'))
+/** Runs cases on a network whose first step is this plugin. */
+const runWithPlugin = async (t: Test, plugin: string, cases: string) => {
   const dir = t.testdir({
     methods: {},
-    networks: {
-      'stopped.js': `export default { name: 'stopped', apiVersion: 1, summary: 'Records that it is stopped.', options: { type: 'object', properties: {} },
-        create: () => ({ handle: (call, next) => next(call), stop: async () => void globalThis.stops.push('stopped') }) }`,
-      'net.test.yaml': `cases:
-  - { name: passes, upstream: { eth_gasPrice: { result: "0x1" } }, steps: [{ send: eth_gasPrice, expect: { result: "0x1" } }] }
-  - { name: fails, upstream: { eth_gasPrice: { result: "0x1" } }, steps: [{ send: eth_gasPrice, expect: { result: "0x2" } }] }
-`,
-    },
+    networks: { 'first.js': `export default ${plugin}`, 'net.test.yaml': `cases:\n${cases}\n` },
     'gateway.yaml': 'store: lmdb:data\nplans: { core: { dailyCredits: 160 } }\n',
   })
   cpSync('configs/methods', join(dir, 'methods'), { recursive: true })
   const { pipeline, ...network } = networkFile('net', ['http://a.test'])
-  const steps = [{ use: './stopped.js' }, ...(pipeline as readonly object[])] // networkFile() makes a list
+  const steps = [{ use: './first.js' }, ...(pipeline as readonly object[])] // networkFile() makes a list
   writeFileSync(join(dir, 'networks/net.yaml'), JSON.stringify({ ...network, pipeline: steps }))
-  const { out } = await runCommand(command, ['--config', dir])
+  return runCommand(command, ['--config', dir])
+}
+
+t.test('the plugins of a case are stopped, also of one that fails', async t => {
+  const stops: unknown[] = []
+  Object.assign(globalThis, { stops })
+  t.teardown(() => Reflect.deleteProperty(globalThis, 'stops'))
+  const plugin = `{ name: 'stopped', apiVersion: 1, summary: 'Records that it is stopped.', options: { type: 'object', properties: {} },
+    create: () => ({ handle: (call, next) => next(call), stop: async () => void globalThis.stops.push('stopped') }) }`
+  const cases = `  - { name: passes, upstream: { eth_gasPrice: { result: "0x1" } }, steps: [{ send: eth_gasPrice, expect: { result: "0x1" } }] }
+  - { name: fails, upstream: { eth_gasPrice: { result: "0x1" } }, steps: [{ send: eth_gasPrice, expect: { result: "0x2" } }] }`
+  const { out } = await runWithPlugin(t, plugin, cases)
   t.same(out, ['net  1 case passed, 1 failed'])
   t.same(stops, ['stopped', 'stopped'])
+})
+
+t.test('a plugin that throws is named beside `internal error`, with what it threw and where', async t => {
+  const plugin = `{ name: 'throwing', apiVersion: 1, summary: 'Throws.', options: { type: 'object', properties: {} },
+    create: () => () => { throw new Error('no such table') } }`
+  const { err } = await runWithPlugin(t, plugin, '  - { name: fails, steps: [{ send: eth_gasPrice, expect: { result: "0x1" } }] }')
+  t.match(err.join('\n'), /internal error.*; the log has: .*plugin throwing: Error: no such table.*first\.js/)
 })
 
 t.test('time, keys, plans and upstreams are those of the case', async t => {
