@@ -37,9 +37,12 @@ export const findPlugin = async (
   const listed = isBuiltIn ? listBuiltIn(builtIn) : await listPlugins(builtIn, dir, env)
   const { plugin, ...lookup } = listed.find(each => each.plugin?.name === name) ?? (await loadPluginFrom(name))
   if (plugin !== undefined) return { ...lookup, plugin }
+  if (isPath(name)) throw new CommandError(lookup.reason ?? `${name} has no plugin`)
   const names = listed.flatMap(each => each.plugin?.name ?? [])
   throw new CommandError(`no plugin of \`plugins list\` is named ${name}, and ${lookup.reason}${formatHint(didYouMean(name, names))}`)
 }
+
+const isPath = (name: string): boolean => /^\.{0,2}[/\\]/.test(name)
 
 /** Those without which a plugin cannot stand in a pipeline. */
 export const requiredOptions = ({ options }: AnyPlugin): readonly OptionDescription[] =>

@@ -94,7 +94,9 @@ const requestReload = async (config: GatewayConfig, method: 'GET' | 'POST'): Pro
   const url = adminUrl(config)
   const { token } = config.admin
   if (url === undefined || token === undefined)
-    throw new CommandError('the running gateway cannot be asked: that requires listen.admin with a fixed port, and admin.token')
+    throw new CommandError(
+      'the running gateway cannot be asked: that requires listen.admin with a fixed port, and admin.token (without them, saved files are applied unless `watch` is false)',
+    )
   const headers = { authorization: `Bearer ${token.reveal()}` }
   const response = await requestAdmin(config, url, '/reload', { method, headers, timeoutMs: reloadTimeoutMs }).catch((error: unknown) => {
     throw new CommandError(`no gateway answers at ${url}: ${describeFetchError(error)}`)

@@ -155,6 +155,10 @@ t.test('describe prints context, options and the step of a built-in plugin, or o
     code: 1,
     err: [/no plugin of `plugins list` is named failovr.*did you mean `failover`\?/],
   })
+  t.match(await runInProcess('describe', './docs/examples/none.js'), {
+    code: 1,
+    err: [/^tollgate: file docs\/examples\/none\.js not found/],
+  })
 })
 
 t.test('list has the built-in plugins and those of the networks, also those that cannot be loaded', async t => {

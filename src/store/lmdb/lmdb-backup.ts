@@ -22,7 +22,7 @@ export interface BackupSummary {
  */
 export const backupLmdbStore = async (path: string, target: string): Promise<BackupSummary> => {
   if (!existsSync(join(path, 'data.mdb'))) throw new StoreError(`no store in ${path}`)
-  if (existsSync(target)) throw new StoreError(`${target} exists already: a backup is a new folder`)
+  if (existsSync(target)) throw new StoreError(`${target} exists already: a backup is a new folder, such as backup-$(date +%F)`)
   await assertIntactFiles(path)
   const partial = `${target}.partial-${process.pid}`
   try {
