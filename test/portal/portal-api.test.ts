@@ -820,6 +820,8 @@ t.test('two gateways on one redis', { skip: skipWithoutRedis }, async t => {
     await redis.restart()
     await waitUntil(async () => (await alice.get('/session')).status === 200)
     t.equal((await late.get('/accounts')).status, 200, 'a session that began without the store goes on with it')
+    // The other gateway connects to Redis in its own time.
+    await waitUntil(async () => (await operator(other, 'operator-token').get('/accounts')).status === 200)
     t.equal((await operator(other).request('GET', '/nodes', undefined, { cookie: late.cookies() })).status, 200, 'on each gateway')
     t.equal((await operator(other).request('GET', '/nodes', undefined, { cookie: leftCookie })).status, 401)
   })
