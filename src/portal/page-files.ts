@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url'
 import { gzip } from 'node:zlib'
 import { promisify } from 'node:util'
 import type Koa from 'koa'
-import { LRUCache } from 'lru-cache'
 import { getOrCreate } from '../util/memoize.ts'
 import { openOnce } from '../util/async.ts'
+import { acceptsGzip } from './accepts-gzip.ts'
 import { ApiError } from './api-errors.ts'
 import type { Brand } from './brand.ts'
 
@@ -77,20 +77,6 @@ const respondWithFile = (ctx: Koa.Context, { headers, bytes }: Representation): 
   res.statusCode = 200
   if (ctx.fresh) res.writeHead(304).end()
   else res.setHeader('Content-Length', bytes.length).end(bytes)
-}
-
-const maxKnownEncodings = 100
-
-/** By Accept-Encoding: browsers send a few. */
-const acceptsGzipByHeader = new LRUCache<string, boolean>({ max: maxKnownEncodings })
-
-const acceptsGzip = (ctx: Koa.Context): boolean => {
-  const header = ctx.get('Accept-Encoding')
-  const known = acceptsGzipByHeader.get(header)
-  if (known !== undefined) return known
-  const accepts = ctx.acceptsEncodings('gzip', 'identity') === 'gzip'
-  acceptsGzipByHeader.set(header, accepts)
-  return accepts
 }
 
 const readPageFiles = async (page: PageName): Promise<ReadonlyMap<string, PageFile>> => {

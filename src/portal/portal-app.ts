@@ -10,6 +10,7 @@ import { networkOf } from '../util/address-set.ts'
 import { findTokenOwner } from './access-tokens.ts'
 import { ApiError, respondWithErrors } from './api-errors.ts'
 import { AccountStreams } from './account-events.ts'
+import { compressJson } from './compress-json.ts'
 import { servePage } from './page-files.ts'
 import { findPerson } from './people.ts'
 import type { Role } from '../services/accounts/account-fields.ts'
@@ -77,6 +78,7 @@ export const createPortalApp = (services: PortalServices, { listenHost, trustedP
   app.use(identifyCaller(createClientAddressReader(trustedProxies)))
   app.use(refuseCrossSite)
   app.use(respondWithEventStream)
+  app.use(compressJson)
   app.use(
     sessionMiddleware(app, {
       ...{ store, clock, cookieName: portalCookieName, sameSite: 'lax', secure: isHttps(url) },

@@ -680,6 +680,25 @@ t.test('portal', async t => {
     }
   })
 
+  t.test('a long response to GET is compressed for whoever takes gzip, and none that may have a secret', async t => {
+    const read = async (path: string, encoding: string, method = 'GET', body?: object) => {
+      const headers = { cookie: bob.cookies(), 'accept-encoding': encoding, 'content-type': 'application/json' }
+      const request = http.request(`${portalUrl}/api/v1${path}`, { method, headers }).end(body && JSON.stringify(body))
+      const [response] = (await once(request, 'response')) as [http.IncomingMessage]
+      return { bytes: await buffer(response), ...response.headers }
+    }
+    const [compressed, plain] = [await read('/openapi.json', 'gzip, br'), await read('/openapi.json', 'identity')]
+    t.match(compressed, { 'content-encoding': 'gzip', vary: /Accept-Encoding/, 'content-type': /^application\/json/ })
+    t.ok(compressed.bytes.length < plain.bytes.length / 4)
+    t.match(plain, { 'content-encoding': undefined, vary: /Accept-Encoding/ })
+    t.same(gunzipSync(compressed.bytes), plain.bytes)
+    t.match(await read('/session', 'gzip'), { 'content-encoding': undefined })
+    const methods = Array.from({ length: 300 }, () => 'eth_chainId')
+    const created = await read('/keys', 'gzip', 'POST', { name: 'long', methods })
+    t.match(created, { 'content-encoding': undefined })
+    t.ok(created.bytes.length > 4_096)
+  })
+
   t.test('every response is as the OpenAPI document says, and every route is in it', async t => {
     const document = (await alice.get('/openapi.json')).json
     t.same(document, JSON.parse(JSON.stringify(portalOpenApi(routes, { url: 'http://127.0.0.1', version: document.info.version }))))

@@ -10,6 +10,7 @@ import type { ProcessTraffic } from '../../services/traffic/process-traffic.ts'
 import type { Store } from '../../store/store.ts'
 import { ApiError, notFound, respondWithErrors } from '../api-errors.ts'
 import { openMailer } from '../mailer.ts'
+import { compressJson } from '../compress-json.ts'
 import { servePage } from '../page-files.ts'
 import { openQueryProcess } from '../queries/query-process.ts'
 import { readRequest, routerPath } from '../route.ts'
@@ -83,6 +84,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   app.use(openAtPage)
   app.use(servePage('operator', path => path === pagePath || path.startsWith(`${pagePath}/`)))
   app.use(refuseCrossSite)
+  app.use(compressJson)
   app.use(
     sessionMiddleware(app, {
       ...{

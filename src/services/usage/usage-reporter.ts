@@ -127,7 +127,7 @@ export class UsageReporter {
   }
 }
 
-/** A store takes a report in one atomic step, during which other processes wait, and with LMDB the calls of this one: 5 ms. */
+/** A store takes a report in one atomic step, during which other processes wait, and with LMDB the calls of this one: 6 ms. */
 const maxCountsPerReport = 200
 /** With more counts than in a report, a count waits for so many flushes at most: with many accounts, several calls of each are reported together. */
 const maxFlushes = 10
