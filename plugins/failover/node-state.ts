@@ -15,6 +15,8 @@ export interface Observations {
   /** After a 429. */
   readonly isBackingOff: boolean
   readonly isRateSpent: boolean
+  /** It has returned what is proven wrong. */
+  readonly isDistrusted: boolean
   readonly suspensions: readonly Suspension[]
   /** The share of its calls that a slow node gets; 1 for a node that is not slow. */
   readonly slowShare: number
@@ -29,9 +31,9 @@ interface Judgement {
 }
 
 export const judge = (observed: Observations, now: number): Judgement => {
-  const { exclusion, isDrained, isBreakerOpen, isBackingOff, isRateSpent, suspensions, slowShare } = observed
+  const { exclusion, isDrained, isBreakerOpen, isBackingOff, isRateSpent, isDistrusted, suspensions, slowShare } = observed
   const share = suspensions.reduce((least, suspension) => Math.min(least, suspension.shareAt(now)), 1)
-  const isRestricted = exclusion !== undefined || isDrained || isBreakerOpen || isBackingOff || isRateSpent
+  const isRestricted = exclusion !== undefined || isDrained || isBreakerOpen || isBackingOff || isRateSpent || isDistrusted
   if (!isRestricted && share === 1 && slowShare === 1) return healthy
   const reasons: NodeReason[] = []
   if (exclusion !== undefined) reasons.push(exclusion)
@@ -40,6 +42,7 @@ export const judge = (observed: Observations, now: number): Judgement => {
   else if (share === 0) reasons.push('suspect')
   if (isBackingOff) reasons.push('rateLimited')
   if (isRateSpent) reasons.push('rateSpent')
+  if (isDistrusted) reasons.push('lied')
   if (share > 0 && share < 1) reasons.push('recovering')
   if (slowShare < 1) reasons.push('slow')
   return { usable: !reasons.some(reason => nodeReasons[reason].keepsAway), weight: share * slowShare, reasons }
@@ -253,6 +256,7 @@ export class NodeState {
       isBreakerOpen: all.breaker.isOpen || own.breaker.isOpen,
       isBackingOff: this.#rateLimit?.mayRequest === false,
       isRateSpent: this.#rate !== undefined && this.#rate.remainingMs > 0,
+      isDistrusted: this.#options.services.nodes.trust.isDistrusted(this.#options.target.name, methodClass),
       suspensions: [all.suspension, own.suspension],
       slowShare: own.slowShare,
     }

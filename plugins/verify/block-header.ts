@@ -1,6 +1,6 @@
-import { keccak256 } from '../../src/plugin/plugin.ts'
-import type { JsonObject } from '../../src/plugin/plugin.ts'
-import { toBytes, toHex, toQuantityBytes } from './hex.ts'
+import { isJsonObject, keccak256, parseHexQuantity } from '../../src/plugin/plugin.ts'
+import type { Json, JsonObject } from '../../src/plugin/plugin.ts'
+import { MalformedMember, isSameHex, toBytes, toHex, toHexText, toQuantityBytes } from './hex.ts'
 import type { RlpItem } from './rlp.ts'
 import { encodeRlp } from './rlp.ts'
 
@@ -63,3 +63,50 @@ export const headerShapeOf = (block: JsonObject): { readonly shape: string; read
 /** Each fork has kept the fields of those before it. With gaps, a value could be shown under the name of another field, and hash alike. */
 export const hasFieldsInOrder = (block: JsonObject): boolean =>
   addedFields.every(([name], i) => i === 0 || !hasMember(block, name) || hasMember(block, addedFields[i - 1]![0]))
+
+/** What of a header is needed for proofs, in lower case. */
+export interface TrustedHeader {
+  readonly number: number
+  readonly hash: string
+  readonly parentHash: string
+  readonly stateRoot: string
+  readonly transactionsRoot: string
+  readonly receiptsRoot: string
+  readonly logsBloom: string
+  /** Seconds since 1970, as a hex quantity. */
+  readonly timestamp: string
+  /** A hex quantity; undefined before the fork that has added it. */
+  readonly baseFeePerGas: string | undefined
+}
+
+/** The header of a block whose hash is that of its fields, if it is the expected one. */
+export const toTrustedHeader = (
+  block: Json,
+  isExpected: (block: { readonly [name: string]: Json }) => boolean,
+): TrustedHeader | undefined => {
+  if (!isJsonObject(block) || !isExpected(block) || !hasFieldsInOrder(block)) return undefined
+  try {
+    const hash = headerHashOf(block)
+    if (!isSameHex(hash, block['hash'])) return undefined
+    const number = parseHexQuantity(block['number'])
+    if (number === undefined) return undefined
+    const [parentHash, stateRoot, transactionsRoot, receiptsRoot, logsBloom] = usedFields.map(name => toHex(toBytes(block[name])))
+    return {
+      number,
+      hash,
+      parentHash: parentHash!,
+      stateRoot: stateRoot!,
+      transactionsRoot: transactionsRoot!,
+      receiptsRoot: receiptsRoot!,
+      logsBloom: logsBloom!,
+      timestamp: toHexText(block['timestamp']),
+      baseFeePerGas:
+        block['baseFeePerGas'] === undefined || block['baseFeePerGas'] === null ? undefined : toHexText(block['baseFeePerGas']),
+    }
+  } catch (error) {
+    if (error instanceof MalformedMember) return undefined
+    throw error
+  }
+}
+
+const usedFields = ['parentHash', 'stateRoot', 'transactionsRoot', 'receiptsRoot', 'logsBloom']

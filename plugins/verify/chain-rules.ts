@@ -49,12 +49,13 @@ export class ChainRules {
       this.#recordHeld(finding)
       return 'pass'
     }
-    if (this.#isKnown(finding)) return 'refuse'
+    if (this.isKnown(finding)) return 'refuse'
     if (!this.#hasHeld(finding)) return 'unknown'
     return this.#recordFailure(rule, upstream) ? 'unknown' : 'refuse'
   }
 
-  #isKnown({ knownFor }: Finding): boolean {
+  /** Whether the rule of the finding is one of this chain, whatever its answers show. */
+  isKnown({ knownFor }: Finding): boolean {
     return knownFor === 'every chain' || (knownFor === 'Ethereum' && this.#isEthereum)
   }
 

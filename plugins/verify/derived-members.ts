@@ -4,7 +4,7 @@ import type { Finding } from './chain-rules.ts'
 import { isSameHex, toBigInt, toBytes, toHex, toList, toObject, toQuantityBytes } from './hex.ts'
 import { holds, withdrawalsRootOf } from './result-checks.ts'
 import { encodeRlp } from './rlp.ts'
-import type { TrustedHeader } from './trusted-headers.ts'
+import type { TrustedHeader } from './block-header.ts'
 
 // Members of transactions and receipts that no root covers, and that follow from what roots cover. How they follow differs between chains.
 

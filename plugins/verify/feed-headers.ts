@@ -1,6 +1,6 @@
 import type { Json, Services, Timer } from '../../src/plugin/plugin.ts'
-import { toTrustedHeader } from './trusted-headers.ts'
-import type { TrustedHeader } from './trusted-headers.ts'
+import { toTrustedHeader } from './block-header.ts'
+import type { TrustedHeader } from './block-header.ts'
 
 type HeaderSubscription = ReturnType<Services['heads']['feeds']['headers']['subscribe']>
 

@@ -5,7 +5,7 @@ import { toBytes, toList, toObject } from './hex.ts'
 import { hasBloomBits } from './logs-bloom.ts'
 import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
 import { holds } from './result-checks.ts'
-import type { TrustedHeader } from './trusted-headers.ts'
+import type { TrustedHeader } from './block-header.ts'
 
 /** The header with that hash, if it is known. */
 type KnownHeader = (hash: string) => TrustedHeader | undefined

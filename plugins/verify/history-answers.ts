@@ -1,11 +1,12 @@
 import { blockSelectorOf, copyReply, isFailure, isJsonNull, isJsonObject, parseHexQuantity, withContext } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Result, Services, Timer } from '../../src/plugin/plugin.ts'
 import { isFailed, notAgreed, numberOf, toJson, toResult, votersOf } from './node-requests.ts'
-import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { notLinked } from './proven-blocks.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
+import type { RefuseWrong } from './wrong-results.ts'
 
 /** What the node says that it does not have: `null`, or a transaction that is in no block. Nothing proves that. */
 interface Missing {
@@ -163,7 +164,7 @@ export class HistoryAnswers {
     if (block === undefined) return notLinked(call)
     if (isFailed(block)) return block
     const index = block.hashes.indexOf(String(call.context.request.params[0]).toLowerCase())
-    if (index < 0) return refuseWrong(reply, 'the block has no such transaction', call)
+    if (index < 0) return refuseWrong(reply, { cause: 'the block has no such transaction', header }, call)
     const failure = await blocks.checkSenders(block, [index], call)
     if (failure !== undefined) return failure
     if (!isReceipt) return toResult(block.transactions[index]!, call)

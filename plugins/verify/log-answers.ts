@@ -3,10 +3,12 @@ import type { Failure, JsonObject, Method, Reply, Services } from '../../src/plu
 import { toList, toObject } from './hex.ts'
 import { LogQuery } from './log-query.ts'
 import { isFailed, notAgreed, numberOf } from './node-requests.ts'
-import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { notLinked } from './proven-blocks.ts'
 import type { ProvenBlocks, ProvenReceipts } from './proven-blocks.ts'
-import type { TrustedHeader, TrustedHeaders } from './trusted-headers.ts'
+import type { TrustedHeader } from './block-header.ts'
+import type { TrustedHeaders } from './trusted-headers.ts'
+import type { RefuseWrong } from './wrong-results.ts'
 
 /** The newest block of a range first. */
 type HeaderChain = readonly TrustedHeader[]

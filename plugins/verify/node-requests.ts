@@ -1,14 +1,9 @@
 import { isFailure, isJsonObject, parseHexQuantity, refuse, toBuffer, withContext } from '../../src/plugin/plugin.ts'
-import type { Call, Failure, Heads, Json, Next, Reply, Request, Result, Target } from '../../src/plugin/plugin.ts'
+import type { Failure, Heads, Json, Reply, Request, Result, Target } from '../../src/plugin/plugin.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
+import type { RefuseWrong } from './wrong-results.ts'
 
 // What is asked of the node of a call, besides or in place of its request.
-
-export type VerifyContext = 'request' | 'target' | 'upstreams'
-export type VerifiedCall = Call<VerifyContext>
-export type NextPlugin = Next<VerifyContext>
-
-/** The failure in place of a result that is wrong, once the node has been blamed for it. */
-export type RefuseWrong = (result: Result, cause: string, call: VerifiedCall) => Failure
 
 export const send = async (call: VerifiedCall, request: Request, next: NextPlugin): Promise<Reply> => {
   const reply = await next(withContext(call, { request }))
@@ -64,5 +59,7 @@ export const numberOf = async (
   const reply = await send(call, { method: 'eth_getBlockByNumber', params: [block, false] }, next)
   if (isFailure(reply)) return reply
   const found = toJson(reply)
-  return (isJsonObject(found) ? parseHexQuantity(found['number']) : undefined) ?? refuseWrong(reply, 'the block has no number', call)
+  return (
+    (isJsonObject(found) ? parseHexQuantity(found['number']) : undefined) ?? refuseWrong(reply, { cause: 'the block has no number' }, call)
+  )
 }

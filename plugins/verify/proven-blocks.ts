@@ -1,19 +1,20 @@
 import { LRUCache } from 'lru-cache'
 import { isFailure, isJsonNull, keccak256, parseHexQuantity, refuse, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
-import type { Failure, Json, JsonObject, Result } from '../../src/plugin/plugin.ts'
+import type { Failure, Json, JsonObject, Request, Result } from '../../src/plugin/plugin.ts'
 import { emptyListHash } from './block-header.ts'
-import type { Finding } from './chain-rules.ts'
+import type { ChainRules, Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
 import { isFailed, send, toJson, toResult } from './node-requests.ts'
-import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding } from './derived-members.ts'
 import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
 import { SharedRequests } from './shared-requests.ts'
 import { encodeTransaction, isSigned } from './transaction-encoding.ts'
 import { senderOf } from './transaction-sender.ts'
 import { trieRootOf } from './trie-root.ts'
-import { toTrustedHeader } from './trusted-headers.ts'
-import type { TrustedHeader } from './trusted-headers.ts'
+import { toTrustedHeader } from './block-header.ts'
+import type { TrustedHeader } from './block-header.ts'
+import type { RefuseWrong } from './wrong-results.ts'
 
 /** A block whose transactions are those of its header. */
 export interface ProvenBlock {
@@ -37,18 +38,18 @@ export interface ProvenReceipts {
 
 interface ProvenBlocksOptions {
   readonly refuseWrong: RefuseWrong
-  /** The first finding for which an answer of the upstream is to be refused. */
-  findBroken(findings: readonly Finding[], upstream: string): Finding | undefined
+  readonly rules: ChainRules
+  /** Of blocks, and as many of receipts. 0: nothing is shared between calls, as each node must show what it says. */
+  readonly maxCachedBytes: number
 }
 
 const maxCachedHeaders = 2048
-const maxCachedBytes = 33_554_432
 /** A value that is parsed takes about twice the bytes of its text. */
 const bytesPerByte = 2
 const minEntryBytes = 1024
 
-const openCache = <T extends { readonly bytes: number }>() =>
-  new LRUCache<string, T>({ maxSize: maxCachedBytes, sizeCalculation: ({ bytes }) => minEntryBytes + bytesPerByte * bytes })
+const openCache = <T extends { readonly bytes: number }>(maxBytes: number) =>
+  new LRUCache<string, T>({ maxSize: Math.max(1, maxBytes), sizeCalculation: ({ bytes }) => minEntryBytes + bytesPerByte * bytes })
 
 /**
  * Headers, transactions and receipts of blocks, by the hash of the block: what a hash is of never changes, so they are requested once for all calls. The
@@ -57,14 +58,16 @@ const openCache = <T extends { readonly bytes: number }>() =>
 export class ProvenBlocks {
   readonly #options: ProvenBlocksOptions
   readonly #headers = new LRUCache<string, TrustedHeader>({ max: maxCachedHeaders })
-  readonly #blocks = openCache<ProvenBlock>()
-  readonly #receipts = openCache<ProvenReceipts>()
+  readonly #blocks: LRUCache<string, ProvenBlock>
+  readonly #receipts: LRUCache<string, ProvenReceipts>
   readonly #headerRequests = new SharedRequests<TrustedHeader | 'missing'>()
   readonly #blockRequests = new SharedRequests<ProvenBlock | 'missing'>()
   readonly #receiptRequests = new SharedRequests<ProvenReceipts | 'missing'>()
 
   constructor(options: ProvenBlocksOptions) {
     this.#options = options
+    this.#blocks = openCache(options.maxCachedBytes)
+    this.#receipts = openCache(options.maxCachedBytes)
   }
 
   /** The header with the hash, if it is known here. */
@@ -95,11 +98,12 @@ export class ProvenBlocks {
 
   #requestHeader(method: string, block: string, call: VerifiedCall, next: NextPlugin): Promise<TrustedHeader | Failure | 'missing'> {
     return this.#headerRequests.get(block, call, async shared => {
-      const reply = await send(shared, { method, params: [block, false] }, next)
+      const request = { method, params: [block, false] }
+      const reply = await send(shared, request, next)
       if (isFailure(reply)) return reply
       if (isJsonNull(reply.result)) return 'missing'
       const header = toTrustedHeader(toJson(reply), () => true)
-      return header ?? this.#options.refuseWrong(reply, 'the hash of a block is not that of its header', shared)
+      return header ?? this.#options.refuseWrong(reply, { cause: 'the hash of a block is not that of its header', request }, shared)
     })
   }
 
@@ -108,11 +112,16 @@ export class ProvenBlocks {
     const known = this.#blocks.get(hash)
     if (known !== undefined) return known
     const block = await this.#blockRequests.get(hash, call, async shared => {
-      const reply = await send(shared, { method: 'eth_getBlockByHash', params: [hash, true] }, next)
+      const request = { method: 'eth_getBlockByHash', params: [hash, true] }
+      const reply = await send(shared, request, next)
       if (isFailure(reply)) return reply
       if (isJsonNull(reply.result)) return 'missing'
-      const bytes = reply.result.byteLength
-      return this.#accept(reply, shared, this.#blocks, hash, () => toProvenBlock(toJson(reply), hash, bytes))
+      const value = toJson(reply)
+      const header = toTrustedHeader(value, block => isSameHex(block['hash'], hash))
+      const answer = { reply, request, header: header ?? this.#headers.get(hash) }
+      const prove = () =>
+        header === undefined ? 'the header is not that of the hash' : toProvenBlock(value, header, reply.result.byteLength)
+      return this.#accept(answer, shared, this.#blocks, hash, prove)
     })
     if (block === 'missing') return undefined
     if (!isFailed(block)) this.recordHeader(block.header)
@@ -127,32 +136,30 @@ export class ProvenBlocks {
     const known = this.#receipts.get(hash)
     if (known !== undefined) return known
     const receipts = await this.#receiptRequests.get(hash, call, async shared => {
-      const [reply, block] = await Promise.all([
-        send(shared, { method: 'eth_getBlockReceipts', params: [hash] }, next),
-        this.blockOf(hash, shared, next),
-      ])
+      const request = { method: 'eth_getBlockReceipts', params: [hash] }
+      const [reply, block] = await Promise.all([send(shared, request, next), this.blockOf(hash, shared, next)])
       if (isFailure(reply)) return reply
       if (block === undefined) return 'missing'
       if (isFailed(block)) return block
       if (isJsonNull(reply.result)) return notLinked(shared)
-      const bytes = reply.result.byteLength
-      return this.#accept(reply, shared, this.#receipts, hash, () => toProvenReceipts(toJson(reply), block, bytes))
+      const answer = { reply, request, header: block.header }
+      return this.#accept(answer, shared, this.#receipts, hash, () => toProvenReceipts(toJson(reply), block, reply.result.byteLength))
     })
     return receipts === 'missing' ? undefined : receipts
   }
 
   /** No root has the senders of transactions: they are computed for answers that show them, in 0.1 to 0.2 ms each. A failure where one is another. */
   async checkSenders(block: ProvenBlock, positions: Iterable<number>, call: VerifiedCall): Promise<Failure | undefined> {
-    const { refuseWrong, findBroken } = this.#options
     const { header, transactions, checkedSenders } = block
     for (const i of positions) {
       const transaction = transactions[i]!
       if (checkedSenders.has(i) || !isSigned(transaction)) continue
-      const broken = findBroken([senderFinding(transaction, await senderOf(transaction), header)], call.context.target.name)
-      if (broken !== undefined) {
+      const findings = [senderFinding(transaction, await senderOf(transaction), header)]
+      const failure = this.#findBroken(findings, { reply: toResult(transaction, call), request: undefined, header }, call)
+      if (failure !== undefined) {
         this.#blocks.delete(header.hash)
         this.#receipts.delete(header.hash)
-        return refuseWrong(toResult(transaction, call), `not so: ${broken.rule}`, call)
+        return failure
       }
       checkedSenders.add(i)
     }
@@ -161,22 +168,38 @@ export class ProvenBlocks {
 
   /** Keeps what is proven; a failure for what is not. */
   #accept<T extends ProvenBlock | ProvenReceipts>(
-    reply: Result,
+    answer: NodeAnswer,
     call: VerifiedCall,
     cache: LRUCache<string, T>,
     hash: string,
     prove: () => Checked<T>,
   ): T | Failure {
-    const { refuseWrong, findBroken } = this.#options
+    const { reply, request, header } = answer
     const checked = withoutMalformed(prove)
-    if (typeof checked === 'string' && checked !== 'unknown') return refuseWrong(reply, checked, call)
-    const broken = typeof checked === 'string' ? undefined : findBroken(checked.findings, call.context.target.name)
-    if (broken !== undefined) return refuseWrong(reply, `not so: ${broken.rule}`, call)
+    if (typeof checked === 'string' && checked !== 'unknown')
+      return this.#options.refuseWrong(reply, { cause: checked, request, header }, call)
+    const failure = typeof checked === 'string' ? undefined : this.#findBroken(checked.findings, answer, call)
+    if (failure !== undefined) return failure
     releaseResult(reply)
     if (typeof checked === 'string') return notProvable(call)
     cache.set(hash, checked.value)
     return checked.value
   }
+
+  /** The failure for the first finding that the answer is to be refused for. Where the rule may be none of the chain, it is no lie. */
+  #findBroken(findings: readonly Finding[], { reply, request, header }: NodeAnswer, call: VerifiedCall): Failure | undefined {
+    const { refuseWrong, rules } = this.#options
+    const broken = findings.find(finding => rules.decide(finding, call.context.target.name) === 'refuse')
+    if (broken === undefined) return undefined
+    return refuseWrong(reply, { cause: `not so: ${broken.rule}`, request, header: rules.isKnown(broken) ? header : undefined }, call)
+  }
+}
+
+interface NodeAnswer {
+  readonly reply: Result
+  readonly request: Request | undefined
+  /** Undefined where the block has no header that hashes as those of Ethereum. */
+  readonly header: TrustedHeader | undefined
 }
 
 /** What is proven, with what no root shows; or what is wrong; or `unknown` for types of transactions that are not known here. */
@@ -191,10 +214,8 @@ const withoutMalformed = <T>(prove: () => Checked<T>): Checked<T> => {
   }
 }
 
-const toProvenBlock = (json: Json, hash: string, bytes: number): Checked<ProvenBlock> => {
+const toProvenBlock = (json: Json, header: TrustedHeader, bytes: number): Checked<ProvenBlock> => {
   const block = toObject(json)
-  const header = toTrustedHeader(block, () => true)
-  if (header?.hash !== hash) return 'the header is not that of the hash'
   const transactions = toList(block['transactions']).map(toObject)
   if (!transactions.every(hasKnownType)) return 'unknown'
   const encodings = transactions.map(encodeTransaction)

@@ -14,9 +14,10 @@ import {
 import type { Failure, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { canonicalJson } from './canonical-json.ts'
 import { notAgreed, numberOf, votersOf } from './node-requests.ts'
-import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { Quorum } from './policies.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
+import type { RefuseWrong } from './wrong-results.ts'
 
 interface QuorumAnswersOptions {
   readonly headers: TrustedHeaders

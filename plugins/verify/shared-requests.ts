@@ -1,6 +1,6 @@
 import { Cancellation, onAbort, refuse } from '../../src/plugin/plugin.ts'
 import type { Failure } from '../../src/plugin/plugin.ts'
-import type { VerifiedCall } from './node-requests.ts'
+import type { VerifiedCall } from './verified-call.ts'
 
 interface SharedRequest<T> {
   readonly value: Promise<T | Failure>

@@ -1,12 +1,15 @@
-import { blockSelectorOf, copyReply, isFailure, keccak256, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { blockSelectorOf, isFailure, keccak256, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { notAgreed, numberOf, send, toJson } from './node-requests.ts'
-import type { NextPlugin, RefuseWrong, VerifiedCall } from './node-requests.ts'
-import { MalformedMember, isSameHex, toBytes, toHex } from './hex.ts'
+import { isFailed, notAgreed, numberOf, send, toJson, toResult } from './node-requests.ts'
+import { notLinked } from './proven-blocks.ts'
+import type { ProvenBlocks } from './proven-blocks.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
+import { MalformedMember, toBytes, toHex } from './hex.ts'
 import { emptyCodeHash, provenAccountOf, provenSlotOf } from './state-proof.ts'
 import type { ProvenAccount } from './state-proof.ts'
-import { toTrustedHeader } from './trusted-headers.ts'
-import type { TrustedHeader, TrustedHeaders } from './trusted-headers.ts'
+import type { TrustedHeader } from './block-header.ts'
+import type { TrustedHeaders } from './trusted-headers.ts'
+import type { RefuseWrong } from './wrong-results.ts'
 
 /** A block whose state root is known, and how it is named in requests. */
 interface StateBlock {
@@ -19,80 +22,100 @@ interface StateBlock {
 /** The methods that are answered here. */
 export const provableStates: readonly string[] = ['eth_getBalance', 'eth_getTransactionCount', 'eth_getCode', 'eth_getStorageAt']
 
+/** A result that does not fit the header. */
+interface Mismatch {
+  readonly mismatch: Result
+  readonly cause: string
+  readonly request: Request
+}
+
+interface StateAnswersOptions {
+  readonly headers: TrustedHeaders
+  readonly blocks: ProvenBlocks
+  readonly refuseWrong: RefuseWrong
+}
+
 /** Answers questions about the state with what eth_getProof proves of it, whatever the node says besides. */
 export class StateAnswers {
-  readonly #headers: TrustedHeaders
-  readonly #refuseWrong: RefuseWrong
+  readonly #options: StateAnswersOptions
   readonly #services: Pick<Services, 'heads'>
 
-  constructor(headers: TrustedHeaders, refuseWrong: RefuseWrong, services: Pick<Services, 'heads'>) {
-    this.#headers = headers
-    this.#refuseWrong = refuseWrong
+  constructor(options: StateAnswersOptions, services: Pick<Services, 'heads'>) {
+    this.#options = options
     this.#services = services
   }
 
-  /** The proven answer, or a failure in its place. */
+  /**
+   * The proven answer, or a failure in its place. Where the proof does not fit, the chain may have left the block meanwhile, or the node may be on another branch:
+   * both are asked once more. A node that has the header before and after, and no proof that fits, has lied.
+   */
   async answer(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply> {
-    const block = await this.#blockOf(call, method, next)
-    if ('error' in block) return block
-    const { address, slot } = subjectOf(call.context.request)
-    const proof = await send(call, { method: 'eth_getProof', params: [address, slot === undefined ? [] : [slot], block.param] }, next)
+    const { headers, refuseWrong } = this.#options
+    let hadHeader = true
+    for (let attempts = 1; ; attempts++) {
+      const block = await this.#blockOf(call, method, next)
+      if ('error' in block) return block
+      const { header, number } = block
+      const answer = await this.#answerAt(block, call, method, next)
+      if (!('mismatch' in answer)) return answer
+      const { mismatch, ...wrong } = answer
+      const hasHeader = number === undefined || (await this.#hasHeader(header, call, next))
+      if (!hasHeader || !hadHeader) {
+        releaseResult(mismatch)
+        if (attempts === maxAttempts) return notLinked(call)
+      } else if (number === undefined || attempts === maxAttempts) return refuseWrong(mismatch, { ...wrong, header }, call)
+      hadHeader = hasHeader
+      if (number !== undefined) headers.forget(number)
+    }
+  }
+
+  async #answerAt({ header, param }: StateBlock, call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | Mismatch> {
+    const subject = subjectOf(call.context.request)
+    const request = { method: 'eth_getProof', params: [subject.address, subject.slot === undefined ? [] : [subject.slot], param] }
+    const proof = await send(call, request, next)
     if (isFailure(proof)) return proof
-    const proven = await this.#verify(toJson(proof), block, call)
-    if (proven === undefined) return this.#refuseWrong(proof, 'the proof does not lead to the state root of the block', call)
+    const proven = proves(toJson(proof), header, subject)
+    if (proven === undefined) return { mismatch: proof, cause: 'the proof does not lead to the state root of the block', request }
     releaseResult(proof)
-    if (method.name === 'eth_getCode') return this.#answerCode(proof, proven.account, block, call, next)
+    if (method.name === 'eth_getCode') return this.#codeAt(param, proven.account, call, next)
     const text =
       method.name === 'eth_getStorageAt'
         ? toWord(proven.slot)
         : toQuantity(proven.account[method.name === 'eth_getBalance' ? 'balance' : 'nonce'])
-    return withJson(proof, text)
+    return toResult(text, call)
   }
 
-  async #answerCode(
-    proof: Result,
-    { codeHash }: ProvenAccount,
-    { param }: StateBlock,
-    call: VerifiedCall,
-    next: NextPlugin,
-  ): Promise<Reply> {
-    if (codeHash === emptyCodeHash) return withJson(proof, '0x')
-    const code = await send(call, { method: 'eth_getCode', params: [call.context.request.params[0]!, param] }, next)
+  async #codeAt(param: Json, { codeHash }: ProvenAccount, call: VerifiedCall, next: NextPlugin): Promise<Reply | Mismatch> {
+    if (codeHash === emptyCodeHash) return toResult('0x', call)
+    const request = { method: 'eth_getCode', params: [call.context.request.params[0]!, param] }
+    const code = await send(call, request, next)
     if (isFailure(code) || isCode(toJson(code), codeHash)) return code
-    return this.#refuseWrong(code, 'the code is not that of the proven hash', call)
+    return { mismatch: code, cause: 'the code is not that of the proven hash', request }
   }
 
-  /** The chain may have left the block between the answers about it and about its state: then its header is asked for once more. */
-  async #verify(proof: Json, { header, number }: StateBlock, call: VerifiedCall): Promise<Proven | undefined> {
-    const subject = subjectOf(call.context.request)
-    const proven = proves(proof, header, subject)
-    if (proven !== undefined || number === undefined) return proven
-    this.#headers.forget(number)
-    const now = await this.#headers.at(number, call)
-    return now === undefined || now.hash === header.hash ? undefined : proves(proof, now, subject)
+  async #hasHeader({ number, hash }: TrustedHeader, call: VerifiedCall, next: NextPlugin): Promise<boolean> {
+    const own = await this.#options.blocks.headerAt(number, call, next)
+    return !isFailed(own) && own.hash === hash
   }
 
   async #blockOf(call: VerifiedCall, method: Method, next: NextPlugin): Promise<StateBlock | Failure> {
+    const { headers, blocks: provenBlocks, refuseWrong } = this.#options
+    const { heads } = this.#services
     const blocks = blockSelectorOf(method, call.context.request.params)
-    if (blocks !== undefined && 'hash' in blocks) return this.#blockByHash(blocks.hash, call, method, next)
-    const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads: this.#services.heads, refuseWrong: this.#refuseWrong })
+    if (blocks !== undefined && 'hash' in blocks) {
+      // The caller trusts the hash, so the fields that it is of need no other node.
+      const header = (await provenBlocks.headerOf(blocks.hash.toLowerCase(), call, next)) ?? notLinked(call)
+      const param = call.context.request.params[method.blockParam ?? 0] ?? blocks.hash
+      return isFailed(header) ? header : { header, param, number: undefined }
+    }
+    const number = await numberOf(blocks?.from ?? 'latest', call, next, { heads, refuseWrong })
     if (typeof number !== 'number') return number
-    const least = blocks?.from === 'latest' ? this.#services.heads.snapshot.reportedHeight : number
-    const header = await this.#headers.at(number, call, least)
+    const header = await headers.at(number, call, blocks?.from === 'latest' ? heads.snapshot.reportedHeight : number)
     return header === undefined ? notAgreed : { header, param: toHexQuantity(header.number), number: header.number }
   }
-
-  /** The caller trusts the hash, so the fields that it is of need no other node. */
-  async #blockByHash(hash: string, call: VerifiedCall, method: Method, next: NextPlugin): Promise<StateBlock | Failure> {
-    const reply = await send(call, { method: 'eth_getBlockByHash', params: [hash, false] }, next)
-    if (isFailure(reply)) return reply
-    const header = toTrustedHeader(toJson(reply), block => isSameHex(block['hash'], hash))
-    const param = call.context.request.params[method.blockParam ?? 0] ?? hash
-    return header === undefined
-      ? this.#refuseWrong(reply, 'the header is not that of the hash', call)
-      : { header, param, number: undefined }
-  }
 }
+
+const maxAttempts = 2
 
 interface Subject {
   readonly address: string
@@ -130,8 +153,6 @@ const isCode = (result: Json, codeHash: string): boolean => {
     throw error
   }
 }
-
-const withJson = (reply: Result, text: string): Reply => copyReply(reply, { result: Buffer.from(`"${text}"`), count: undefined })
 
 const toWord = (value: Uint8Array): string => `0x${Buffer.from(value).toString('hex').padStart(64, '0')}`
 

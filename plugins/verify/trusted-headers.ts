@@ -1,26 +1,12 @@
 import { LRUCache } from 'lru-cache'
-import { Cancellation, isFailure, isJsonObject, parseHexQuantity, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
+import { Cancellation, isFailure, toBuffer, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Json, Services, Target } from '../../src/plugin/plugin.ts'
-import { hasFieldsInOrder, headerHashOf } from './block-header.ts'
-import { MalformedMember, isSameHex, toBytes, toHex, toHexText } from './hex.ts'
+import { toTrustedHeader } from './block-header.ts'
+import type { TrustedHeader } from './block-header.ts'
+import { isSameHex } from './hex.ts'
 import { votersOf } from './node-requests.ts'
-import type { VerifiedCall } from './node-requests.ts'
+import type { VerifiedCall } from './verified-call.ts'
 import { agreedValue, requiredVotesOf } from './votes.ts'
-
-/** What of a header is needed for proofs, in lower case. */
-export interface TrustedHeader {
-  readonly number: number
-  readonly hash: string
-  readonly parentHash: string
-  readonly stateRoot: string
-  readonly transactionsRoot: string
-  readonly receiptsRoot: string
-  readonly logsBloom: string
-  /** Seconds since 1970, as a hex quantity. */
-  readonly timestamp: string
-  /** A hex quantity; undefined before the fork that has added it. */
-  readonly baseFeePerGas: string | undefined
-}
 
 interface CachedHeader {
   readonly header: Promise<TrustedHeader | undefined>
@@ -117,35 +103,3 @@ export class TrustedHeaders {
     return toTrustedHeader(block, ({ number: found }) => isSameHex(found, toHexQuantity(number)))
   }
 }
-
-/** The header of a block whose hash is that of its fields, if it is the expected one. */
-export const toTrustedHeader = (
-  block: Json,
-  isExpected: (block: { readonly [name: string]: Json }) => boolean,
-): TrustedHeader | undefined => {
-  if (!isJsonObject(block) || !isExpected(block) || !hasFieldsInOrder(block)) return undefined
-  try {
-    const hash = headerHashOf(block)
-    if (!isSameHex(hash, block['hash'])) return undefined
-    const number = parseHexQuantity(block['number'])
-    if (number === undefined) return undefined
-    const [parentHash, stateRoot, transactionsRoot, receiptsRoot, logsBloom] = usedFields.map(name => toHex(toBytes(block[name])))
-    return {
-      number,
-      hash,
-      parentHash: parentHash!,
-      stateRoot: stateRoot!,
-      transactionsRoot: transactionsRoot!,
-      receiptsRoot: receiptsRoot!,
-      logsBloom: logsBloom!,
-      timestamp: toHexText(block['timestamp']),
-      baseFeePerGas:
-        block['baseFeePerGas'] === undefined || block['baseFeePerGas'] === null ? undefined : toHexText(block['baseFeePerGas']),
-    }
-  } catch (error) {
-    if (error instanceof MalformedMember) return undefined
-    throw error
-  }
-}
-
-const usedFields = ['parentHash', 'stateRoot', 'transactionsRoot', 'receiptsRoot', 'logsBloom']

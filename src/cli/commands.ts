@@ -22,6 +22,11 @@ export const commandLoaders: Readonly<Record<CommandName, () => Promise<Command>
       'nodes drain base-mainnet own': 'before maintenance: no new calls, those in flight finish',
       'nodes undrain base-mainnet own': 'sends calls to it again',
     }),
+  evidence: async () =>
+    createOperationCommand('evidence', (await import('../portal/operations/evidence-operations.ts')).evidenceOperations, {
+      'evidence list --network base-mainnet': 'which nodes were wrong, and about what',
+      'evidence show ID': 'what the node was sent, its answer, and the header that it does not fit',
+    }),
   health: async () => (await import('./health.ts')).healthCommand,
   accounts: async () => (await import('./accounts.ts')).accountsCommand,
   people: async () =>

@@ -10,6 +10,7 @@ import type { MethodDescription } from '../services/index.ts'
 import { openSingletons } from './singletons.ts'
 import { openLog } from '../services/log.ts'
 import { createMetricsRegistry } from '../services/metrics.ts'
+import { NodeTrust } from '../services/node-trust.ts'
 import { results } from '../services/results.ts'
 import { version } from './version.ts'
 
@@ -65,7 +66,8 @@ const buildForDryRun = async function* ({
     upstreamClientOf: () => ({ request: refuseUse, disconnects: refuseUse }),
     sharedCaches: { open: refuseUse },
     filterRecords: { put: refuseUse, replace: refuseUse, find: refuseUse, take: refuseUse },
-    nodeStatuses: { of: () => ({ add: () => () => undefined, drained: new Set(), statusOf: () => undefined }) },
+    nodeStatuses: { of: () => ({ add: () => () => undefined, trust: new NodeTrust(), drained: new Set(), statusOf: () => undefined }) },
+    evidenceWriter: { of: () => ({ add: refuseUse, proven: refuseUse }) },
     rateLimits: { take: refuseUse, stateOf: refuseUse },
     results,
     version,

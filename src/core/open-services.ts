@@ -6,6 +6,7 @@ import { openAccountRemoval } from '../services/accounts/account-deletion.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { ReloadableAccounts } from '../services/accounts/index.ts'
 import { DrainedNodes } from '../services/drained-nodes.ts'
+import { EvidenceWriter } from '../services/evidence.ts'
 import { openHeadsSource } from '../services/chain-heads/index.ts'
 import type { HeadsSource } from '../services/chain-heads/index.ts'
 import type { Clock } from '../services/clock.ts'
@@ -135,6 +136,8 @@ export const openServices = async (
   const drainedNodes = new DrainedNodes({ store, clock, log })
   closers.push(async () => drainedNodes.stop())
   await drainedNodes.start()
+  const evidenceWriter = new EvidenceWriter({ store, clock, log })
+  closers.push(() => evidenceWriter.whenIdle())
   const upstreamClient = openUpstreamClient(clock, memoryBudget, { sockets })
   const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.responseMemoryOf(network), ownerOf)
   closers.push(() => upstreamClient.close())
@@ -146,6 +149,7 @@ export const openServices = async (
     upstreamClientOf,
     sharedCaches,
     filterRecords: openFilterRecords(store),
+    evidenceWriter,
     ledger,
     usage,
     requestLog,

@@ -6,6 +6,7 @@ import type { Services, UpstreamClient } from '../services/index.ts'
 import { withLabels } from '../services/metrics.ts'
 import type { Metrics } from '../services/metrics.ts'
 import type { EventRules } from '../services/event-rules.ts'
+import type { EvidenceWriter } from '../services/evidence.ts'
 import type { NodeStatuses } from '../services/node-status.ts'
 import { sharerIndexOf, varyBelow, withoutSpans } from './pipeline.ts'
 import type { SingletonReferences, Singletons } from './singletons.ts'
@@ -20,6 +21,7 @@ export interface HostServices
     | 'heads'
     | 'metrics'
     | 'nodes'
+    | 'evidence'
     | 'upstreamClient'
     | 'singleton'
     | 'vary'
@@ -32,6 +34,7 @@ export interface HostServices
   > {
   readonly metrics: Metrics
   readonly nodeStatuses: Pick<NodeStatuses, 'of'>
+  readonly evidenceWriter: Pick<EvidenceWriter, 'of'>
   readonly singletons: Singletons
   readonly headsSource: HeadsSource
   /** The rules about events of the pipeline that serves a network; undefined before the first. */
@@ -58,7 +61,7 @@ export const stageServices = (
   { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, ...given } = host
-  const { upstreamClientOf, servingEvents, nodeStatuses, tracing, checksContext: ____, ...hostServices } = given
+  const { upstreamClientOf, servingEvents, nodeStatuses, evidenceWriter, tracing, checksContext: ____, ...hostServices } = given
   const { name, chainId, blockTime, devNode, steps } = config
   const upstreamClient = upstreamClientOf(name)
   const shared = {
@@ -73,6 +76,7 @@ export const stageServices = (
     isServed: () => servingEvents?.(name) !== undefined,
     metrics: withLabels(host.metrics, { network: name }),
     nodes: nodeStatuses.of(name),
+    evidence: evidenceWriter.of(name),
     ...(tracing === undefined ? withoutSpans : withSpans(tracing)),
   }
   return (step, i) => ({

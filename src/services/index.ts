@@ -4,6 +4,7 @@ import type { UpstreamClient } from './upstream-client/index.ts'
 import type { SharedCaches } from './shared-cache/index.ts'
 import type { Clock } from './clock.ts'
 import type { EventRules } from './event-rules.ts'
+import type { EvidenceRecords } from './evidence.ts'
 import type { FilterRecords } from '../store/record-store.ts'
 import type { Heads } from './chain-heads/index.ts'
 import type { Ledger } from './ledger/index.ts'
@@ -86,6 +87,8 @@ export interface Services {
   readonly events: EventRules
   /** Is the network in the configuration that serves? True when a pipeline stops because another has taken over, with whatever settings. */
   isServed(): boolean
+  /** Wrong results of nodes, for operators. */
+  readonly evidence: EvidenceRecords
   /** For the plugin `subscriptions`. */
   readonly filterRecords: FilterRecords
   /** Replies shared with other processes and machines. */

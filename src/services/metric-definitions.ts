@@ -64,12 +64,6 @@ export const metricDefinitions = {
     labels: ['network', 'upstream'],
     help: 'Calls that an upstream failed.',
   },
-  verifiedResults: {
-    name: 'tollgate_verified_results_total',
-    type: 'counter',
-    labels: ['network', 'upstream', 'outcome'],
-    help: 'Results of upstreams that the plugin verify has looked at: "proven", "agreed" by a quorum, "passed" its checks, "refused" as wrong, or "unchecked", because they were too long, pending, or of a kind that no check is known to hold for.',
-  },
   upstreamUp: {
     name: 'tollgate_upstream_up',
     type: 'gauge',

@@ -8,6 +8,10 @@ export const nodeReasons = {
   rateLimited: { keepsAway: true, text: 'it has answered 429: no calls for its Retry-After, or a time that doubles' },
   drained: { keepsAway: true, text: 'an operator has drained it: no new calls until that is undone' },
   rateSpent: { keepsAway: true, text: 'its `rate` is spent' },
+  lied: {
+    keepsAway: true,
+    text: 'it has returned what is proven wrong: no calls of the class until it has answered right 100 times beside others',
+  },
   suspect: { keepsAway: false, text: 'calls take far longer than usual: other upstreams are requested first, for 1 s or more' },
   recovering: { keepsAway: false, text: 'after a suspicion or an open breaker the share of calls grows from 5 % to all' },
   slow: {

@@ -1,7 +1,9 @@
 import type { DrainedNodes } from './drained-nodes.ts'
+import { getOrCreate } from '../util/memoize.ts'
 import { metricDefinitions } from './metric-definitions.ts'
 import type { Metrics } from './metrics.ts'
 import type { NodeReason } from './node-reasons.ts'
+import { NodeTrust } from './node-trust.ts'
 
 /** A class of methods, of which a node gets no calls or fewer than usual; `all` stands for every class. */
 interface NodeRestriction {
@@ -29,6 +31,8 @@ type OwnStatus = Omit<NodeStatus, 'network' | 'upstream'>
 export interface NodeStatusReports {
   /** `read` says what calls meet at the upstream now. Returns how to end it. */
   add(upstream: string, read: () => OwnStatus): () => void
+  /** Which nodes have returned what is proven wrong. */
+  readonly trust: NodeTrust
   /** What calls meet at the upstream now; undefined for one that no plugin has reported. */
   statusOf(upstream: string): OwnStatus | undefined
   /** The nodes of the network that operators have drained: the same set until that changes. */
@@ -57,6 +61,7 @@ export class NodeStatuses {
   readonly #metrics: Metrics
   readonly #drainedNodes: Pick<DrainedNodes, 'of'>
   readonly #nodes = new Set<ReportedNode>()
+  readonly #trustByNetwork = new Map<string, NodeTrust>()
 
   constructor(metrics: Metrics, drainedNodes: Pick<DrainedNodes, 'of'> = noDrainedNodes) {
     this.#metrics = metrics
@@ -68,6 +73,7 @@ export class NodeStatuses {
   of(network: string): NodeStatusReports {
     const drainedNodes = this.#drainedNodes
     return {
+      trust: getOrCreate(this.#trustByNetwork, network, () => new NodeTrust()),
       get drained() {
         return drainedNodes.of(network)
       },

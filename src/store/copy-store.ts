@@ -42,7 +42,7 @@ export const copyStore = async (from: Store, to: Store, progress: CopyProgress):
     progress.accounts(index + 1, accounts.length)
   }
   await copyChanges(from, to)
-  for (const kind of ['deletion', 'drained-node'] as const) {
+  for (const kind of ['deletion', 'drained-node', 'evidence'] as const) {
     for (const record of await from.records(kind, '')) await to.putRecord(kind, record)
   }
   await copyWebhooks(from, to)

@@ -2,7 +2,7 @@ import type { MaybePromise } from '../util/async.ts'
 import type { Json } from '../util/json.ts'
 
 /**
- * What the portal stores, the log of changes, the filters of callers, and the nodes that are drained. The names are stored, so that they cannot change.
+ * What the portal stores, the log of changes, the filters of callers, the nodes that are drained, and evidence of wrong results. The names are stored, so that they cannot change.
  */
 export type RecordKind =
   | 'session'
@@ -28,6 +28,7 @@ export type RecordKind =
   | 'lock'
   | 'filter'
   | 'drained-node'
+  | 'evidence'
 
 /** What an account has in the portal. */
 export const accountRecordKinds = [
@@ -49,7 +50,7 @@ export const accountRecordKinds = [
 export interface StoredRecord {
   /** Unique among the records of its kind. Never a secret itself: the hash of one. */
   readonly id: string
-  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion and a drained node, empty. */
+  /** Id of the account; of a change, its month; of the settings of alerts, their bucket; of what finds invitations, the hash of an address; of a deletion, a drained node and evidence, empty. */
   readonly account: string
   readonly value: Json
   /** Milliseconds since 1970; `neverExpires` at most. */

@@ -5,6 +5,7 @@ import { version } from '../core/version.ts'
 import type { Plan, Secret, Target } from '../plugin/plugin.ts'
 import { openAccounts } from '../services/accounts/index.ts'
 import type { Plans } from '../services/accounts/effective-plan.ts'
+import { EvidenceWriter } from '../services/evidence.ts'
 import { HeadTracker } from '../services/chain-heads/index.ts'
 import type { HeadsSource, TrackOptions } from '../services/chain-heads/index.ts'
 import { openLedger } from '../services/ledger/index.ts'
@@ -22,7 +23,7 @@ import { openUsage } from '../services/usage/index.ts'
 import { FakeChain } from './fake-chain.ts'
 import { FakeUpstreams, scriptIssues } from './fake-upstreams.ts'
 import type { FakeUpstream, UpstreamRequest } from './fake-upstreams.ts'
-import { InMemoryKeys, InMemoryLedgerStore, InMemoryUsageStore, openInMemoryFilterRecords } from './in-memory-store.ts'
+import { InMemoryKeys, InMemoryLedgerStore, InMemoryUsageStore, openInMemoryFilterRecords, openInMemoryRecords } from './in-memory-store.ts'
 import type { TestKey } from './in-memory-store.ts'
 import type { TestClock } from './test-clock.ts'
 import type { TestLog } from './test-log.ts'
@@ -85,6 +86,7 @@ export const openFakeServices = async (config: NetworkConfig, options: FakeServi
     upstreamClientOf,
     sharedCaches: openInMemoryCaches(),
     filterRecords: openInMemoryFilterRecords(clock),
+    evidenceWriter: new EvidenceWriter({ store: openInMemoryRecords(), clock, log }),
     rateLimits: new TokenBuckets(clock),
   }
   // Last: what throws before has opened nothing.

@@ -5,7 +5,7 @@ import type { Clock } from '../services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord, sumDay } from '../store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../store/lease-accounting.ts'
 import { unexpired } from '../store/record-store.ts'
-import type { FilterRecords, StoredRecord } from '../store/record-store.ts'
+import type { FilterRecords, RecordStore, StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
 import type { BalanceStore, KeyWithAccount, LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
@@ -217,5 +217,20 @@ export const openInMemoryFilterRecords = (clock: Pick<Clock, 'now'>): FilterReco
       records.delete(id)
       return record
     },
+  }
+}
+
+/** Records of one kind and account. */
+export const openInMemoryRecords = (): Pick<RecordStore, 'putRecord' | 'takeRecord' | 'findRecord' | 'records'> => {
+  const records = new Map<string, StoredRecord>()
+  return {
+    putRecord: async (_, record) => void records.set(record.id, record),
+    findRecord: (_, id) => records.get(id),
+    async takeRecord(_, id) {
+      const record = records.get(id)
+      records.delete(id)
+      return record
+    },
+    records: () => [...records.values()].toSorted((one, other) => (one.id < other.id ? -1 : 1)),
   }
 }

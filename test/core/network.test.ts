@@ -15,6 +15,7 @@ import { refuse, resultMemoryOf } from '../../src/plugin/reply.ts'
 import { openHeadsSource } from '../../src/services/chain-heads/index.ts'
 import { openSingletons } from '../../src/core/singletons.ts'
 import { formatMetrics, createMetricsRegistry } from '../../src/services/metrics.ts'
+import { NodeTrust } from '../../src/services/node-trust.ts'
 import { results } from '../../src/services/results.ts'
 import { createLongResult } from '../support/long-result.ts'
 import { shippedTable } from '../services/method-table/shipped-table.ts'
@@ -50,7 +51,8 @@ const hostServices = () => {
     upstreamClientOf: () => ({ request: unused, disconnects: unused }),
     sharedCaches: { open: unused },
     filterRecords: { put: unused, replace: unused, find: unused, take: unused },
-    nodeStatuses: { of: () => ({ add: () => () => undefined, drained: new Set(), statusOf: () => undefined }) },
+    nodeStatuses: { of: () => ({ add: () => () => undefined, trust: new NodeTrust(), drained: new Set(), statusOf: () => undefined }) },
+    evidenceWriter: { of: () => ({ add: unused, proven: unused }) },
     rateLimits: { take: unused, stateOf: unused },
   } satisfies HostServices
 }
@@ -251,6 +253,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'currentSpan',
     'describeMethods',
     'events',
+    'evidence',
     'filterRecords',
     'heads',
     'isServed',

@@ -9,6 +9,7 @@ import { describeOptions } from '../../src/config/describe-options.ts'
 import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { isJsonObject } from '../../src/util/json.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { verifyMetrics } from '../../plugins/verify/metrics.ts'
 import { nodeReasons } from '../../src/services/node-reasons.ts'
 import { checkConfig } from './check-config.ts'
 import { anchorsOf, codeBlocksOf, codeSpansOf, readPage, readPages, relativeLinksOf, withoutBlocks } from './markdown.ts'
@@ -255,8 +256,9 @@ t.test('each class that docs/plugins.md names can be imported', async t => {
 })
 
 t.test('every metric that is named exists', async t => {
-  const defined = new Set<string>(Object.values(metricDefinitions).map(({ name }) => name))
-  const histograms = Object.values(metricDefinitions).flatMap(({ name, type }) => (type === 'histogram' ? [name] : []))
+  const definitions = [...Object.values(metricDefinitions), ...Object.values(verifyMetrics)]
+  const defined = new Set<string>(definitions.map(({ name }) => name))
+  const histograms = definitions.flatMap(({ name, type }) => (type === 'histogram' ? [name] : []))
   const samples = new Map(histograms.flatMap(name => ['bucket', 'sum', 'count'].map(suffix => [`${name}_${suffix}`, name])))
   const metricsIn = (text: string) =>
     Array.from(text.matchAll(/(?<!name: ')\b(?:tollgate|process|nodejs)_\w+/g), ([name]) => samples.get(name) ?? name)

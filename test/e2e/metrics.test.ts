@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import t from '../support/tap.ts'
 import { parse } from 'yaml'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { verifyMetrics } from '../../plugins/verify/metrics.ts'
 import type { MetricDefinition } from '../../src/services/metrics.ts'
 import { networkFile, startGateway } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
@@ -38,7 +39,7 @@ const fillIn = (expr: string): string => expr.replaceAll('$__rate_interval', '1m
 
 /** The samples of each metric, with their labels. */
 const labelsBySample = new Map<string, readonly string[]>()
-const definitions: readonly MetricDefinition[] = Object.values(metricDefinitions)
+const definitions: readonly MetricDefinition[] = [...Object.values(metricDefinitions), ...Object.values(verifyMetrics)]
 for (const { name, type, labels } of definitions) {
   if (type !== 'histogram') labelsBySample.set(name, labels)
   else
@@ -103,6 +104,7 @@ const firingSeries: Readonly<Record<string, readonly [minute: number, series: Re
   TollgateUpstreamExcluded: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="lag"}': '1x10' }],
   TollgateBreakerOpen: [8, { 'tollgate_upstream_reduced{network="n",upstream="u",class="logs",reason="breaker"}': '1x10' }],
   TollgateUpstreamRateLimited: [15, { 'tollgate_upstream_reduced{network="n",upstream="u",class="all",reason="rateLimited"}': '1x20' }],
+  TollgateUpstreamLied: [8, { 'tollgate_upstream_lies_total{network="n",upstream="u"}': '0x5 1x5' }],
   TollgateStoreFails: [8, { 'tollgate_store_errors_total{operation="heartbeat"}': '0+1x10' }],
   TollgateSharedCacheDown: [8, { 'tollgate_shared_cache_up{redis="r"}': '0x10' }],
   TollgateMemoryForCallers: [8, { tollgate_in_flight_bytes: '90x10', tollgate_in_flight_max_bytes: '100x10' }],
@@ -191,7 +193,7 @@ t.test('a gateway that has served calls', async t => {
     for (const [name, type] of shown) t.equal(defined.get(name), type, name)
     // What other tests show: it needs Redis, subscriptions, `verify`, a reload, tokens, alerts, a refused socket or a node that is excluded, slow or limited.
     const elsewhere =
-      /shared_cache|subscription|verified|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced/
+      /shared_cache|subscription|verified|upstream_lies|tollgate_tls|tollgate_tokens|reload|alert_deliveries|usage_webhook|sockets_refused|upstream_reduced/
     t.same(
       [...defined.keys()].filter(name => !shown.has(name) && !elsewhere.test(name)),
       [],

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deletionDelayMs } from '../../src/services/accounts/account-deletion.ts'
@@ -6,7 +7,10 @@ import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { countTraffic } from '../../src/services/traffic/counters.ts'
 import { callFigures } from '../../src/services/traffic/figures.ts'
 import { TrafficHistory } from '../../src/services/traffic/history.ts'
-import { TestClock } from '../support/fakes.ts'
+import { TestClock, TestLog } from '../support/fakes.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import { EvidenceWriter } from '../../src/services/evidence.ts'
+import { openStore } from '../../src/store/open-store.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { freePort } from '../support/free-port.ts'
@@ -51,6 +55,19 @@ const startGateway = async (t: Test, workers: number) => {
     await deployment.remove()
     await node.stop()
   })
+  const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
+  const writer = new EvidenceWriter({ store, clock: systemClock, log: new TestLog() })
+  keptEvidence =
+    writer.of('devnet').add({
+      upstream: 'node-2',
+      methodClass: 'light',
+      cause: 'receipts are not those of the header',
+      request: { method: 'eth_getBlockReceipts', params: ['0x10'] },
+      answer: Buffer.from('[]'),
+      header: { number: 16 },
+    }) ?? ''
+  await writer.whenIdle()
+  await store.close()
   return { deployment, gateway: await deployment.start() }
 }
 
@@ -59,6 +76,9 @@ const codeOf = async (gateway: GatewayProcess, key: string) => (await call(gatew
 type Surface = 'api' | 'command'
 
 const keyLists = { networks: ['devnet'], methods: ['eth_call', 'eth_chainId'], origins: ['https://*.dapp.example'], ips: ['10.0.0.0/8'] }
+
+/** The id of the evidence in the store. */
+let keptEvidence = ''
 
 const onlyNode = { network: 'devnet', node: 'node-1' }
 
@@ -103,6 +123,9 @@ const exampleInputs: Readonly<
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
+  'evidence list': () => ({ network: 'devnet' }),
+  'evidence show': () => ({ id: keptEvidence }),
+  'evidence clear': () => onlyNode,
   'people list': id => ({ id }),
   'people set': (_, outputs) => ({ id: addedPerson(outputs), name: 'carl', role: 'developer' }),
   'people remove': (_, outputs) => ({ id: addedPerson(outputs) }),
@@ -416,9 +439,11 @@ t.test("the operator's API", async t => {
         ? id
         : path.startsWith('/people')
           ? personId
-          : path === '/accounts/{id}' && method === 'patch'
-            ? 'bob'
-            : 'carol'
+          : path.startsWith('/evidence')
+            ? keptEvidence
+            : path === '/accounts/{id}' && method === 'patch'
+              ? 'bob'
+              : 'carol'
       const body = method === 'get' ? undefined : (bodies[path] ?? {})
       const response = await operator.request(
         method.toUpperCase(),

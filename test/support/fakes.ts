@@ -109,6 +109,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     offers: () => true,
     describeMethods: () => [],
     isServed: () => true,
+    evidence: { add: () => 'id', proven: async () => [] },
     ...services,
   } as Services
   const nodes = new NodeStatuses(base.metrics as MetricsRegistry).of(base.network.name)

@@ -9,6 +9,7 @@ import { gatewaySchema } from '../../src/config/gateway-options.ts'
 import { networkSchema } from '../../src/config/network-options.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { metricDefinitions } from '../../src/services/metric-definitions.ts'
+import { verifyMetrics } from '../../plugins/verify/metrics.ts'
 import { methodTableKeywords } from '../../src/services/method-table/table-schema.ts'
 import type { MethodEntry, TableFile } from '../../src/services/method-table/table-types.ts'
 import { describeOptions } from '../../src/config/describe-options.ts'
@@ -134,7 +135,12 @@ const createMetricsPage = (): string =>
     'What `/metrics` of the admin listener returns, in the text format of Prometheus.',
     formatTable(
       ['metric', 'type', 'labels', 'description'],
-      Object.values(metricDefinitions).map(({ name, type, labels, help }) => [code(name), type, labels.map(code).join(', '), help]),
+      [...Object.values(metricDefinitions), ...Object.values(verifyMetrics)].map(({ name, type, labels, help }) => [
+        code(name),
+        type,
+        labels.map(code).join(', '),
+        help,
+      ]),
     ),
   ])
 

@@ -1,6 +1,7 @@
 import { accountOperations, accountSchemas } from './account-operations.ts'
 import { alertOperations, alertSchemas } from './alert-operations.ts'
 import { changeOperations, changeSchemas } from './change-operations.ts'
+import { evidenceOperations, evidenceSchemas } from './evidence-operations.ts'
 import { keyOperations, keySchemas } from './key-operations.ts'
 import { linkOperations, linkSchemas } from './link-operations.ts'
 import { nodeOperations, nodeSchemas } from './node-operations.ts'
@@ -18,6 +19,7 @@ export const operations: readonly Operation[] = [
   ...changeOperations,
   ...usageOperations,
   ...nodeOperations,
+  ...evidenceOperations,
 ]
 
 /** What operations return, by the name in the OpenAPI document. */
@@ -30,4 +32,5 @@ export const operationSchemas = {
   ...changeSchemas,
   ...usageSchemas,
   ...nodeSchemas,
+  ...evidenceSchemas,
 } as const

@@ -12,6 +12,7 @@ const healthy: Observations = {
   isBreakerOpen: false,
   isBackingOff: false,
   isRateSpent: false,
+  isDistrusted: false,
   suspensions: [new Suspension()],
   slowShare: 1,
 }
@@ -31,6 +32,7 @@ t.test('what is observed of a node says whether it gets calls, which share of th
     [{ exclusion: 'lag' }, 0, { usable: true, weight: 1, reasons: ['lag'] }],
     [{ isBreakerOpen: true }, 0, { usable: false, weight: 1, reasons: ['breaker'] }],
     [{ isBackingOff: true }, 0, { usable: false, weight: 1, reasons: ['rateLimited'] }],
+    [{ isDistrusted: true }, 0, { usable: false, weight: 1, reasons: ['lied'] }],
     [{ isRateSpent: true }, 0, { usable: false, weight: 1, reasons: ['rateSpent'] }],
     [{ suspensions: [suspended()] }, 999, { usable: true, weight: 0, reasons: ['suspect'] }],
     [{ suspensions: [suspended()], isBreakerOpen: true }, 999, { usable: false, weight: 0, reasons: ['breaker'] }],

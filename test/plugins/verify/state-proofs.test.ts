@@ -204,7 +204,7 @@ t.test('state of a real node', async t => {
     })
     const { result } = await gateway.call('eth_getBalance', [account, 'latest'])
     t.equal(result, await chain.request('eth_getBalance', account, 'latest'))
-    t.equal(gateway.metric('tollgate_verified_results_total', { upstream: 'liar', outcome: 'refused' }), 1)
+    t.ok(gateway.metric('tollgate_verified_results_total', { upstream: 'liar', outcome: 'refused' }) > 0)
     t.equal(gateway.metric('tollgate_verified_results_total', { upstream: 'honest', outcome: 'proven' }), 1)
     await gateway.stop()
   })

@@ -1,0 +1,42 @@
+import type { Counter, MetricDefinition, Services } from '../../src/plugin/plugin.ts'
+
+export const verifyMetrics = {
+  verifiedResults: {
+    name: 'tollgate_verified_results_total',
+    type: 'counter',
+    labels: ['network', 'upstream', 'outcome'],
+    help: 'Results of upstreams that the plugin verify has looked at: "proven", "agreed" by a quorum, "passed" its checks, "refused" as wrong, or "unchecked", because they were too long, pending, or of a kind that no check is known to hold for.',
+  },
+  upstreamLies: {
+    name: 'tollgate_upstream_lies_total',
+    type: 'counter',
+    labels: ['network', 'upstream'],
+    help: 'Results of upstreams that do not fit the header of their block, on which upstreams agree.',
+  },
+} as const satisfies Readonly<Record<string, MetricDefinition>>
+
+type Outcome = 'proven' | 'agreed' | 'passed' | 'refused' | 'unchecked'
+
+/** Series are opened once: upstreams are few. */
+export class VerifyCounters {
+  readonly #metrics: Services['metrics']
+  readonly #series = new Map<string, Counter>()
+
+  constructor({ metrics }: Pick<Services, 'metrics'>) {
+    this.#metrics = metrics
+  }
+
+  count(upstream: string, outcome: Outcome): void {
+    this.#add(`${outcome} ${upstream}`, () => this.#metrics.counter(verifyMetrics.verifiedResults, { upstream, outcome }))
+  }
+
+  countLie(upstream: string): void {
+    this.#add(`lie ${upstream}`, () => this.#metrics.counter(verifyMetrics.upstreamLies, { upstream }))
+  }
+
+  #add(key: string, open: () => Counter): void {
+    const counter = this.#series.get(key) ?? open()
+    this.#series.set(key, counter)
+    counter.add()
+  }
+}

@@ -1,0 +1,96 @@
+import { copyReply, isFailure } from '../../src/plugin/plugin.ts'
+import type { Method, Reply, Services } from '../../src/plugin/plugin.ts'
+import type { ChainRules } from './chain-rules.ts'
+import { isPending } from './checks.ts'
+import { FeedHeaders } from './feed-headers.ts'
+import { HistoryAnswers, provableHistory } from './history-answers.ts'
+import { LogAnswers } from './log-answers.ts'
+import type { VerifyCounters } from './metrics.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
+import { ProvenBlocks } from './proven-blocks.ts'
+import { Readmission } from './readmission.ts'
+import { StateAnswers } from './state-answers.ts'
+import { TrustedHeaders } from './trusted-headers.ts'
+import { provableMethods } from './upstreams-check.ts'
+import type { RefuseWrong } from './wrong-results.ts'
+
+interface ProofsOptions {
+  readonly agree: number | undefined
+  readonly maxBlocks: number
+  readonly maxProofBytes: number
+  readonly rules: ChainRules
+  readonly counters: VerifyCounters
+  readonly refuseWrong: RefuseWrong
+}
+
+/** Answers calls about one part of the chain. */
+interface ProvenAnswers {
+  /** Undefined: nothing is proven of this call. */
+  answer(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | undefined>
+}
+
+/** Of blocks, and as many of receipts. */
+const maxCachedBytes = 33_554_432
+
+/** Answers calls with what headers prove. */
+export class Proofs {
+  readonly headers: TrustedHeaders
+  readonly blocks: ProvenBlocks
+  readonly #options: ProofsOptions
+  readonly #services: Services
+  readonly #feedHeaders: FeedHeaders
+  readonly #readmission: Readmission
+  /** By name, the methods of which something is proven. */
+  readonly #provable: ReadonlyMap<string, { readonly method: Method; readonly answers: ProvenAnswers }>
+
+  constructor(options: ProofsOptions, services: Services) {
+    const { agree, rules, refuseWrong } = options
+    const { methods } = services
+    this.#options = options
+    this.#services = services
+    this.headers = new TrustedHeaders(agree, services)
+    this.blocks = new ProvenBlocks({ refuseWrong, rules, maxCachedBytes })
+    this.#feedHeaders = new FeedHeaders(header => this.blocks.recordHeader(header), services)
+    const answersOf = this.#openAnswers(this.blocks)
+    const answersAloneOf = this.#openAnswers(new ProvenBlocks({ refuseWrong, rules, maxCachedBytes: 0 }))
+    this.#readmission = new Readmission((call, method, next) => answersAloneOf(method.name).answer(call, method, next), services)
+    this.#provable = new Map(
+      provableMethods.flatMap(name => {
+        const method = methods.get(name)
+        return method === undefined ? [] : [[name, { method, answers: answersOf(name) }] as const]
+      }),
+    )
+  }
+
+  has(name: string): boolean {
+    return this.#provable.has(name)
+  }
+
+  /** The proven answer, or a failure in its place; undefined where nothing is proven of this call. */
+  async prove(call: VerifiedCall, next: NextPlugin): Promise<Reply | undefined> {
+    const { request, target } = call.context
+    const proven = this.#provable.get(request.method)
+    if (proven === undefined || isPending(proven.method, request)) return undefined
+    const reply = await proven.answers.answer(call, proven.method, next)
+    if (reply === undefined || isFailure(reply)) return reply
+    const { verified = 'proof' } = reply
+    if (verified === 'proof') {
+      this.#options.counters.count(target.name, 'proven')
+      this.#readmission.begin(reply, call, proven.method, next)
+    }
+    return copyReply(reply, { verified })
+  }
+
+  stop(): void {
+    this.#feedHeaders.stop()
+  }
+
+  #openAnswers(blocks: ProvenBlocks): (name: string) => ProvenAnswers {
+    const { agree, maxBlocks, maxProofBytes, refuseWrong } = this.#options
+    const common = { headers: this.headers, blocks, refuseWrong }
+    const states = new StateAnswers(common, this.#services)
+    const history = new HistoryAnswers({ ...common, agree }, this.#services)
+    const logs = new LogAnswers({ ...common, maxBlocks, maxProofBytes, onUse: () => this.#feedHeaders.use() }, this.#services)
+    return name => (name === 'eth_getLogs' ? logs : provableHistory.includes(name) ? history : states)
+  }
+}

@@ -1,0 +1,117 @@
+import { clearEvidence, findEvidence, readEvidence } from '../../services/evidence.ts'
+import type { Evidence } from '../../services/evidence.ts'
+import { isoTime } from '../../util/dates.ts'
+import { ApiError } from '../api-errors.ts'
+import { count, flag, listOf, object, schemaRef, text, time } from '../openapi.ts'
+import { defineOperation } from './operation.ts'
+
+const summary = {
+  id: text,
+  time,
+  network: text,
+  node: text,
+  method: { ...text, description: 'What the node was sent.' },
+  cause: { ...text, description: 'What is not so.' },
+  proven: {
+    ...flag,
+    description: 'The result does not fit the header of its block, on which upstreams agree. False: it contradicts itself.',
+  },
+}
+
+/** What the operations return, by the name in the OpenAPI document. */
+export const evidenceSchemas = {
+  EvidenceList: object({ evidence: listOf(object(summary)) }),
+  Evidence: object({
+    ...summary,
+    class: { ...text, description: 'Of the method of the call.' },
+    params: { type: 'array', items: {}, description: 'What the node was sent; one text where they are long.' },
+    answer: { ...text, description: 'The JSON text of the result: its first 16 KiB.' },
+    answerBytes: { ...count, description: 'Of the whole text.' },
+    answerSha256: { ...text, description: 'Of the whole text, in hex.' },
+    header: { type: ['object', 'null'], description: 'What the header of the block has; null where the result contradicts itself.' },
+  }),
+  ClearedEvidence: object({ cleared: count }),
+} as const
+
+const toSummary = ({ id, time: ms, network, upstream, request, cause, header }: Evidence) => ({
+  ...{ id, time: isoTime(ms), network, node: upstream, method: request.method, cause },
+  proven: header !== null,
+})
+
+export const evidenceOperations = [
+  defineOperation({
+    name: 'evidence list',
+    method: 'get',
+    path: '/evidence',
+    summary: 'Wrong results of nodes that the plugin verify has found, the newest first: the last 200 are kept.',
+    input: {
+      type: 'object',
+      properties: {
+        network: { type: 'string', description: 'Only of the network of this name.' },
+        node: { type: 'string', description: 'Only of the nodes of this name.' },
+      },
+    },
+    output: schemaRef('EvidenceList'),
+    async run({ network, node }, { store }) {
+      const found = (await readEvidence(store)).filter(
+        each => (network === undefined || each.network === network) && (node === undefined || each.upstream === node),
+      )
+      return { evidence: found.map(toSummary) }
+    },
+    command: {
+      flags: { network: { placeholder: 'NAME' }, node: { placeholder: 'NAME' } },
+      text: ({ evidence }) =>
+        evidence.length === 0
+          ? ['no node has been found wrong']
+          : [
+              {
+                columns: ['ID', 'TIME', 'NETWORK', 'NODE', 'METHOD', 'WHAT'],
+                rows: evidence.map(each => [each.id, each.time, each.network, each.node, each.method, each.cause]),
+              },
+            ],
+    },
+  }),
+  defineOperation({
+    name: 'evidence show',
+    method: 'get',
+    path: '/evidence/{id}',
+    summary: 'One wrong result: what the node was sent, what it answered, and the header that shows that it is wrong.',
+    input: { type: 'object', properties: { id: { type: 'string', description: 'As `evidence list` shows it.' } }, required: ['id'] },
+    output: schemaRef('Evidence'),
+    async run({ id }, { store }) {
+      const found = await findEvidence(store, id)
+      if (found === undefined)
+        throw new ApiError(404, 'not-found', `no evidence has the id "${id}"; \`evidence list\` shows those that have been kept`)
+      const { methodClass, request, answer, answerBytes, answerSha256, header } = found
+      return { ...toSummary(found), class: methodClass, params: request.params, answer, answerBytes, answerSha256, header }
+    },
+    command: {
+      positionals: { id: 'ID' },
+      text: ({ params, answer, header, proven, ...rest }) => [
+        { fields: { ...rest, proven: proven ? 'yes' : 'no' } },
+        ...['', 'Sent:', JSON.stringify(params), '', 'Answered:', answer],
+        ...(header === null ? [] : ['', 'The header of the block:', JSON.stringify(header, null, 2)]),
+      ],
+    },
+  }),
+  defineOperation({
+    name: 'evidence clear',
+    method: 'post',
+    path: '/nodes/{network}/{node}/clear-evidence',
+    summary: 'Removes what is kept about a node. With `readmit: false`, the node gets calls again once the gateway has been reloaded.',
+    input: {
+      type: 'object',
+      properties: {
+        network: { type: 'string', description: 'The name of the network.' },
+        node: { type: 'string', description: 'The name of an upstream of the network.' },
+      },
+      required: ['network', 'node'],
+    },
+    output: schemaRef('ClearedEvidence'),
+    run: async ({ network, node }, { store }) => ({ cleared: await clearEvidence(store, { network, upstream: node }) }),
+    command: {
+      positionals: { network: 'NETWORK', node: 'NODE' },
+      text: ({ cleared }, { network, node }) => [`removed ${cleared} of ${network}/${node}`],
+    },
+  }),
+]

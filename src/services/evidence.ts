@@ -1,0 +1,141 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { neverExpires } from '../store/record-store.ts'
+import type { RecordStore, StoredRecord } from '../store/record-store.ts'
+import { StoreError } from '../store/store.ts'
+import type { Json, JsonObject } from '../util/json.ts'
+import type { Clock } from './clock.ts'
+import type { Log } from './log.ts'
+
+/** A wrong result of a node, and what shows that it is wrong. */
+export interface Evidence {
+  readonly id: string
+  /** Milliseconds since 1970. */
+  readonly time: number
+  readonly network: string
+  readonly upstream: string
+  /** Of the call. */
+  readonly methodClass: string
+  /** What is not so. */
+  readonly cause: string
+  /** What the node was sent. */
+  readonly request: { readonly method: string; readonly params: readonly Json[] }
+  /** JSON text, of which the first bytes are kept. */
+  readonly answer: string
+  readonly answerBytes: number
+  /** Of the whole text, in hex. */
+  readonly answerSha256: string
+  /** The header of the block that the result does not fit; null where the result contradicts itself. */
+  readonly header: JsonObject | null
+}
+
+/** What a plugin has found. */
+export interface EvidenceInput extends Pick<Evidence, 'upstream' | 'methodClass' | 'cause' | 'request' | 'header'> {
+  readonly answer: Buffer
+}
+
+/** For plugins that find wrong results. */
+export interface EvidenceRecords {
+  /** Keeps it in the store, in the background; returns its id. Undefined where the same node has just been wrong about the same method: one a minute is kept. */
+  add(input: EvidenceInput): string | undefined
+  /** The nodes, and classes of methods, of which a wrong result is kept that does not fit a header. */
+  proven(): Promise<readonly Pick<Evidence, 'upstream' | 'methodClass'>[]>
+}
+
+/** The oldest go first. */
+const maxEntries = 200
+const maxAnswerBytes = 16_384
+/** A filter may have 5,000 topics. */
+const maxParamsChars = 8_192
+const minIntervalMs = 60_000
+const kind = 'evidence'
+
+type EvidenceStore = Pick<RecordStore, 'putRecord' | 'takeRecord' | 'findRecord' | 'records'>
+
+/** The newest first. */
+export const readEvidence = async (store: Pick<RecordStore, 'records'>): Promise<readonly Evidence[]> =>
+  (await store.records(kind, '')).map(toEvidence).toReversed()
+
+export const findEvidence = async (store: Pick<RecordStore, 'findRecord'>, id: string): Promise<Evidence | undefined> => {
+  const record = await store.findRecord(kind, id)
+  return record && toEvidence(record)
+}
+
+/** Removes what is kept about a node; returns how much that was. */
+export const clearEvidence = async (
+  store: EvidenceStore,
+  { network, upstream }: Pick<Evidence, 'network' | 'upstream'>,
+): Promise<number> => {
+  const found = (await readEvidence(store)).filter(each => each.network === network && each.upstream === upstream)
+  for (const { id } of found) await store.takeRecord(kind, id)
+  return found.length
+}
+
+const toEvidence = ({ value }: StoredRecord): Evidence => value as unknown as Evidence // written by add() alone
+
+interface EvidenceWriterOptions {
+  readonly store: EvidenceStore
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Keeps wrong results of all networks: bounded in number and bytes. */
+export class EvidenceWriter {
+  readonly #options: EvidenceWriterOptions
+  readonly #addedAt = new Map<string, number>()
+  #writing: Promise<void> = Promise.resolve()
+
+  constructor(options: EvidenceWriterOptions) {
+    this.#options = options
+  }
+
+  of(network: string): EvidenceRecords {
+    return {
+      add: input => this.#add(network, input),
+      proven: async () => (await readEvidence(this.#options.store)).filter(each => each.network === network && each.header !== null),
+    }
+  }
+
+  /** Resolves once all has been written. */
+  async whenIdle(): Promise<void> {
+    await this.#writing
+  }
+
+  #add(network: string, { answer, request, ...input }: EvidenceInput): string | undefined {
+    const { clock } = this.#options
+    const key = JSON.stringify([network, input.upstream, request.method])
+    const now = clock.monotonic()
+    if (now - (this.#addedAt.get(key) ?? -Infinity) < minIntervalMs) return undefined
+    if (this.#addedAt.size >= maxEntries) this.#addedAt.clear()
+    this.#addedAt.set(key, now)
+    const time = clock.now()
+    const evidence: Evidence = {
+      ...input,
+      id: `${time.toString(36).padStart(9, '0')}-${randomBytes(3).toString('hex')}`,
+      time,
+      network,
+      request: { method: request.method, params: shorten(request.params) },
+      answer: answer.subarray(0, maxAnswerBytes).toString(),
+      answerBytes: answer.length,
+      answerSha256: createHash('sha256').update(answer).digest('hex'),
+    }
+    this.#writing = this.#writing.then(() => this.#write(evidence))
+    return evidence.id
+  }
+
+  async #write(evidence: Evidence): Promise<void> {
+    const { store, log } = this.#options
+    try {
+      await store.putRecord(kind, { id: evidence.id, account: '', value: evidence as unknown as Json, expires: neverExpires }) // of JSON
+      const excess = (await store.records(kind, '')).slice(0, -maxEntries)
+      for (const { id } of excess) await store.takeRecord(kind, id)
+    } catch (error) {
+      // The ledger logs that the store is unreachable.
+      if (!(error instanceof StoreError)) log.error({ err: error }, 'evidence could not be kept because of a bug')
+    }
+  }
+}
+
+const shorten = (params: readonly Json[]): readonly Json[] => {
+  const text = JSON.stringify(params)
+  return text.length <= maxParamsChars ? params : [`${text.slice(0, maxParamsChars)}…`]
+}

@@ -1,0 +1,39 @@
+/** So many right answers beside other nodes, and a node is trusted again. */
+const minRightAnswers = 100
+
+interface Distrust {
+  rightCount: number
+  readonly isForGood: boolean
+}
+
+/**
+ * Which nodes of a network have returned what is proven wrong, by class of methods: such a node gets no calls of the class until it has answered
+ * right 100 times beside others. As one process knows it, until that ends.
+ */
+export class NodeTrust {
+  readonly #distrusted = new Map<string, Distrust>()
+
+  isDistrusted(upstream: string, methodClass: string): boolean {
+    return this.#distrusted.size > 0 && this.#distrusted.has(keyOf(upstream, methodClass))
+  }
+
+  /** True where the node was trusted before. What it has answered right meanwhile counts no more. */
+  distrust(upstream: string, methodClass: string, { isForGood = false }: { readonly isForGood?: boolean } = {}): boolean {
+    const key = keyOf(upstream, methodClass)
+    const before = this.#distrusted.get(key)
+    this.#distrusted.set(key, { rightCount: 0, isForGood: isForGood || before?.isForGood === true })
+    return before === undefined
+  }
+
+  /** The node has answered a call of the class right, which another node was sent too. True where it is trusted again. */
+  recordRight(upstream: string, methodClass: string): boolean {
+    const key = keyOf(upstream, methodClass)
+    const distrust = this.#distrusted.get(key)
+    if (distrust === undefined || distrust.isForGood) return false
+    distrust.rightCount += 1
+    return distrust.rightCount >= minRightAnswers && this.#distrusted.delete(key)
+  }
+}
+
+/** No class has a space in its name. */
+const keyOf = (upstream: string, methodClass: string): string => `${methodClass} ${upstream}`

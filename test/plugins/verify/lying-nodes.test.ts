@@ -1,0 +1,112 @@
+import t from '../../support/tap.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { harness } from '../../../src/testing/index.ts'
+import type { Harness } from '../../../src/testing/index.ts'
+import type { FakeUpstream } from '../../../src/testing/fake-upstreams.ts'
+import { startAnvilChain } from '../../support/anvil-chain.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+t.test('a node that lied', async t => {
+  const chain = await startAnvilChain()
+  t.teardown(() => chain.stop())
+  const [account = '', other = ''] = await chain.request<string[]>('eth_accounts')
+  await chain.request('anvil_mine', '0x3')
+  const blocks = await Promise.all([0, 1, 2, 3].map(number => chain.request<JsonMembers>('eth_getBlockByNumber', `0x${number}`, false)))
+  const proofOf = new Map<string, Json>()
+  for (const address of [account, other]) proofOf.set(address, await chain.request<Json>('eth_getProof', address, [], '0x3'))
+  const balance = await chain.request<string>('eth_getBalance', account, '0x3')
+
+  /** While it lies, it proves the balance of another account. */
+  const node = (lies: () => boolean, branch: () => readonly JsonMembers[] = () => blocks): FakeUpstream => ({
+    eth_blockNumber: { result: '0x3' },
+    eth_getBlockByNumber: ({ params }) => {
+      const [named] = params as [string]
+      return { result: branch().at(/^0x/.test(named) ? Number(named) : -1) ?? null }
+    },
+    eth_getProof: ({ params }) => {
+      const [address] = params as [string]
+      return { result: proofOf.get(lies() ? other : address)! }
+    },
+    eth_gasPrice: { result: '0x1' },
+    eth_getTransactionCount: { result: '0x0' },
+  })
+  const open = (upstreams: Readonly<Record<string, FakeUpstream>>, options = '') =>
+    harness({
+      network: { chainId: 1 },
+      pipeline: `
+- failover: { upstreams: [${Object.keys(upstreams)
+        .map(name => `{ name: ${name}, url: http://${name}.test }`)
+        .join(', ')}] }
+- verify: { methods: { eth_getBalance: proof }${options} }
+- upstream: {}`,
+      upstreams,
+    })
+  const question = [account, '0x3']
+  const eventsOf = ({ log }: Pick<Harness, 'log'>, event: string) =>
+    log.lines.filter(({ fields }) => (fields as Readonly<Record<string, unknown>>)['event'] === event)
+
+  t.test('gets no calls of the class until it has answered right 100 times beside another', async t => {
+    let isLying = true
+    const gateway = await open({ liar: node(() => isLying), honest: node(() => false) })
+    const proofsOf = (name: string) =>
+      gateway.requests.filter(({ upstream, method }) => upstream === name && method === 'eth_getProof').length
+    t.match(await gateway.call('eth_getBalance', question), { result: balance, upstream: 'honest', verified: 'proof' })
+    t.ok(gateway.metric('tollgate_upstream_lies_total', { upstream: 'liar' }) > 0)
+    t.equal(gateway.metric('tollgate_upstream_reduced', { upstream: 'liar', class: 'light', reason: 'lied' }), 1)
+    t.match(eventsOf(gateway, 'upstream-lied'), [
+      { fields: { upstream: 'liar', class: 'light', cause: 'the proof does not lead to the state root of the block' } },
+    ])
+    t.match(await gateway.call('eth_gasPrice'), { upstream: 'honest' }, 'another method of the class')
+    for (let i = 0; i < 10; i++) await gateway.call('eth_getBalance', question)
+    t.ok(proofsOf('liar') > 10, 'it is sent what the other has proven')
+    isLying = false
+    const before = proofsOf('liar')
+    for (let i = 0; i < 99; i++) t.match(await gateway.call('eth_getBalance', question), { upstream: 'honest' })
+    await gateway.advance('1s')
+    t.equal(proofsOf('liar') - before, 99)
+    await gateway.call('eth_getBalance', question)
+    await gateway.advance('1s')
+    t.match(eventsOf(gateway, 'upstream-readmitted'), [{ fields: { upstream: 'liar', class: 'light' } }])
+    t.match(await gateway.call('eth_getBalance', question), { result: balance, upstream: 'liar' })
+    t.match(await gateway.call('eth_gasPrice'), { upstream: 'liar' })
+    await gateway.stop()
+  })
+
+  t.test('gets none at all with readmit: false', async t => {
+    let isLying = true
+    const gateway = await open({ liar: node(() => isLying), honest: node(() => false) }, ', readmit: false')
+    await gateway.call('eth_getBalance', question)
+    isLying = false
+    for (let i = 0; i < 110; i++) await gateway.call('eth_getBalance', question)
+    t.match(await gateway.call('eth_getBalance', question), { upstream: 'honest' })
+    await gateway.stop()
+  })
+
+  t.test('is answered with 503 where it is the only one', async t => {
+    const gateway = await open({ liar: node(() => true) })
+    t.match(await gateway.call('eth_getBalance', question), { error: { code: -32002 } })
+    t.match(await gateway.call('eth_gasPrice'), { error: { code: -32002 }, status: 503 })
+    await gateway.stop()
+  })
+
+  t.test('is none that is on another branch, or comes to this one while it is asked', async t => {
+    const fork = blocks.with(3, { ...blocks[2]!, number: '0x3' })
+    const forked = await open({
+      one: node(
+        () => true,
+        () => fork,
+      ),
+      two: node(() => false),
+      three: node(() => false),
+    })
+    t.match(await forked.call('eth_getBalance', question), { result: balance })
+    t.equal(eventsOf(forked, 'upstream-lied').length, 0)
+    await forked.stop()
+    let asked = 0
+    const late = node(() => (asked += 1) === 1)
+    const coming = await open({ one: late, two: node(() => false), three: node(() => false) })
+    t.match(await coming.call('eth_getBalance', question), { result: balance, upstream: 'one' })
+    t.equal(eventsOf(coming, 'upstream-lied').length, 0)
+    await coming.stop()
+  })
+})
