@@ -98,15 +98,17 @@ export const openOperatorListener = async (
   if (listen.admin === undefined) return undefined
   const { networks, metrics, ownMetrics, reloader, logLevel, clock, log } = options
   const { token, url, tls } = admin
-  const operatorApp = openOperatorApp({
-    ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, traffic, reloader, logLevel, version, clock, log, url },
-    dashboardUrl: () => portal.url ?? portalUrl(),
-    config: { listen, portal },
-    isTls: tls !== undefined,
-    hasToken: token !== undefined,
-  })
+  // Without a token nobody can sign in.
+  const operatorApp =
+    token &&
+    openOperatorApp({
+      ...{ openStore, storeAddress, plans, describeMethods, networks, metrics, traffic, reloader, logLevel, version, clock, log, url },
+      dashboardUrl: () => portal.url ?? portalUrl(),
+      config: { listen, portal },
+      isTls: tls !== undefined,
+    })
   const certificate = openAdminCertificate(admin, { clock, log, metrics: ownMetrics })
-  const appOptions = { ...options, token, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp.serve }
+  const appOptions = { ...options, token, url, trustedProxies: listen.trustedProxies, operatorApp: operatorApp?.serve }
   const listener = await openAdminListener(listen.admin, appOptions, certificate).catch((error: unknown) => {
     certificate?.stop()
     throw error
@@ -116,7 +118,7 @@ export const openOperatorListener = async (
     async stop() {
       await listener.stop()
       certificate?.stop()
-      await operatorApp.close()
+      await operatorApp?.close()
     },
   }
 }

@@ -155,19 +155,14 @@ const urlOnListener = (hosts: readonly string[], rpcUrl: string): string => {
   return url.origin
 }
 
-interface OperatorOptions extends Omit<OperatorAppOptions, 'history'> {
-  /** Whether anybody can sign in. */
-  readonly hasToken: boolean
-}
-
 /** What the operator uses on the admin listener, loaded with its first request; with the next one, where that fails. */
-export const openOperatorApp = ({ hasToken, ...options }: OperatorOptions) => {
+export const openOperatorApp = (options: Omit<OperatorAppOptions, 'history'>) => {
   const { clock, log, traffic } = options
   const history = openAfterStart({
     ...{ name: 'the history of traffic', clock, log },
     async open() {
-      const opened = new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, read: traffic })
-      if (hasToken) opened.start()
+      const opened = new (await import('../services/traffic/history.ts')).TrafficHistory({ clock, log, read: traffic })
+      opened.start()
       return opened
     },
   })

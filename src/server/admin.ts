@@ -29,8 +29,8 @@ export interface AdminOptions extends LogControls {
   metrics(): readonly MetricFamily[] | Promise<readonly MetricFamily[]>
   /** Reloads the configuration; undefined where that is not possible. */
   readonly reloader: ReloadControl | undefined
-  /** What people and scripts of the operator use: sign-in, page and /api/v1; loaded with its first request. */
-  operatorApp(token: AdminToken): Promise<ServeRequest>
+  /** What people and scripts of the operator use: sign-in, page and /api/v1; loaded with its first request. Undefined without a token. */
+  readonly operatorApp: ((token: AdminToken) => Promise<ServeRequest>) | undefined
   /** Required of those who reload, use the operator's API, and read or change the logs; without a token nobody can. */
   readonly token: Secret | undefined
   /** Addresses and subnets of proxies, which say where a request comes from. */
@@ -57,7 +57,8 @@ export const createAdminApp = ({ token: secret, url, ...options }: AdminOptions)
   app.use(at('/readyz', respondTo({ GET: ctx => respondReadiness(ctx, options) })))
   app.use(at('/metrics', respondTo({ GET: ctx => respondMetrics(ctx, options) })))
   app.use(requireKnownHost(url === undefined ? [] : [new URL(url).hostname.replaceAll(/[[\]]/g, '')]))
-  if (token === undefined) return app.use(at('/operator', respondTo({ GET: explainMissingToken })))
+  const { operatorApp } = options
+  if (token === undefined || operatorApp === undefined) return app.use(at('/operator', respondTo({ GET: explainMissingToken })))
   for (const path of ['/log-level', '/access-log', '/access-log/reopen']) {
     app.use(at(path, requireToken(token)))
     app.use(at(path, parseJsonBody(maxBodySize)))
@@ -72,7 +73,7 @@ export const createAdminApp = ({ token: secret, url, ...options }: AdminOptions)
     )
   }
   app.use(async ctx => {
-    const serve = await options.operatorApp(token)
+    const serve = await operatorApp(token)
     ctx.respond = false
     await serve(ctx.req, ctx.res)
   })

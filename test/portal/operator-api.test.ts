@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
@@ -15,6 +16,7 @@ import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
 import { freePort } from '../support/free-port.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
 import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
 import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
 import { findCommandLoader } from '../../src/cli/commands.ts'
@@ -513,7 +515,7 @@ t.test('the figures of the last minute, or since the start, and those over time'
   const workers = new Map([['1', metrics]])
   const { ok, failed, duration, hits, attempt, failure, credits } = open(metrics)
   const read = async () => Array.from(workers, ([id, registry]) => ({ id, counters: countTraffic(registry.families()) }))
-  const history = new TrafficHistory({ clock, read })
+  const history = new TrafficHistory({ clock, log: new TestLog(), read })
   /** Of 15 s, with a point at its end. */
   const pass = async (calls = 0) => {
     ok.add(calls)
@@ -568,4 +570,42 @@ t.test('the figures of the last minute, or since the start, and those over time'
     await pass()
     t.same(history.activity('1h', 'devnet').nodes, [])
   })
+})
+
+t.test('Home names the alert rules whose condition holds now', async t => {
+  const calm = createMetricsRegistry()
+  calm.gauge(metricDefinitions.configReloadSuccessful, {}).set(1)
+  calm.gauge(metricDefinitions.tlsCertificateExpiry, { option: 'listen.tls' }).set(90 * 86_400)
+  const figures = { calls: 100, failedCalls: 2, credits: 0, cacheHits: undefined, p50Ms: 1, p95Ms: 1, p99Ms: 4_000 }
+  const problemsOf = (registry: ReturnType<typeof createMetricsRegistry>, network: typeof figures, refusedSockets = 0) => {
+    const families = registry.families()
+    return gatewayProblems({ health: gatewayHealth(families), families, networks: [['devnet', network]], refusedSockets, now: 0 })
+  }
+  t.same(problemsOf(calm, figures), [])
+  const bad = createMetricsRegistry()
+  bad.gauge(metricDefinitions.configReloadSuccessful, {}).set(0)
+  bad.gauge(metricDefinitions.jwtKeysReloadSuccessful, {}).set(0)
+  bad.gauge(metricDefinitions.sharedCacheUp, { redis: 'r' }).set(0)
+  bad.gauge(metricDefinitions.storeUnavailable, { reason: 'unreachable' }).set(1)
+  bad.gauge(metricDefinitions.workers, { state: 'missing' }).set(2)
+  bad.gauge(metricDefinitions.tlsCertificateExpiry, { option: 'listen.tls' }).set(2 * 86_400)
+  bad.gauge(metricDefinitions.eventLoopDelayP99, {}).set(0.2)
+  for (const [used, most] of [
+    [metricDefinitions.inFlightBytes, metricDefinitions.inFlightMaxBytes],
+    [metricDefinitions.processOpenFiles, metricDefinitions.processMaxFiles],
+  ] as const) {
+    bad.gauge(used, {}).set(90)
+    bad.gauge(most, {}).set(100)
+  }
+  const problems = problemsOf(bad, { ...figures, failedCalls: 3, p99Ms: 6_000 }, 5)
+  t.equal(problems.length, 12)
+  t.match(problems[0], { alert: 'TollgateStoreFails', severity: 'critical', text: /^the store does not answer/, network: null })
+  t.match(problems.at(-2), { alert: 'TollgateCallsFail', text: '3.0 % of the calls fail', network: 'devnet' })
+  t.ok(problems.some(({ text }) => text === 'a TLS certificate expires in 2 days'))
+  const rules = readFileSync('deploy/prometheus/alerts.yaml', 'utf8')
+  for (const { alert, severity } of problems) {
+    const [rule = ''] = new RegExp(`- alert: ${alert}\\n[^]*?severity: \\w+`).exec(rules) ?? []
+    t.ok(rule.endsWith(severity), `${alert} is ${severity}`)
+  }
+  t.same(problemsOf(calm, { ...figures, calls: 10, failedCalls: 9 }), [], 'a share of few calls says little')
 })

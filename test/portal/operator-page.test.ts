@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import t from '../support/tap.ts'
 import type { Page } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { networkFile } from '../support/deployment.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { chooseAction, confirmQuestion } from '../support/page-actions.ts'
 import { createPortalDeployment } from '../support/portal-client.ts'
@@ -9,11 +10,11 @@ import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
 /** The first load over the network, gzip. */
-const maxFirstLoadBytes = 60_000
+const maxFirstLoadBytes = 90_000
 
 const adminToken = 'canary-page-token'
 
-const pageTitles = ['Accounts', 'Traffic', 'Nodes', 'Audit']
+const pageTitles = ['Home', 'Accounts', 'Traffic', 'Nodes', 'Configuration', 'Audit']
 
 const openPage = async (page: Page, title: string): Promise<void> => {
   await page.click(`nav >> text="${title}"`)
@@ -26,7 +27,17 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` } },
     eth_gasPrice: { result: '0x7' },
   })
+  const answers = {
+    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` } },
+    eth_gasPrice: { result: '0x7' },
+  }
+  const pair = { left: await startFakeNode(answers), right: await startFakeNode(answers) }
+  const upstreams = Object.entries(pair).map(([name, { url }]) => ({ name, url }))
   const deployment = createPortalDeployment(node.url, {
+    networks: {
+      devnet: networkFile('devnet', [node.url]),
+      pair: { ...networkFile('pair', [], { cache: false, failover: { upstreams } }), hosts: ['localhost'] },
+    },
     gateway: { admin: { token: '${ADMIN_TOKEN}' } },
     env: { ADMIN_TOKEN: adminToken },
   })
@@ -34,10 +45,10 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.teardown(async () => {
     await browser.close()
     await deployment.remove()
-    await node.stop()
+    await Promise.all([node, pair.left, pair.right].map(each => each.stop()))
   })
   const gateway = await deployment.start()
-  const context = await browser.newContext({ viewport: { width: 1_200, height: 800 } })
+  const context = await browser.newContext({ viewport: { width: 1_200, height: 800 }, reducedMotion: 'reduce' })
   const page = await context.newPage()
   const problems: string[] = []
   const origins = new Set<string>()
@@ -60,16 +71,19 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('button[type=submit]:enabled')
     await page.fill('[name=token]', adminToken)
     await page.keyboard.press('Enter')
-    await page.waitForSelector('h1:has-text("Accounts")')
+    await page.waitForSelector('h1:has-text("Home")')
     t.equal(await page.evaluate('document.cookie'), '', 'no script reads the cookie')
     t.same([...origins], [gateway.admin], 'nothing is loaded from elsewhere')
   })
 
   t.test('an account is created, suspended and resumed, and its calls follow', async t => {
-    await page.click('summary')
-    await page.fill('[name=name]', 'alice')
-    await page.fill('form[aria-label="Create an account"] [name=label]', 'customer 7')
-    await page.dblclick('text="Create an account" >> nth=-1')
+    await openPage(page, 'Accounts')
+    await page.waitForSelector('text="No accounts."')
+    await page.click('main >> text="Create an account"')
+    await page.fill('dialog [name=name]', 'alice')
+    await page.fill('dialog [name=label]', 'customer 7')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.dblclick('dialog button[type=submit]')
     await page.waitForSelector('h1:has-text("alice")')
     t.equal(await page.textContent('[data-testid=credits-left]'), '3,000,000')
     const { key } = await deployment.addKey('alice')
@@ -116,38 +130,81 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   })
 
   t.test('a sign-in link and the keys of the account are there', async t => {
-    await page.click('button:has-text("Make a sign-in link")')
-    t.match(await page.textContent('form[aria-label="Make a sign-in link"] code'), /\/sign-in#\S{40,}$/)
-    await page.reload()
-    await page.waitForSelector('h1:has-text("alice")')
-    const actions = page.locator('td button[aria-label^="Actions: "]')
-    await actions.click()
+    await page.click('text="Add a person"')
+    await page.fill('dialog [name=person]', 'dan')
+    t.equal(await page.inputValue('dialog select'), 'viewer', 'nobody is an owner by a typo')
+    await page.fill('dialog [name=email]', 'dan@alice.example')
+    await page.click('dialog button[type=submit]')
+    t.match(await page.textContent('dialog code'), /\/sign-in#\S{40,}$/)
+    await page.keyboard.press('Escape')
+    await page.waitForSelector('tr:has-text("dan"):has-text("viewer"):has-text("dan@alice.example"):has-text("not confirmed")')
+    await page.click('[aria-label="Change dan"]')
+    await page.selectOption('dialog select', 'developer')
+    await page.click('dialog button[type=submit]')
+    await page.waitForSelector('tr:has-text("dan"):has-text("developer")')
+    await page.click('[aria-label="Sign-in link dan"]')
+    await page.click('dialog button[type=submit]')
+    t.match(await page.textContent('dialog code'), /\/sign-in#\S{40,}$/)
+    await page.keyboard.press('Escape')
+    await page.click('[aria-label="Remove dan"]')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('dialog button.final')
+    await page.waitForSelector('text="Nobody signs in for this account."')
+    await page.click('td button[aria-label^="Actions: "]')
     await page.click('[role=menu] button:text-is("Revoke") >> visible=true')
     await confirmQuestion(page)
-    await page.waitForSelector('code:text-is("revoked")')
+    await page.waitForSelector('.badge:text-is("revoked")')
+  })
+
+  t.test('search, order and the open account are in the address: a reload and the way back keep them', async t => {
     await openPage(page, 'Accounts')
-    await page.fill('[name=search]', 'nobody')
-    await page.click('form[aria-label=Search] button')
+    await page.fill('[type=search]', 'nobody')
     await page.waitForSelector('text="No accounts."')
-    await page.fill('[name=search]', 'CUSTOMER')
-    await page.click('form[aria-label=Search] button')
+    await page.fill('[type=search]', 'CUSTOMER')
+    await page.click('label:has-text("By use today")')
     await page.waitForSelector('td >> text="alice"')
+    t.equal(page.url(), `${gateway.admin}/operator/accounts?search=CUSTOMER&sort=used`)
+    await page.reload()
+    await page.click('td >> text="alice"')
+    await page.waitForSelector('h1:has-text("alice")')
+    await page.goBack()
+    await page.waitForSelector('td >> text="alice"')
+    t.equal(await page.inputValue('[type=search]'), 'CUSTOMER')
+  })
+
+  t.test('alerts of an account are set, and its secret is shown once', async t => {
+    await page.goto(`${gateway.admin}/operator/accounts/alice`)
+    await page.fill('[name=daily]', '50, 101')
+    await page.click('form:has([name=daily]) button')
+    await page.waitForSelector('form:has([name=daily]) [role=alert]')
+    await page.fill('[name=daily]', '90, 50')
+    await page.fill('[name=webhook]', 'https://example.org/hook')
+    await page.click('form:has([name=daily]) button')
+    t.match(await page.textContent('form:has([name=daily]) code'), /^whsec_/)
+    await page.reload()
+    await page.waitForSelector('[name=daily]')
+    t.equal(await page.inputValue('[name=daily]'), '50, 90')
+    t.equal(await page.inputValue('[name=webhook]'), 'https://example.org/hook')
   })
 
   t.test('a key is created with its limits and rotated, and each key is shown once', async t => {
     await page.goto(`${gateway.admin}/operator/accounts/alice`)
-    await page.click('summary:has-text("Create a key")')
+    await page.click('main >> text="Create a key"')
     await page.fill('form[aria-label="Create a key"] [name=name]', 'server')
     await page.click('form[aria-label="Create a key"] summary')
     await page.fill('form[aria-label="Create a key"] [name=rate]', '10')
-    await page.click('form[aria-label="Create a key"] button')
+    await page.click('form[aria-label="Create a key"] button[type=submit]')
     t.match(await page.textContent('form[aria-label="Create a key"] [role=alert]'), /^Must be a/)
     await page.fill('form[aria-label="Create a key"] [name=rate]', '10/s')
     await page.fill('form[aria-label="Create a key"] [name=days]', '30')
-    await page.click('form[aria-label="Create a key"] button')
+    await page.click('form[aria-label="Create a key"] button[type=submit]')
     await page.waitForSelector('[data-testid=new-key] h2:has-text("server")')
     const created = (await page.textContent('[data-testid=new-key] code')) ?? ''
     t.same(await findAccessibilityViolations(page), [])
+    await page.click('[aria-label="Change server"]')
+    await page.fill('dialog [name=dailyCredits]', '9000')
+    await page.click('dialog button[type=submit]')
+    await page.waitForSelector('tr:has-text("server"):has-text("9,000")')
     await chooseAction(page, 'server', 'Rotate')
     await waitUntil(async () => (await page.textContent('[data-testid=new-key] code')) !== created)
     const rotated = (await page.textContent('[data-testid=new-key] code')) ?? ''
@@ -179,25 +236,120 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.goto(`${gateway.admin}/operator/acounts`)
     await page.waitForSelector('h1:has-text("Page not found")')
     t.equal(await page.locator('[aria-current]').count(), 0)
-    await page.click('main >> text="Accounts"')
-    await page.waitForSelector('h1:has-text("Accounts")')
+    await page.click('main >> text="Home"')
+    await page.waitForSelector('h1:has-text("Home")')
     t.equal(page.url(), `${gateway.admin}/operator`)
   })
 
-  t.test('traffic and nodes are those of the calls', async t => {
+  t.test('traffic is that of the calls, and its names are links', async t => {
     await openPage(page, 'Traffic')
-    await page.waitForSelector('td:has-text("alice")')
+    await page.waitForSelector('td a:has-text("alice")')
     await page.selectOption('select >> nth=0', 'method')
     await page.waitForSelector('td:has-text("eth_gasPrice")')
-    await openPage(page, 'Nodes')
-    await page.waitForSelector('td:has-text("100.0 %")')
-    t.match(await page.textContent('tbody tr'), /^node-1usable160100\.0 %/)
+    await page.reload()
+    await page.waitForSelector('td:has-text("eth_gasPrice")')
+    t.match(page.url(), /\?by=method$/)
+    await page.selectOption('select >> nth=0', 'network')
+    await page.click('td a:has-text("devnet")')
+    await page.waitForSelector('h1:has-text("Nodes")')
   })
 
-  t.test('the audit names the change and who made it, and is exported', async t => {
+  t.test('Home shows what is going on, and who is near the limit', async t => {
+    const { key } = await deployment.addCaller('busy')
+    await page.evaluate(
+      `fetch('/api/v1/accounts/busy', { method: 'PATCH', headers: { 'content-type': 'application/json' }, body: '{"credits":1000}' })`,
+    )
+    await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error?.code === undefined)
+    for (let i = 0; i < 10; i += 1) await call(gateway.http(key), 'eth_gasPrice')
+    await openPage(page, 'Home')
+    await page.waitForSelector('text="All nodes get calls, and the store answers."')
+    await waitUntil(async () => Number(await page.textContent('[data-testid=calls-per-second]')) > 0)
+    await waitUntil(async () => {
+      await page.reload()
+      await page.waitForSelector('h3:has-text("Near their limit")')
+      return (await page.locator('[aria-label="Near their limit"] a:text-is("busy")').count()) === 1
+    })
+    await waitUntil(async () => {
+      await page.reload()
+      await page.waitForSelector('h2:text-is("Over time") >> xpath=../following-sibling::*')
+      return (await page.locator('.charts .plot canvas').count()) === 6
+    })
+    await page.click('[aria-label="Show as table: Latency"]')
+    await page.waitForSelector('figure:has-text("Latency") table')
+    await page.click('label:has-text("24 hours")')
+    t.equal(page.url(), `${gateway.admin}/operator?range=24h`)
+    await page.click('[aria-label="Near their limit"] a:text-is("busy")')
+    await page.waitForSelector('h1:has-text("busy")')
+  })
+
+  t.test('a node is drained and put back; the last one is asked about twice', async t => {
+    await openPage(page, 'Nodes')
+    await page.waitForSelector('td:has-text("100 %")')
+    t.match(await page.textContent('tr:has-text("node-1")'), /^node-1 usable0100 %0/)
+    await page.click('[aria-label="Drain node-1"]')
+    await page.click('dialog button.final')
+    await page.waitForSelector('dialog [role=alert]:has-text("no other node of devnet gets calls")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('dialog button:text-is("Drain all the same")')
+    await page.waitForSelector('tr:has-text("node-1") .badge:text-is("drained")')
+    await openPage(page, 'Home')
+    await page.waitForSelector('li:has-text("node-1"):has-text("drained")')
+    await page.click('li a:text-is("node-1")')
+    await page.click('[aria-label="Put back node-1"]')
+    await page.waitForSelector('tr:has-text("node-1") .badge:text-is("usable")')
+  })
+
+  t.test('no call is lost while a node is drained and put back', async t => {
+    const { key } = await deployment.addKey('busy')
+    const url = gateway.http(key).replace('127.0.0.1', 'localhost')
+    await page.evaluate(
+      `fetch('/api/v1/accounts/busy', { method: 'PATCH', headers: { 'content-type': 'application/json' }, body: '{"credits":0}' })`,
+    )
+    await waitUntil(async () => (await call(url, 'eth_gasPrice')).result === '0x7')
+    let isEnding = false
+    const failed: unknown[] = []
+    const calling = Array.from({ length: 4 }, async () => {
+      while (!isEnding) {
+        const { result, error } = await call(url, 'eth_gasPrice')
+        if (result !== '0x7') failed.push(error)
+      }
+    })
+    const callsAt = ({ received }: typeof pair.left) => received.filter(({ method }) => method === 'eth_gasPrice').length
+    await openPage(page, 'Nodes')
+    await page.click('[aria-label="Show charts: pair"]')
+    t.match(page.url(), /\?network=pair$/)
+    await page.click('[aria-label="Drain left"]')
+    await page.click('dialog button.final')
+    await page.waitForSelector('tr:has-text("left") .badge:text-is("drained")')
+    const before = { left: callsAt(pair.left), right: callsAt(pair.right) }
+    t.ok(before.left > 0)
+    await waitUntil(() => callsAt(pair.right) > before.right + 20)
+    t.equal(callsAt(pair.left), before.left)
+    await page.click('[aria-label="Put back left"]')
+    await page.waitForSelector('tr:has-text("left") .badge:text-is("usable")')
+    await waitUntil(() => callsAt(pair.left) > before.left)
+    isEnding = true
+    await Promise.all(calling)
+    t.same(failed, [])
+  })
+
+  t.test('the configuration in force is shown, with what a reload would change; it is reloaded', async t => {
+    await openPage(page, 'Configuration')
+    await page.waitForSelector('text="Nothing: the files are in force."')
+    t.match(await page.textContent('[data-testid=effective-file]'), /dailyCredits: 3000000/)
+    t.notMatch(await page.textContent('[data-testid=effective-file]'), new RegExp(adminToken))
+    await page.selectOption('select:near(:text("Log level"))', 'debug')
+    await page.selectOption('select:near(:text("File"))', { index: 1 })
+    await page.waitForSelector('[data-testid=effective-file]:has-text("chainId: 31337")')
+    await page.click('button:text-is("Reload")')
+    await page.waitForSelector('.toast:has-text("nothing had changed")')
+  })
+
+  t.test('the audit is filtered by account, author, action and day, its names are links, and it is exported', async t => {
     await openPage(page, 'Audit')
     await page.waitForSelector('td:has-text("account-added")')
-    await page.fill('[name=filter]', 'GROWTH')
+    await page.waitForSelector('td a:text-is("devnet/node-1")')
+    await page.fill('[name=search]', 'GROWTH')
     await page.waitForSelector('td:has-text("account-added")', { state: 'detached' })
     t.match(await page.textContent('tbody'), /admin session \(operator\)account-changedalice/)
     const [download] = await Promise.all([page.waitForEvent('download'), page.click('text="Download CSV"')])
@@ -205,6 +357,19 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
       await readFile(await download.path(), 'utf8'),
       /^time,kind,by,action,account,target,change\r\n\S+,operator,admin session,account-changed,alice,,/,
     )
+    await page.fill('[name=search]', '')
+    await page.fill('[name=account]', 'busy')
+    await page.selectOption('select', 'account-changed')
+    await page.waitForSelector('td:has-text("node-drained")', { state: 'detached' })
+    await page.waitForSelector('tbody tr:has-text("account-changed")')
+    await page.fill('[name=by]', 'nobody')
+    await page.waitForSelector('text="No changes."')
+    await page.fill('[name=by]', 'session')
+    await page.fill('[name=from]', '2020-01-01')
+    await page.reload()
+    t.equal(await page.inputValue('[name=account]'), 'busy')
+    await page.click('td a:text-is("busy")')
+    await page.waitForSelector('h1:has-text("busy")')
   })
 
   t.test('every page passes axe in both themes, fits 360 px and is reached with the keyboard', async t => {
@@ -228,7 +393,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.reload()
     await page.waitForSelector('nav')
     const reached = new Set<string>()
-    for (let i = 0; i < 10; i++) {
+    for (let i = 0; i < 12; i++) {
       await page.keyboard.press('Tab')
       reached.add(String(await page.evaluate('document.activeElement.textContent')))
     }
@@ -258,7 +423,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('[name=token]')
     t.notMatch(await page.textContent('body'), /alice/)
     t.same(
-      problems.filter(text => !/status of (40[01]|503)/.test(text)),
+      problems.filter(text => !/status of (40[019]|503)/.test(text)),
       [],
       'the console shows no error but for requests that were refused',
     )

@@ -240,15 +240,22 @@ t.test('queries of usage', async t => {
       ],
       alerts: [{ created: 3, accountName: 'name-1', state: 'failed' }, { created: 2 }],
     })
+    const report = (seq: number, credits: number) =>
+      store.reportUsage({ process: 'p2', seq, counts: [count({ account: 'acc_2', credits })], retentionHours })
+    const usedMost = async () => (await queries.accountOverview({ planCredits: {}, limit: 2 })).nearLimit[0]?.used
     await store.addAccount({ id: 'acc_9', name: 'new', plan: 'core', created: 1 })
-    const accountCount = async () => (await queries.accountOverview({ planCredits: {}, limit: 2 })).accountCount
-    t.equal(await accountCount(), 4, 'as it was read')
-    clock.advance(10_000)
-    t.equal(await accountCount(), 4, 'at once, while it is read again')
-    await waitUntil(async () => (await accountCount()) === 5)
-    await store.addAccount({ id: 'acc_8', name: 'newer', plan: 'core', created: 1 })
-    clock.advance(60_000)
-    t.equal(await accountCount(), 6, 'nothing older than a minute')
+    await report(1, 100)
+    t.match(
+      await queries.accountOverview({ planCredits: {}, limit: 2 }),
+      { accountCount: 5, nearLimit: [{ used: 2_500 }] },
+      'use as it was read',
+    )
+    clock.advance(30_000)
+    t.equal(await usedMost(), 2_500, 'at once, while it is read again')
+    await waitUntil(async () => (await usedMost()) === 2_600)
+    await report(2, 100)
+    clock.advance(120_000)
+    t.equal(await usedMost(), 2_700, 'nothing older than two minutes')
     t.match(await queries.accountOverview({ planCredits: {}, limit: 2 }), { nearLimit: [{ row: { name: 'name-2' } }] })
   })
 

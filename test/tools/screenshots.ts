@@ -88,7 +88,7 @@ const shootOperatorPage = async (page: Page, url: string): Promise<void> => {
   await page.goto(`${url}/operator`)
   await page.fill('[name=token]', adminToken)
   await page.keyboard.press('Enter')
-  await page.waitForSelector('h1:has-text("Accounts")')
+  await page.waitForSelector('h1:has-text("Home")')
   await shoot(page, ['Accounts', 'Nodes'], 'operator-')
 }
 

@@ -73,7 +73,7 @@ export const createOperatorApp = (options: OperatorAppOptions, token: AdminToken
   const openServices = async () => ({
     ...{ ...options, ...networkServices, sendMail },
     nodes: async () => ({ networks: await options.networks(), isLive: true }),
-    ...{ store: await openStore(), queries: queryProcess.queries, plans: plans() },
+    ...{ store: await openStore(), queries: queryProcess.queries, startQueries: queryProcess.start, plans: plans() },
   })
   const app = new Koa()
   // Koa itself would write errors to stderr, in plain text.

@@ -36,6 +36,7 @@ const responseSchemas = {
     by: { type: 'string', enum: ['token', 'session'] },
     version: text,
     dashboard: { type: ['string', 'null'], description: 'The URL of the dashboard for developers.' },
+    changeActions: { ...listOf(text), description: 'All kinds of entries of the log of changes.' },
   }),
   ...operationSchemas,
   Plan: partialObject({ name: text, dailyCredits: count, forwarding: flag, rate: number, burst: number }, [

@@ -1,3 +1,5 @@
+import { changeActions } from '../../services/accounts/change-history.ts'
+import type { ChangeAction } from '../../services/accounts/change-history.ts'
 import { hourMs, hoursPerDay, isoTime } from '../../util/dates.ts'
 import { dimensions } from '../queries/usage-dimensions.ts'
 import type { Dimension } from '../queries/usage-dimensions.ts'
@@ -27,6 +29,8 @@ export interface OperatorSession {
   readonly version: string
   /** The URL of the dashboard for developers. */
   readonly dashboard: string | null
+  /** All kinds of entries of the log of changes. */
+  readonly changeActions: readonly ChangeAction[]
 }
 
 export const operatorReportRoutes = [
@@ -65,10 +69,9 @@ export const operatorReportRoutes = [
     path: '/session',
     summary: 'How you have signed in, and to what.',
     response: schemaRef('Session'),
-    handle: (_request, { authentication, version, dashboardUrl }): OperatorSession => ({
-      by: authentication,
-      version,
-      dashboard: dashboardUrl() ?? null,
-    }),
+    handle(_request, { authentication, version, dashboardUrl, startQueries }): OperatorSession {
+      startQueries()
+      return { by: authentication, version, dashboard: dashboardUrl() ?? null, changeActions }
+    },
   }),
 ]

@@ -13,6 +13,8 @@ import type { RouteBase } from '../route.ts'
 /** What the operator's routes work with. */
 export interface OperatorServices extends OperationServices {
   readonly queries: UsageQueries
+  /** Before they are needed: their process takes a moment to start. */
+  startQueries(): void
   /** The networks with their heads, as of now. */
   networks(): Promise<readonly NetworkStatus[]>
   /** Of all processes of the gateway. */

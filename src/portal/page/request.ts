@@ -81,7 +81,7 @@ export interface Loaded<T> {
 /** How often figures on a page are read again. */
 const refreshIntervalMs = 15_000
 
-/** Reads from the API, and again while the page is shown. After an error the last data stay. */
+/** Reads from the API, and again while the page is shown, unless the interval is Infinity. After an error the last data stay. */
 export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loaded<T> => {
   const data = useSignal<T | undefined>(undefined)
   const error = useSignal<string | undefined>(undefined)
@@ -107,6 +107,7 @@ export const useRequest = <T>(path: string, intervalMs = refreshIntervalMs): Loa
     if (hasEnded.value) return undefined
     dropEarlierReads()
     load()
+    if (intervalMs === Infinity) return undefined
     const timer = setInterval(() => document.visibilityState === 'visible' && load(), intervalMs)
     return () => clearInterval(timer)
   }, [path, hasEnded.value])

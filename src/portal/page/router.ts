@@ -61,3 +61,13 @@ export const queryMember = (name: string, initial = '') => ({
   value: query.value.get(name) ?? initial,
   set: (value: string, options?: QueryChange) => changeQuery({ [name]: value === initial ? '' : value }, options),
 })
+
+/** The first row of a list, as Pager changes it, in a member of the query. */
+export const pagerOffset = (member: ReturnType<typeof queryMember>) => ({
+  get value(): number {
+    return Number(member.value) || 0
+  },
+  set value(first: number) {
+    member.set(first === 0 ? '' : String(first))
+  },
+})

@@ -43,15 +43,23 @@ const accountsPerRead = 500
 const deliveriesPerRead = 64
 
 /** Of 10,000 accounts it takes 0.2 s of CPU to read all use. */
-const freshMs = 10_000
-const maxAgeMs = 60_000
+const freshMs = 30_000
+const maxAgeMs = 120_000
+
+interface Use {
+  readonly used: number
+  readonly calls: readonly number[]
+}
 
 interface AllUse {
-  readonly accounts: readonly (UsedAccount & { readonly calls: readonly number[] })[]
+  /** By the id of the account. */
+  readonly byAccount: ReadonlyMap<string, Use>
   readonly hour: number
   /** On the monotonic clock. */
   readonly readAt: number
 }
+
+const noUse: Use = { used: 0, calls: [] }
 
 /** What all accounts have used, and which need the operator. */
 export class AccountUseCache {
@@ -90,11 +98,19 @@ export class AccountUseCache {
 
   async of(rows: readonly AccountRow[]): Promise<readonly UsedAccount[]> {
     const { today: day } = await this.#store.dayBalance('')
-    return this.#readUse(rows, { day, hours: [] })
+    const byAccount = await this.#readUse(rows, { day, hours: [] })
+    return rows.map(row => ({ row, used: byAccount.get(row.id)?.used ?? 0 }))
   }
 
-  /** What is a few seconds old is answered with at once, while it is read again. */
-  async #read(): Promise<AllUse> {
+  /** All accounts as they are now, with their use as it was read last. */
+  async #read() {
+    const { byAccount, hour } = await this.#useOfAll()
+    const accounts = (await this.#store.accounts()).map(row => ({ row, ...(byAccount.get(row.id) ?? noUse) }))
+    return { accounts, hour }
+  }
+
+  /** What is some seconds old is answered with at once, while it is read again. */
+  async #useOfAll(): Promise<AllUse> {
     const ageMs = this.#clock.monotonic() - (this.#known?.readAt ?? -Infinity)
     if (this.#known !== undefined && ageMs < freshMs) return this.#known
     const reading = this.#refresh()
@@ -105,30 +121,25 @@ export class AccountUseCache {
   }
 
   readonly #refresh = singleFlight(async (): Promise<AllUse> => {
-    const read = await this.#readAll()
-    this.#known = read
-    return read
-  })
-
-  async #readAll(): Promise<AllUse> {
     const readAt = this.#clock.monotonic()
     const { today: day } = await this.#store.dayBalance('')
     const hour = Math.floor(this.#clock.now() / hourMs) - 1
-    return { accounts: await this.#readUse(await this.#store.accounts(), { day, hours: [hour - 1, hour] }), hour, readAt }
-  }
+    const byAccount = await this.#readUse(await this.#store.accounts(), { day, hours: [hour - 1, hour] })
+    this.#known = { byAccount, hour, readAt }
+    return this.#known
+  })
 
-  async #readUse(rows: readonly AccountRow[], of: { readonly day: number; readonly hours: readonly number[] }) {
-    const used: (UsedAccount & { readonly calls: readonly number[] })[] = []
+  async #readUse(
+    rows: readonly AccountRow[],
+    of: { readonly day: number; readonly hours: readonly number[] },
+  ): Promise<ReadonlyMap<string, Use>> {
+    const byAccount = new Map<string, Use>()
     for (let from = 0; from < rows.length; from += accountsPerRead) {
-      const part = rows.slice(from, from + accountsPerRead)
-      const use = await this.#store.accountUse(
-        part.map(({ id }) => id),
-        of,
-      )
-      for (const [i, row] of part.entries()) used.push({ row, used: use[i]?.credits ?? 0, calls: use[i]?.calls ?? [] })
+      const ids = rows.slice(from, from + accountsPerRead).map(({ id }) => id)
+      for (const { account, credits, calls } of await this.#store.accountUse(ids, of)) byAccount.set(account, { used: credits, calls })
       await setImmediate()
     }
-    return used
+    return byAccount
   }
 
   /** Only accounts that have settings have alerts. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import type { Log } from '../log.ts'
 import { trafficBetween } from './counters.ts'
 import type { TrafficCounters, TrafficReading } from './counters.ts'
 import { callFigures, nodeFigures } from './figures.ts'
@@ -44,6 +45,7 @@ export interface RecentTraffic {
 
 interface HistoryOptions {
   readonly clock: Clock
+  readonly log: Log
   /** The counters of each process, as of now. */
   read(): Promise<readonly ProcessTraffic[]>
 }
@@ -73,7 +75,9 @@ export class TrafficHistory {
   }
 
   start(): void {
-    const timer = this.#options.clock.every(readingIntervalMs, () => void this.record())
+    const { clock, log } = this.#options
+    const report = (error: unknown): void => log.error({ err: error }, 'traffic could not be read because of a bug')
+    const timer = clock.every(readingIntervalMs, () => void this.record().catch(report))
     this.#stopTimer = () => timer.cancel()
   }
 

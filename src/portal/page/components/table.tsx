@@ -1,5 +1,4 @@
 import type { ComponentChildren } from 'preact'
-import type { Signal } from '@preact/signals'
 import { formatNumber } from '../format.ts'
 import { texts } from '../texts.ts'
 
@@ -66,7 +65,7 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps
 
 interface PagerProps {
   /** The first row that is shown. */
-  readonly offset: Signal<number>
+  readonly offset: { value: number }
   /** Rows of a page. */
   readonly size: number
   /** All rows. */

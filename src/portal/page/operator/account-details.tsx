@@ -2,8 +2,11 @@ import { useSignal } from '@preact/signals'
 import type { AccountJson, AccountWithBalance } from '../../operations/account-operations.ts'
 import type { KeyJson } from '../../key-settings.ts'
 import type { Plan } from '../../../plugin/call.ts'
+import { Badge } from '../components/badge.tsx'
+import { ChangeKey } from '../components/change-key.tsx'
 import { Notice, Select, TextField, WhenLoaded, useConfirmation } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
+import { Dialog } from '../components/dialog.tsx'
 import { Form, ShownOnce, useSubmit } from '../components/form.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { IssuedKey, KeyAnswer } from '../components/key-actions.tsx'
@@ -11,8 +14,11 @@ import { CreateKey } from '../components/key-form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
-import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
+import { AccountAlerts } from './account-alerts.tsx'
+import { People } from './account-people.tsx'
+import { AccountState } from './accounts.tsx'
+import { PageLink } from './links.tsx'
 import { session } from './operator-session.ts'
 import { operatorTexts } from './operator-texts.ts'
 
@@ -30,9 +36,9 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
   return (
     <>
       <p>
-        <a href="/operator" onClick={followLink}>
-          {text.back}
-        </a>
+        <PageLink to="/operator/accounts">{text.back}</PageLink>
+        {' · '}
+        <PageLink to={`/operator/audit?account=${name}`}>{text.audit}</PageLink>
       </p>
       <WhenLoaded from={loaded}>
         {account => (
@@ -42,8 +48,9 @@ export const AccountDetails = ({ name }: { readonly name: string }) => {
               <StateCard account={account} path={path} onChanged={loaded.reload} />
             </div>
             <ChangeAccount account={account} path={path} onChanged={showChange} />
-            {session.value?.dashboard !== null && <SignInLink path={path} />}
             <Keys path={path} />
+            <People path={path} hasDashboard={session.value?.dashboard !== null} />
+            <AccountAlerts path={path} />
           </>
         )}
       </WhenLoaded>
@@ -65,19 +72,13 @@ const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, 
   return (
     <section class="card" aria-label={text.state}>
       <h2>{text.state}</h2>
-      <p class="figure" data-testid="account-state">
-        {suspended === null ? text.active : text.suspended}
+      <p data-testid="account-state">
+        <AccountState account={{ suspended, deleteAt }} />
       </p>
       <p>
         {text.plan} {plan}, <code>{id}</code>, {text.created.toLowerCase()} {formatTime(created)}
       </p>
-      {deleteAt === null ? (
-        <p class="help">{text.suspendHelp}</p>
-      ) : (
-        <p class="error">
-          {text.deleteAt} {formatTime(deleteAt)}. {text.deleteHelp}
-        </p>
-      )}
+      {deleteAt === null ? <p class="help">{text.suspendHelp}</p> : <p class="help">{text.deleteHelp}</p>}
       <Notice text={error.value?.message} />
       <div class="buttons">
         <form onSubmit={submit}>
@@ -167,46 +168,38 @@ const ChangeAccount = ({ account, path, onChanged }: ChangeAccountProps) => {
   )
 }
 
-const SignInLink = ({ path }: { readonly path: string }) => {
-  const create = (values: FormData) => {
-    const person = String(values.get('person')).trim()
-    return request<{ readonly link: string }>('POST', `${path}/sign-in-links`, person === '' ? {} : { person })
-  }
-  return (
-    <Form
-      title={text.signInLink}
-      send={create}
-      done={({ link }) => <ShownOnce help={texts.access.linkHelp} text={link} label={texts.access.link} />}
-    >
-      {errorOf => (
-        <>
-          <p class="help">{text.signInLinkHelp}</p>
-          <TextField label={text.person} name="person" value="owner" error={errorOf('person')} />
-        </>
-      )}
-    </Form>
-  )
-}
-
 const Keys = ({ path }: { readonly path: string }) => {
   const keys = useRequest<readonly KeyJson[]>(`${path}/keys`)
   const created = useSignal<IssuedKey | undefined>(undefined)
+  const isCreating = useSignal(false)
+  const changedId = useSignal<string | undefined>(undefined)
   const onChanged = (answer: KeyAnswer): void => {
     if ('key' in answer) created.value = answer
     keys.reload()
   }
+  const changed = keys.data.value?.find(({ id }) => id === changedId.value)
+  const closeChange = (): void => void (changedId.value = undefined)
   return (
-    <>
-      <h2>{text.keys}</h2>
-      <details>
-        <summary>{texts.keys.create}</summary>
-        <CreateKey
-          create={async ({ days, ...settings }) => {
-            const expires = days === undefined ? undefined : `${days}d`
-            onChanged(await request<IssuedKey>('POST', `${path}/keys`, { ...settings, expires }))
-          }}
-        />
-      </details>
+    <div>
+      <div class="section-heading">
+        <h2>{text.keys}</h2>
+        <button type="button" class="quiet" onClick={() => (isCreating.value = true)}>
+          {texts.keys.create}
+        </button>
+      </div>
+      {isCreating.value && (
+        <Dialog title={texts.keys.create} onClose={() => (isCreating.value = false)}>
+          <CreateKey
+            onCancel={() => (isCreating.value = false)}
+            create={async ({ days, ...settings }) => {
+              const expires = days === undefined ? undefined : `${days}d`
+              onChanged(await request<IssuedKey>('POST', `${path}/keys`, { ...settings, expires }))
+              isCreating.value = false
+            }}
+          />
+        </Dialog>
+      )}
+      {changed !== undefined && <ChangeKey key={changed.id} apiKey={changed} onSaved={keys.reload} onClose={closeChange} />}
       {/* There before the key: a region that comes with its text is not announced everywhere. */}
       <div role="status" data-testid="new-key">
         {created.value !== undefined && (
@@ -219,13 +212,27 @@ const Keys = ({ path }: { readonly path: string }) => {
         )}
       </div>
       <WhenLoaded from={keys}>
-        {found => (found.length === 0 ? <p>{text.noKeys}</p> : <KeyTable keys={found} onChanged={onChanged} />)}
+        {found =>
+          found.length === 0 ? (
+            <p class="lead">{text.noKeys}</p>
+          ) : (
+            <KeyTable keys={found} onChanged={onChanged} onChange={id => (changedId.value = id)} />
+          )
+        }
       </WhenLoaded>
-    </>
+    </div>
   )
 }
 
-const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onChanged(answer: KeyAnswer): void }) => (
+interface AccountKeysProps {
+  readonly keys: readonly KeyJson[]
+  onChanged(answer: KeyAnswer): void
+  onChange(id: string): void
+}
+
+const stateTones = { active: 'ok', suspended: 'warn', expired: 'neutral', revoked: 'danger' } as const
+
+const KeyTable = ({ keys, onChanged, onChange }: AccountKeysProps) => (
   <Table
     caption={text.keys}
     keyOf={key => key.id}
@@ -235,12 +242,16 @@ const KeyTable = ({ keys, onChanged }: { readonly keys: readonly KeyJson[]; onCh
       { title: texts.keys.key, cell: key => <code>…{key.hint}</code> },
       { title: texts.keys.networks, cell: key => key.networks.join(', ') || texts.all },
       { title: texts.keys.limit, cell: key => (key.dailyCredits === null ? texts.keys.noLimit : formatNumber(key.dailyCredits)) },
-      { title: texts.keys.created, isTime: true, cell: key => formatTime(key.created) },
       { title: texts.keys.expires, isTime: true, cell: key => formatTime(key.expires, texts.never) },
-      { title: texts.keys.state, cell: key => <code>{texts.keys.states[key.state]}</code> },
+      { title: texts.keys.state, cell: key => <Badge tone={stateTones[key.state]}>{texts.keys.states[key.state]}</Badge> },
       {
         title: texts.keys.actions,
-        cell: key => (key.state === 'active' || key.state === 'suspended' ? <KeyActions apiKey={key} onChanged={onChanged} /> : '–'),
+        cell: key =>
+          key.state === 'active' || key.state === 'suspended' ? (
+            <KeyActions apiKey={key} onChanged={onChanged} onChange={() => onChange(key.id)} />
+          ) : (
+            '–'
+          ),
       },
     ]}
   />

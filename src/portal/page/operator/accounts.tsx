@@ -1,51 +1,69 @@
 import { useSignal } from '@preact/signals'
 import type { Plan } from '../../../plugin/call.ts'
-import type { AccountJson, AccountPageJson } from '../../operations/account-operations.ts'
-import { Notice, Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import type { AccountJson, AccountPageJson, ListedAccount } from '../../operations/account-operations.ts'
+import { Badge } from '../components/badge.tsx'
+import { Notice, SearchField, Select, TextField, WhenLoaded } from '../components/controls.tsx'
+import { Dialog } from '../components/dialog.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
 import { Form } from '../components/form.tsx'
+import { Icon } from '../components/icon.tsx'
 import { Table } from '../components/table.tsx'
+import { Segments } from '../components/tabs.tsx'
 import { formatNumber, formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
-import { followLink, navigate } from '../router.ts'
+import { changeQuery, navigate, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { AccountLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
 
-/** Names need no escapes. */
-const pathOf = ({ name }: Pick<AccountJson, 'name'>): string => `/operator/accounts/${name}`
-
 export const Accounts = () => {
-  const search = useSignal('')
-  const after = useSignal('')
-  const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams({ search: search.value, after: after.value })}`)
+  const isCreating = useSignal(false)
+  const [search, sort, after] = [queryMember('search'), queryMember('sort', 'name'), queryMember('after')]
+  const query = { search: search.value.trim(), sort: sort.value === 'used' ? 'used' : 'name', after: after.value }
+  const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams(query)}`)
   const next = page.data.value?.next ?? ''
-  const searchFor = (event: SubmitEvent) => {
-    event.preventDefault()
-    search.value = String(new FormData(event.currentTarget as HTMLFormElement).get('search')).trim()
-    after.value = ''
-  }
   return (
     <>
-      <form class="controls" aria-label={text.search} onSubmit={searchFor}>
-        <TextField label={text.searchLabel} name="search" />
-        <button type="submit">{text.search}</button>
-      </form>
-      <details>
-        <summary>{text.create}</summary>
-        <CreateAccount />
-      </details>
+      <div class="controls">
+        <SearchField
+          label={text.searchLabel}
+          value={search.value}
+          onInput={value => changeQuery({ search: value, after: '' }, { isTyping: true })}
+        />
+        <Segments
+          label={text.sort}
+          options={[
+            { value: 'name', label: text.byName },
+            { value: 'used', label: text.byUse },
+          ]}
+          value={query.sort}
+          onChange={value => changeQuery({ sort: value === 'name' ? '' : value, after: '' })}
+        />
+        <div class="buttons">
+          <button type="button" onClick={() => (isCreating.value = true)}>
+            <Icon name="plus" />
+            {text.create}
+          </button>
+        </div>
+      </div>
+      {isCreating.value && (
+        <Dialog title={text.create} onClose={() => (isCreating.value = false)}>
+          <CreateAccount onCancel={() => (isCreating.value = false)} />
+        </Dialog>
+      )}
       <WhenLoaded from={page}>
-        {({ accounts }) => (accounts.length === 0 ? <p>{text.none}</p> : <AccountTable accounts={accounts} />)}
+        {({ accounts }) => (accounts.length === 0 ? <EmptyState icon="people" title={text.none} /> : <AccountTable accounts={accounts} />)}
       </WhenLoaded>
       <div class="pager">
         {after.value !== '' && (
-          <button type="button" class="quiet" onClick={() => (after.value = '')}>
+          <button type="button" class="quiet" onClick={() => after.set('')}>
             {text.first}
           </button>
         )}
         {next !== '' && (
-          <button type="button" class="quiet" onClick={() => (after.value = next)}>
+          <button type="button" class="quiet" onClick={() => after.set(next)}>
             {texts.next}
           </button>
         )}
@@ -54,22 +72,16 @@ export const Accounts = () => {
   )
 }
 
-const AccountTable = ({ accounts }: { readonly accounts: readonly AccountJson[] }) => (
+const AccountTable = ({ accounts }: { readonly accounts: readonly ListedAccount[] }) => (
   <Table
     caption={operatorTexts.pages.accounts}
     keyOf={account => account.id}
     rows={accounts}
     columns={[
-      {
-        title: text.name,
-        cell: account => (
-          <a href={pathOf(account)} onClick={followLink}>
-            {account.name}
-          </a>
-        ),
-      },
-      { title: text.state, cell: account => <State account={account} /> },
+      { title: text.name, cell: account => <AccountLink {...account} /> },
+      { title: text.state, cell: account => <AccountState account={account} /> },
       { title: text.plan, cell: account => account.plan },
+      { title: text.usedToday, isNumber: true, cell: account => formatNumber(account.used) },
       { title: text.credits, isNumber: true, cell: account => (account.credits === null ? text.ofPlan : formatNumber(account.credits)) },
       { title: text.label, cell: account => account.label ?? '–' },
       { title: text.created, isTime: true, cell: account => formatTime(account.created) },
@@ -77,9 +89,9 @@ const AccountTable = ({ accounts }: { readonly accounts: readonly AccountJson[] 
   />
 )
 
-const State = ({ account: { suspended, deleteAt } }: { readonly account: AccountJson }) => (
+export const AccountState = ({ account: { suspended, deleteAt } }: { readonly account: Pick<AccountJson, 'suspended' | 'deleteAt'> }) => (
   <>
-    {suspended === null ? text.active : text.suspended}
+    <Badge tone={suspended === null ? 'ok' : 'warn'}>{suspended === null ? text.active : text.suspended}</Badge>
     {deleteAt !== null && (
       <p class="error">
         {text.deleteAt} {formatTime(deleteAt)}
@@ -88,7 +100,7 @@ const State = ({ account: { suspended, deleteAt } }: { readonly account: Account
   </>
 )
 
-const CreateAccount = () => {
+const CreateAccount = ({ onCancel }: { onCancel(): void }) => {
   const plans = useRequest<readonly Plan[]>('/plans')
   const plan = useSignal('')
   const planNames = plans.data.value?.map(({ name }) => name) ?? []
@@ -100,10 +112,10 @@ const CreateAccount = () => {
       label: String(values.get('label')).trim(),
       ...(credits !== '' && { credits: Number(credits) }),
     })
-    navigate(pathOf(created))
+    navigate(`/operator/accounts/${created.name}`)
   }
   return (
-    <Form title={text.create} send={create}>
+    <Form title={text.create} heading="none" send={create} onCancel={onCancel}>
       {errorOf => (
         <>
           <TextField label={text.name} name="name" required error={errorOf('name')} />

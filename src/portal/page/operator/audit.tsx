@@ -1,31 +1,28 @@
-import { useSignal } from '@preact/signals'
 import type { Change } from '../../../services/accounts/change-history.ts'
 import type { ChangePage } from '../../queries/page-queries.ts'
-import { now } from '../clock.ts'
 import { Field, Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { get, useRequest } from '../request.ts'
+import { changeQuery, pagerOffset, queryMember } from '../router.ts'
+import { texts } from '../texts.ts'
+import { AccountLink, NodeLink } from './links.tsx'
+import { session } from './operator-session.ts'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.audit
+
+interface FoundChanges extends ChangePage {
+  /** YYYY-MM, of the first day. */
+  readonly month: string
+}
 
 const changesPerPage = 100
 
 /** What the API returns at most. */
 const maxChangesPerRead = 1_000
-
-/** Changes are kept for 400 days. */
-const maxShownMonths = 13
-
-/** YYYY-MM, the current month first. */
-const monthsBefore = (time: number): readonly string[] => {
-  const today = new Date(time)
-  return Array.from({ length: maxShownMonths }, (_, i) =>
-    new Date(Date.UTC(today.getUTCFullYear(), today.getUTCMonth() - i, 1)).toISOString().slice(0, 7),
-  )
-}
 
 const formatMembers = (members: Change['after'] = {}): string =>
   Object.entries(members)
@@ -51,40 +48,57 @@ const cellsOf = (change: Change) => [
 ]
 
 export const Audit = () => {
-  const months = monthsBefore(now.value)
-  const month = useSignal(months[0] ?? '')
-  const filter = useSignal('')
-  const offset = useSignal(0)
-  const pathOf = (first: number, limit: number) => {
-    const query = { month: month.value, search: filter.value.trim(), offset: String(first), limit: String(limit) }
-    return `/changes?${new URLSearchParams(query)}`
+  const members = { account: queryMember('account'), by: queryMember('by'), action: queryMember('action'), search: queryMember('search') }
+  const [from, to, first] = [queryMember('from'), queryMember('to'), queryMember('first', '0')]
+  const pathOf = (offset: number, limit: number) => {
+    const filters = Object.entries({ ...members, from, ...(from.value !== '' && { to }) }).flatMap(([name, { value }]) =>
+      value.trim() === '' ? [] : [[name, value.trim()]],
+    )
+    return `/changes?${new URLSearchParams([...filters, ['offset', String(offset)], ['limit', String(limit)]])}`
   }
-  const page = useRequest<ChangePage>(pathOf(offset.value, changesPerPage))
+  const offset = pagerOffset(first)
+  const page = useRequest<FoundChanges>(pathOf(offset.value, changesPerPage))
   const found = page.data.value
   /** All changes that are found, on all pages. */
   const readAll = async () => {
     const changes: Change[] = []
     for (;;) {
-      const part = await get<ChangePage>(pathOf(changes.length, maxChangesPerRead))
+      const part = await get<FoundChanges>(pathOf(changes.length, maxChangesPerRead))
       changes.push(...part.changes)
       if (part.changes.length === 0 || changes.length >= part.changeCount) return { json: changes, rows: changes.map(cellsOf) }
     }
   }
-  const choose = (signal: typeof month) => (value: string) => {
-    signal.value = value
-    offset.value = 0
-  }
+  /** From the first page on. */
+  const change = (name: string, value: string): void => changeQuery({ [name]: value, first: '' }, { isTyping: true })
+  const typed = (name: keyof typeof members, label: string) => (
+    <Field label={label}>
+      {({ id }) => <input id={id} name={name} value={members[name].value} onInput={event => change(name, event.currentTarget.value)} />}
+    </Field>
+  )
+  const day = (name: 'from' | 'to', { value }: { readonly value: string }, label: string) => (
+    <Field label={label}>
+      {({ id }) => <input id={id} name={name} type="date" value={value} onChange={event => change(name, event.currentTarget.value)} />}
+    </Field>
+  )
   return (
     <>
       <div class="controls">
-        <Select label={text.month} options={months} value={month.value} onChange={choose(month)} />
-        <Field label={text.filter}>
-          {({ id }) => <input id={id} name="filter" onInput={event => choose(filter)(event.currentTarget.value)} />}
-        </Field>
-        {found !== undefined && <Downloads name={`changes-${month.value}`} titles={titles} read={readAll} />}
+        {typed('account', text.account)}
+        {typed('by', text.author)}
+        <Select
+          label={text.action}
+          options={[{ value: '', label: texts.all }, ...(session.value?.changeActions ?? [])]}
+          value={members.action.value}
+          onChange={value => changeQuery({ action: value, first: '' })}
+        />
+        {day('from', from, text.from)}
+        {from.value !== '' && day('to', to, text.to)}
+        {typed('search', text.filter)}
+        {found !== undefined && <Downloads name={`changes-${found.month}`} titles={titles} read={readAll} />}
       </div>
+      {from.value === '' && <p class="lead">{text.thisMonth}</p>}
       <WhenLoaded from={page}>
-        {({ changes }) => (changes.length === 0 ? <p>{text.none}</p> : <ChangeTable changes={changes} />)}
+        {({ changes }) => (changes.length === 0 ? <EmptyState icon="audit" title={text.none} /> : <ChangeTable changes={changes} />)}
       </WhenLoaded>
       <Pager offset={offset} size={changesPerPage} count={found?.changeCount ?? 0} />
     </>
@@ -103,9 +117,16 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
       { title: text.time, isTime: true, cell: change => formatTime(change.time) },
       { title: text.author, cell: ({ by }) => `${by.name} (${by.kind})` },
       { title: text.action, cell: change => <code>{change.action}</code> },
-      { title: text.account, cell: change => change.account?.name ?? '–' },
-      { title: text.target, cell: change => change.target ?? '–' },
+      { title: text.account, cell: ({ account }) => (account === undefined ? '–' : <AccountLink {...account} />) },
+      { title: text.target, cell: change => <Target change={change} /> },
       { title: text.change, cell: change => <div class="long-text">{breakLists(formatChange(change))}</div> },
     ]}
   />
 )
+
+/** A node has a page; what belongs to an account is on the account's. */
+const Target = ({ change: { action, target } }: { readonly change: Change }) => {
+  if (target === undefined) return '–'
+  const [network = '', node] = target.split('/')
+  return action.startsWith('node-') && node !== undefined ? <NodeLink network={network} node={target} /> : <code>{target}</code>
+}

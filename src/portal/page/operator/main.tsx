@@ -11,6 +11,8 @@ import { texts } from '../texts.ts'
 import { AccountDetails } from './account-details.tsx'
 import { Accounts } from './accounts.tsx'
 import { Audit } from './audit.tsx'
+import { Configuration } from './configuration.tsx'
+import { Home } from './home.tsx'
 import { Nodes } from './nodes.tsx'
 import { loadSession, session } from './operator-session.ts'
 import { Traffic } from './traffic.tsx'
@@ -19,9 +21,11 @@ import { operatorTexts } from './operator-texts.ts'
 const text = operatorTexts
 
 const pages = [
-  { path: '/operator', title: text.pages.accounts, Page: Accounts, icon: 'people' },
+  { path: '/operator', title: text.pages.home, Page: Home, icon: 'home' },
+  { path: '/operator/accounts', title: text.pages.accounts, Page: Accounts, icon: 'people' },
   { path: '/operator/traffic', title: text.pages.traffic, Page: Traffic, icon: 'traffic' },
   { path: '/operator/nodes', title: text.pages.nodes, Page: Nodes, icon: 'nodes' },
+  { path: '/operator/configuration', title: text.pages.configuration, Page: Configuration, icon: 'settings' },
   { path: '/operator/audit', title: text.pages.audit, Page: Audit, icon: 'audit' },
 ] as const
 
@@ -83,11 +87,11 @@ const Pages = () => {
   const shown =
     accountName === undefined
       ? { path: page.path, title: page.title, content: <page.Page /> }
-      : { path: pages[0].path, title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
+      : { path: pages[1].path, title: accountName, content: <AccountDetails key={accountName} name={accountName} /> }
   return (
     <Shell owner={text.owner} pages={pages} current={shown.path} title={shown.title} onSignOut={signOut}>
       {shown.content}
-      <p>
+      <p class="lead page-end">
         <a href="/api/v1/openapi.json">{text.api}</a>
       </p>
     </Shell>

@@ -1,11 +1,12 @@
-import { useSignal } from '@preact/signals'
 import type { TrafficGroup, TrafficReport } from '../../operator/operator-reports.ts'
 import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
+import { changeQuery, pagerOffset, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
+import { AccountLink, NetworkLink } from './links.tsx'
 import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.traffic
@@ -20,21 +21,15 @@ const groupsPerPage = 100
 const nameOf = ({ name, account }: TrafficGroup): string => account || name
 
 export const Traffic = () => {
-  const by = useSignal('account')
-  const hours = useSignal('24')
-  const offset = useSignal(0)
-  const query = { by: by.value, hours: hours.value, offset: String(offset.value), limit: String(groupsPerPage) }
+  const [by, hours, first] = [queryMember('by', 'account'), queryMember('hours', '24'), queryMember('first', '0')]
+  const query = { by: by.value, hours: hours.value, offset: first.value, limit: String(groupsPerPage) }
   const report = useRequest<TrafficReport>(`/usage?${new URLSearchParams(query)}`)
   const found = report.data.value
-  const choose = (signal: typeof by) => (value: string) => {
-    signal.value = value
-    offset.value = 0
-  }
   return (
     <>
       <div class="controls">
-        <Select label={text.by} options={dimensions} value={by.value} onChange={choose(by)} />
-        <Select label={text.range} options={ranges} value={hours.value} onChange={choose(hours)} />
+        <Select label={text.by} options={dimensions} value={by.value} onChange={value => changeQuery({ by: value, first: '' })} />
+        <Select label={text.range} options={ranges} value={hours.value} onChange={value => changeQuery({ hours: value, first: '' })} />
         {found !== undefined && (
           <Downloads
             name={`traffic-by-${found.by}`}
@@ -46,7 +41,7 @@ export const Traffic = () => {
       <WhenLoaded from={report}>
         {shown => (shown.groups.length === 0 ? <p>{texts.usage.none}</p> : <TrafficTable report={shown} />)}
       </WhenLoaded>
-      <Pager offset={offset} size={groupsPerPage} count={found?.groupCount ?? 0} />
+      <Pager offset={pagerOffset(first)} size={groupsPerPage} count={found?.groupCount ?? 0} />
     </>
   )
 }
@@ -57,10 +52,15 @@ const TrafficTable = ({ report: { by, groups } }: { readonly report: TrafficRepo
     keyOf={group => group.name}
     rows={groups}
     columns={[
-      { title: dimensions.find(({ value }) => value === by)?.label ?? by, cell: group => <code>{nameOf(group)}</code> },
+      { title: dimensions.find(({ value }) => value === by)?.label ?? by, cell: group => <GroupName by={by} group={group} /> },
       { title: texts.calls, isNumber: true, cell: group => formatNumber(group.calls) },
       { title: texts.credits, isNumber: true, cell: group => formatNumber(group.credits) },
       { title: texts.usage.forwarded, isNumber: true, cell: group => formatNumber(group.forwarded) },
     ]}
   />
 )
+
+const GroupName = ({ by, group }: { readonly by: string; readonly group: TrafficGroup }) => {
+  if (by === 'account') return <AccountLink name={group.account ?? ''} id={group.name} />
+  return by === 'network' ? <NetworkLink name={group.name} /> : <code>{group.name}</code>
+}

@@ -1,17 +1,17 @@
 import { useRef } from 'preact/hooks'
-import type { OwnKeyJson } from '../../routes/keys.ts'
-import { TextField } from '../components/controls.tsx'
-import { Dialog } from '../components/dialog.tsx'
-import { Form, splitList } from '../components/form.tsx'
-import { Restrictions } from '../components/key-form.tsx'
-import type { KeyOptions } from '../components/key-form.tsx'
+import type { KeyJson } from '../../key-settings.ts'
+import { TextField } from './controls.tsx'
+import { Dialog } from './dialog.tsx'
+import { Form, splitList } from './form.tsx'
+import { Restrictions } from './key-form.tsx'
+import type { KeyOptions } from './key-form.tsx'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.keys
 
 interface ChangeKeyProps extends KeyOptions {
-  readonly apiKey: OwnKeyJson
+  readonly apiKey: KeyJson
   onSaved(): void
   onClose(): void
 }
@@ -40,7 +40,7 @@ export const ChangeKey = ({ apiKey, onSaved, onClose, ...options }: ChangeKeyPro
   )
 }
 
-const fieldsOf = ({ name, networks, methods, origins, ips, dailyCredits, rate, burst }: OwnKeyJson) => ({
+const fieldsOf = ({ name, networks, methods, origins, ips, dailyCredits, rate, burst }: KeyJson) => ({
   ...{ name, networks: networks.join(', '), methods: methods.join(', '), origins: origins.join(', '), ips: ips.join(', ') },
   ...{ dailyCredits: String(dailyCredits ?? ''), rate: rate ?? '', burst: String(burst ?? '') },
 })

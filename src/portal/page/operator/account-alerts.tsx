@@ -1,0 +1,140 @@
+import { useSignal } from '@preact/signals'
+import type { AlertsJson } from '../../alerts/manage-alerts.ts'
+import { Badge } from '../components/badge.tsx'
+import { Checkbox, Notice, TextField, WhenLoaded } from '../components/controls.tsx'
+import { Form, ShownOnce, splitList } from '../components/form.tsx'
+import { Table } from '../components/table.tsx'
+import { formatTime } from '../format.ts'
+import { request, useRequest } from '../request.ts'
+import { texts } from '../texts.ts'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.alerts
+
+interface OperatorAlerts extends AlertsJson {
+  readonly enabled: boolean
+}
+
+/** Who is told of the account's credits, and what was sent; `path` is that of the account. */
+export const AccountAlerts = ({ path }: { readonly path: string }) => {
+  const alerts = useRequest<OperatorAlerts>(`${path}/alerts`)
+  return (
+    <div>
+      <div class="section-heading">
+        <h2>{texts.pages.alerts}</h2>
+      </div>
+      <WhenLoaded from={alerts}>
+        {found => (
+          <>
+            {!found.enabled && <p class="lead">{text.notEnabled}</p>}
+            <Settings alerts={found} path={path} onChanged={alerts.show} />
+            {found.webhook !== null && <TestWebhook path={path} />}
+            {found.deliveries.length === 0 ? <p class="lead">{texts.alerts.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
+          </>
+        )}
+      </WhenLoaded>
+    </div>
+  )
+}
+
+interface SettingsProps {
+  readonly alerts: OperatorAlerts
+  readonly path: string
+  onChanged(changed: OperatorAlerts): void
+}
+
+/** Only what is changed is sent. */
+const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
+  const save = async (values: FormData) => {
+    const typed = (name: string): string => String(values.get(name) ?? '').trim()
+    const [daily, monthly] = ['daily', 'monthly'].map(name => splitList(values.get(name)).map(Number))
+    const email = values.get('email') !== null
+    const webhook = typed('webhook') === '' ? 'none' : typed('webhook')
+    const { secret, ...changed } = await request<OperatorAlerts & { readonly secret: string | null }>('PATCH', `${path}/alerts`, {
+      ...(String(daily) !== String(alerts.daily) && { daily }),
+      ...(String(monthly) !== String(alerts.monthly) && { monthly }),
+      ...(email !== alerts.email && { email }),
+      ...(webhook !== (alerts.webhook?.url ?? 'none') && { webhook }),
+    })
+    // Before the form is reset: to what is stored, not to what was.
+    onChanged(changed)
+    return secret
+  }
+  return (
+    <Form
+      title={texts.alerts.thresholds}
+      button={texts.alerts.save}
+      send={save}
+      success={() => texts.alerts.saved}
+      done={secret => secret !== null && <ShownOnce help={texts.alerts.saveSecret} text={secret} label={texts.alerts.secret} />}
+    >
+      {errorOf => (
+        <>
+          <TextField
+            label={texts.alerts.daily}
+            name="daily"
+            help={texts.alerts.dailyHelp}
+            value={alerts.daily.join(', ')}
+            error={errorOf('daily')}
+          />
+          <TextField
+            label={texts.alerts.monthly}
+            name="monthly"
+            help={texts.alerts.monthlyHelp}
+            value={alerts.monthly.join(', ')}
+            error={errorOf('monthly')}
+          />
+          <Checkbox label={texts.alerts.email} name="email" isChecked={alerts.email} />
+          <Notice text={errorOf('email')} />
+          <p class="help">
+            {alerts.mailReceivers.length === 0 ? text.noMailReceivers : `${texts.alerts.mailReceivers} ${alerts.mailReceivers.join(', ')}`}
+          </p>
+          <TextField
+            label={texts.alerts.webhook}
+            name="webhook"
+            help={text.webhookHelp}
+            value={alerts.webhook?.url ?? ''}
+            error={errorOf('webhook')}
+          />
+        </>
+      )}
+    </Form>
+  )
+}
+
+const TestWebhook = ({ path }: { readonly path: string }) => {
+  const outcome = useSignal('')
+  const test = () =>
+    request<{ readonly isDelivered: boolean; readonly status: string }>('POST', `${path}/alerts/test`).then(
+      ({ isDelivered, status }) => (outcome.value = `${isDelivered ? texts.alerts.testDelivered : texts.alerts.testFailed} ${status}`),
+      (reason: Error) => (outcome.value = reason.message),
+    )
+  return (
+    <>
+      <p>
+        <button type="button" class="quiet" onClick={() => void test()}>
+          {texts.alerts.test}
+        </button>
+      </p>
+      <p role="status">{outcome.value}</p>
+    </>
+  )
+}
+
+const tones = { pending: 'neutral', delivered: 'ok', failed: 'danger' } as const
+
+const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
+  <Table
+    caption={texts.alerts.sent}
+    keyOf={({ date, threshold, channel, person }) => [date, threshold, channel, person].join()}
+    rows={deliveries}
+    columns={[
+      { title: texts.alerts.of, cell: ({ date }) => date },
+      { title: texts.alerts.threshold, isNumber: true, cell: ({ threshold }) => `${threshold} %` },
+      { title: texts.alerts.to, cell: ({ channel, person }) => (channel === 'webhook' ? texts.alerts.webhook : (person ?? '–')) },
+      { title: texts.alerts.state, cell: ({ state }) => <Badge tone={tones[state]}>{texts.alerts.states[state]}</Badge> },
+      { title: texts.alerts.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
+      { title: texts.alerts.lastAttempt, isTime: true, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
+    ]}
+  />
+)

@@ -1,0 +1,144 @@
+import { useSignal } from '@preact/signals'
+import type { ConfigurationJson, ReloadJson } from '../../operator/configuration-routes.ts'
+import { Badge } from '../components/badge.tsx'
+import { Banner } from '../components/banner.tsx'
+import { Notice, Select, WhenLoaded } from '../components/controls.tsx'
+import { useSubmit } from '../components/form.tsx'
+import { Table } from '../components/table.tsx'
+import { showToast } from '../components/toast.tsx'
+import { request, useRequest } from '../request.ts'
+import { queryMember } from '../router.ts'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.configuration
+
+const levels = ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'] as const
+
+/** What is in force, and what the files would change. */
+export const Configuration = () => {
+  // To read all files takes the gateway some time.
+  const loaded = useRequest<ConfigurationJson>('/configuration', Infinity)
+  return (
+    <WhenLoaded from={loaded}>
+      {configuration => (
+        <>
+          <Pending configuration={configuration} readAgain={loaded.reload} />
+          <Level level={configuration.logLevel} onChanged={logLevel => loaded.show({ ...configuration, logLevel })} />
+          <Files configuration={configuration} />
+        </>
+      )}
+    </WhenLoaded>
+  )
+}
+
+interface PendingProps {
+  readonly configuration: ConfigurationJson
+  readAgain(): void
+}
+
+const Pending = ({ configuration: { changes, problems, unserved }, readAgain }: PendingProps) => {
+  const { error, isSending, submit } = useSubmit(async () => {
+    const { applied, changes } = await request<ReloadJson>('POST', '/configuration/reload')
+    const count = changes.filter(({ needsRestart }) => !needsRestart).length
+    showToast(applied ? (count === 0 ? text.nothingApplied : `${text.applied} ${count}`) : text.refused, applied ? 'ok' : 'danger')
+    readAgain()
+  })
+  const needsReload = changes.some(({ needsRestart }) => !needsRestart)
+  return (
+    <div>
+      <div class="section-heading">
+        <h2>{text.pending}</h2>
+        <form class="buttons" onSubmit={submit}>
+          <button type="button" class="quiet" onClick={readAgain}>
+            {text.readAgain}
+          </button>
+          <button type="submit" class={needsReload ? undefined : 'quiet'} disabled={isSending.value}>
+            {text.reload}
+          </button>
+        </form>
+      </div>
+      <Notice text={error.value?.message} />
+      {problems.length > 0 && <Banner tone="danger" title={text.wouldBeRefused} />}
+      {problems.length > 0 && (
+        <Table
+          caption={text.problems}
+          keyOf={({ file, line, column, message }) => [file, line, column, message].join(':')}
+          rows={problems}
+          columns={[
+            { title: text.place, cell: ({ file, line, column }) => <code>{file === null ? '–' : `${file}:${line}:${column}`}</code> },
+            { title: text.problem, cell: ({ message, hint }) => (hint === null ? message : `${message}; ${hint}`) },
+          ]}
+        />
+      )}
+      {problems.length === 0 && changes.length === 0 && <p class="lead">{text.nothingPending}</p>}
+      {changes.length > 0 && (
+        <Table
+          caption={text.pending}
+          keyOf={({ kind, path }) => `${kind} ${path}`}
+          rows={changes}
+          columns={[
+            { title: text.path, cell: ({ path }) => <code>{path}</code> },
+            { title: text.kind, cell: ({ kind }) => <Badge tone={changeTones[kind]}>{text.kinds[kind]}</Badge> },
+            { title: text.takesEffect, cell: ({ needsRestart }) => (needsRestart ? text.afterRestart : text.afterReload) },
+          ]}
+        />
+      )}
+      {unserved.map(({ network, variables }) => (
+        <p key={network} class="lead">
+          {network}: {text.unserved} {variables.join(', ')}
+        </p>
+      ))}
+    </div>
+  )
+}
+
+const changeTones = { added: 'ok', changed: 'warn', removed: 'danger' } as const
+
+interface LevelProps {
+  readonly level: ConfigurationJson['logLevel']
+  onChanged(level: ConfigurationJson['logLevel']): void
+}
+
+const Level = ({ level, onChanged }: LevelProps) => {
+  const error = useSignal<string | undefined>(undefined)
+  const change = async (to: ConfigurationJson['logLevel']): Promise<void> => {
+    try {
+      onChanged((await request<{ readonly level: ConfigurationJson['logLevel'] }>('PATCH', '/log-level', { level: to })).level)
+      error.value = undefined
+    } catch (reason) {
+      error.value = (reason as Error).message // request() throws nothing else
+    }
+  }
+  return (
+    <div>
+      <div class="section-heading">
+        <h2>{text.logging}</h2>
+      </div>
+      <div class="controls">
+        <Select label={text.logLevel} options={levels} value={level} onChange={to => void change(to)} />
+      </div>
+      <p class="lead">{text.logLevelHelp}</p>
+      <Notice text={error.value} />
+    </div>
+  )
+}
+
+const Files = ({ configuration: { files } }: { readonly configuration: ConfigurationJson }) => {
+  const chosen = queryMember('file', files[0]?.file)
+  const shown = files.find(({ file }) => file === chosen.value) ?? files[0]
+  if (shown === undefined) return null
+  return (
+    <div>
+      <div class="section-heading">
+        <h2>{text.files}</h2>
+      </div>
+      <div class="controls">
+        <Select label={text.file} options={files.map(({ file }) => file)} value={shown.file} onChange={chosen.set} />
+      </div>
+      <p class="lead">{text.filesHelp}</p>
+      <pre class="file" tabIndex={0} data-testid="effective-file">
+        {shown.text}
+      </pre>
+    </div>
+  )
+}

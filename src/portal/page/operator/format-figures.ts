@@ -1,0 +1,24 @@
+import { formatNumber } from '../format.ts'
+
+type Figure = number | null | undefined
+
+const formatOr = (value: Figure, format: (value: number) => string): string => (value === null || value === undefined ? '–' : format(value))
+
+/** Of calls or credits a second: three digits say enough. */
+export const formatRate = (value: Figure): string =>
+  formatOr(value, rate => (rate >= 100 || Number.isInteger(rate) ? formatNumber(Math.round(rate)) : rate.toPrecision(2)))
+
+/** A share from 0 to 1. */
+export const formatShare = (value: Figure): string =>
+  formatOr(value, share => `${(100 * share).toFixed(share >= 0.0995 || share === 0 ? 0 : 1)} %`)
+
+export const formatMs = (value: Figure): string =>
+  formatOr(value, ms => (ms >= 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${ms.toFixed(ms > 0 && ms < 10 ? 1 : 0)} ms`))
+
+const bytesPerMiB = 1_048_576
+
+export const toMiB = (bytes: number | null): number | null => (bytes === null ? null : bytes / bytesPerMiB)
+
+export const formatMiB = (value: Figure): string => formatOr(value, bytes => `${formatNumber(Math.round(bytes / bytesPerMiB))} MiB`)
+
+export const formatCount = (value: Figure): string => formatOr(value, formatNumber)

@@ -1,0 +1,333 @@
+import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
+import type { NodesJson } from '../../operations/node-operations.ts'
+import { Badge } from '../components/badge.tsx'
+import type { Tone } from '../components/badge.tsx'
+import { Banner } from '../components/banner.tsx'
+import { WhenLoaded } from '../components/controls.tsx'
+import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
+import { LineChart } from '../components/line-chart.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
+import { Table } from '../components/table.tsx'
+import { Segments } from '../components/tabs.tsx'
+import { formatHourOfDay, formatNumber, formatTime } from '../format.ts'
+import { useRequest } from '../request.ts'
+import { queryMember } from '../router.ts'
+import { formatCount, formatMiB, formatMs, formatRate, formatShare, toMiB } from './format-figures.ts'
+import { AccountLink, NetworkLink, NodeLink, PageLink } from './links.tsx'
+import { needsAttention, toneOfNode, whyOf } from './node-state.ts'
+import { operatorTexts } from './operator-texts.ts'
+
+const text = operatorTexts.home
+
+/** What an operator looks at first: what is wrong, how much is going on, and who needs something. */
+export const Home = () => {
+  const overview = useRequest<OverviewJson>('/overview')
+  const nodes = useRequest<NodesJson>('/nodes')
+  return (
+    <>
+      <Attention overview={overview.data.value} nodes={nodes.data.value} />
+      <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
+        {({ seconds, total }) => <Figures seconds={seconds} total={total} />}
+      </WhenLoaded>
+      <Charts />
+      <Accounts />
+      <WhenLoaded from={overview} skeleton={<Skeleton height={10} />}>
+        {({ gateway }) => <Health gateway={gateway} />}
+      </WhenLoaded>
+    </>
+  )
+}
+
+interface AttentionProps {
+  readonly overview: OverviewJson | undefined
+  readonly nodes: NodesJson | undefined
+}
+
+const Attention = ({ overview, nodes }: AttentionProps) => {
+  if (overview === undefined || nodes === undefined) return <Skeleton height={3} />
+  const held = nodes.networks.flatMap(({ name, upstreams }) =>
+    upstreams.filter(needsAttention).map(node => ({
+      key: `${name}/${node.name}`,
+      tone: toneOfNode(node),
+      state: operatorTexts.nodes.states[node.drained ? 'drained' : node.usable === false ? 'notUsable' : 'reduced'],
+      subject: (
+        <>
+          <NodeLink network={name} node={node.name} /> ({name})
+        </>
+      ),
+      why: whyOf(node),
+    })),
+  )
+  const problems = overview.problems.map(({ alert, severity, text: why, network }) => ({
+    key: `${alert} ${network}`,
+    tone: (severity === 'critical' ? 'danger' : 'warn') as Tone,
+    state: text.severities[severity],
+    subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
+    why,
+  }))
+  const rows = [...problems, ...held]
+  if (rows.length === 0) return <Banner tone="ok" title={text.allWell} />
+  return (
+    <ul class="card attention" aria-label={text.attention}>
+      {rows.map(({ key, tone, state, subject, why }) => (
+        <li key={key}>
+          <span>
+            <Badge tone={tone}>{state}</Badge>
+          </span>
+          <div>
+            {subject}
+            <p>{why}</p>
+          </div>
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** Where one sees more of it. */
+const pageOf = (alert: string) =>
+  alert === 'TollgateReloadFailed' ? <PageLink to="/operator/configuration">{operatorTexts.pages.configuration}</PageLink> : text.gateway
+
+const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) => {
+  const perSecond = (count: number): number => (seconds > 0 ? count / seconds : 0)
+  const failed = total.calls > 0 ? total.failedCalls / total.calls : null
+  return (
+    <div class="cards figures">
+      <section class="card">
+        <Figure label={text.callsPerSecond} value={formatRate(perSecond(total.calls))} note={text.lastMinute} testId="calls-per-second" />
+      </section>
+      <section class="card">
+        <Figure label={text.failed} value={formatShare(failed)} tone={toneOfFailures(failed)} note={text.failedNote} />
+      </section>
+      <section class="card">
+        <Figure label={text.p95} value={formatMs(total.p95Ms)} note={`p50 ${formatMs(total.p50Ms)}, p99 ${formatMs(total.p99Ms)}`} />
+      </section>
+      <section class="card">
+        <Figure label={text.creditsPerSecond} value={formatRate(perSecond(total.credits))} note={text.lastMinute} />
+      </section>
+      <section class="card">
+        <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
+      </section>
+    </div>
+  )
+}
+
+const toneOfFailures = (failed: number | null): Tone => ((failed ?? 0) > 0.02 ? 'danger' : (failed ?? 0) > 0.005 ? 'warn' : 'neutral')
+
+const Charts = () => {
+  const range = queryMember('range', '1h')
+  const activity = useRequest<ActivityJson>(`/overview/activity?range=${range.value === '24h' ? '24h' : '1h'}`)
+  return (
+    <>
+      <div class="section-heading">
+        <h2>{text.overTime}</h2>
+        <Segments
+          label={text.range}
+          options={[
+            { value: '1h', label: text.ranges['1h'] },
+            { value: '24h', label: text.ranges['24h'] },
+          ]}
+          value={range.value === '24h' ? '24h' : '1h'}
+          onChange={range.set}
+        />
+      </div>
+      <WhenLoaded from={activity} skeleton={<Skeleton height={30} />}>
+        {({ times, calls, gateway }) =>
+          times.length < 2 ? (
+            <p class="lead">{text.noHistory}</p>
+          ) : (
+            <div class="cards charts">
+              <LineChart
+                title={text.callsPerSecond}
+                times={times}
+                format={formatRate}
+                lines={[
+                  { label: text.calls, points: calls.callsPerSecond, color: 'data' },
+                  { label: text.failedCalls, points: calls.failedPerSecond, color: 'danger' },
+                ]}
+              />
+              <LineChart
+                title={text.latency}
+                times={times}
+                format={formatMs}
+                lines={[
+                  { label: 'p50', points: calls.p50Ms, color: 'data' },
+                  { label: 'p95', points: calls.p95Ms, color: 'series-2' },
+                ]}
+              />
+              <LineChart
+                title={text.creditsPerSecond}
+                times={times}
+                format={formatRate}
+                lines={[{ label: text.credits, points: calls.creditsPerSecond, color: 'data' }]}
+              />
+              <LineChart
+                title={text.cacheHits}
+                times={times}
+                format={formatShare}
+                lines={[{ label: text.hits, points: calls.cacheHits, color: 'data' }]}
+              />
+              <LineChart
+                title={text.cpu}
+                times={times}
+                format={formatCores}
+                lines={[{ label: text.cores, points: gateway.cpu, color: 'data' }]}
+              />
+              <LineChart
+                title={text.memory}
+                times={times}
+                format={mib => `${formatNumber(Math.round(mib))} MiB`}
+                lines={[{ label: text.resident, points: gateway.residentBytes.map(toMiB), color: 'data' }]}
+              />
+            </div>
+          )
+        }
+      </WhenLoaded>
+    </>
+  )
+}
+
+const formatCores = (cores: number): string => cores.toFixed(2)
+
+const Accounts = () => {
+  const accounts = useRequest<AccountOverviewJson>('/overview/accounts')
+  return (
+    <>
+      <h2>{operatorTexts.pages.accounts}</h2>
+      <WhenLoaded from={accounts} skeleton={<Skeleton height={16} />}>
+        {found => (
+          <div class="columns">
+            <NearLimit accounts={found} />
+            <Movers accounts={found} />
+            <Alerts accounts={found} />
+          </div>
+        )}
+      </WhenLoaded>
+    </>
+  )
+}
+
+interface AccountsProps {
+  readonly accounts: AccountOverviewJson
+}
+
+const NearLimit = ({ accounts: { nearLimit, nearLimitCount } }: AccountsProps) => (
+  <div>
+    <h3>
+      {text.nearLimit} {nearLimitCount > 0 && <Badge tone="warn">{formatNumber(nearLimitCount)}</Badge>}
+    </h3>
+    {nearLimit.length === 0 ? (
+      <p class="lead">{text.noneNearLimit}</p>
+    ) : (
+      <Table
+        caption={text.nearLimit}
+        keyOf={({ id }) => id}
+        rows={nearLimit}
+        columns={[
+          { title: text.account, cell: account => <AccountLink {...account} /> },
+          {
+            title: text.used,
+            cell: ({ name, used, limit }) => (
+              <>
+                {formatNumber(used)} {text.of} {formatNumber(limit)}
+                <Bar label={`${text.used}: ${name}`} value={used} max={limit} tone={toneOfUse(used, limit)} isThin />
+              </>
+            ),
+          },
+          { title: text.share, isNumber: true, cell: ({ used, limit }) => formatShare(used / limit) },
+        ]}
+      />
+    )}
+    {nearLimitCount > nearLimit.length && <PageLink to="/operator/accounts?sort=used">{text.allByUse}</PageLink>}
+  </div>
+)
+
+const Movers = ({ accounts: { movers, hour } }: AccountsProps) => (
+  <div>
+    <h3>{text.movers}</h3>
+    <p class="lead">
+      {text.moversHow} {formatHourOfDay(hour)}
+    </p>
+    {movers.length === 0 ? (
+      <p>{text.noMovers}</p>
+    ) : (
+      <Table
+        caption={text.movers}
+        keyOf={({ id }) => id}
+        rows={movers}
+        columns={[
+          { title: text.account, cell: account => <AccountLink {...account} /> },
+          { title: text.calls, isNumber: true, cell: ({ calls }) => formatNumber(calls) },
+          { title: text.before, isNumber: true, cell: ({ before }) => formatNumber(before) },
+        ]}
+      />
+    )}
+  </div>
+)
+
+const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
+  <div>
+    <h3>{text.alerts}</h3>
+    {alerts.length === 0 ? (
+      <p class="lead">{text.noAlerts}</p>
+    ) : (
+      <Table
+        caption={text.alerts}
+        keyOf={({ account, created, threshold, channel }) => [account.id, created, threshold, channel].join()}
+        rows={alerts}
+        columns={[
+          { title: text.account, cell: ({ account }) => <AccountLink {...account} /> },
+          { title: text.threshold, cell: ({ threshold, period }) => `${threshold} % ${text.periods[period]}` },
+          {
+            title: text.state,
+            cell: ({ state, channel, lastStatus }) => (
+              <>
+                <Badge tone={state === 'failed' ? 'danger' : state === 'delivered' ? 'ok' : 'neutral'}>{text.deliveryStates[state]}</Badge>{' '}
+                {channel}
+                {state !== 'delivered' && lastStatus !== null && <p class="help">{lastStatus}</p>}
+              </>
+            ),
+          },
+          { title: text.time, isTime: true, cell: ({ created }) => formatTime(created) },
+        ]}
+      />
+    )}
+  </div>
+)
+
+const Health = ({ gateway }: Pick<OverviewJson, 'gateway'>) => {
+  const { store, storeErrors, workers, cpu, residentBytes, inFlightBytes, inFlightMaxBytes, connections, websockets } = gateway
+  const { openFiles, maxFiles, eventLoopLagMs } = gateway
+  const facts = [
+    [text.cpu, `${formatCores(cpu)} ${text.cores}`],
+    [text.memory, formatMiB(residentBytes)],
+    [text.connections, `${formatCount(connections)} (${formatCount(websockets)} WebSocket)`],
+    [text.callerMemory, `${formatMiB(inFlightBytes)} ${text.of} ${formatMiB(inFlightMaxBytes)}`],
+    [text.openFiles, `${formatCount(openFiles)} ${text.of} ${formatCount(maxFiles)}`],
+    [text.eventLoop, formatMs(eventLoopLagMs)],
+    ...(workers.ready === null ? [] : [[text.workers, `${workers.ready} ${text.ready}, ${workers.missing ?? 0} ${text.missing}`] as const]),
+  ] as const
+  return (
+    <>
+      <h2>{text.health}</h2>
+      <section class="card" aria-label={text.health}>
+        <dl class="facts">
+          <div>
+            <dt>{text.store}</dt>
+            <dd>
+              <Badge tone={store.usable ? 'ok' : 'danger'}>{store.usable ? text.answers : text.unreachable}</Badge>
+              {storeErrors > 0 && ` ${formatNumber(storeErrors)} ${text.storeErrors}`}
+            </dd>
+          </div>
+          {facts.map(([label, value]) => (
+            <div key={label}>
+              <dt>{label}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+        {store.reason !== null && <p class="error">{store.reason}</p>}
+      </section>
+    </>
+  )
+}
