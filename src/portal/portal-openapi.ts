@@ -160,8 +160,11 @@ const responseSchemas = {
       type: 'array',
       items: {
         type: 'object',
-        properties: { title: text, optional: flag, accepts: text, default: {} },
-        required: ['title', 'optional', 'accepts'],
+        properties: {
+          ...{ title: text, optional: flag, accepts: text, default: {}, example: {} },
+          members: listOf(object({ title: text, accepts: text, example: {} })),
+        },
+        required: ['title', 'optional', 'accepts', 'example'],
         additionalProperties: false,
       },
     },

@@ -23,13 +23,20 @@ export interface PortalMethod {
   readonly params: readonly PortalParam[]
 }
 
-/** One position of `params`. */
-interface PortalParam {
+/** A member of an object among the parameters. */
+export interface PortalMember {
   readonly title: string
-  readonly optional: boolean
   /** What is accepted, in words. */
   readonly accepts: string
+  readonly example: unknown
+}
+
+/** One position of `params`. */
+export interface PortalParam extends PortalMember {
+  readonly optional: boolean
   readonly default?: unknown
+  /** Of an object whose members are known. */
+  readonly members?: readonly PortalMember[]
 }
 
 /** A network, as developers see it. */

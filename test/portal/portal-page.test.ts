@@ -197,9 +197,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
 
   t.test('Try it changes no digit of a number, in the call, the answer and the code', async t => {
     const digits = '12345678901234567890.50'
-    await page.selectOption('select >> nth=1', 'eth_getLogs')
-    await page.waitForSelector('text="a filter object {address, fromBlock, toBlock, topics, blockHash}"')
     await page.selectOption('select >> nth=1', 'eth_call')
+    await page.check('label:has-text("JSON") input', { force: true })
     await page.fill('[name=param-0]', `{ "to": "0x${'11'.repeat(20)}", "value": ${digits}, "accessList": [] }`)
     const sent = page.waitForRequest(request => request.method() === 'POST' && request.url().includes('/v3/'))
     await page.route('**/v3/*', route => route.fulfill({ contentType: 'application/json', body: `{"id":1,"result":{"n":[${digits},{}]}}` }))
@@ -207,7 +206,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     t.match((await sent).postData(), `"value":${digits},"accessList":[]}`)
     await page.waitForSelector(`[data-testid=response]:has-text("${digits}")`)
     t.equal(
-      await page.textContent('[data-testid=response]'),
+      await page.textContent('[data-testid=response] pre'),
       `{\n  "id": 1,\n  "result": {\n    "n": [\n      ${digits},\n      {}\n    ]\n  }\n}`,
     )
     for (const language of ['curl', 'viem', 'ethers', 'web3.py', 'wagmi', 'Foundry']) {
@@ -215,6 +214,54 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
       t.match(await page.textContent('[role=tabpanel]'), digits, language)
     }
     await page.unroute('**/v3/*')
+  })
+
+  t.test('Try it has a field for each member, an example for each, and keeps the key, the fields and the calls of the tab', async t => {
+    const code = () => page.textContent('section[aria-label="The same call in code"] [role=tabpanel] pre')
+    await page.selectOption('select >> nth=1', 'eth_getLogs')
+    await page.fill('[name="param-0.fromBlock"]', '0x1')
+    await page.fill('[name="param-0.topics"]', '[null]')
+    t.match(await code(), '"params":[{"fromBlock":"0x1","topics":[null]}]')
+    await page.check('label:has-text("JSON") input', { force: true })
+    t.equal(await page.inputValue('[name=param-0]'), '{"fromBlock":"0x1","topics":[null]}')
+    await page.check('label:has-text("Fields") input', { force: true })
+    t.equal(await page.inputValue('[name="param-0.fromBlock"]'), '0x1')
+    await page.click('text="Fill in examples"')
+    t.match(await code(), /"address":"0x[0-9a-fA-F]{40}","fromBlock":"0x1","toBlock":"latest","topics":\[null\]/)
+    await page.selectOption('select >> nth=1', 'eth_getBalance')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('text="Fill in examples"')
+    await page.route('**/v3/*', route => route.fulfill({ contentType: 'application/json', body: `{"id":1,"result":"0x2386f26fc10000"}` }))
+    await page.click('form [type=submit]')
+    await page.waitForSelector('section[aria-label=Response] dd:text-is("0.01 ether")')
+    await page.unroute('**/v3/*')
+    await openPage(page, 'Plan')
+    await openPage(page, 'Try it')
+    t.match(await page.inputValue('[name=key]'), /^tg_/)
+    await page.selectOption('select >> nth=1', 'eth_getLogs')
+    t.equal(await page.inputValue('[name="param-0.fromBlock"]'), '0x1')
+    await page.click('section[aria-label="Calls of this tab"] button:has-text("eth_getBalance")')
+    t.match(await page.inputValue('[name=param-0]'), /^0x/)
+    t.same(await findAccessibilityViolations(page), [])
+  })
+
+  t.test('Try it subscribes over a WebSocket, and shows what arrives', async t => {
+    await page.routeWebSocket(/\/ws\/v3\/tg_/, socket => {
+      socket.onMessage(message => {
+        const { id, method, params } = JSON.parse(String(message))
+        socket.send(JSON.stringify({ id, result: '0x1' }))
+        const event = { method: 'eth_subscription', params: { subscription: '0x1', result: { asked: [method, ...params] } } }
+        socket.send(JSON.stringify(event))
+      })
+    })
+    await page.selectOption('select >> nth=1', 'eth_subscribe')
+    await page.fill('[name=param-0]', 'newHeads')
+    await page.click('button:has-text("Subscribe")')
+    await page.waitForSelector('section[aria-label=Events] .badge:text-is("live")')
+    await page.waitForSelector('section[aria-label=Events] pre:has-text("newHeads")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('section[aria-label=Events] button:has-text("Stop")')
+    t.equal(await page.locator('section[aria-label=Events]').count(), 0)
   })
 
   t.test('usage is downloaded as CSV, in which no field is a formula', async t => {

@@ -6,12 +6,14 @@ import { deepFreeze, getOrCreate, memoizeFrozen } from '../../util/memoize.ts'
 import { acceptAnyParams, createParamsCheck, createRuleCompiler } from './check-params.ts'
 import { errorPatternIssues, createErrorClassifier } from './error-patterns.ts'
 import type { Method, MethodTable } from './index.ts'
-import { describeRuleWithMembers } from './issue-messages.ts'
+import { exampleOf } from './example-values.ts'
+import { describeRule, describeRuleWithMembers } from './issue-messages.ts'
 import { overrideTable, requireStrictParams, selectOffered } from './network-overrides.ts'
 import { openRpcDocument } from './open-rpc.ts'
 import { createRuleResolver, inspectDefaults } from './resolve-rules.ts'
 import { schemaIssues } from './table-schema.ts'
 import type {
+  Rule,
   CompiledMethod,
   CompiledTable,
   Issue,
@@ -155,10 +157,15 @@ const createParamsDescriber = (positions: readonly ResolvedPosition[]): Method['
     title,
     optional: optional !== false,
     accepts: describeRuleWithMembers(rule),
+    example: exampleOf(rule),
     ...(rule.default !== undefined && { default: rule.default }),
+    // What may be hex too is one text to people: a block.
+    ...(rule.properties !== undefined && rule.hex === undefined && { members: Object.entries(rule.properties).map(describeMember) }),
   })
   return () => (described ??= deepFreeze(positions.map(describe)))
 }
+
+const describeMember = ([title, rule]: readonly [string, Rule]) => ({ title, accepts: describeRule(rule), example: exampleOf(rule) })
 
 const answerOf = (answer: MethodEntry['answer'], network: NetworkIdentity): Pick<Method, 'answer' | 'discovers'> => {
   if (answer === undefined) return {}

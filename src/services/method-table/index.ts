@@ -85,6 +85,10 @@ interface ParamDescription {
   /** What is accepted, in words. */
   readonly accepts: string
   readonly default?: Json
+  /** A value as callers write it; it may name something that the network does not have. */
+  readonly example: Json
+  /** Of an object whose members are known. */
+  readonly members?: readonly Pick<ParamDescription, 'title' | 'accepts' | 'example'>[]
 }
 
 /** A method, for developers. */

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import t from '../../support/tap.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { ajvSchemaOf, createRuleSchemas, ruleSchemas } from '../../../src/services/method-table/check-params.ts'
-import { check, hex, shippedMethods, shippedTable } from './shipped-table.ts'
+import { check, hex, isRefused, shippedMethods, shippedTable } from './shipped-table.ts'
 
 const digit = fc.constantFrom(...'0123456789abcdefABCDEF')
 const hexText = (digits: fc.Arbitrary<number>) =>
@@ -53,6 +53,20 @@ t.test('the build has written the code of each rule of the shipped table, and it
     }),
     { numRuns: 2000 },
   )
+})
+
+t.test('the examples of parameters and of their members are accepted', async t => {
+  for (const name of shippedMethods.names) {
+    const params = shippedMethods.get(name)?.describeParams() ?? []
+    const examples = params.map(({ example }) => example)
+    t.notOk(isRefused(name, examples), `${name} ${JSON.stringify(examples)}`)
+    for (const [i, { members = [], example }] of params.entries()) {
+      for (const { title, example: value } of members) {
+        const withMember = examples.with(i, { ...(example as object), [title]: value }) // members are those of objects
+        t.notOk(isRefused(name, withMember), `${name} ${JSON.stringify(withMember)}`)
+      }
+    }
+  }
 })
 
 t.test('normalized parameters are accepted and stay the same', async () => {

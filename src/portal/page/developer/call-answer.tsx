@@ -1,0 +1,74 @@
+import { Badge } from '../components/badge.tsx'
+import { Banner } from '../components/banner.tsx'
+import { CopyCode } from '../components/controls.tsx'
+import { texts } from '../texts.ts'
+import { decodeResult } from './decode.ts'
+import { isJson } from './json-text.ts'
+import type { CallAnswer } from './try-call.ts'
+
+const text = texts.tryIt
+
+interface RpcAnswer {
+  readonly result?: unknown
+  readonly error?: { readonly code: number; readonly message: string }
+}
+
+const parseAnswer = (body: string): RpcAnswer => {
+  const value: unknown = isJson(body) ? JSON.parse(body) : undefined
+  return typeof value === 'object' && value !== null ? value : {}
+}
+
+export const isSuccess = (body: string): boolean => 'result' in parseAnswer(body)
+
+/** What the gateway answered: in words first, then as it is. */
+export const Answer = ({
+  method,
+  answer: { status, body, durationMs, headers },
+}: {
+  readonly method: string
+  readonly answer: CallAnswer
+}) => {
+  const { result, error } = parseAnswer(body)
+  const decoded = error === undefined ? decodeResult(method, result) : []
+  return (
+    <section class="card" aria-label={text.response} role="status">
+      <div class="heading">
+        <h2>{text.response}</h2>
+        <span class="actions">
+          <Badge tone={status === 200 && error === undefined ? 'ok' : 'danger'}>HTTP {status}</Badge>
+          <Badge isLabel>{durationMs.toFixed(0)} ms</Badge>
+        </span>
+      </div>
+      {error !== undefined && (
+        <Banner tone="danger" title={String(error.code)}>
+          {error.message}
+        </Banner>
+      )}
+      {decoded.length > 0 && (
+        <dl class="facts" aria-label={text.decoded}>
+          {decoded.map(({ name, text: value }) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      <div data-testid="response">
+        <CopyCode text={body} label={text.response} />
+      </div>
+      {headers.length > 0 && (
+        <dl class="facts">
+          {headers.map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>
+                <code>{value}</code>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+    </section>
+  )
+}
