@@ -112,7 +112,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     evidence: { add: () => 'id', proven: async () => [] },
     ...services,
   } as Services
-  const nodes = new NodeStatuses(base.metrics as MetricsRegistry).of(base.network.name)
+  const nodes = base.nodes ?? new NodeStatuses(base.metrics as MetricsRegistry).of(base.network.name)
   // The tracker has no heads until a plugin lets it track nodes.
   const heads =
     base.heads ?? new VerifiedHeads({ ...base, ...base.network, errorCategory: (...error) => base.methods.errorCategory(...error) })

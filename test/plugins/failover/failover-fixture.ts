@@ -6,6 +6,7 @@ import { refuse } from '../../../src/plugin/reply.ts'
 import type { Failure, Reply } from '../../../src/plugin/reply.ts'
 import { Secret } from '../../../src/plugin/secret.ts'
 import { createMetricsRegistry } from '../../../src/services/metrics.ts'
+import { NodeStatuses } from '../../../src/services/node-status.ts'
 import type { Heads, UpstreamClient } from '../../../src/services/index.ts'
 import { shippedMethods } from '../../services/method-table/shipped-table.ts'
 import { TestClock, TestLog, createStage, fakeAccount, fakeCall, fakeResult } from '../../support/fakes.ts'
@@ -26,6 +27,8 @@ export const uncounted = (name: string): Failure => failure(name, { retryElsewhe
 export const rateLimited = (retryAfter?: number): Failure =>
   failure('a', { category: 'rateLimited', cause: 'HTTP 429', ...(retryAfter !== undefined && { retryAfter }) })
 
+const none: ReadonlySet<string> = new Set()
+
 /** What a node replies to a call. */
 export type Responder = (call: Call<ContextKey>) => Reply | Promise<Reply>
 
@@ -38,10 +41,13 @@ export const openFailover = (
     respondToProbe = () => failure('x'),
     respondToChainId = () => fakeResult('0x7a69'),
     heads,
+    drained,
   }: {
     respondToProbe?: (timeoutMs: number, name: string) => Reply | Promise<Reply>
     respondToChainId?: () => Reply | Promise<Reply>
     heads?: Heads
+    /** Names of nodes. */
+    drained?: ReadonlySet<string>
   } = {},
 ) => {
   const clock = new TestClock()
@@ -55,7 +61,9 @@ export const openFailover = (
       return method === 'eth_chainId' ? respondToChainId() : respondToProbe(timeoutMs, name)
     },
   }
-  const services = { methods: shippedMethods, upstreamClient, clock, log, metrics: createMetricsRegistry(), ...(heads && { heads }) }
+  const metrics = createMetricsRegistry()
+  const nodes = new NodeStatuses(metrics, { of: () => drained ?? none }).of('devnet')
+  const services = { methods: shippedMethods, upstreamClient, clock, log, metrics, nodes, ...(heads && { heads }) }
   const stage = createStage(failover, { upstreams: [node('a'), node('b')], breaker, ...options }, services)
   t.teardown(() => stage.stop?.())
   /** The names of the requested nodes, in order. */

@@ -44,6 +44,17 @@ t.test('the partner', async t => {
     t.ok(withDownPartner.countOf('p') <= 20, 'at most once a call')
   })
 
+  t.test('gets the calls of own nodes that operators have drained, unless it is drained itself', async t => {
+    const answers = { a: () => fakeResult('a'), b: () => fakeResult('b'), p: () => fakeResult('p', { source: 'partner' }) }
+    const replyWith = async (...drained: readonly string[]) => {
+      const { request, requested } = openFailover(t, answers, { partner }, { drained: new Set(drained) })
+      return [valueOrErrorCode(await request(getLogs(growth))), ...requested]
+    }
+    t.same(await replyWith('a'), ['b', 'b'])
+    t.same(await replyWith('a', 'b'), ['p', 'p'])
+    t.same(await replyWith('a', 'b', 'p'), [-32002])
+  })
+
   t.test('gets no call that an own node may have carried out', async t => {
     const send = fakeCall('eth_sendTransaction', [{}], growth)
     const options = { partner: { ...partner, methods: ['eth_sendTransaction'] }, upstreams: [node('a')] }
