@@ -85,7 +85,7 @@ t.test('the components of the pages', { skip: skipWithoutChromium }, async t => 
     const label = `getComputedStyle(document.querySelectorAll('section[aria-label="Rows that become cards"] td')[1], '::before').content`
     t.equal(await page.evaluate(display), 'table-cell')
     await page.setViewportSize({ width: 360, height: 900 })
-    t.equal(await page.evaluate(display), 'block')
+    t.equal(await page.evaluate(display), 'flow-root')
     t.equal(await page.evaluate(label), '"Calls"')
     await page.setViewportSize({ width: 1_280, height: 900 })
   })

@@ -312,7 +312,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     const opened = page.context().waitForEvent('page')
     await page.click('text="Sign in in another tab"')
     const other = await opened
-    await other.waitForSelector('text=tollgate accounts link')
+    await other.waitForSelector('text="You are the operator?"')
     await other.goto(await newLink('alice'))
     await other.waitForSelector('[data-testid=credits-left]')
     await page.waitForSelector('h1:has-text("Access")')

@@ -697,7 +697,7 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
 
   t.test('signing out leaves nothing on the page', async t => {
     await page.click('button:has-text("Sign out")')
-    await page.waitForSelector('text=tollgate accounts link')
+    await page.waitForSelector('text="You are the operator?"')
     t.notMatch(await page.textContent('body'), /alice/)
   })
 

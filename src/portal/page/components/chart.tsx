@@ -11,11 +11,13 @@ interface ChartProps {
   readonly title: string
   /** ISO 8601, of each point. */
   readonly times: readonly string[]
-  /** Where the last point ends. */
-  readonly end: string
+  /** Where the last column ends; points of lines have no length. */
+  readonly end?: string
   /** Columns stand on each other, the first one below. */
   readonly series: readonly ChartSeries[]
   readonly kind?: 'columns' | 'lines'
+  /** Lower, for several beside each other. */
+  readonly isCompact?: boolean
   readonly limit?: ChartLimit | undefined
   /** Of a value; a number unless given. */
   format?(value: number): string
@@ -27,7 +29,8 @@ interface ChartProps {
 
 /** Figures over time; the same as a table for those who cannot see them. */
 export const Chart = (props: ChartProps) => {
-  const { title, times, end, series, kind = 'columns', limit, format = formatNumber, onPickTime, onPickSeries } = props
+  const { title, times, end = times.at(-1) ?? '', series, kind = 'columns', isCompact = false, limit } = props
+  const { format = formatNumber, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
   const pointed = useSignal<number | undefined>(undefined)
   const index = pointed.value !== undefined && pointed.value < times.length ? pointed.value : undefined
@@ -52,7 +55,12 @@ export const Chart = (props: ChartProps) => {
       <figcaption>
         <span>{title}</span>
         {limit !== undefined && <span class="note">{limit.label}</span>}
-        <button type="button" class="plain small" onClick={() => (isTable.value = !isTable.value)}>
+        <button
+          type="button"
+          class="plain small"
+          aria-label={`${isTable.value ? texts.showChart : texts.showTable}: ${title}`}
+          onClick={() => (isTable.value = !isTable.value)}
+        >
           {isTable.value ? texts.showChart : texts.showTable}
         </button>
       </figcaption>
@@ -70,7 +78,7 @@ export const Chart = (props: ChartProps) => {
       ) : (
         <div class="plot-frame">
           <Plot
-            {...{ label: title, times, stepMs, series, kind, limit, isRunning, format, describe }}
+            {...{ label: title, times, stepMs, series, kind, isCompact, limit, isRunning, format, describe }}
             pointed={index}
             onPoint={point => (pointed.value = point)}
             onPick={onPickTime && ((from, to) => onPickTime(times[from] ?? '', times[to] ?? end))}
@@ -102,25 +110,40 @@ export const Chart = (props: ChartProps) => {
           )}
         </div>
       )}
-      {series.length > 1 && <Legend series={series} onPick={onPickSeries} />}
+      {(series.length > 1 || kind === 'lines') && (
+        <Legend
+          series={series}
+          onPick={onPickSeries}
+          // Of lines there is room for the values, also those of now.
+          {...(kind === 'lines' && { shownValueOf: (each: ChartSeries) => valueAt(index ?? times.length - 1, each) })}
+        />
+      )}
     </figure>
   )
 }
 
-const Legend = ({ series, onPick }: { readonly series: readonly ChartSeries[]; onPick?: ((id: string) => void) | undefined }) => (
+interface LegendProps {
+  readonly series: readonly ChartSeries[]
+  readonly onPick?: ((id: string) => void) | undefined
+  shownValueOf?(series: ChartSeries): string
+}
+
+const Legend = ({ series, onPick, shownValueOf }: LegendProps) => (
   <ul class="legend" aria-label={texts.legend}>
-    {series.map(({ id, name, color }) => (
-      <li key={id}>
+    {series.map(each => (
+      <li key={each.id}>
         {onPick === undefined ? (
           <>
-            <Swatch color={color} /> {name}
+            <Swatch color={each.color} />
+            {each.name}
           </>
         ) : (
-          <button type="button" class="plain small" aria-label={`${texts.showOnly} ${name}`} onClick={() => onPick(id)}>
-            <Swatch color={color} />
-            {name}
+          <button type="button" class="plain small" aria-label={`${texts.showOnly} ${each.name}`} onClick={() => onPick(each.id)}>
+            <Swatch color={each.color} />
+            {each.name}
           </button>
         )}
+        {shownValueOf !== undefined && <strong>{shownValueOf(each)}</strong>}
       </li>
     ))}
   </ul>

@@ -27,6 +27,8 @@ export interface PlotProps {
   /** The first one stands below the others. */
   readonly series: readonly ChartSeries[]
   readonly kind: 'columns' | 'lines'
+  /** Lower, for several beside each other. */
+  readonly isCompact: boolean
   /** A line, which is drawn where it is not far above everything else. */
   readonly limit?: ChartLimit | undefined
   /** The last point is not over yet. */
@@ -42,15 +44,22 @@ export interface PlotProps {
 }
 
 const heightPx = 220
+const compactHeightPx = 150
 const axisWidthPx = 60
 const secondsPerDay = 86_400
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
 const maxLimitRatio = 4
 
+const heightOf = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCompact ? compactHeightPx : heightPx)
+
+/** Where the axis is shorter, its times have seconds. */
+const minMinutesSeconds = 300
+
 /** Hours as `14:00`, days as `01-31`, UTC. */
-const formatTick = (seconds: number, stepSeconds: number): string => {
+const formatTick = (seconds: number, stepSeconds: number, rangeSeconds: number): string => {
   const iso = new Date(seconds * 1_000).toISOString()
-  return stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0 ? iso.slice(5, 10) : iso.slice(11, 16)
+  if (stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0) return iso.slice(5, 10)
+  return iso.slice(11, rangeSeconds < minMinutesSeconds ? 19 : 16)
 }
 
 /** As uPlot takes them. Of stacked columns, each is drawn over the sum of all below it: the last one first. */
@@ -63,10 +72,11 @@ const toData = ({ times, series, kind }: PlotProps): uPlot.AlignedData => {
 }
 
 const toSeriesOptions = ({ series, kind }: PlotProps): uPlot.Series[] =>
-  (kind === 'lines' ? series : series.toReversed()).map(({ color }) => {
+  (kind === 'lines' ? series : series.toReversed()).map(({ color }, i) => {
     const drawn = colorOf(color)
+    const fill = i === 0 ? { fill: `color-mix(in srgb, ${drawn} 12%, transparent)` } : {}
     return kind === 'lines'
-      ? { stroke: drawn, width: 2, points: { show: true, size: 4, fill: drawn }, spanGaps: false }
+      ? { stroke: drawn, width: 1.5, points: { show: false }, spanGaps: false, ...fill }
       : { fill: drawn, width: 0, points: { show: false }, paths: uPlot.paths.bars!({ size: [0.8, 60], align: 1 }) }
   })
 
@@ -75,8 +85,9 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
   const stepSeconds = stepMs / 1_000
   const [color, surface] = [colorOf('muted'), colorOf('surface')]
   const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
+  /** A column begins at its time, and is as wide as a step; of a line it is the point that is nearest. */
   const indexAt = (plot: uPlot, left = -1): number | undefined => {
-    const index = Math.floor((plot.posToVal(left, 'x') - (plot.data[0][0] ?? 0)) / stepSeconds)
+    const index = kind === 'lines' ? plot.posToIdx(left) : Math.floor((plot.posToVal(left, 'x') - (plot.data[0][0] ?? 0)) / stepSeconds)
     return left < 0 || index < 0 || index >= plot.data[0].length ? undefined : index
   }
   const pick = (from: number | undefined, to: number | undefined): void => {
@@ -84,10 +95,10 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
   }
   const options: uPlot.Options = {
     width: element.clientWidth,
-    height: heightPx,
+    height: heightOf(latest.current),
     tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
     legend: { show: false },
-    cursor: { y: false, points: { show: false }, drag: { x: latest.current.onPick !== undefined, setScale: false } },
+    cursor: { y: false, points: { show: kind === 'lines', size: 6 }, drag: { x: latest.current.onPick !== undefined, setScale: false } },
     select: { show: latest.current.onPick !== undefined, left: 0, top: 0, width: 0, height: 0 },
     hooks: {
       ready: [plot => plot.over.addEventListener('click', () => pick(indexAt(plot, plot.cursor.left), indexAt(plot, plot.cursor.left)))],
@@ -108,12 +119,16 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       ],
     },
     axes: [
-      { ...axis, size: 32, values: (_, values) => values.map(value => formatTick(value, stepSeconds)) },
+      {
+        ...axis,
+        size: 32,
+        values: (_, values) => values.map(value => formatTick(value, stepSeconds, (values.at(-1) ?? 0) - (values[0] ?? 0))),
+      },
       { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.format(value)) },
     ],
     scales: {
-      x: { range: (_, min, max) => [min, max + stepSeconds] },
-      y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, max, 1) * 1.1] },
+      x: { range: (_, min, max) => [min, kind === 'lines' ? max : max + stepSeconds] },
+      y: { range: (_, __, max) => [0, Math.max(shownLimit(latest.current, max)?.value ?? 0, max) * 1.1 || 1] },
     },
     series: [{}, ...toSeriesOptions(latest.current)],
   }
@@ -168,7 +183,7 @@ export const Plot = (props: PlotProps) => {
     const element = holder.current
     if (element === null) return
     shown.current = createPlot(element, latest)
-    const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightPx }))
+    const observer = new ResizeObserver(() => shown.current?.setSize({ width: element.clientWidth, height: heightOf(latest.current) }))
     observer.observe(element)
     return () => {
       observer.disconnect()
@@ -182,9 +197,9 @@ export const Plot = (props: PlotProps) => {
     const plot = shown.current
     const start = plot?.data[0][index]
     if (plot === null || start === undefined) return
-    const left = plot.valToPos(start + props.stepMs / 2_000, 'x')
+    const left = plot.valToPos(kind === 'lines' ? start : start + props.stepMs / 2_000, 'x')
     // Without the hook: what a position stands for was asked for here.
-    plot.setCursor({ left, top: heightPx / 4 }, false)
+    plot.setCursor({ left, top: heightOf(props) / 4 }, false)
     onPoint(index)
   }
   const move = (event: KeyboardEvent): void => {

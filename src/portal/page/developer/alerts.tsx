@@ -1,8 +1,11 @@
 import { useSignal } from '@preact/signals'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { SignInOptions } from '../../routes/session.ts'
+import { Badge } from '../components/badge.tsx'
 import { Checkbox, Notice, TextField } from '../components/controls.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
 import { Form, ShownOnce, splitList } from '../components/form.tsx'
+import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
@@ -20,16 +23,22 @@ const OwnerAlerts = () => {
   const error = alerts.error.value ?? options.error.value
   return (
     <>
-      <p>{text.how}</p>
+      <p class="lead">{text.how}</p>
       <Notice text={error} />
       {found === undefined || options.data.value === undefined ? (
-        error === undefined && <p>{texts.loading}</p>
+        error === undefined && <Skeleton height={20} />
       ) : (
         <>
-          <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
-          <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
+          <div class="columns">
+            <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
+            <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
+          </div>
           <h2>{text.sent}</h2>
-          {found.deliveries.length === 0 ? <p>{text.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
+          {found.deliveries.length === 0 ? (
+            <EmptyState icon="alerts" title={text.nothingSent} />
+          ) : (
+            <Deliveries deliveries={found.deliveries} />
+          )}
         </>
       )}
     </>
@@ -129,6 +138,8 @@ const CurrentWebhook = ({ url, onChanged }: { readonly url: string; onChanged():
   )
 }
 
+const tones = { pending: 'warn', delivered: 'ok', failed: 'danger' } as const
+
 const Deliveries = ({ deliveries }: { readonly deliveries: AlertsJson['deliveries'] }) => (
   <Table
     caption={text.sent}
@@ -138,7 +149,7 @@ const Deliveries = ({ deliveries }: { readonly deliveries: AlertsJson['deliverie
       { title: text.of, cell: ({ date }) => date },
       { title: text.threshold, isNumber: true, cell: ({ threshold }) => `${threshold} %` },
       { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
-      { title: text.state, cell: ({ state }) => text.states[state] },
+      { title: text.state, cell: ({ state }) => <Badge tone={tones[state]}>{text.states[state]}</Badge> },
       { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },
       { title: text.lastAttempt, isTime: true, cell: ({ lastAttempt }) => formatTime(lastAttempt) },
       { title: text.nextAttempt, isTime: true, cell: ({ nextAttempt }) => formatTime(nextAttempt) },

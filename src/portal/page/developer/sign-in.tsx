@@ -3,7 +3,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { SignInChoiceJson, SignInJson, SignInOptions } from '../../routes/session.ts'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
-import { Brand, Support } from '../components/shell.tsx'
+import { Brand, Support, ThemeSwitch } from '../components/shell.tsx'
 import { connectionProblem, request, useRequest } from '../request.ts'
 import type { RequestError } from '../request.ts'
 import { navigate } from '../router.ts'
@@ -133,21 +133,25 @@ export const SignIn = () => {
     <main class="sign-in" id="content">
       <Brand />
       <h1>{text.title}</h1>
-      {attempt !== undefined && error.value === undefined && <p>{text.working}</p>}
+      {attempt !== undefined && error.value === undefined && <p role="status">{text.working}</p>}
       <Notice text={error.value ?? connectionProblem.value} />
       {typeof options.value?.provider === 'string' && (
-        <button type="button" onClick={() => void goToProvider()}>
+        <button type="button" class="wide-button" onClick={() => void goToProvider()}>
           {text.withProvider} {options.value.provider}
         </button>
       )}
       {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
       <p class="lead">{text.how}</p>
-      <p class="lead">{text.operator}</p>
-      <pre tabIndex={0}>tollgate accounts link NAME</pre>
-      <p class="buttons">
+      <details class="lead">
+        <summary>{text.operator}</summary>
+        <p>{text.operatorHelp}</p>
+        <pre tabIndex={0}>tollgate accounts link NAME</pre>
+      </details>
+      <div class="sign-in-end">
         {options.value?.status === true && <a href="/status">{texts.status.link}</a>}
         <Support />
-      </p>
+        <ThemeSwitch />
+      </div>
     </main>
   )
 }

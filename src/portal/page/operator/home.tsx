@@ -3,9 +3,9 @@ import type { NodesJson } from '../../operations/node-operations.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
+import { Chart } from '../components/chart.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Bar, Figure, toneOfUse } from '../components/figure.tsx'
-import { LineChart } from '../components/line-chart.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { Segments } from '../components/tabs.tsx'
@@ -137,47 +137,59 @@ const Charts = () => {
             <p class="lead">{text.noHistory}</p>
           ) : (
             <div class="cards charts">
-              <LineChart
+              <Chart
+                kind="lines"
+                isCompact
                 title={text.callsPerSecond}
                 times={times}
                 format={formatRate}
-                lines={[
-                  { label: text.calls, points: calls.callsPerSecond, color: 'data' },
-                  { label: text.failedCalls, points: calls.failedPerSecond, color: 'danger' },
+                series={[
+                  { id: text.calls, name: text.calls, points: calls.callsPerSecond, color: 'data' },
+                  { id: text.failedCalls, name: text.failedCalls, points: calls.failedPerSecond, color: 'danger' },
                 ]}
               />
-              <LineChart
+              <Chart
+                kind="lines"
+                isCompact
                 title={text.latency}
                 times={times}
                 format={formatMs}
-                lines={[
-                  { label: 'p50', points: calls.p50Ms, color: 'data' },
-                  { label: 'p95', points: calls.p95Ms, color: 'series-2' },
+                series={[
+                  { id: 'p50', name: 'p50', points: calls.p50Ms, color: 'data' },
+                  { id: 'p95', name: 'p95', points: calls.p95Ms, color: 'series-2' },
                 ]}
               />
-              <LineChart
+              <Chart
+                kind="lines"
+                isCompact
                 title={text.creditsPerSecond}
                 times={times}
                 format={formatRate}
-                lines={[{ label: text.credits, points: calls.creditsPerSecond, color: 'data' }]}
+                series={[{ id: text.credits, name: text.credits, points: calls.creditsPerSecond, color: 'data' }]}
               />
-              <LineChart
+              <Chart
+                kind="lines"
+                isCompact
                 title={text.cacheHits}
                 times={times}
                 format={formatShare}
-                lines={[{ label: text.hits, points: calls.cacheHits, color: 'data' }]}
+                series={[{ id: text.hits, name: text.hits, points: calls.cacheHits, color: 'data' }]}
               />
-              <LineChart
+              <Chart
+                kind="lines"
+                isCompact
                 title={text.cpu}
                 times={times}
                 format={formatCores}
-                lines={[{ label: text.cores, points: gateway.cpu, color: 'data' }]}
+                series={[{ id: text.cores, name: text.cores, points: gateway.cpu, color: 'data' }]}
               />
-              <LineChart
+              <Chart
+                kind="lines"
+                isCompact
                 title={text.memory}
                 times={times}
                 format={mib => `${formatNumber(Math.round(mib))} MiB`}
-                lines={[{ label: text.resident, points: gateway.residentBytes.map(toMiB), color: 'data' }]}
+                series={[{ id: text.resident, name: text.resident, points: gateway.residentBytes.map(toMiB), color: 'data' }]}
               />
             </div>
           )

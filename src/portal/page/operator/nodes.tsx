@@ -4,9 +4,9 @@ import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { RowButton, SearchField, WhenLoaded } from '../components/controls.tsx'
+import { Chart } from '../components/chart.tsx'
 import { ConfirmDialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
-import { LineChart } from '../components/line-chart.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { showToast } from '../components/toast.tsx'
@@ -246,13 +246,25 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
     <WhenLoaded from={activity} skeleton={<Skeleton height={14} />}>
       {({ times, nodes }) => {
         const linesOf = (figure: 'requestsPerSecond' | 'failuresPerSecond' | 'p95Ms') =>
-          nodes.map((node, i) => ({ label: node.name, points: node[figure], color: seriesColors[i % seriesColors.length] ?? 'data' }))
+          nodes.map((node, i) => ({
+            id: node.name,
+            name: node.name,
+            points: node[figure],
+            color: seriesColors[i % seriesColors.length] ?? 'data',
+          }))
         if (times.length < 2 || nodes.length === 0) return <p class="lead">{text.noHistory}</p>
         return (
           <div class="cards charts">
-            <LineChart title={text.p95OfNodes} times={times} format={formatMs} lines={linesOf('p95Ms')} />
-            <LineChart title={text.shareChart} times={times} format={formatShare} lines={sharesOf(nodes)} />
-            <LineChart title={text.failuresChart} times={times} format={formatRate} lines={linesOf('failuresPerSecond')} />
+            <Chart kind="lines" isCompact title={text.p95OfNodes} times={times} format={formatMs} series={linesOf('p95Ms')} />
+            <Chart kind="lines" isCompact title={text.shareChart} times={times} format={formatShare} series={sharesOf(nodes)} />
+            <Chart
+              kind="lines"
+              isCompact
+              title={text.failuresChart}
+              times={times}
+              format={formatRate}
+              series={linesOf('failuresPerSecond')}
+            />
           </div>
         )
       }}
@@ -264,7 +276,8 @@ const NodeCharts = ({ network }: { readonly network: string }) => {
 const sharesOf = (nodes: ActivityJson['nodes']) => {
   const totals = (nodes[0]?.requestsPerSecond ?? []).map((_, i) => nodes.reduce((sum, node) => sum + (node.requestsPerSecond[i] ?? 0), 0))
   return nodes.map((node, i) => ({
-    label: node.name,
+    id: node.name,
+    name: node.name,
     points: node.requestsPerSecond.map((rate, at) => (rate === null || (totals[at] ?? 0) === 0 ? null : rate / (totals[at] ?? 1))),
     color: seriesColors[i % seriesColors.length] ?? 'data',
   }))
