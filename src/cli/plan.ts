@@ -56,7 +56,7 @@ export const planCommand: Command = {
       retentionDays: readNumber('retention', values.retention),
     }
     const estimate = estimateStoreLoad(load)
-    if (values.json) out(JSON.stringify({ ...load, ...estimate, ledgerNodes: nodesFor(estimate.ledgerCores) }, undefined, 2))
+    if (values.json) out(JSON.stringify({ ...load, ...estimate, nodes: nodesFor(estimate) }, undefined, 2))
     else for (const line of [...formatFields(describe(load, estimate)), '', ...adviceFor(estimate)]) out(line)
     return exitCodes.ok
   },
@@ -73,7 +73,7 @@ const readNumber = (name: keyof typeof options, text: string | undefined): numbe
 /** More would make callers wait in bursts. */
 const maxCoresOfNode = 0.5
 
-const nodesFor = (cores: number): number => Math.max(1, Math.ceil(cores / maxCoresOfNode))
+const nodesFor = ({ ledgerCores, usageCores }: StoreLoad): number => Math.max(1, Math.ceil((ledgerCores + usageCores) / maxCoresOfNode))
 
 const describe = (load: PlannedLoad, estimate: StoreLoad): Readonly<Record<string, string>> => ({
   'accounts that call within 10 s': formatCount(Math.round(load.activeAccounts)),
@@ -81,7 +81,7 @@ const describe = (load: PlannedLoad, estimate: StoreLoad): Readonly<Record<strin
   'rows of usage a second': formatCount(Math.round(estimate.usageRowsPerSecond)),
   'CPU of Redis for leases': `${(100 * estimate.ledgerCores).toFixed(1)} % of a core`,
   'CPU of Redis for usage': `${(100 * estimate.usageCores).toFixed(1)} % of a core`,
-  'nodes for leases': `${nodesFor(estimate.ledgerCores)}, of which each is half idle`,
+  'nodes of Redis': `${nodesFor(estimate)}, of which each is half idle`,
   network: `${formatBytes(estimate.bytesPerSecond)}/s`,
   connections: formatCount(estimate.connections),
   'memory of accounts and leases': formatBytes(estimate.ledgerBytes),
@@ -93,12 +93,7 @@ const formatBytes = (bytes: number): string => {
   return `${(bytes / factor).toFixed(1)} ${unit}`
 }
 
-const adviceFor = ({ ledgerCores, usageCores }: StoreLoad): readonly string[] => [
-  ...(usageCores > maxCoresOfNode
-    ? [
-        'One node has all usage counts: they are too many for it. Fewer accounts at a time, fewer methods of an account, or fewer processes make fewer rows.',
-      ]
-    : []),
-  ledgerCores + usageCores <= maxCoresOfNode ? 'One Redis is enough.' : 'A cluster is needed.',
+const adviceFor = (estimate: StoreLoad): readonly string[] => [
+  nodesFor(estimate) === 1 ? 'One Redis is enough.' : 'A cluster is needed.',
   'CPU may be half or twice as much on another machine; rows and leases are within a third. docs/scale.md says how they were measured.',
 ]

@@ -22,9 +22,8 @@ export interface PlannedLoad {
 export interface StoreLoad {
   readonly leasesPerSecond: number
   readonly usageRowsPerSecond: number
-  /** Cores of nodes that share the accounts. */
+  /** Cores of all nodes together, which share the accounts. */
   readonly ledgerCores: number
-  /** Cores of the one node that has all usage counts. */
   readonly usageCores: number
   readonly bytesPerSecond: number
   readonly connections: number

@@ -9,7 +9,7 @@ import { StoreError } from './store.ts'
  * - `accounts`: accounts, accountIdsByName, keys, keyHashesById, keyHashes:ACCOUNT, changes
  * - the id of an account, or of a key with daily credits of its own: day:DAY (leased, and process:ID with what it was granted, returned and used), days
  * - `processes`: heartbeats, time
- * - `usage`: calls:ACCOUNT:PERIOD, hourTotals:ACCOUNT, periods, accounts:PERIOD, reportedUse:ACCOUNT:DAY, lastReports
+ * - `usage`, in Redis one of `usageTags`: calls:ACCOUNT:PERIOD, hourTotals:ACCOUNT, periods, accounts:PERIOD, reportedUse:ACCOUNT:DAY, lastReports, swept
  * - `requests`: log:ACCOUNT:SPAN, spansOf:ACCOUNT, accounts:SPAN, spans
  * - `portal`: a table for each kind of record, KIND-of:ACCOUNT, expiring, expiring:SPAN
  */
@@ -17,6 +17,9 @@ export interface Engine {
   /** For how long a lease should last: longer where a request costs more. */
   readonly horizonMs: number
   readonly warnings: readonly string[]
+  /** All tags with usage of accounts, and that of one account. They are part of the layout. */
+  readonly usageTags: readonly string[]
+  usageTagOf(account: string): string
   /** The tables as they are at one moment. */
   read(tag: string, reads: readonly TableRead[]): Promise<ReadResult>
   /** All rows of a table that may be large, in any order; not of one moment. */

@@ -8,10 +8,19 @@ import { ledgerRetentionDays } from './store.ts'
 import type { Copyable } from './store.ts'
 import type { StoreDays } from './store-days.ts'
 import { creditsByDay, fiveMinuteRetentionHours, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
-import type { AccountUse, UsageCount, UsageGroup, UsagePeriod, UsagePeriods, UsageReport, UsageRow, UsageStore } from './usage-store.ts'
+import type {
+  AccountUse,
+  UsageAcknowledgment,
+  UsageCount,
+  UsageGroup,
+  UsagePeriod,
+  UsagePeriods,
+  UsageReport,
+  UsageRow,
+  UsageStore,
+} from './usage-store.ts'
 
-/** Usage has one tag: a report has the counts of many accounts. */
-const tag = 'usage'
+// Usage of an account is in the tag that the engine chooses for it: a report has the counts of many accounts, and is written in parts, one for each tag.
 
 /** A period as tables name it: `h490000` is an hour, by its number since 1970. */
 const periodPrefixes = { fiveMinutes: 'm', hour: 'h', day: 'd' } as const satisfies Readonly<Record<UsagePeriod, string>>
@@ -28,8 +37,10 @@ const periods = 'periods'
 const accountsIn = (period: string): string => `accounts:${period}`
 /** Credits of counted calls of one account's day, by process. */
 const reportedUseOf = (account: string, day: number): string => `reportedUse:${account}:${day}`
-/** The last report of each process: its number, the hour in which it came, and `final` when it has ended in order. */
+/** The last report of each process with something for this tag: its number, the hour in which it came, and `final` when it has ended in order. */
 const lastReports = 'lastReports'
+/** The hour in which old counts were dropped last. */
+const swept = { table: 'swept', field: 'hour' }
 
 interface LastReport {
   readonly seq: number
@@ -45,39 +56,59 @@ const parseLastReport = (text: string): LastReport => {
 const seqOf = (text: string | undefined): number => (text === undefined ? 0 : parseLastReport(text).seq)
 
 export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & UsagePeriods => {
-  /** What this process has written: the next report needs not read it. */
+  /** What this process has written, by tag and process: the next report needs not read it. */
   const known = new Map<string, string>()
+  /** The hour in which each process has reported to all tags. */
+  const registered = new Map<string, number>()
   let sweptHour = 0
+  /** One process drops the old counts of a tag in an hour. What it leaves behind is found in the next hour. */
   const sweep = async (hour: number, retentionHours: number): Promise<void> => {
     if (hour <= sweptHour) return
-    await dropOldCounts(engine, hour - retentionHours, hour)
-    await dropOldReports(engine, hour - lastReportRetentionHours)
     sweptHour = hour
+    for (const tag of engine.usageTags) {
+      const { isDone } = await engine.commit(tag, { guards: [{ ...swept, atMost: hour - 1 }], puts: [{ ...swept, value: `${hour}` }] })
+      if (!isDone) continue
+      await dropOldCounts(engine, tag, hour - retentionHours, hour)
+      await dropOldReports(engine, tag, hour - lastReportRetentionHours)
+    }
+  }
+  const reportPart = async (tag: string, report: UsageReport, now: number): Promise<UsageAcknowledgment> => {
+    const { process, seq } = report
+    const key = `${tag} ${process}`
+    const acknowledgedSeq = seqOf(known.get(key))
+    return retryCommit(async () => {
+      const guards = [{ table: lastReports, field: process, is: known.get(key) }]
+      const isNew = seqOf(known.get(key)) < seq
+      const { isDone, found } = await engine.commit(tag, { ...(isNew && commitOf(report, now)), guards })
+      const [last] = found
+      if (isDone && isNew) known.set(key, lastReportText(report, Math.floor(now / hourMs)))
+      if (isDone) return { result: { hasLostWrites: seqOf(last) < acknowledgedSeq } }
+      if (last === undefined) known.delete(key)
+      else known.set(key, last)
+      return seqOf(last) >= seq ? { result: { hasLostWrites: false } } : undefined
+    })
   }
   return {
     async reportUsage(report) {
-      const { process, seq, retentionHours } = report
+      const { process, counts, retentionHours } = report
       const { now } = await days.current()
       const hour = Math.floor(now / hourMs)
-      const acknowledgedSeq = seqOf(known.get(process))
-      const hasLostWrites = await retryCommit(async () => {
-        const guards = [{ table: lastReports, field: process, is: known.get(process) }]
-        const isNew = seqOf(known.get(process)) < seq
-        const { isDone, found } = await engine.commit(tag, { ...(isNew && commitOf(report, now)), guards })
-        const [last] = found
-        if (isDone && isNew) known.set(process, lastReportText(report, hour))
-        if (isDone) return { result: seqOf(last) < acknowledgedSeq }
-        if (last === undefined) known.delete(process)
-        else known.set(process, last)
-        return seqOf(last) >= seq ? { result: false } : undefined
-      })
-      // The report is recorded, also where old counts cannot be dropped: the next one tries again.
+      const parts = new Map<string, UsageCount[]>()
+      for (const count of counts) getOrCreate(parts, engine.usageTagOf(count.account), newCounts).push(count)
+      // Each tag knows which processes report, and which have ended: then use and counts of all its accounts are exact.
+      if (report.isFinal === true || registered.get(process) !== hour)
+        for (const tag of engine.usageTags) getOrCreate(parts, tag, newCounts)
+      const written = await Promise.all(Array.from(parts, ([tag, part]) => reportPart(tag, { ...report, counts: part }, now)))
+      const hasLostWrites = written.some(part => part.hasLostWrites)
+      if (hasLostWrites) registered.delete(process)
+      else registered.set(process, hour)
+      // The report is recorded, also where old counts cannot be dropped.
       await sweep(hour, retentionHours).catch(() => undefined)
       return { hasLostWrites }
     },
     async usageCounts(account, from, to) {
       const counts: UsageCount[] = []
-      const hours = [...(await readTable(engine, tag, hourTotalsOf(account))).keys()].map(Number)
+      const hours = [...(await readTable(engine, engine.usageTagOf(account), hourTotalsOf(account))).keys()].map(Number)
       const range = hours.filter(hour => hour >= from && hour < to).sort((a, b) => a - b)
       for (let i = 0; i < range.length; i += periodsPerRead)
         counts.push(...(await readCounts(engine, account, range.slice(i, i + periodsPerRead))))
@@ -94,7 +125,7 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
     },
     async hourTotals(account, from, to) {
       const range = Array.from({ length: to - from }, (_, i) => `${from + i}`)
-      const rows = await readTable(engine, tag, hourTotalsOf(account), range)
+      const rows = await readTable(engine, engine.usageTagOf(account), hourTotalsOf(account), range)
       return range.flatMap(hour => {
         const row = rows.get(hour)
         if (row === undefined) return []
@@ -145,6 +176,8 @@ const commitOf = (report: UsageReport, now: number): Commit => {
 }
 
 const newSet = () => new Set<string>()
+const newCounts = (): UsageCount[] => []
+const newAccounts = (): string[] => []
 
 /** Five minutes are those of the report; a count that comes later than its hour has none. */
 const periodsOf = ({ hour }: UsageCount, now: number): readonly string[] => {
@@ -159,22 +192,27 @@ export const readAccountUse = async (
   { day, hours }: { readonly day: number; readonly hours: readonly number[] },
 ): Promise<readonly AccountUse[]> => {
   const fields = hours.map(String)
-  const { tables } = await engine.read(
-    tag,
-    accounts.flatMap(account => [{ table: reportedUseOf(account, day) }, { table: hourTotalsOf(account), fields }]),
-  )
-  return accounts.map((account, i) => {
-    const [use, totals] = [tables[2 * i], tables[2 * i + 1]]
-    let credits = 0
-    for (const value of use?.values() ?? []) credits += Number(value)
-    return { account, credits, calls: fields.map(field => parseVector(totals?.get(field) ?? '0')[0] ?? 0) }
-  })
+  const byTag = new Map<string, string[]>()
+  for (const account of accounts) getOrCreate(byTag, engine.usageTagOf(account), newAccounts).push(account)
+  const found = new Map<string, AccountUse>()
+  const readTag = async (tag: string, ofTag: readonly string[]): Promise<void> => {
+    const reads = ofTag.flatMap(account => [{ table: reportedUseOf(account, day) }, { table: hourTotalsOf(account), fields }])
+    const { tables } = await engine.read(tag, reads)
+    for (const [i, account] of ofTag.entries()) {
+      const [use, totals] = [tables[2 * i], tables[2 * i + 1]]
+      let credits = 0
+      for (const value of use?.values() ?? []) credits += Number(value)
+      found.set(account, { account, credits, calls: fields.map(field => parseVector(totals?.get(field) ?? '0')[0] ?? 0) })
+    }
+  }
+  await Promise.all(Array.from(byTag, ([tag, ofTag]) => readTag(tag, ofTag)))
+  return accounts.flatMap(account => found.get(account) ?? [])
 }
 
 /** One account's rows in each of these periods, of one moment. */
 const readRows = async (engine: Engine, account: string, period: UsagePeriod, starts: readonly number[]) => {
   const { tables } = await engine.read(
-    tag,
+    engine.usageTagOf(account),
     starts.map(start => ({ table: callsOf(account, periodName(period, start)) })),
   )
   return tables.map(table => Array.from(table, ([field, row]) => parseRow(account, field, row)))
@@ -204,13 +242,15 @@ const readCounts = async (engine: Engine, account: string, hours: readonly numbe
 /** All counts, or those of a range of hours. */
 export const allCounts = async function* (engine: Engine, range: Parameters<Copyable['allUsageCounts']>[0]): AsyncGenerator<UsageCount> {
   const { from, to } = range ?? { from: 0, to: Infinity }
-  const found = (await readPeriods(engine)).filter(({ period, start }) => period === 'hour' && start >= from && start < to)
-  for (const { start, name } of found.sort((a, b) => a.start - b.start)) {
+  const read = async (tag: string) => (await readPeriods(engine, tag)).map(each => ({ tag, ...each }))
+  const all = (await Promise.all(engine.usageTags.map(read))).flat()
+  const found = all.filter(({ period, start }) => period === 'hour' && start >= from && start < to)
+  for (const { tag, start, name } of found.sort((a, b) => a.start - b.start)) {
     for (const account of (await readTable(engine, tag, accountsIn(name))).keys()) yield* await readCounts(engine, account, [start])
   }
 }
 
-const readPeriods = async (engine: Engine) => Array.from((await readTable(engine, tag, periods)).keys(), parsePeriod)
+const readPeriods = async (engine: Engine, tag: string) => Array.from((await readTable(engine, tag, periods)).keys(), parsePeriod)
 
 const parsePeriod = (name: string) => {
   const [prefix, start] = [name.slice(0, 1), Number(name.slice(1))]
@@ -229,7 +269,7 @@ export const readReportedUse = async (engine: Engine, { account, day, processes,
   const reads: TableRead[] = [{ table: lastReports, fields: processes }, { table: reportedUseOf(account, day) }]
   if (countsUsage) reads.push({ table: callsOf(account, periodName('day', day)) })
   const [last = new Map<string, string>(), use = new Map<string, string>(), calls = new Map<string, string>()] = (
-    await engine.read(tag, reads)
+    await engine.read(engine.usageTagOf(account), reads)
   ).tables
   const reported = new Map<string, ReportedUse>()
   for (const [process, text] of last) {
@@ -249,6 +289,7 @@ interface ReportedDayQuery {
 
 /** Records what a process has reported to another store. */
 export const restoreReportedUse = async (engine: Engine, [account, day, process, use]: Parameters<Copyable['restoreReportedUse']>) => {
+  const tag = engine.usageTagOf(account)
   const reported = { table: reportedUseOf(account, day), field: process, value: `${use.credits}` }
   await engine.commit(tag, { puts: [reported] })
   const last = { table: lastReports, field: process }
@@ -257,7 +298,7 @@ export const restoreReportedUse = async (engine: Engine, [account, day, process,
 }
 
 export const dropReportedUse = async (engine: Engine, account: string, of: readonly number[]): Promise<void> => {
-  await engine.commit(tag, { drops: of.map(day => reportedUseOf(account, day)) })
+  await engine.commit(engine.usageTagOf(account), { drops: of.map(day => reportedUseOf(account, day)) })
 }
 
 /** A report that is older than the retention of the ledger cannot be repeated any more. */
@@ -267,13 +308,13 @@ const lastReportRetentionHours = (ledgerRetentionDays * dayMs) / hourMs
 const maxAccountsPerCommit = 50
 
 /** Hours before this one, days that end before it, and five minutes that are no longer needed. */
-const dropOldCounts = async (engine: Engine, before: number, hour: number): Promise<void> => {
+const dropOldCounts = async (engine: Engine, tag: string, before: number, hour: number): Promise<void> => {
   const firstKept: Readonly<Record<UsagePeriod, number>> = {
     fiveMinutes: ((hour - fiveMinuteRetentionHours) * hourMs) / usagePeriodsMs.fiveMinutes,
     hour: before,
     day: Math.floor(before / hoursPerDay),
   }
-  for (const { name, period, start } of (await readPeriods(engine)).filter(({ period, start }) => start < firstKept[period])) {
+  for (const { name, period, start } of (await readPeriods(engine, tag)).filter(({ period, start }) => start < firstKept[period])) {
     const accounts = [...(await readTable(engine, tag, accountsIn(name))).keys()]
     for (let from = 0; from < accounts.length; from += maxAccountsPerCommit) {
       const some = accounts.slice(from, from + maxAccountsPerCommit)
@@ -286,7 +327,7 @@ const dropOldCounts = async (engine: Engine, before: number, hour: number): Prom
   }
 }
 
-const dropOldReports = async (engine: Engine, before: number): Promise<void> => {
+const dropOldReports = async (engine: Engine, tag: string, before: number): Promise<void> => {
   const old = [...(await readTable(engine, tag, lastReports))].filter(([, text]) => parseLastReport(text).hour < before)
   await engine.commit(tag, { dels: old.map(([field]) => ({ table: lastReports, field })) })
 }

@@ -29,6 +29,8 @@ export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Cl
   return {
     horizonMs: 1_000,
     warnings: [],
+    usageTags: ['usage'],
+    usageTagOf: () => 'usage',
     // LMDB reads one snapshot within one turn of the event loop.
     async read(tag, reads) {
       // To read on from files that are gone would hide keys that were revoked in the store that took their place.

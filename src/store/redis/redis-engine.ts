@@ -5,7 +5,7 @@ import type { Commit, Engine } from '../engine.ts'
 import type { RedisClient } from './redis-client.ts'
 import { RedisConnection, parsePairs } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
-import { changesChannelOf, tableKey } from './redis-layout.ts'
+import { changesChannelOf, tableKey, usageTagOf, usageTags } from './redis-layout.ts'
 import { script } from './redis-scripts.ts'
 import type { Script } from './redis-scripts.ts'
 
@@ -119,6 +119,8 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     // A lease costs a round trip over the network.
     horizonMs: 10_000,
     warnings,
+    usageTags,
+    usageTagOf,
     async read(tag, reads) {
       const args = reads.flatMap(({ fields }) => (fields === undefined ? ['-1'] : [`${fields.length}`, ...fields]))
       const keys = reads.map(({ table }) => tableKey(tag, table))

@@ -1,8 +1,25 @@
 import { mustReadRedisUrl } from '../../util/redis-url.ts'
 import type { RedisAddress } from '../../config/types.ts'
+import { keySlot, slotCount } from './redis-slots.ts'
 
 /** The hash of a table of the store: see Engine. A cluster places keys by the part in braces: those of one commit have the same. */
 export const tableKey = (tag: string, table: string): string => `tollgate:{${tag}}:${table}`
+
+/** Nodes of a cluster have ranges of slots: each of so many equal ranges has a tag of usage. */
+const usageTagCount = 64
+
+const usageRangeOf = (text: string): number => Math.floor((keySlot(text) * usageTagCount) / slotCount)
+
+/** In each range the first of `usage0`, `usage1`, … that is in it. */
+export const usageTags: readonly string[] = (() => {
+  const byRange = new Map<number, string>()
+  for (let i = 0; byRange.size < usageTagCount; i += 1)
+    if (!byRange.has(usageRangeOf(`usage${i}`))) byRange.set(usageRangeOf(`usage${i}`), `usage${i}`)
+  return Array.from({ length: usageTagCount }, (_, range) => byRange.get(range) ?? '')
+})()
+
+/** In the range of the account's own slot: the cluster's nodes share usage as they share accounts. */
+export const usageTagOf = (account: string): string => usageTags[usageRangeOf(account)] ?? ''
 
 /** Every other key in Redis. */
 export const redisKeys = {

@@ -10,7 +10,9 @@ import type { Clock } from '../../../src/services/clock.ts'
 import { applyLeaseRequest, emptyLeaseRecord } from '../../../src/store/lease-accounting.ts'
 import type { LeaseRequest, LeaseRecord } from '../../../src/store/lease-accounting.ts'
 import { inspectStore, openStore } from '../../../src/store/open-store.ts'
+import { tableKey, usageTagOf, usageTags } from '../../../src/store/redis/redis-layout.ts'
 import { RedisRateLimits } from '../../../src/store/redis/redis-rate-limits.ts'
+import { keySlot, slotCount } from '../../../src/store/redis/redis-slots.ts'
 import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
@@ -167,7 +169,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const today = Math.floor(clock.now() / dayMs)
     const store = await openOne(t, clock)
     const row = (day: number) => `tollgate:{acc_1}:day:${day}`
-    const reported = (day: number) => `tollgate:{usage}:reportedUse:acc_1:${day}`
+    const reported = (day: number) => tableKey(usageTagOf('acc_1'), `reportedUse:acc_1:${day}`)
     const use = async (day: number, seq: number, process = 'p1') => {
       const base = { account: 'acc_1', process, minCredits: 0, limit: 900, shareDivisor: 1, counters: undefined, desiredCredits: 80 }
       await store.requestLease({ ...base, day, seq })
@@ -177,7 +179,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     }
     const keys = async () => ((await redis.send('KEYS', 'tollgate:*')) as string[]).filter(key => key !== 'tollgate:version')
     const rows = async () => (await keys()).filter(key => /:(day|reportedUse):/.test(key)).sort()
-    const lastReports = () => redis.send('HKEYS', 'tollgate:{usage}:lastReports')
+    const lastReports = () => redis.send('HKEYS', tableKey(usageTagOf('acc_1'), 'lastReports'))
     for (const seq of [1, 2, 3, 4]) await use(today + seq - 2, seq)
     const latest = [today, today + 1, today + 2]
     await waitUntil(async () => isDeepStrictEqual(await rows(), [...latest.map(row), ...latest.map(reported)].sort()))
@@ -192,6 +194,70 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.same(await lastReports(), ['p2'], 'a process without reports for three days has ended')
     for (const key of await keys()) t.equal(await redis.send('PTTL', key), -1, key)
   })
+
+  t.test(
+    'usage is spread over the slots of a cluster by account, each beside its ledger; a part that was lost is not counted twice',
+    async t => {
+      t.same(
+        usageTags.map(tag => Math.floor(keySlot(tableKey(tag, 'calls')) / (slotCount / 64))),
+        Array.from({ length: 64 }, (_, i) => i),
+      )
+      const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
+      const store = await openOne(t, clock)
+      const accounts = Array.from({ length: 500 }, (_, i) => `acc_${i}`)
+      const [hour, day] = [Math.floor(clock.now() / 3_600_000), Math.floor(clock.now() / dayMs)]
+      const of = (credits: number) => (account: string) => ({
+        ...{ account, key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false },
+        ...{ hour, calls: 1, credits },
+      })
+      const report = (seq: number, credits: number) =>
+        store.reportUsage({ process: 'p1', seq, counts: accounts.map(of(credits)), retentionHours: 48 })
+      t.same(await report(1, 80), { hasLostWrites: false })
+      const tags = new Set(((await redis.send('KEYS', 'tollgate:*:calls:*')) as string[]).map(key => /\{(.*)\}/.exec(key)?.[1]))
+      t.equal(tags.size, 64)
+      for (const account of accounts.slice(0, 50)) {
+        const ranges = [tableKey(account, ''), tableKey(usageTagOf(account), '')].map(key => Math.floor(keySlot(key) / (slotCount / 64)))
+        t.equal(ranges[0], ranges[1])
+      }
+      t.same(
+        await store.accountUse(accounts, { day, hours: [hour] }),
+        accounts.map(account => ({ account, credits: 80, calls: [1] })),
+      )
+
+      // One node of a cluster refuses its part, and the report is sent again.
+      const broken = tableKey(usageTagOf('acc_7'), 'lastReports')
+      await redis.send('RENAME', broken, 'tollgate:aside')
+      await redis.send('SET', broken, 'of another type')
+      await t.rejects(report(2, 20), /WRONGTYPE/)
+      await redis.send('DEL', broken)
+      await redis.send('RENAME', 'tollgate:aside', broken)
+      t.same(await report(2, 20), { hasLostWrites: false })
+      t.same(
+        (await store.accountUse(accounts, { day, hours: [hour] })).filter(({ credits, calls }) => credits !== 100 || calls[0] !== 2),
+        [],
+      )
+
+      // One node loses all its rows: its counts begin anew, and processes are known there again from the next report on.
+      const lost = usageTagOf('acc_7')
+      const keys = (await redis.send('KEYS', `tollgate:{${lost}}:*`)) as string[]
+      await redis.send('DEL', ...keys)
+      t.same(await report(3, 1), { hasLostWrites: true })
+      const other = accounts.find(account => usageTagOf(account) !== lost) ?? ''
+      await redis.send('DEL', tableKey(lost, 'lastReports'))
+      await store.reportUsage({ process: 'p1', seq: 4, counts: [of(1)(other)], retentionHours: 48 })
+      t.same(await redis.send('HKEYS', tableKey(lost, 'lastReports')), ['p1'])
+      t.same(
+        (await store.accountUse(['acc_7', other], { day, hours: [hour] })).map(({ credits }) => credits),
+        [1, 102],
+      )
+
+      clock.advance(49 * 3_600_000)
+      await store.reportUsage({ process: 'p1', seq: 5, counts: [], retentionHours: 48 })
+      const left = async () =>
+        ((await redis.send('KEYS', 'tollgate:*')) as string[]).filter(key => /:calls:.*:[mh]\d|:accounts:[mh]/.test(key))
+      await waitUntil(async () => (await left()).length === 0)
+    },
+  )
 
   t.test('a process that knows no day yet drops no counts by a clock that is years ahead', async t => {
     const start = Date.UTC(2026, 0, 15, 12)
