@@ -19,7 +19,7 @@ import type { TrialImport } from '../runtime/module-loading.ts'
 import { valueAt } from '../util/json-path.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import { isKebabCase } from './formats.ts'
-import { findUndeclaredContext } from './undeclared-context.ts'
+import { findTextMistake } from './plugin-text.ts'
 import { placeOfSyntaxError } from './plugin-syntax-errors.ts'
 import type { SourcePlace } from './plugin-syntax-errors.ts'
 
@@ -181,10 +181,8 @@ const validatePlugin = (exported: unknown, use: string, file: PluginFile): Loade
   const plugin = exported as unknown as AnyPlugin
   const error = schemaError(plugin.options)
   if (error !== undefined) return { reason: `the options schema of ${use} is invalid: ${error}` }
-  const undeclared = findUndeclaredContext(plugin, file)
-  if (undeclared === undefined) return { plugin, file }
-  const { list, key, place } = undeclared
-  return { reason: `${use} ${list} \`${key}\` of the context, and does not declare it`, hint: `add ${key} to \`${list}\``, place }
+  const mistake = findTextMistake(plugin, file)
+  return mistake === undefined ? { plugin, file } : { ...mistake, reason: `${use} ${mistake.reason}` }
 }
 
 /** Before anything else about it: what another version requires of a plugin is not known here. */

@@ -133,16 +133,20 @@ export interface RefusalDetails
 /** The failure of one row of the table. */
 export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure => {
   // A plugin in JavaScript may name a kind that is none.
-  if (!Object.hasOwn(refusals, kind)) throw new TypeError(describeUnknownKind(kind))
+  if (!Object.hasOwn(refusals, kind)) {
+    const { fault, fix } = explainUnknownRefusal(kind)
+    throw new TypeError(`${fault}: ${fix}`)
+  }
   const { status, code, message, fault, source } = refusals[kind]
   const { message: text = message, data, ...rest } = details
   const error: RpcError = data === undefined ? { code, message: text } : { code, message: text, data }
   return { kind, status, fault, source, ...rest, error }
 }
 
-const describeUnknownKind = (kind: string): string => {
+/** What is wrong with refuse() of a kind that is none. */
+export const explainUnknownRefusal = (kind: string): { readonly fault: string; readonly fix: string } => {
   const kinds = Object.keys(refusals)
-  return `refuse('${kind}') is no refusal: ${didYouMean(kind, kinds) ?? `the refusals are ${kinds.join(', ')}`}`
+  return { fault: `refuse('${kind}'), which is no refusal`, fix: didYouMean(kind, kinds) ?? `the refusals are ${kinds.join(', ')}` }
 }
 
 /** The row `tooMany` with the limit of a method (contract 7). */

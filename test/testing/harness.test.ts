@@ -110,7 +110,7 @@ t.test('a misspelled option, and a refusal that does not exist, are named with w
   })
   const gateway = await harness({ pipeline: '- refuser: {}', plugins: [refuser] })
   t.match(await gateway.call('eth_chainId'), { outcome: 'internal' })
-  t.match(JSON.stringify(gateway.log.lines), "refuse('forbiden') is no refusal: did you mean `forbidden`?")
+  t.match(JSON.stringify(gateway.log.lines), "refuse('forbiden'), which is no refusal: did you mean `forbidden`?")
   await gateway.stop()
 })
 

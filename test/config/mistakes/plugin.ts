@@ -145,6 +145,19 @@ export const pluginMistakes: readonly Mistake[] = [
     ],
   },
   {
+    mistake: 'a refusal that is none',
+    network: [['  - params', '  - use: ../p.js\n  - params']],
+    files: {
+      'p.js': edit(`import { refuse } from 'tollgate/plugin'\n${pluginText}`, [
+        '=> next(call)',
+        "=> {\n    // refuse('nothing')\n    if (call.origin.refuse('it')) return refuse('params')\n    return refuse('forbiden')\n  }",
+      ]),
+    },
+    answers: [
+      "p.js:13:12: ../p.js has refuse('forbiden'), which is no refusal -> did you mean `forbidden`? (the plugin of networks/arb.yaml:12:10)",
+    ],
+  },
+  {
     mistake: 'create() loops',
     network: [['  - params', '  - use: ../p.js\n  - params']],
     files: {
