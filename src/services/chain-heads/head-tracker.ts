@@ -6,7 +6,7 @@ import { CurrentChainState } from './current-chain-state.ts'
 import { ChainFeeds } from './feeds/chain-feeds.ts'
 import { HeadPlausibility } from './head-plausibility.ts'
 import type { HeadsOptions, Heads, TrackOptions } from './heads-types.ts'
-import { HeadSelection, HeightGauges } from './network-head.ts'
+import { HeadSelection, recordHeights } from './network-head.ts'
 import { PollSchedule } from './poll-schedule.ts'
 import type { BlockId } from './recent-blocks.ts'
 import { ReportedHeight } from './reported-height.ts'
@@ -42,7 +42,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
   readonly #chain: CanonicalChain
   readonly #reportedHeight: ReportedHeight
   readonly #schedule: PollSchedule<UpstreamTracker>
-  readonly #heightGauges: HeightGauges
   #maxLagBlocks = 0
   /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
   #unsubscribe: (() => void) | undefined
@@ -63,7 +62,6 @@ export class HeadTracker extends CurrentChainState implements Heads {
     super(options)
     const { blockTime, clock, log, metrics, heightBroadcasts = [] } = options
     this.#options = options
-    this.#heightGauges = new HeightGauges(metrics)
     this.#plausibility = new HeadPlausibility({ blockTime, clock })
     this.#selection = new HeadSelection(this.#plausibility)
     this.#exclusions = new UpstreamExclusions(log)
@@ -225,7 +223,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
       reportedHeight: this.#reportedHeight.height,
       upstreams: this.#upstreams.map(upstream => upstreamStateOf(upstream, this.#selection, this.#exclusions)),
     })
-    this.#heightGauges.set(this.state)
+    recordHeights(this.#options.metrics, this.state)
     this.#options.onChange?.(this.state, this.recentBlocks)
   }
 }

@@ -1,5 +1,5 @@
 import { metricDefinitions } from '../metric-definitions.ts'
-import type { Gauge, Metrics } from '../metrics.ts'
+import type { Metrics } from '../metrics.ts'
 import { isSameHead } from './current-chain-state.ts'
 import type { HeadPlausibility } from './head-plausibility.ts'
 import type { ChainState, Head } from './heads-types.ts'
@@ -77,21 +77,12 @@ export class HeadSelection {
   }
 }
 
-/** The heights of a network, for metrics. */
-export class HeightGauges {
-  readonly #head: Gauge
-  readonly #finalized: Gauge
-  readonly #reported: Gauge
-
-  constructor(metrics: Metrics<'network'>) {
-    this.#head = metrics.gauge(metricDefinitions.head, {})
-    this.#finalized = metrics.gauge(metricDefinitions.finalized, {})
-    this.#reported = metrics.gauge(metricDefinitions.reportedHeight, {})
-  }
-
-  set({ head, finalized, reportedHeight }: Pick<ChainState, 'head' | 'finalized' | 'reportedHeight'>): void {
-    if (head !== undefined) this.#head.set(head.number)
-    if (finalized !== undefined) this.#finalized.set(finalized.number)
-    this.#reported.set(reportedHeight)
-  }
+/** The heights of a network, for metrics: no series of what is not known. */
+export const recordHeights = (
+  metrics: Metrics<'network'>,
+  { head, finalized, reportedHeight }: Pick<ChainState, 'head' | 'finalized' | 'reportedHeight'>,
+): void => {
+  if (head !== undefined) metrics.gauge(metricDefinitions.head, {}).set(head.number)
+  if (finalized !== undefined) metrics.gauge(metricDefinitions.finalized, {}).set(finalized.number)
+  if (reportedHeight > 0) metrics.gauge(metricDefinitions.reportedHeight, {}).set(reportedHeight)
 }

@@ -17,7 +17,7 @@ export class PollReport {
   readonly #upstream: string
   readonly #log: Log
   readonly #up: Gauge
-  readonly #head: Gauge
+  readonly #metrics: Metrics<'network'>
   /** To be called when it is tracked no longer: its series go unless another upstream of its name is tracked. */
   readonly releaseSeries: () => void
   #isKnown = false
@@ -29,7 +29,7 @@ export class PollReport {
     this.#log = log
     this.releaseSeries = metrics.holdSeries({ upstream }, [upstreamUp, upstreamHead])
     this.#up = metrics.gauge(upstreamUp, { upstream })
-    this.#head = metrics.gauge(upstreamHead, { upstream })
+    this.#metrics = metrics
   }
 
   /** Why the upstream does not answer; undefined while it does, and before the first answer. */
@@ -46,8 +46,9 @@ export class PollReport {
     }
   }
 
+  /** No series of a head that is not known. */
   recordHead(head: Head | undefined): void {
-    if (head !== undefined) this.#head.set(head.number)
+    if (head !== undefined) this.#metrics.gauge(upstreamHead, { upstream: this.#upstream }).set(head.number)
   }
 
   /** A rate limit, a canceled request or a limit of the gateway says nothing. */
