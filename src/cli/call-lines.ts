@@ -36,15 +36,15 @@ export const createCallLines = ({ out, styleOut = plain }: Terminal, { clock, ac
 
 const formatCall = ({ method, status, reply, durationMs = 0 }: ObservedCall, time: string, account: string, style: Style): string => {
   const { credits = 0, cache, upstream = '' } = reply ?? {}
-  const outcome = outcomeOf(reply, status)
   return [
     style('minor', time),
     (method === undefined ? '-' : shownMethod(method)).padEnd(methodChars),
     account.padEnd(accountChars),
-    style(reply === undefined || isFailure(reply) ? 'error' : 'ok', outcome) + ' '.repeat(Math.max(0, outcomeChars - outcome.length)),
     `${formatCount(credits).padStart(creditsChars)} credits`,
     (cache === 'hit' ? 'cache hit' : '').padEnd('cache hit'.length),
     `${durationMs.toFixed(1)} ms`.padStart(durationChars),
+    // Last, as these may be of any length.
+    style(reply === undefined || isFailure(reply) ? 'error' : 'ok', outcomeOf(reply, status)),
     upstream,
   ]
     .join('  ')
@@ -63,6 +63,5 @@ const shownMethod = (method: string): string => method.slice(0, maxMethodChars).
 const maxMethodChars = 40
 const methodChars = 26
 const accountChars = 8
-const outcomeChars = 17
 const creditsChars = 5
 const durationChars = 9

@@ -33,11 +33,11 @@ t.test('a line says who called what, how it ended, what it cost, how long it too
       { ...call, method: 'x\u001b[2J\n', reply: undefined, status: 499 },
     ]),
     [
-      'eth_call                    alice     ok                    80 credits                5.0 ms  own',
-      'eth_call                    alice     ok                 1,000 credits  cache hit     0.3 ms',
-      'eth_call                    alice     params (-32602)        0 credits                5.0 ms',
-      '-                           -         notFound (-32090)      0 credits                0.0 ms',
-      'x?[2J?                      alice     HTTP 499               0 credits                5.0 ms',
+      'eth_call                    alice        80 credits                5.0 ms  ok  own',
+      'eth_call                    alice     1,000 credits  cache hit     0.3 ms  ok',
+      'eth_call                    alice         0 credits                5.0 ms  params (-32602)',
+      '-                           -             0 credits                0.0 ms  notFound (-32090)',
+      'x?[2J?                      alice         0 credits                5.0 ms  HTTP 499',
     ],
   )
 })
