@@ -32,7 +32,11 @@ export const isHostPort = (text: string): boolean => {
   return isHost && port !== '' && Number(port) <= maxPort
 }
 
-const maxPort = 65_535
+export const maxPort = 65_535
+
+/** Why a text that looks like `host:port` is none; undefined when it is anything else. */
+export const addressRule = (text: string): string | undefined =>
+  Number(/:(\d{1,15})$/.exec(text)?.[1]) > maxPort ? `a port is at most ${maxPort}` : undefined
 
 /** The two parts of a text that isHostPort(); the host without brackets. */
 export const parseAddress = (text: string): Address => {

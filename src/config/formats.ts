@@ -5,7 +5,7 @@ import { isSubnet } from '../util/address-set.ts'
 import { normalizeHost } from '../util/host-name.ts'
 import { durationUnits, formatInUnits, isNearlyInteger, sizeUnits } from '../util/units.ts'
 import type { Units } from '../util/units.ts'
-import { hostRule, isHostPort, isSecureUrl, parseAddress, suggestHost } from './addresses.ts'
+import { addressRule, hostRule, isHostPort, isSecureUrl, maxPort, parseAddress, suggestHost } from './addresses.ts'
 import { parseRedisUrl, parseStoreAddress } from './store-address.ts'
 
 /** A format of strings. */
@@ -58,8 +58,6 @@ const explainUrl = (text: string): string | undefined => {
   const [, port] = /^\w+:\/\/[^/?#]*:(\d+)(?:[/?#]|$)/.exec(text) ?? []
   return Number(port) > maxPort ? `the port of the URL is greater than ${maxPort}` : undefined
 }
-
-const maxPort = 65_535
 
 /** What follows the scheme may hold a password. */
 const explainStore = (text: string): string | undefined => {
@@ -132,6 +130,7 @@ export const formats: Readonly<Record<NonNullable<StringSchema['format']>, Forma
     accepts: isHostPort,
     convert: parseAddress,
     suggest: text => ifAccepted('address', suggestAddress(text)),
+    explain: addressRule,
   },
   host: {
     name: 'host',

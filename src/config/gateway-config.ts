@@ -57,7 +57,7 @@ export const readGatewayConfig = (dir: string, env: Env): GatewayReadResult => {
     workers: workers === 'auto' ? availableParallelism() : workers,
   }
   const value = effective()
-  return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value } }) }
+  return { config, problems, warnings, ...tlsCheck, ...(isJsonObject(value) && { effective: { source, value, omitted: [] } }) }
 }
 
 export const missingDirectoryHint = 'give the directory of the configuration with --config DIR, or write one with `tollgate init`'

@@ -47,6 +47,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   const hosts = listHosts(source)
   const { table, problems: tableProblems } = tables.read(source)
   const steps = await readPipeline(source, plugins)
+  const omitted = steps.flatMap(draft => draft.omitted)
   const problems = [
     ...source.problems,
     ...checked.problems,
@@ -55,7 +56,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
     ...steps.flatMap(draft => draft.problems),
     ...checkOrder(steps, plugins),
     ...unsetVariableProblems(source, {
-      omitted: steps.flatMap(draft => draft.omitted),
+      omitted,
       broken: isOptional(source) ? brokenParts(source, checked.problems.length > 0, steps) : [],
     }),
   ]
@@ -77,6 +78,7 @@ export const readNetworkConfig = async (path: string, { plugins, tables, env }: 
   }
   const effective: EffectiveFile = {
     source,
+    omitted,
     get value() {
       return effectiveValue(checked.effective(), steps)
     },

@@ -61,6 +61,21 @@ interface UnreportedPlaces {
   readonly broken: readonly string[]
 }
 
+/**
+ * The path in the file of a path into a value from which these pointers are omitted: the items of a list that remain have moved up
+ * into the places of those omitted before them.
+ */
+export const pathInFile = (path: Path, omitted: readonly string[]): Path =>
+  path.reduce<Path>((place, part) => {
+    if (typeof part !== 'number') return [...place, part]
+    let index = 0
+    for (let remaining = part; ; index += 1) {
+      if (omitted.includes(jsonPointer([...place, index]))) continue
+      if (remaining === 0) return [...place, index]
+      remaining -= 1
+    }
+  }, [])
+
 /** A problem for each variable that is not set, except at places where that follows from something else. */
 export const unsetVariableProblems = (
   source: YamlFile,

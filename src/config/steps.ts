@@ -2,7 +2,7 @@ import type { ObjectSchema } from '../plugin/options-schema.ts'
 import type { AnyPlugin, Path, ReportProblem } from '../plugin/plugin.ts'
 import { defaultPluginTimeoutMs, describeBug } from '../plugin/plugin-fault.ts'
 import type { PluginFile } from '../plugin/plugin-fault.ts'
-import { isComplete } from './optional-variables.ts'
+import { isComplete, pathInFile } from './optional-variables.ts'
 import { checkOptions } from './check-options.ts'
 import type { OrderedStep } from './pipeline-order.ts'
 import { loadPlugin } from './plugin-loader.ts'
@@ -117,7 +117,7 @@ const checkStepOptions = (
     problemAt: (path, message) =>
       path.length === 0
         ? source.problemAtKey(syntax.namePath, source.maskValues(message))
-        : source.problemAt([...syntax.optionsPath, ...path], source.maskValues(message)),
+        : source.problemAt(pathInFile([...syntax.optionsPath, ...path], checked.omitted), source.maskValues(message)),
   }
   // The options have just been checked against the plugin's schema.
   const problems = findProblems(step, 'check', report => plugin.check?.(options as never, report))

@@ -37,7 +37,7 @@ export const gatewayMistakes: readonly Mistake[] = [
   {
     mistake: 'a port that is too big',
     gateway: [['rpc: 127.0.0.1:23500', 'rpc: 127.0.0.1:99999']],
-    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "127.0.0.1:99999" -> for example 127.0.0.1:8080, or [::1]:8080'],
+    answers: ['gateway.yaml:2:8: listen.rpc must be host:port, not "127.0.0.1:99999" -> a port is at most 65535'],
   },
   {
     mistake: 'only a port',

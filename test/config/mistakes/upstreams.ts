@@ -56,6 +56,15 @@ export const upstreamMistakes: readonly Mistake[] = [
     answers: ['networks/arb.yaml:17:19: failover: duplicate upstream name "own"'],
   },
   {
+    mistake: 'the name of an upstream twice, below one that is omitted',
+    network: [
+      ['methods: ethereum', 'methods: ethereum\noptional: true'],
+      ['/own" }', '/own" }\n        - { name: absent, url: "${ARB_MAINNET_URL}" }'],
+      ['name: second', 'name: own'],
+    ],
+    answers: ['networks/arb.yaml:19:19: failover: duplicate upstream name "own"'],
+  },
+  {
     mistake: 'the URL of an upstream twice',
     network: [['1/second', '1/own']],
     answers: ['networks/arb.yaml:17:32: failover: the same URL as in line 16'],
