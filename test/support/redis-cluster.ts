@@ -2,7 +2,7 @@ import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { slotCount } from '../../src/store/redis/redis-slots.ts'
 import { freePort } from './free-port.ts'
-import { startRedisServer } from './redis-server.ts'
+import { startRedisServer, tlsOptions } from './redis-server.ts'
 import type { RedisServer } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -13,6 +13,8 @@ export interface RedisCluster {
   readonly replicas: readonly RedisServer[]
   /** Names all nodes. */
   readonly address: RedisAddress
+  /** The same with TLS and credentials, `USER:PASSWORD@`. Only with `tls`. */
+  tlsUrlWith(credentials: string): string
   /** Waits until each node says that all slots are served. */
   settled(): Promise<void>
   remove(): Promise<void>
@@ -21,16 +23,18 @@ export interface RedisCluster {
 /** A primary that is silent for so long is replaced by its replica. */
 const nodeTimeoutMs = 1_000
 
-/** Three primaries with a third of the slots each unless given. `options` are those of redis-server. */
+/** Three primaries with a third of the slots each unless given. With `tls` they use it among each other. `options` are those of redis-server. */
 export const startRedisCluster = async ({
   primaryCount = 3,
   withReplicas = false,
+  tls = false,
   options = [] as readonly string[],
 } = {}): Promise<RedisCluster> => {
   const start = async () => {
     const busPort = await freePort()
     const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${nodeTimeoutMs}`, '--cluster-port', `${busPort}`]
-    return { server: await startRedisServer(...clusterOptions, ...options), busPort }
+    const ofTls = tls ? [...(await tlsOptions()), '--tls-cluster', 'yes', '--tls-replication', 'yes'] : []
+    return { server: await startRedisServer(...clusterOptions, ...ofTls, ...options), busPort }
   }
   const nodes = await Promise.all(Array.from({ length: withReplicas ? 2 * primaryCount : primaryCount }, start))
   const servers = nodes.map(({ server }) => server)
@@ -43,7 +47,7 @@ export const startRedisCluster = async ({
     await primary.send('CLUSTER', 'ADDSLOTSRANGE', `${i * share}`, `${Math.min(slotCount, (i + 1) * share) - 1}`)
   }
   for (const { server, busPort } of nodes.slice(1)) {
-    await first.send('CLUSTER', 'MEET', '127.0.0.1', `${server.port}`, `${busPort}`)
+    await first.send('CLUSTER', 'MEET', '127.0.0.1', `${server.tlsPort ?? server.port}`, `${busPort}`)
   }
   const allSay = (text: string) => async () => {
     const infos = await Promise.all(servers.map(server => server.send('CLUSTER', 'INFO').catch(() => '')))
@@ -61,6 +65,7 @@ export const startRedisCluster = async ({
     primaries,
     replicas,
     address: { kind: 'redis', url: new Secret(`redis://${hosts}`, hosts) },
+    tlsUrlWith: credentials => `rediss://${credentials}${servers.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`).join(',')}`,
     settled: () => waitUntil(allSay('cluster_state:ok')),
     async remove() {
       await Promise.all(servers.map(server => server.remove()))

@@ -1,6 +1,6 @@
 import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
-import { startRedisServer, startSentinel } from './redis-server.ts'
+import { startRedisServer, startSentinel, tlsOptions } from './redis-server.ts'
 import type { RedisServer } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
@@ -11,16 +11,24 @@ export interface SentinelDeployment {
   readonly sentinels: readonly RedisServer[]
   /** Names the Sentinels. With credentials, `USER:PASSWORD@`, for the Redis. */
   addressWith(credentials?: string): RedisAddress
+  /** The same with TLS. Only with `tls`. */
+  tlsUrlWith(credentials: string): string
   remove(): Promise<void>
 }
 
 const sentinelCount = 3
 const quorum = 2
 
-/** `options` are those of each redis-server. */
-export const startSentinelDeployment = async (replicaCount: number, options: readonly string[]): Promise<SentinelDeployment> => {
-  const primary = await startRedisServer(...options)
-  const startReplica = () => startRedisServer(...options, '--replicaof', '127.0.0.1', `${primary.port}`)
+/** `options` are those of each redis-server. With `tls` all use it among each other. */
+export const startSentinelDeployment = async (
+  replicaCount: number,
+  options: readonly string[],
+  { tls = false } = {},
+): Promise<SentinelDeployment> => {
+  const start = async (...own: readonly string[]) =>
+    startRedisServer(...options, ...(tls ? [...(await tlsOptions()), '--tls-replication', 'yes'] : []), ...own)
+  const primary = await start()
+  const startReplica = () => start('--replicaof', '127.0.0.1', `${primary.tlsPort ?? primary.port}`)
   const replicas = await Promise.all(Array.from({ length: replicaCount }, startReplica))
   const sentinels = await Promise.all(Array.from({ length: sentinelCount }, () => startSentinel(primary, quorum)))
   const knowsAll = async (sentinel: RedisServer): Promise<boolean> => {
@@ -34,6 +42,7 @@ export const startSentinelDeployment = async (replicaCount: number, options: rea
     servers: [primary, ...replicas],
     sentinels,
     addressWith: (credentials = '') => ({ kind: 'redis', url: new Secret(`redis+sentinel://${credentials}${hosts}/main`, hosts) }),
+    tlsUrlWith: credentials => `rediss+sentinel://${credentials}${sentinels.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`).join(',')}/main`,
     async remove() {
       await Promise.all([...sentinels, primary, ...replicas].map(server => server.remove()))
     },

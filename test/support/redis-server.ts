@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
 import { createClient } from '@redis/client'
 import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
@@ -14,6 +15,8 @@ import { waitUntil } from './wait-until.ts'
 /** A real redis-server for one test, on a free port, with its files in a temporary folder. */
 export interface RedisServer {
   readonly port: number
+  /** Of connections with TLS; undefined without tlsOptions(). */
+  readonly tlsPort: number | undefined
   readonly url: string
   readonly address: RedisAddress
   /** Sends one command on a connection of its own. */
@@ -34,6 +37,20 @@ export interface RedisServer {
 export const skipWithoutRedis: string | false =
   spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
 
+/** The certificates of `support/certificates`, of which `authority` has signed `valid`, for 127.0.0.1. */
+export const certificateFile = (name: string): string =>
+  fileURLToPath(new URL(`../../../test/support/certificates/${name}.pem`, import.meta.url))
+
+/** Options of a server that takes connections with TLS too, on a port of their own. */
+export const tlsOptions = async (): Promise<readonly string[]> =>
+  Object.entries({
+    '--tls-port': `${await freePort()}`,
+    '--tls-cert-file': certificateFile('valid'),
+    '--tls-key-file': certificateFile('valid'),
+    '--tls-ca-cert-file': certificateFile('authority'),
+    '--tls-auth-clients': 'no',
+  }).flat()
+
 /** `options` are those of redis-server. */
 export const startRedisServer = async (...options: readonly string[]): Promise<RedisServer> => {
   const port = await freePort()
@@ -41,9 +58,13 @@ export const startRedisServer = async (...options: readonly string[]): Promise<R
   return startServer(port, 'Ready to accept connections', dir => [...defaults, '--dir', dir, ...options])
 }
 
-/** A Sentinel of the primary, whom it calls `main`. With a quorum of Sentinels it replaces one that is silent for a second. */
+/**
+ * A Sentinel of the primary, whom it calls `main`. With a quorum of Sentinels it replaces one that is silent for a second. It uses TLS where the
+ * primary does, and then takes connections with TLS too.
+ */
 export const startSentinel = async (primary: RedisServer, quorum: number): Promise<RedisServer> => {
   const port = await freePort()
+  const tls = primary.tlsPort === undefined ? [] : [...(await tlsOptions()), '--tls-replication', 'yes']
   return startServer(port, '+monitor', dir => {
     const file = join(dir, 'sentinel.conf')
     writeFileSync(
@@ -51,12 +72,12 @@ export const startSentinel = async (primary: RedisServer, quorum: number): Promi
       `port ${port}
 bind 127.0.0.1
 dir ${dir}
-sentinel monitor main 127.0.0.1 ${primary.port} ${quorum}
+sentinel monitor main 127.0.0.1 ${primary.tlsPort ?? primary.port} ${quorum}
 sentinel down-after-milliseconds main 1000
 sentinel failover-timeout main 4000
 `,
     )
-    return [file, '--sentinel']
+    return [file, '--sentinel', ...tls]
   })
 }
 
@@ -71,6 +92,7 @@ const startServer = async (port: number, readyText: string, argsOf: (dir: string
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const args = argsOf(dir)
   const url = `redis://127.0.0.1:${port}`
+  const tlsAt = args.indexOf('--tls-port')
   // Copies are cheap: @redis/client builds a class for the options of each new client, which takes milliseconds.
   const clientTemplate = createClient({ url, RESP: 2, commandOptions: { timeout: 0 } })
   let child = await spawnRedisServer(args, readyText)
@@ -84,6 +106,7 @@ const startServer = async (port: number, readyText: string, argsOf: (dir: string
   }
   return {
     port,
+    tlsPort: tlsAt < 0 ? undefined : Number(args[tlsAt + 1]),
     url,
     kill,
     address: { kind: 'redis', url: new Secret(url, `127.0.0.1:${port}`) },

@@ -254,6 +254,8 @@ const clientTemplate = createClient({
   name: 'tollgate',
   // RESP 3 begins with HELLO, which Redis 5 does not know: its error would repeat the password.
   RESP: 2,
+  // CLIENT SETINFO: a right more, and two commands with each connection.
+  disableClientInfo: true,
   disableOfflineQueue: true,
   // The client's timeout covers only commands that are not sent yet; withTimeout() covers all.
   commandOptions: { timeout: 0 },
