@@ -1,6 +1,8 @@
 // What gateways ask of their Redis, as a model: how often processes report is the ledger's and the usage reporter's; what a request costs was
 // measured with Redis 7.0 on a core of a shared machine, with 10,000 accounts and `appendonly yes`. docs/scale.md says how far off it is.
 
+import { fiveMinuteRetentionHours, hourRetentionDays } from '../store/usage-store.ts'
+
 /** An installation that is planned. */
 export interface PlannedLoad {
   readonly accounts: number
@@ -51,8 +53,7 @@ const bytesOf = {
 
 /** Days of an account that the ledger keeps. */
 const ledgerDays = 3
-/** Hours for which rows of five minutes are kept, and those in an hour. */
-const [fiveMinuteHours, fiveMinutesPerHour] = [6, 12]
+const fiveMinutesPerHour = 12
 
 /** A process checks so many active accounts a second, and each within a second at the earliest and ten at the latest. */
 const [checksPerSecond, minCheckSeconds, maxCheckSeconds] = [200, 1, 10]
@@ -79,7 +80,8 @@ export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
 
   // The primary of a gateway with workers is a process of the store too.
   const storeProcesses = processes + (workers > 1 ? gateways : 0)
-  const rowsPerGroup = fiveMinuteHours * fiveMinutesPerHour + retentionDays * hoursPerDay + retentionDays
+  const daysWithHours = Math.min(retentionDays, hourRetentionDays + 1)
+  const rowsPerGroup = fiveMinuteRetentionHours * fiveMinutesPerHour + daysWithHours * hoursPerDay + retentionDays
   return {
     leasesPerSecond,
     usageRowsPerSecond,

@@ -516,7 +516,7 @@ export const gatewaySchema = {
     limits: limitsSchema,
     usage: {
       type: 'object',
-      description: 'Counts of calls by account, key, network, method, outcome and hour, for `tollgate usage`.',
+      description: 'Counts of calls by account, key, network, method, outcome, hour and day, for `tollgate usage`.',
       properties: {
         retention: {
           type: 'string',
@@ -524,7 +524,7 @@ export const gatewaySchema = {
           minimum: '1d',
           usual: { min: '1d', max: '3650d' },
           default: '90d',
-          description: 'How long counts are stored.',
+          description: 'How long counts of days are stored; those of hours for 14 days at most.',
         },
       },
       default: {},

@@ -142,8 +142,11 @@ const countsByHour = async function* (from: Store): AsyncGenerator<readonly Usag
 
 /** The counts that the target lacks. Counts of its own are not taken away. */
 const missingCounts = async (rows: readonly UsageCount[], to: Store): Promise<readonly UsageCount[]> => {
-  const [{ account = '', hour = 0 } = {}] = rows
-  const existing = new Map((await to.usageCounts(account, hour, hour + 1)).map(count => [usageGroupKey(count), count]))
+  const [{ account = '', hour = 0, isWholeDay = false } = {}] = rows
+  const period = isWholeDay ? 'day' : 'hour'
+  const start = isWholeDay ? Math.floor(hour / hoursPerDay) : hour
+  const [found] = await to.usageRows(account, period, start, start + 1)
+  const existing = new Map(found?.rows.map(({ group, ...sums }) => [usageGroupKey(group), sums]))
   return rows.flatMap(row => {
     const { calls, credits, latencies: known = [] } = existing.get(usageGroupKey(row)) ?? { calls: 0, credits: 0 }
     const difference = { calls: Math.max(0, row.calls - calls), credits: Math.max(0, row.credits - credits) }

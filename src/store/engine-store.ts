@@ -22,7 +22,7 @@ export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'mono
     hashedKeys: account => readHashedKeys(engine, account),
     dayRecords: (account, day) => readDay(engine, account, day),
     accountUse: (accounts, of) => readAccountUse(engine, accounts, of),
-    allUsageCounts: hours => allCounts(engine, hours),
+    allUsageCounts: hours => allCounts(engine, days, hours),
     restoreReportedUse: (...use) => restoreReportedUse(engine, use),
     close: () => engine.close(),
   }

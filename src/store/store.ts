@@ -206,7 +206,7 @@ export interface Copyable {
   hashedKeys(account: string): MaybePromise<readonly HashedKey[]>
   /** One account's day by process. */
   dayRecords(account: string, day: number): MaybePromise<DayRecords>
-  /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. */
+  /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. Of days without hours, those of the day. */
   allUsageCounts(hours?: HourRange): AsyncIterable<UsageCount>
   /** Records what a process has reported to another store. Its counts are not among it. */
   restoreReportedUse(account: string, day: number, process: string, use: ReportedUse): Promise<void>

@@ -33,6 +33,8 @@ export interface UsageSums {
 export interface UsageCount extends UsageGroup, UsageSums {
   /** Hours since 1970, UTC. */
   readonly hour: number
+  /** Calls of a whole day, of which the hours are not known any more: `hour` is its last one. */
+  readonly isWholeDay?: true
 }
 
 /** The length of the periods that calls are counted by, in ms. */
@@ -47,6 +49,9 @@ export interface UsageRow extends UsageSums {
 
 /** Counts of five minutes are kept for so long. */
 export const fiveMinuteRetentionHours = 6
+
+/** Counts of hours are kept for so many days before today, or for the retention where that is shorter; those of days for the retention. */
+export const hourRetentionDays = 14
 
 /**
  * The counts of one process since its last report. A report may be lost, duplicated or delayed: it is sent unchanged until
@@ -101,7 +106,7 @@ export interface AccountUseStore {
 export interface UsageStore {
   /** One atomic step, in which the credits of the counts are recorded as use of the process's leases too. */
   reportUsage(report: UsageReport): Promise<UsageAcknowledgment>
-  /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours. */
+  /** One account's counts from hour `from` up to, not including, hour `to`; in order of hours, as far as they are kept. */
   usageCounts(account: string, from: number, to: number): MaybePromise<readonly UsageCount[]>
   /** The sums of usageCounts() by hour, which are stored beside them: one row an hour is read, in place of hundreds. */
   hourTotals(account: string, from: number, to: number): MaybePromise<readonly HourTotal[]>
@@ -121,7 +126,8 @@ export interface UsagePeriods {
 /** The sums of counts by account and hour. */
 export const totalsByHour = (counts: readonly UsageCount[]): readonly AccountHourTotal[] => {
   const totals = new Map<string, AccountHourTotal>()
-  for (const { account, hour, outcome, calls, credits } of counts) {
+  for (const { account, hour, isWholeDay, outcome, calls, credits } of counts) {
+    if (isWholeDay === true) continue
     const key = `${hour} ${account}`
     const total = totals.get(key) ?? { calls: 0, credits: 0, failed: 0 }
     const failed = total.failed + (outcome === successOutcome ? 0 : calls)

@@ -7,7 +7,7 @@ import type { ReportedUse } from './lease-accounting.ts'
 import { ledgerRetentionDays } from './store.ts'
 import type { Copyable } from './store.ts'
 import type { StoreDays } from './store-days.ts'
-import { creditsByDay, fiveMinuteRetentionHours, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
+import { creditsByDay, fiveMinuteRetentionHours, hourRetentionDays, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
 import type {
   AccountUse,
   UsageAcknowledgment,
@@ -180,8 +180,10 @@ const newCounts = (): UsageCount[] => []
 const newAccounts = (): string[] => []
 
 /** Five minutes are those of the report; a count that comes later than its hour has none. */
-const periodsOf = ({ hour }: UsageCount, now: number): readonly string[] => {
-  const names = [periodName('hour', hour), periodName('day', Math.floor(hour / hoursPerDay))]
+const periodsOf = ({ hour, isWholeDay }: UsageCount, now: number): readonly string[] => {
+  const names = [periodName('day', Math.floor(hour / hoursPerDay))]
+  if (isWholeDay === true) return names
+  names.push(periodName('hour', hour))
   if (hour === Math.floor(now / hourMs)) names.push(periodName('fiveMinutes', Math.floor(now / usagePeriodsMs.fiveMinutes)))
   return names
 }
@@ -239,14 +241,29 @@ const readCounts = async (engine: Engine, account: string, hours: readonly numbe
   return hours.flatMap((hour, i) => (rows[i] ?? []).map(({ group, ...sums }) => ({ ...group, hour, ...sums })))
 }
 
-/** All counts, or those of a range of hours. */
-export const allCounts = async function* (engine: Engine, range: Parameters<Copyable['allUsageCounts']>[0]): AsyncGenerator<UsageCount> {
+/** The first day of which the hours are kept. */
+const firstDayWithHours = (hour: number): number => Math.floor(hour / hoursPerDay) - hourRetentionDays
+
+/** All counts, or those of a range of hours: of each hour, and before the first day with hours of each day. */
+export const allCounts = async function* (
+  engine: Engine,
+  days: StoreDays,
+  range: Parameters<Copyable['allUsageCounts']>[0],
+): AsyncGenerator<UsageCount> {
   const { from, to } = range ?? { from: 0, to: Infinity }
   const read = async (tag: string) => (await readPeriods(engine, tag)).map(each => ({ tag, ...each }))
   const all = (await Promise.all(engine.usageTags.map(read))).flat()
-  const found = all.filter(({ period, start }) => period === 'hour' && start >= from && start < to)
-  for (const { tag, start, name } of found.sort((a, b) => a.start - b.start)) {
-    for (const account of (await readTable(engine, tag, accountsIn(name))).keys()) yield* await readCounts(engine, account, [start])
+  const firstDay = firstDayWithHours(Math.floor((await days.current()).now / hourMs))
+  const found = all.flatMap(({ tag, name, period, start }) => {
+    const hour = period === 'day' ? (start + 1) * hoursPerDay - 1 : start
+    const isRead = period === 'day' ? start < firstDay : period === 'hour' && start >= firstDay * hoursPerDay
+    return isRead && hour >= from && hour < to ? [{ tag, name, period, start, hour }] : []
+  })
+  for (const { tag, name, period, start, hour } of found.sort((a, b) => a.hour - b.hour)) {
+    for (const account of (await readTable(engine, tag, accountsIn(name))).keys()) {
+      const [rows = []] = await readRows(engine, account, period, [start])
+      for (const { group, ...sums } of rows) yield { ...group, hour, ...(period === 'day' && { isWholeDay: true }), ...sums }
+    }
   }
 }
 
@@ -307,11 +324,11 @@ const lastReportRetentionHours = (ledgerRetentionDays * dayMs) / hourMs
 /** Dropped in one step, during which the store answers nobody else. */
 const maxAccountsPerCommit = 50
 
-/** Hours before this one, days that end before it, and five minutes that are no longer needed. */
+/** Hours before this one, days that end before it, and hours and five minutes that are no longer needed. */
 const dropOldCounts = async (engine: Engine, tag: string, before: number, hour: number): Promise<void> => {
   const firstKept: Readonly<Record<UsagePeriod, number>> = {
     fiveMinutes: ((hour - fiveMinuteRetentionHours) * hourMs) / usagePeriodsMs.fiveMinutes,
-    hour: before,
+    hour: Math.max(before, firstDayWithHours(hour) * hoursPerDay),
     day: Math.floor(before / hoursPerDay),
   }
   for (const { name, period, start } of (await readPeriods(engine, tag)).filter(({ period, start }) => start < firstKept[period])) {

@@ -8,6 +8,7 @@ import { portalOpenApi } from '../../src/portal/portal-openapi.ts'
 import { routes } from '../../src/portal/portal-app.ts'
 import { sessionOf, signIn } from '../../src/portal/sessions.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { dayMs, isoDate } from '../../src/util/dates.ts'
 import { hourMs } from '../../src/util/dates.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { childrenOf } from '../support/deployment.ts'
@@ -310,7 +311,9 @@ t.test('portal', async t => {
     t.same(await pointsOf('range=7d'), ['hour', 168])
     t.same(await pointsOf('range=30d'), ['day', 30])
     t.same(await pointsOf('range=90d'), ['day', 90])
-    t.same(await pointsOf('from=2026-01-15T10:30:00Z&to=2026-01-15T12:00:00Z'), ['hour', 2])
+    const daysAgo = (days: number, time: string) => `${isoDate(systemClock.now() - days * dayMs)}T${time}:00Z`
+    t.same(await pointsOf(`from=${daysAgo(3, '10:30')}&to=${daysAgo(3, '12:00')}`), ['hour', 2])
+    t.same(await pointsOf(`from=${daysAgo(30, '10:30')}&to=${daysAgo(30, '12:00')}`), ['day', 1], 'hours are kept for 14 days')
     t.same(await pointsOf('from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00Z'), ['day', 31])
     t.equal((await bob.get('/usage?range=1h')).json.total.calls, (await bob.get('/usage?range=30d')).json.total.calls)
     for (const [query, field] of [

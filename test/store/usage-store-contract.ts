@@ -244,6 +244,50 @@ export const useContract = async (t: Test, open: (t: Test, clock: TestClock) => 
     t.same(await creditsOf({ from: hour + 3, to: hour + 9 }), [])
   })
 
+  t.test(
+    'hours are kept for 14 days before today, days for the retention; the counts of a copy are those of hours, and before of whole days',
+    async t => {
+      const clock = new TestClock(start)
+      const store = await open(t, clock)
+      const hour = start / hourMs
+      const report = (seq: number, counts: readonly UsageCount[]) =>
+        store.reportUsage({ process: 'p1', seq, counts, retentionHours: 90 * 24 })
+      await report(1, [count(80), count(5, { hour: hour + 11, latencies: [1] }), count(7, { hour: hour + 12 })])
+      const read = async () => {
+        const found: unknown[] = []
+        for await (const { hour: of, credits, isWholeDay = false } of store.allUsageCounts()) found.push([of - hour, credits, isWholeDay])
+        return found
+      }
+      const hours = [
+        [0, 80, false],
+        [11, 5, false],
+        [12, 7, false],
+      ]
+      clock.advance(14 * dayMs + 11 * hourMs)
+      await report(2, [])
+      t.same(await read(), hours)
+      clock.advance(hourMs)
+      const days = [
+        [11, 85, true],
+        [12, 7, false],
+      ]
+      t.same(await read(), days, 'a day that has no hours from now on')
+      await report(3, [])
+      t.same(await read(), days)
+      t.same(
+        (await store.usageCounts('acc_1', hour, hour + 13)).map(each => each.hour - hour),
+        [12],
+      )
+      t.same(await store.hourTotals('acc_1', hour, hour + 12), [])
+      t.equal((await store.usageRows('acc_1', 'day', day, day + 1))[0]?.rows[0]?.credits, 85)
+
+      const copied = [count(3, { account: 'acc_2', hour: hour + 11, isWholeDay: true }), count(4, { account: 'acc_2', hour: hour + 12 })]
+      await report(4, copied)
+      t.same(await store.usageCounts('acc_2', 0, hour + 100), copied.slice(1), 'no hour of a whole day')
+      t.equal((await store.usageRows('acc_2', 'day', day, day + 1))[0]?.rows[0]?.credits, 3)
+    },
+  )
+
   t.test('what is used is what is counted, at every moment; a killed process forfeits the rest', async t => {
     const { clock, store, lease, report } = await setUp(t)
     await report('p1', 1, [])

@@ -17,7 +17,7 @@ export interface ReachedThreshold {
   readonly endsAt: number
 }
 
-type ThresholdStore = Pick<Store, 'dayBalance' | 'keys' | 'usageCounts' | 'findRecord' | 'putRecord'>
+type ThresholdStore = Pick<Store, 'dayBalance' | 'keys' | 'usageCounts' | 'usageRows' | 'findRecord' | 'putRecord'>
 
 export interface ThresholdServices {
   readonly store: ThresholdStore
@@ -83,7 +83,7 @@ const hasRefusedCalls = async (store: ThresholdStore, account: string, { day, ho
 
 const isRefusal = ({ outcome, calls }: UsageCount): boolean => outcome === 'spent' && calls > 0
 
-type MonthStore = Pick<Store, 'dayBalance' | 'usageCounts' | 'findRecord' | 'putRecord'>
+type MonthStore = Pick<Store, 'dayBalance' | 'usageRows' | 'findRecord' | 'putRecord'>
 
 /** Days are numbered since 1970, UTC. */
 interface MonthDays {
@@ -130,11 +130,8 @@ const readSettledDays = async (store: MonthStore, account: string, first: number
 /** From the ledger, or from the counted calls where the ledger no longer has the day. */
 const readDayUse = async (store: MonthStore, account: string, day: number, today: number): Promise<number> => {
   if (day > today - ledgerRetentionDays) return (await store.dayBalance(account, day)).used
-  let credits = 0
-  for (let hour = day * hoursPerDay; hour < (day + 1) * hoursPerDay; hour += 1) {
-    for (const row of await store.usageCounts(account, hour, hour + 1)) credits += row.credits
-    // An hour may have hundreds of rows: calls get their turn in between.
-    await setImmediate()
-  }
-  return credits
+  const [found] = await store.usageRows(account, 'day', day, day + 1)
+  // A day may have hundreds of rows: calls get their turn in between.
+  await setImmediate()
+  return found?.rows.reduce((sum, { credits }) => sum + credits, 0) ?? 0
 }

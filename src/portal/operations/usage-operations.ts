@@ -1,6 +1,7 @@
 import { groupings, readBalance, removedPlanLabel } from '../../services/account-reports.ts'
 import type { Balance, Grouping, UsageTotals } from '../../services/account-reports.ts'
 import { effectivePlan } from '../../services/accounts/effective-plan.ts'
+import { hourRetentionDays } from '../../store/usage-store.ts'
 import { formatAlternatives } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-errors.ts'
 import { balanceProperties, count, listOf, object, schemaRef, text } from '../openapi.ts'
@@ -45,7 +46,7 @@ export const usageOperations = [
           type: 'integer',
           minimum: 1,
           maximum: maxDays,
-          description: `With \`by\`: the last N days (UTC) up to today, from 1 to ${maxDays}; 1 if absent.`,
+          description: `With \`by\`: the last N days (UTC) up to today, from 1 to ${maxDays}; 1 if absent. Hours are kept for ${hourRetentionDays} days.`,
         },
       },
       required: ['id'],

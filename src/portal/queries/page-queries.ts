@@ -6,6 +6,7 @@ import type { AccountState } from '../../services/accounts/account-state.ts'
 import { changeForOwners, readChanges } from '../../services/accounts/change-history.ts'
 import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
+import { hourRetentionDays } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hoursPerDay, isoDate } from '../../util/dates.ts'
 import { AccountUseCache } from './account-overview.ts'
@@ -72,7 +73,7 @@ export interface CallCounts {
   readonly total: Omit<UsageTotals, 'name'>
 }
 
-type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts'>
+type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows'>
 
 export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | 'monotonic'>): PageQueries => {
   const accountUse = new AccountUseCache(store, clock)
@@ -145,12 +146,17 @@ const monthBefore = (month: string): string => {
 }
 
 const readCallCounts = async (
-  store: Pick<Store, 'dayTotals' | 'usageCounts'>,
+  store: Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows'>,
   { account, by, days }: Parameters<PageQueries['callCounts']>[0],
 ): Promise<CallCounts> => {
   const { day: today } = await store.dayTotals(account)
-  const firstDay = today - days + 1
-  const counts = await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
+  const firstDay = today - (by === 'hour' ? Math.min(days - 1, hourRetentionDays) : days - 1)
+  const counts =
+    by === 'hour'
+      ? await store.usageCounts(account, firstDay * hoursPerDay, (today + 1) * hoursPerDay)
+      : (await store.usageRows(account, 'day', Math.max(0, firstDay), today + 1)).flatMap(({ start, rows }) =>
+          rows.map(({ group, ...sums }) => ({ ...group, hour: start * hoursPerDay, ...sums })),
+        )
   const { name: _, ...total } = totalUsage(counts)
   return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total }
 }

@@ -4,7 +4,7 @@ import type { UsageExportRow } from '../../services/usage-export.ts'
 import type { Store } from '../../store/store.ts'
 import { hoursPerDay } from '../../util/dates.ts'
 
-type DayStore = Pick<Store, 'accounts' | 'usageCounts' | 'dayTotals'>
+type DayStore = Pick<Store, 'accounts' | 'usageRows' | 'dayTotals'>
 
 /** A row of `usage export`, with the name of its account. */
 interface NamedUsageRow extends UsageExportRow {
@@ -36,7 +36,8 @@ export const readUsagePage = async (store: DayStore, { day, after, limit }: Usag
   const rows: NamedUsageRow[] = []
   const accounts = [...(await store.accounts())].filter(({ id }) => after === undefined || id >= after.account)
   for (const { id, name } of accounts.sort((a, b) => (a.id < b.id ? -1 : 1))) {
-    const counts = await store.usageCounts(id, day * hoursPerDay, (day + 1) * hoursPerDay)
+    const [found] = await store.usageRows(id, 'day', day, day + 1)
+    const counts = (found?.rows ?? []).map(({ group, ...sums }) => ({ ...group, hour: day * hoursPerDay, ...sums }))
     const accountRows = toUsageRows(counts).filter(row => id !== after?.account || row.id > after.id)
     rows.push(...accountRows.map(row => ({ ...row, account: name })))
     const last = rows[limit - 1]

@@ -167,12 +167,12 @@ class SeriesAdder {
 
 const noPoints: UsagePoints = { calls: [], failed: [], credits: [] }
 
-/** By days, and then by the hours of the last day of each key alone. */
+/** By days, and then by the hours of the last day of each key alone; the first hour of a day whose hours are not kept. */
 const readLastUses = async (periods: PeriodRows, { account, fromDay, toDay }: LastUsesQuery) => {
   const lastDays = new Map<string, number>()
   for await (const { start, rows } of periods.read({ account, period: 'day', from: fromDay, to: toDay + 1 }))
     for (const { group } of rows) lastDays.set(group.key, start)
-  const hours = new Map<string, number>()
+  const hours = new Map(Array.from(lastDays, ([key, day]) => [key, day * hoursPerDay]))
   for (const day of new Set(lastDays.values())) {
     const range = { account, period: 'hour', from: day * hoursPerDay, to: (day + 1) * hoursPerDay } as const
     for await (const { start, rows } of periods.read(range))

@@ -1,5 +1,5 @@
 import type { Infer } from '../../plugin/options-schema.ts'
-import { fiveMinuteRetentionHours, successOutcome, usagePeriodsMs } from '../../store/usage-store.ts'
+import { fiveMinuteRetentionHours, hourRetentionDays, successOutcome, usagePeriodsMs } from '../../store/usage-store.ts'
 import type { UsagePeriod } from '../../store/usage-store.ts'
 import { dayMs, hourMs, isoTime } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
@@ -17,7 +17,7 @@ type Range = keyof typeof rangesMs
 
 const rangeNames = Object.keys(rangesMs) as Range[] // of a literal
 
-/** Up to this range, one point is an hour; above, a day. */
+/** Up to this range, one point is an hour, while hours are kept; above, a day. */
 const maxHourlyRangeMs = 8 * dayMs
 const maxRangeMs = 400 * dayMs
 
@@ -65,7 +65,7 @@ const pointsOf = ({ range, from: fromText, to: toText }: RangeQuery, now: number
 const periodOf = (from: number, to: number, now: number): UsagePeriod => {
   const fiveMinutesFrom = now - fiveMinuteRetentionHours * hourMs
   if (from >= fiveMinutesFrom && to - from <= fiveMinuteRetentionHours * hourMs) return 'fiveMinutes'
-  return to - from <= maxHourlyRangeMs ? 'hour' : 'day'
+  return to - from <= maxHourlyRangeMs && from >= now - hourRetentionDays * dayMs ? 'hour' : 'day'
 }
 
 const parseTime = (field: string, text: string): number => {
