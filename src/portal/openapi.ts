@@ -2,6 +2,7 @@ import { toJsonSchema } from '../config/schema.ts'
 import type { JsonSchema } from '../config/schema.ts'
 import type { ObjectSchema } from '../plugin/options-schema.ts'
 import { unprintable } from '../util/printable-text.ts'
+import { errorResponses, errorsOf, operationIdOf } from './openapi-names.ts'
 import type { RouteBase } from './route.ts'
 
 /** A route, with who may use it. */
@@ -42,43 +43,35 @@ export const openApiDocument = (routes: readonly DescribedRoute[], api: ApiDescr
         token: { type: 'http', scheme: 'bearer', description: tokenDescription },
         session: { type: 'apiKey', in: 'cookie', name: cookieName },
       },
+      responses: Object.fromEntries(
+        Object.entries(errorResponses).map(([name, [, text]]) => [
+          name,
+          { description: text, content: { 'application/json': { schema: schemaRef('Error') } } },
+        ]),
+      ),
       schemas,
     },
   }
 }
 
-const toOperation = ({
-  method,
-  path,
-  summary,
-  description,
-  isPublic = false,
-  query,
-  body,
-  response,
-  status,
-}: DescribedRoute): JsonSchema => ({
-  operationId: operationId(method, path),
-  summary,
-  ...(description !== undefined && { description }),
-  ...(isPublic && { security: [] }),
-  ...((query !== undefined || path.includes('{')) && { parameters: [...pathParameters(path), ...queryParameters(query)] }),
-  ...(body !== undefined && { requestBody: { required: true, content: { 'application/json': { schema: toJsonSchema(body) } } } }),
-  responses: {
-    [String(status ?? (response === undefined ? 204 : 200))]: {
-      description: 'Success.',
-      ...(response !== undefined && { content: { 'application/json': { schema: response } } }),
+const toOperation = (route: DescribedRoute): JsonSchema => {
+  const { path, summary, description, isPublic = false, query, body, response, status } = route
+  return {
+    operationId: operationIdOf(route),
+    summary,
+    ...(description !== undefined && { description }),
+    ...(isPublic && { security: [] }),
+    ...((query !== undefined || path.includes('{')) && { parameters: [...pathParameters(path), ...queryParameters(query)] }),
+    ...(body !== undefined && { requestBody: { required: true, content: { 'application/json': { schema: toJsonSchema(body) } } } }),
+    responses: {
+      [String(status ?? (response === undefined ? 204 : 200))]: {
+        description: 'Success.',
+        ...(response !== undefined && { content: { 'application/json': { schema: response } } }),
+      },
+      ...Object.fromEntries(errorsOf(route).map(name => [String(errorResponses[name][0]), { $ref: `#/components/responses/${name}` }])),
     },
-    default: {
-      description: 'An error: 400, 401, 403, 404, 409, 429, 503.',
-      content: { 'application/json': { schema: schemaRef('Error') } },
-    },
-  },
-})
-
-/** `post /keys/{id}/revoke` is `postKeysIdRevoke`. */
-const operationId = (method: string, path: string): string =>
-  method + path.replaceAll(/[/{}]+(\w?)/g, (_, letter: string) => letter.toUpperCase())
+  }
+}
 
 const pathParameters = (path: string): readonly JsonSchema[] =>
   Array.from(path.matchAll(/\{(\w+)\}/g), ([, name]) => ({ name, in: 'path', required: true, schema: { type: 'string' } }))

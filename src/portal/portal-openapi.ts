@@ -20,6 +20,7 @@ import { accountStates } from '../services/accounts/account-state.ts'
 import { changeSchemas } from './operations/change-operations.ts'
 import { listedSessionSchema } from './routes/sessions.ts'
 import { emailConfirmationSchema } from './routes/email-confirmations.ts'
+import { errorResponses } from './openapi-names.ts'
 import type { PortalServices } from './portal-services.ts'
 import type { AnyRoute } from './route.ts'
 import { isHttps, sessionCookieName } from './sessions.ts'
@@ -56,6 +57,12 @@ const eventsOperation: JsonSchema = {
       description: 'A stream that ends with the session or the token.',
       content: { 'text/event-stream': { schema: { type: 'string' } } },
     },
+    ...Object.fromEntries(
+      (['Unauthorized', 'TooManyRequests', 'ServiceUnavailable'] as const).map(name => [
+        String(errorResponses[name][0]),
+        { $ref: `#/components/responses/${name}` },
+      ]),
+    ),
   },
 }
 

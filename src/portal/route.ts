@@ -14,6 +14,8 @@ export interface RouteBase<Query, Body> {
   /** Below /api/v1; parameters as `{id}`. */
   readonly path: string
   readonly summary: string
+  /** What generated clients call the request, where it is not what operationIdOf() makes of method and path. */
+  readonly operationId?: string
   readonly query?: Query
   readonly body?: Body
   /** What a success returns; undefined: nothing, status 204. */

@@ -5,6 +5,7 @@ import { startFakeNode } from '../support/fake-node.ts'
 import { startMailServer } from '../support/mail-server.ts'
 import { chooseAction, confirmQuestion, openPage } from '../support/page-actions.ts'
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 t.test('people and their account in browsers', { skip: skipWithoutChromium }, async t => {
   const [node, mail] = [await startFakeNode({}), await startMailServer()]
@@ -13,7 +14,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
       portal: {
         url: 'http://127.0.0.1',
         smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' },
-        signUp: { plan: 'core' },
+        signUp: { plan: 'core', perDay: 1 },
       },
     },
     env: { SMTP_URL: mail.url },
@@ -32,9 +33,14 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     page.on('pageerror', error => problems.push(error.message))
     return page
   }
-  let mails = 0
-  const openMailedLink = async (page: Page, path: string): Promise<void> => {
-    await page.goto(`${portal}${path}#${await mail.tokenInMail((mails += 1))}`)
+  const opened = new Map<string, number>()
+  /** Of the next mail to the address. */
+  const openMailedLink = async (page: Page, path: string, to: string): Promise<void> => {
+    const seen = opened.get(to) ?? 0
+    const mailed = () => mail.received.filter(each => each.to === to)[seen]?.message.replaceAll('=\r\n', '')
+    await waitUntil(() => mailed() !== undefined)
+    opened.set(to, seen + 1)
+    await page.goto(`${portal}${path}#${/#([\w-]+)/.exec(mailed() ?? '')?.[1]}`)
   }
   /** In both themes, in wide and in narrow windows. */
   const checkLook = async (page: Page): Promise<void> => {
@@ -61,7 +67,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.waitForSelector('form[aria-label=You] [role=status]:has-text("alice@example.org")')
     await owner.waitForSelector('form[aria-label=You] >> text=/alice@example.org \\(not confirmed\\)/')
     const elsewhere = await openWindow()
-    await openMailedLink(elsewhere, '/confirm-email')
+    await openMailedLink(elsewhere, '/confirm-email', 'alice@example.org')
     await elsewhere.waitForSelector(
       'form:has-text("owner has entered the address alice@example.org for owner, owner of the account alice.")',
     )
@@ -82,7 +88,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.fill('form[aria-label="Add a person"] [name=email]', 'gina@example.org')
     await owner.selectOption('form[aria-label="Add a person"] select', 'viewer')
     await owner.click('button:has-text("Add a person")')
-    await openMailedLink(guest, '/sign-in')
+    await openMailedLink(guest, '/sign-in', 'gina@example.org')
     await guest.waitForSelector('section:has-text("owner (alice@example.org) invites you to the account alice as viewer.")')
     await checkLook(guest)
     await guest.click('button:has-text("Join alice")')
@@ -116,7 +122,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.keyboard.press('Escape')
     await owner.waitForSelector('dialog', { state: 'detached' })
     const phone = await openWindow()
-    await openMailedLink(phone, '/sign-in')
+    await openMailedLink(phone, '/sign-in', 'gina@example.org')
     await phone.waitForSelector('[data-testid=credits-left]')
     await guest.reload()
     await guest.waitForSelector('table >> text=/here/')
@@ -166,6 +172,36 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.reload()
     await owner.waitForSelector('td:has-text("owner")')
     t.equal(await owner.locator('td:has-text("ginevra")').count(), 0)
+  })
+
+  t.test('whoever is signed in is asked before a link signs in somebody else', async () => {
+    const link = `${portal}/sign-in#${await printSignInToken(deployment, 'alice', '--person', 'ned', '--role', 'viewer')}`
+    await owner.goto(link)
+    await owner.waitForSelector(
+      '[role=status]:has-text("You are signed in as owner of the account alice; this link signs in ned of the account alice.")',
+    )
+    await checkLook(owner)
+    await owner.click('button:has-text("Stay signed in")')
+    await owner.waitForSelector('.owner small:has-text("owner · owner")')
+    await owner.goto(link)
+    await owner.click('button:has-text("Sign in by the link")')
+    await owner.waitForSelector('.owner small:has-text("ned · viewer")')
+  })
+
+  t.test('the page of a link says that no more accounts are made today', async t => {
+    for (const name of ['first', 'second']) {
+      const page = await openWindow()
+      await page.goto(`${portal}/`)
+      await page.fill('[name=email]', `${name}@example.org`)
+      await page.click('button:has-text("Send a sign-in link")')
+      await openMailedLink(page, '/sign-in', `${name}@example.org`)
+      if (name === 'first') await page.waitForSelector('[data-testid=credits-left]')
+      else {
+        await page.waitForSelector('[role=alert]:has-text("No more accounts are made today; try again tomorrow.")')
+        t.same(await findAccessibilityViolations(page), [])
+      }
+      await page.close()
+    }
   })
 
   t.test('no page has thrown an error', t => {

@@ -4,6 +4,8 @@ import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
+import { operatorRoutes } from '../../src/portal/operator/operator-app.ts'
+import { operatorOpenApi } from '../../src/portal/operator/operator-openapi.ts'
 import { portalOpenApi } from '../../src/portal/portal-openapi.ts'
 import { routes } from '../../src/portal/portal-app.ts'
 import { sessionOf, signIn } from '../../src/portal/sessions.ts'
@@ -720,6 +722,37 @@ t.test('portal', async t => {
     check('/alerts/webhook', 'post', 201, (await bob.post('/alerts/webhook', { url: 'http://127.0.0.1:1/' })).json)
     check('/alerts', 'get', 200, (await bob.get('/alerts')).json)
     check('/alerts/test', 'post', 200, (await bob.post('/alerts/test')).json)
+  })
+
+  t.test('the OpenAPI documents name each request as clients call functions, once, and list its errors', t => {
+    const documents = [
+      portalOpenApi(routes, { url: 'http://127.0.0.1', version: '0' }),
+      operatorOpenApi(operatorRoutes, { version: '0' }),
+    ] as unknown as readonly {
+      readonly paths: Readonly<Record<string, Readonly<Record<string, { operationId: string; responses: Record<string, object> }>>>>
+    }[]
+    for (const { paths } of documents) {
+      const requests = Object.entries(paths).flatMap(([path, methods]) =>
+        Object.entries(methods).map(([method, { operationId, responses }]) => ({ name: `${method} ${path}`, operationId, responses })),
+      )
+      const ids = requests.map(({ operationId }) => operationId)
+      t.equal(new Set(ids).size, ids.length, ids.join())
+      for (const { name, operationId, responses } of requests) {
+        t.match(operationId, /^[a-z]+([A-Z][a-z]+)*$/, name)
+        t.ok(responses['503'], name)
+        if (name.includes('{')) t.ok(responses['404'], name)
+        if (!name.startsWith('get')) t.ok(responses['429'], name)
+      }
+      const idOf = new Map(requests.map(({ name, operationId }) => [name, operationId]))
+      for (const [name, id] of [
+        ['post /keys/{id}/revoke', 'revokeKey'],
+        ['patch /people/{id}', 'updatePerson'],
+        ['get /changes', 'listChanges'],
+        ['get /session', 'getSession'],
+      ] as const)
+        t.equal(idOf.get(name), id)
+    }
+    t.end()
   })
 
   t.test('no key, token or link is in the log', async t => {

@@ -697,7 +697,8 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
 
   t.test('signing out leaves nothing on the page', async t => {
     await page.click('button:has-text("Sign out")')
-    await page.waitForSelector('text="You are the operator?"')
+    await page.waitForSelector('h1:has-text("Sign in")')
+    t.notMatch(await page.textContent('body'), 'tollgate accounts link', 'with a provider, no command of the operator is needed')
     t.notMatch(await page.textContent('body'), /alice/)
   })
 

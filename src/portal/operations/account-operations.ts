@@ -186,6 +186,7 @@ export const accountOperations = [
     name: 'accounts list',
     method: 'get',
     path: '/accounts',
+    operationId: 'listAccounts',
     summary: 'Accounts by name, or by what they have used today.',
     input: {
       type: 'object',

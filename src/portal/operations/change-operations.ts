@@ -84,6 +84,7 @@ export const changeOperations = [
     name: 'changes',
     method: 'get',
     path: '/changes',
+    operationId: 'listChanges',
     summary: 'The log of changes of a month: who changed accounts, keys, people, tokens and the state of nodes.',
     input: {
       type: 'object',

@@ -46,7 +46,7 @@ export interface NodesView {
  * options and help are made from it: so the API and the command line take the same input, and return the same JSON.
  */
 export interface Operation<Input extends ObjectSchema = ObjectSchema, Output = unknown>
-  extends Pick<RouteBase<never, never>, 'method' | 'path' | 'summary' | 'status'> {
+  extends Pick<RouteBase<never, never>, 'method' | 'path' | 'summary' | 'status' | 'operationId'> {
   /** The words of the command: one, or two such as `accounts add`. */
   readonly name: string
   /** A member that `path` names is taken from there; the others are the query of a GET, or the body. */

@@ -6,11 +6,12 @@ import type { OperatorRoute } from './operator-route.ts'
 
 /** The route of an operation: what its path does not name is the query of a GET, or the body. */
 export const operationRoute = (operation: Operation): OperatorRoute => {
-  const { method, path, summary, status, output } = operation
+  const { method, path, summary, status, operationId, output } = operation
   const rest = withoutMembers(operation.input, pathMembers(operation))
   return {
     ...{ method, path, summary, response: output },
     ...(status !== undefined && { status }),
+    ...(operationId !== undefined && { operationId }),
     ...(rest && (method === 'get' ? { query: rest } : { body: rest })),
     async handle({ params, query, body }, services) {
       // Checked against the schema of the input: readRequest().

@@ -453,6 +453,7 @@ export const texts = {
   profile: {
     you: 'You',
     role: 'Your role:',
+    email: 'Your e-mail address, for sign-in links and alerts:',
     saved: 'Saved.',
     newEmail: 'Another e-mail address',
     newEmailHelp: 'Used once you have opened the link that is mailed there.',
@@ -492,6 +493,15 @@ export const texts = {
       'invitation-withdrawn': 'Invitation withdrawn',
       'token-created': 'Token created',
       'token-removed': 'Token removed',
+    },
+    members: {
+      email: 'e-mail address',
+      newEmail: 'e-mail address to be confirmed',
+      suspended: 'suspended since',
+      deleteAt: 'removed at',
+      awaitsApproval: 'waits for approval since',
+      dailyCredits: 'daily limit',
+      identity: 'sign-in at a provider',
     },
     delete: 'Delete this account',
     deleteHelp:

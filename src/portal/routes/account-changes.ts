@@ -26,6 +26,7 @@ export const accountChangeRoutes = [
   defineRoute({
     method: 'get',
     path: '/changes',
+    operationId: 'listChanges',
     summary: 'The log of changes of the account in a month: who changed what, also the operator.',
     role: 'owner',
     query: { type: 'object', properties: { ...changedDays, ...changeFilters } },

@@ -38,6 +38,7 @@ export const alertRoutes = [
   defineRoute({
     method: 'post',
     path: '/alerts/webhook',
+    operationId: 'setWebhook',
     summary:
       'Sets the webhook, in place of the one before. The response is the only place where its secret is shown; messages are signed ' +
       'with it as https://www.standardwebhooks.com describes.',
@@ -64,6 +65,7 @@ export const alertRoutes = [
   defineRoute({
     method: 'delete',
     path: '/alerts/webhook',
+    operationId: 'deleteWebhook',
     summary: 'Removes the webhook.',
     role: 'owner',
     async handle({ person }, services) {

@@ -33,6 +33,7 @@ export const emailConfirmationRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/email-confirmations/lookup',
+    operationId: 'lookUpEmailConfirmation',
     summary: 'What the link that was mailed to an address would confirm. Its token is not used up.',
     role: 'anyone',
     body,
@@ -47,6 +48,7 @@ export const emailConfirmationRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/email-confirmations',
+    operationId: 'confirmEmail',
     summary:
       'Confirms an e-mail address with the token of the link that was mailed there, which is used up by that. It takes the place of another.',
     role: 'anyone',

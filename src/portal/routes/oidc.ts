@@ -35,6 +35,7 @@ export const oidcRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/oidc/authorization-url',
+    operationId: 'createAuthorizationUrl',
     summary: 'Begins a sign-in at the OpenID Connect provider. The browser goes to `url`, and comes back to /sign-in within ten minutes.',
     role: 'anyone',
     status: 201,
@@ -54,6 +55,7 @@ export const oidcRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/oidc/session',
+    operationId: 'signInAtProvider',
     summary:
       'Signs in with what the OpenID Connect provider sent the browser back with, which is used up by that. Whoever was invited gets a ' +
       '`SignInChoice` first, whose token signs in by POST /session.',

@@ -110,6 +110,7 @@ export const peopleRoutes = [
   defineRoute({
     method: 'post',
     path: '/people/{id}/invitation',
+    operationId: 'resendInvitation',
     summary: 'Mails an invitation again, which lasts as long as a new one.',
     role: 'owner',
     status: 202,
@@ -179,6 +180,7 @@ export const peopleRoutes = [
   defineRoute({
     method: 'post',
     path: '/people/{id}/email-confirmation',
+    operationId: 'resendEmailConfirmation',
     summary: 'Mails another link to confirm an e-mail address: your own, or as an owner that of somebody else.',
     role: 'viewer',
     status: 202,

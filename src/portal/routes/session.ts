@@ -156,6 +156,7 @@ export const sessionRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/sign-in-links',
+    operationId: 'requestSignInLink',
     summary: 'Sends a sign-in link to an e-mail address that has an account or may sign up. The response is the same for all addresses.',
     role: 'anyone',
     body: {
@@ -186,6 +187,7 @@ export const sessionRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/session',
+    operationId: 'signIn',
     summary:
       'Signs in with the token of a sign-in link, which is used up by that. Whoever was invited gets a `SignInChoice` first, and sends the ' +
       'token again with `invitation` or `ownAccount`.',
@@ -214,6 +216,7 @@ export const sessionRoutes = [
   definePublicRoute({
     method: 'post',
     path: '/declined-invitations',
+    operationId: 'declineInvitation',
     summary: 'Declines an invitation, with the token of a `SignInChoice`, which is not used up by that.',
     role: 'anyone',
     body: {
@@ -244,6 +247,7 @@ export const sessionRoutes = [
   defineRoute({
     method: 'delete',
     path: '/session',
+    operationId: 'signOut',
     summary: 'Signs out of this browser.',
     role: 'viewer',
     handle: ({ session }) => session.end(),

@@ -50,6 +50,7 @@ export const sessionListRoutes = [
   defineRoute({
     method: 'delete',
     path: '/sessions',
+    operationId: 'signOutEverywhere',
     summary: 'Signs out everywhere: ends all your sessions, this one included. Personal access tokens stay.',
     role: 'viewer',
     async handle({ person, session }, { store }) {

@@ -79,13 +79,19 @@ const Details = ({ change: { target, before = {}, after = {} } }: { readonly cha
     <div class="lines">
       {names.map(name => (
         <div key={name}>
-          {name}: {before[name] !== undefined && `${formatValue(before[name])} → `}
+          {nameMember(name)}: {before[name] !== undefined && `${formatValue(before[name])} → `}
           {name in after ? formatValue(after[name]) : texts.none}
         </div>
       ))}
       {target !== undefined && <code>{target}</code>}
     </div>
   )
+}
+
+/** Others are named as in the API. */
+const nameMember = (name: string): string => {
+  const names: Readonly<Record<string, string>> = text.members
+  return names[name] ?? name
 }
 
 const formatValue = (value: Json | undefined): string => {

@@ -30,12 +30,12 @@ export const Profile = () => {
       <Person person={person} />
       <Sessions />
       <Identities />
-      {person.role === 'owner' && <AccountChanges />}
       <section class="card">
         <h2>{text.account}</h2>
         <Leave id={person.id} />
         {person.role === 'owner' && <DeleteAccount />}
       </section>
+      {person.role === 'owner' && <AccountChanges />}
     </>
   )
 }
@@ -63,8 +63,8 @@ const Person = ({ person }: { readonly person: PersonJson }) => {
           <p>
             {text.role} <strong>{person.role}</strong>
           </p>
+          <p>{text.email}</p>
           <div class="field">
-            <strong>{texts.access.email}</strong>
             <EmailAddress person={person} canMail={canMail} />
           </div>
           <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />

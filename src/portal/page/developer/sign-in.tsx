@@ -142,11 +142,14 @@ export const SignIn = () => {
       )}
       {options.value?.email === true && <LinkByEmail isSignUp={options.value.signUp} />}
       <p class="lead">{text.how}</p>
-      <details class="lead">
-        <summary>{text.operator}</summary>
-        <p>{text.operatorHelp}</p>
-        <pre tabIndex={0}>tollgate accounts link NAME</pre>
-      </details>
+      {/* Where nobody can sign in by themselves, who reads this may well be the operator. */}
+      {options.value?.email === false && options.value.provider === null && (
+        <details class="lead">
+          <summary>{text.operator}</summary>
+          <p>{text.operatorHelp}</p>
+          <pre tabIndex={0}>tollgate accounts link NAME</pre>
+        </details>
+      )}
       <div class="sign-in-end">
         {options.value?.status === true && <a href="/status">{texts.status.link}</a>}
         <Support />
