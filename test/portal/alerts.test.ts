@@ -9,7 +9,8 @@ import { AlertRounds, roundIntervalMs } from '../../src/portal/alerts/alert-roun
 import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
 import { readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { listDeliveries } from '../../src/portal/alerts/delivery-records.ts'
-import { changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
+import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
+import { newTestMessage } from '../../src/portal/alerts/webhook-message.ts'
 import { createHostResolver, resolveHost, webhookAddressRule } from '../../src/portal/alerts/webhook-addresses.ts'
 import type { ResolveHost } from '../../src/portal/alerts/webhook-addresses.ts'
 import { postWebhook } from '../../src/portal/alerts/webhook-request.ts'
@@ -211,6 +212,24 @@ t.test('100 % is reached when a call is refused, although a rest is left that is
   await scenario.spend(0, 'spent')
   await scenario.round(gateway)
   t.match(receiver.received, [{ json: { data: { threshold: 100, used: 960 } } }])
+})
+
+t.test('a webhook of the format `slack` gets a text, in which no account name is a mention', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, format: 'slack', daily: [75], monthly: [] })
+  await scenario.spend(800)
+  await scenario.round(scenario.gateway())
+  t.match(JSON.parse(receiver.received[0]?.body ?? ''), {
+    text: /^Tollgate: \S+ has used 75 % of its daily credits\nThe account \S+ \(plan \S+\) has used 800 of 1000 credits of .*calls are refused until/s,
+  })
+  t.match(receiver.received[0]?.headers['webhook-signature'], /^v1,/, 'it is signed all the same')
+  const account = { id: 'acc_1', name: 'a<!channel>&b' }
+  t.equal(
+    newTestMessage(scenario, account, { format: 'slack' }).body,
+    '{"text":"Tollgate: this is a test message for the account a&lt;!channel&gt;&amp;b."}',
+  )
+  t.match((await alertsJson(scenario.services.store, 'acc_1')).webhook, { url: receiver.url, format: 'slack' })
 })
 
 t.test('a webhook that fails is tried again with back-off for a day, always as the same message; its state is shown', async t => {

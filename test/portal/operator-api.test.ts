@@ -110,7 +110,7 @@ const exampleInputs: Readonly<
   'keys rotate': (_, outputs) => ({ id: addedKey(outputs), overlap: '1h' }),
   'keys revoke': (_, outputs) => ({ id: addedKey(outputs) }),
   'alerts show': id => ({ id }),
-  'alerts set': id => ({ id, daily: [50, 90], monthly: [], email: false, webhook: receiver.url }),
+  'alerts set': id => ({ id, daily: [50, 90], monthly: [], email: false, webhook: receiver.url, format: 'slack' }),
   'alerts test': id => ({ id }),
   changes: id => ({
     account: id,

@@ -5,6 +5,7 @@ import { isJsonObject } from '../../util/json.ts'
 import type { Json } from '../../util/json.ts'
 import { listPeople } from '../people.ts'
 import type { Person } from '../people.ts'
+import type { WebhookFormat } from './message-format.ts'
 
 /** Who is told when an account has used a share of its credits. */
 export interface AlertSettings {
@@ -23,6 +24,8 @@ export interface Webhook {
   readonly url: string
   /** Makes the secret of this webhook another than that of the one before. No secret itself. */
   readonly salt: string
+  /** `standard` unless given. */
+  readonly format?: WebhookFormat
 }
 
 const defaultThresholds = [75, 85, 100] as const
@@ -37,7 +40,10 @@ export const alertBuckets: readonly string[] = Array.from({ length: bucketCount 
 
 const bucketOf = (account: string): string => `bucket-${Number.parseInt(hash('sha256', account, 'hex').slice(0, 4), 16) % bucketCount}`
 
-export const newWebhook = (url: string): Webhook => ({ url, salt: randomBytes(saltBytes).toString('base64url') })
+export const newWebhook = (url: string, format: WebhookFormat = 'standard'): Webhook => ({
+  ...{ url, salt: randomBytes(saltBytes).toString('base64url') },
+  ...(format !== 'standard' && { format }),
+})
 
 const saltBytes = 12
 
@@ -72,7 +78,7 @@ export const editAlertSettings = async (
 }
 
 const toValue = ({ webhook, email, daily, monthly }: AlertSettings): Json => ({
-  ...(webhook && { webhook: { url: webhook.url, salt: webhook.salt } }),
+  ...(webhook && { webhook: { ...webhook } }),
   ...{ email, daily, monthly },
 })
 

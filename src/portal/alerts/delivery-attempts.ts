@@ -4,7 +4,6 @@ import { metricDefinitions } from '../../services/metric-definitions.ts'
 import type { Metrics } from '../../services/metrics.ts'
 import { backoffDelayMs, isAttemptDue, withTimeoutOr } from '../../util/async.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
-import { nameOf } from '../brand.ts'
 import type { Brand } from '../brand.ts'
 import type { Mail, SendMail } from '../mailer.ts'
 import { findPerson } from '../people.ts'
@@ -12,6 +11,7 @@ import { tryLock } from '../concurrent-changes.ts'
 import type { AlertSettings, Webhook } from './alert-settings.ts'
 import { deliveryChannels, findDelivery, messageId, replaceDelivery } from './delivery-records.ts'
 import type { Delivery, DeliveryChannel } from './delivery-records.ts'
+import { describeAlert, formatMessage, summarizeAlert } from './message-format.ts'
 import { webhookAddressRule } from './webhook-addresses.ts'
 import { sendWebhookMessage } from './webhook-message.ts'
 import type { WebhookMessage, WebhookSender } from './webhook-message.ts'
@@ -80,7 +80,7 @@ export class Deliverer {
   #send(delivery: Delivery, { account, webhook }: AlertSettings): Promise<DeliveryOutcome> {
     if (delivery.channel === 'email') return this.#mail(delivery)
     if (webhook === undefined) return Promise.resolve({ isDelivered: false, status: 'the account has no webhook any more' })
-    return this.post(account, webhook, { id: messageId(delivery), body: JSON.stringify(delivery.message) })
+    return this.post(account, webhook, { id: messageId(delivery), body: formatMessage(webhook, delivery.message, this.#options.brand) })
   }
 
   async #mail(delivery: Delivery): Promise<DeliveryOutcome> {
@@ -136,20 +136,15 @@ export const isDue = ({ state, nextAttempt }: Delivery, now: number): boolean =>
   state === 'pending' && isAttemptDue(retryDelays, nextAttempt, now)
 
 /** The mail of an alert. Its Message-ID is the same for each attempt. */
-const alertMail = (delivery: Delivery, to: string, { portalUrl, brand }: Pick<DelivererOptions, 'portalUrl' | 'brand'>): Mail => {
-  const { account, plan, period, date, threshold, used, limit, resetAt } = delivery.message.data
-  const credits = period === 'day' ? 'daily credits' : 'credits of the month'
-  return {
-    to,
-    messageId: `<${messageId(delivery)}@${new URL(portalUrl).hostname}>`,
-    subject: `${nameOf(brand)}: ${account.name} has used ${threshold} % of its ${credits}`,
-    text: [
-      `The account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,
-      period === 'day' ? `At 100 %, calls are refused until ${resetAt}.` : `The month ends at ${resetAt}.`,
-      '',
-      `Figures: ${portalUrl}/`,
-      `Owners of the account change alerts here: ${portalUrl}/alerts`,
-      '',
-    ].join('\n'),
-  }
-}
+const alertMail = (delivery: Delivery, to: string, { portalUrl, brand }: Pick<DelivererOptions, 'portalUrl' | 'brand'>): Mail => ({
+  to,
+  messageId: `<${messageId(delivery)}@${new URL(portalUrl).hostname}>`,
+  subject: summarizeAlert(delivery.message, brand),
+  text: [
+    ...describeAlert(delivery.message),
+    '',
+    `Figures: ${portalUrl}/`,
+    `Owners of the account change alerts here: ${portalUrl}/alerts`,
+    '',
+  ].join('\n'),
+})

@@ -11,6 +11,8 @@ import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertS
 import type { AlertSettings } from './alert-settings.ts'
 import { listDeliveries, deliveryChannels } from './delivery-records.ts'
 import type { Delivery } from './delivery-records.ts'
+import { webhookFormats } from './message-format.ts'
+import type { WebhookFormat } from './message-format.ts'
 import { isWebhookUrl } from './webhook-request.ts'
 import { deriveKey, formatKey } from './webhook-signature.ts'
 
@@ -24,6 +26,13 @@ export const alertProperties = {
   email: { type: 'boolean', description: 'Whether the owners of the account who have confirmed their e-mail addresses get mail.' },
 } as const
 
+export const webhookFormat = {
+  type: 'string',
+  enum: webhookFormats,
+  description:
+    'What messages are: `standard` is JSON for programs, `slack` a text as the incoming webhooks of Slack and Mattermost take it. `standard` if absent.',
+} as const
+
 export const maxWebhookUrlChars = 2_000
 
 /** Throws ApiError for a URL that no webhook can have. It may hold a secret: the message does not quote it. */
@@ -35,6 +44,8 @@ export const checkWebhookUrl = (field: string, url: string, alternative = ''): v
 export type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] } & {
   /** A URL, in place of the webhook before; null removes that. */
   readonly webhook?: string | null
+  /** Of that webhook; `standard` unless given. */
+  readonly format?: WebhookFormat | undefined
 }
 
 interface AlertServices {
@@ -52,7 +63,7 @@ export const alertsJson = async (store: RecordStore, account: string) => {
   const { webhook, email, daily, monthly } = await readAlertSettings(store, account)
   const deliveries = [...(await listDeliveries(store, account))].sort((a, b) => b.created - a.created).slice(0, maxShownDeliveries)
   return {
-    webhook: webhook === undefined ? null : { url: webhook.url },
+    webhook: webhook === undefined ? null : { url: webhook.url, format: webhook.format ?? 'standard' },
     email,
     daily,
     monthly,
@@ -79,11 +90,11 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
 export const changeAlerts = async (
   { store, accounts, portalSecret, canMail }: AlertServices,
   account: string,
-  { email, daily, monthly, webhook: url }: AlertChange,
+  { email, daily, monthly, webhook: url, format }: AlertChange,
 ): Promise<Secret | undefined> => {
   if (email === true && !canMail)
     throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
-  const webhook = typeof url === 'string' ? newWebhook(url) : undefined
+  const webhook = typeof url === 'string' ? newWebhook(url, format) : undefined
   const { before, after } = await editAlertSettings(store, account, settings => ({
     ...settings,
     ...(email !== undefined && { email }),
@@ -103,6 +114,7 @@ const ascending = (thresholds: readonly number[]): readonly number[] => [...new 
 /** For the log of changes. The path of a URL may be a secret. */
 const toRecord = ({ webhook, email, daily, monthly }: AlertSettings) => ({
   webhook: webhook === undefined ? null : new URL(webhook.url).origin,
+  ...(webhook?.format !== undefined && { format: webhook.format }),
   email,
   daily,
   monthly,
@@ -125,7 +137,7 @@ const deliverySchema = object({
 
 /** What alertsJson() returns. */
 export const alertsShape = {
-  webhook: { ...object({ url: text }), type: ['object', 'null'] },
+  webhook: { ...object({ url: text, format: { type: 'string', enum: webhookFormats } }), type: ['object', 'null'] },
   email: flag,
   daily: listOf(count),
   monthly: listOf(count),

@@ -4,8 +4,10 @@ import type { Clock } from '../../services/clock.ts'
 import type { RecordStore } from '../../store/record-store.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { isoTime } from '../../util/dates.ts'
+import type { BrandOptions } from '../brand.ts'
 import { readSigningKey } from '../signing-key.ts'
 import type { Webhook } from './alert-settings.ts'
+import { formatMessage } from './message-format.ts'
 import { resolveHost } from './webhook-addresses.ts'
 import type { ResolveHost } from './webhook-addresses.ts'
 import { postWebhook } from './webhook-request.ts'
@@ -67,9 +69,13 @@ export const sendWebhookMessage = async (
 }
 
 /** A message of the type `test`. */
-export const newTestMessage = (clock: Clock, { id, name }: Pick<AccountRow, 'id' | 'name'>): WebhookMessage => ({
+export const newTestMessage = (
+  { clock, brand }: { readonly clock: Clock; readonly brand?: Pick<BrandOptions, 'name'> | undefined },
+  { id, name }: Pick<AccountRow, 'id' | 'name'>,
+  webhook: Pick<Webhook, 'format'>,
+): WebhookMessage => ({
   id: `msg_${randomBytes(messageIdBytes).toString('base64url')}`,
-  body: JSON.stringify({ type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } }),
+  body: formatMessage(webhook, { type: 'test', timestamp: isoTime(clock.now()), data: { account: { id, name } } }, brand),
 })
 
 const messageIdBytes = 18

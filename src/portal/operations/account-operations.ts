@@ -10,6 +10,7 @@ import { hourMs, isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { didYouMean, formatAlternatives } from '../../util/did-you-mean.ts'
 import { ApiError, invalidField } from '../api-errors.ts'
 import { mailReceivers } from '../alerts/alert-settings.ts'
+import { nameOf } from '../brand.ts'
 import { createSignInLink, signInLinkTtlMs } from '../one-time-links.ts'
 import { balanceSchema, count, countOrNull, listOf, object, schemaRef, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { firstPersonName, getOrAddPerson } from '../people.ts'
@@ -116,13 +117,13 @@ const resume = async (services: OperationServices, known: AccountRow, change: Ac
   return resumed
 }
 
-const mailApproval = async ({ store, sendMail, dashboardUrl }: OperationServices, { id, name }: AccountRow): Promise<void> => {
+const mailApproval = async ({ store, sendMail, dashboardUrl, config }: OperationServices, { id, name }: AccountRow): Promise<void> => {
   const url = dashboardUrl()
   if (sendMail === undefined || url === undefined) return
   for (const { email = '' } of await mailReceivers(store, id)) {
     await sendMail({
       to: email,
-      subject: 'Your Tollgate account is approved',
+      subject: `Your ${nameOf(config.portal.brand)} account is approved`,
       text: `The account ${name} is approved: its keys are accepted from now on.\n\n${url}\n`,
     })
   }

@@ -6,12 +6,13 @@ import {
   changeAlerts,
   checkWebhookUrl,
   maxWebhookUrlChars,
+  webhookFormat,
   webhookTestSchema,
 } from '../alerts/manage-alerts.ts'
 import type { AlertsJson } from '../alerts/manage-alerts.ts'
 import { webhookAddressRule } from '../alerts/webhook-addresses.ts'
 import { newTestMessage, sendWebhookMessage } from '../alerts/webhook-message.ts'
-import { ApiError } from '../api-errors.ts'
+import { ApiError, invalidField } from '../api-errors.ts'
 import { flag, object, schemaRef, textOrNull } from '../openapi.ts'
 import { accountId, findAccount, onlyId } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
@@ -73,11 +74,13 @@ export const alertOperations = [
             'The URL that messages are sent to, in place of the webhook before: http or https, with a public address. Its secret is ' +
             `shown once, in the response. \`${noneKeyword}\` removes the webhook.`,
         },
+        format: webhookFormat,
       },
       required: ['id'],
     },
     output: schemaRef('ChangedAlerts'),
-    check({ webhook }) {
+    check({ webhook, format }) {
+      if (format !== undefined && (webhook === undefined || webhook === noneKeyword)) throw invalidField('format', 'requires a webhook')
       if (webhook !== undefined && webhook !== noneKeyword) checkWebhookUrl('webhook', webhook, `, or \`${noneKeyword}\``)
     },
     async run({ id: idOrName, webhook, ...change }, services) {
@@ -95,6 +98,7 @@ export const alertOperations = [
         daily: { keyword: noneKeyword },
         monthly: { keyword: noneKeyword },
         webhook: { placeholder: 'URL', keyword: noneKeyword },
+        format: { of: 'webhook' },
       },
       text: ({ secret, ...alerts }) => [
         ...formatAlerts(alerts),
@@ -120,7 +124,7 @@ export const alertOperations = [
       return sendWebhookMessage(
         { store, portalSecret, version, clock },
         { account: account.id, webhook, isAllowed: webhookAddressRule(webhooks.allow) },
-        newTestMessage(clock, account),
+        newTestMessage({ clock, brand: config.portal.brand }, account, webhook),
         new AbortController().signal,
       )
     },
@@ -140,7 +144,7 @@ const formatAlerts = ({ webhook, email, daily, monthly, mailReceivers, deliverie
         daily: formatThresholds(daily),
         monthly: formatThresholds(monthly),
         email: email ? `on (${receivers})` : 'off',
-        webhook: webhook?.url ?? noneKeyword,
+        webhook: webhook === null ? noneKeyword : `${webhook.url}${webhook.format === 'standard' ? '' : ` (${webhook.format})`}`,
       },
     },
     ...(enabled ? [] : ['No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.']),

@@ -59,7 +59,11 @@ export const bindEmail = async (services: OperationServices, person: Person, ema
   const [url, bound, account] = [services.dashboardUrl(), await findPerson(store, person.id), await store.account(person.account)]
   if (sendMail === undefined || url === undefined || bound === undefined || bound.isEmailVerified === true) return null
   const confirmation = { person: bound, email, asker: 'The operator' }
-  const isSent = await mailConfirmation({ store, clock, url, sendMail }, account?.name ?? '', confirmation)
+  const isSent = await mailConfirmation(
+    { store, clock, url, sendMail, brand: services.config.portal.brand },
+    account?.name ?? '',
+    confirmation,
+  )
   return isSent ? 'sent' : 'failed'
 }
 

@@ -392,6 +392,8 @@ export const texts = {
     url: 'URL',
     newUrl: 'Another URL',
     urlHelp: 'Such as https://example.org/hook, with a public address.',
+    format: 'Format',
+    formats: { standard: 'JSON, signed, for programs', slack: 'A text, for Slack or Mattermost' },
     set: 'Set the webhook',
     replace: 'Replace the webhook',
     removeWebhook: 'Remove the webhook',

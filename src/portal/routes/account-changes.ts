@@ -3,6 +3,7 @@ import { isoTimeOrNull } from '../../util/dates.ts'
 import type { AccountRow } from '../../store/store.ts'
 import { mailReceivers } from '../alerts/alert-settings.ts'
 import { ApiError } from '../api-errors.ts'
+import { nameOf } from '../brand.ts'
 import { changeFilters, changedDays, checkDays, daysOf } from '../operations/change-operations.ts'
 import { object, schemaRef, timeOrNull } from '../openapi.ts'
 import type { ChangePage } from '../queries/page-queries.ts'
@@ -90,7 +91,7 @@ const gone = (): ApiError => new ApiError(401, 'not-signed-in', 'the account no 
 
 /** Somebody may have got hold of the session of one of them. */
 const tellOwners = async (services: PortalServices, { name: author }: Person, { id, name, deleteAt }: AccountRow): Promise<void> => {
-  const { store, sendMail, url, log, limits } = services
+  const { store, sendMail, url, log, limits, brand } = services
   if (sendMail === undefined) return
   for (const { email = '' } of await mailReceivers(store, id)) {
     if (!mayMail(limits, id)) return
@@ -98,7 +99,7 @@ const tellOwners = async (services: PortalServices, { name: author }: Person, { 
     // Not awaited: a mail server may take seconds.
     void sendMail({
       to: email,
-      subject: `Tollgate: the account ${name} was deleted`,
+      subject: `${nameOf(brand)}: the account ${name} was deleted`,
       text:
         `${author} has deleted the account ${name}. Its calls are refused; its keys and people are removed at ${isoTimeOrNull(deleteAt)}.\n\n` +
         `Until then, owners of the account undo that here: ${url}/profile\n`,

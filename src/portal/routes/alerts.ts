@@ -1,5 +1,5 @@
 import { readAlertSettings } from '../alerts/alert-settings.ts'
-import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars } from '../alerts/manage-alerts.ts'
+import { alertProperties, alertsJson, changeAlerts, checkWebhookUrl, maxWebhookUrlChars, webhookFormat } from '../alerts/manage-alerts.ts'
 import type { AlertChange } from '../alerts/manage-alerts.ts'
 import { newTestMessage } from '../alerts/webhook-message.ts'
 import { ApiError } from '../api-errors.ts'
@@ -51,14 +51,15 @@ export const alertRoutes = [
           maxLength: maxWebhookUrlChars,
           description: 'Where messages are sent: http or https, with a public address.',
         },
+        format: webhookFormat,
       },
       required: ['url'],
     },
     status: 201,
     response: schemaRef('NewWebhook'),
-    async handle({ person, body: { url } }, services) {
+    async handle({ person, body: { url, format } }, services) {
       checkWebhookUrl('url', url)
-      const secret = await changeOwnAlerts(services, person, { webhook: url })
+      const secret = await changeOwnAlerts(services, person, { webhook: url, format })
       return { url, secret: secret?.reveal() }
     },
   }),
@@ -79,12 +80,12 @@ export const alertRoutes = [
     role: 'owner',
     response: schemaRef('WebhookTest'),
     async handle({ person }, services) {
-      const { store, limits, alerts, clock } = services
+      const { store, limits, alerts, clock, brand } = services
       const { webhook } = await readAlertSettings(store, person.account)
       if (webhook === undefined) throw new ApiError(409, 'no-webhook', 'the account has no webhook: set one first')
       limits.webhookTests.check(person.account)
       limits.webhookTests.record(person.account)
-      const message = newTestMessage(clock, await accountOf(services, person.account))
+      const message = newTestMessage({ clock, brand }, await accountOf(services, person.account), webhook)
       return (await alerts.whenOpen()).post(person.account, webhook, message)
     },
   }),

@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals'
+import type { WebhookFormat } from '../../alerts/message-format.ts'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { SignInOptions } from '../../routes/session.ts'
 import { Badge } from '../components/badge.tsx'
-import { Checkbox, Notice, TextField } from '../components/controls.tsx'
+import { Checkbox, Notice, Select, TextField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
 import { Form, ShownOnce, splitList } from '../components/form.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
@@ -84,23 +85,31 @@ const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
   )
 }
 
+const formats = (['standard', 'slack'] as const).map(value => ({ value, label: text.formats[value] }))
+
 const Webhook = ({ url, onChanged }: { readonly url: string | undefined; onChanged(): void }) => {
+  const format = useSignal<WebhookFormat>('standard')
   const set = async (values: FormData) => {
-    const created = await request<{ readonly secret: string }>('POST', '/alerts/webhook', { url: String(values.get('url')).trim() })
+    const webhook = { url: String(values.get('url')).trim(), format: format.value }
+    const { secret } = await request<{ readonly secret: string }>('POST', '/alerts/webhook', webhook)
     onChanged()
-    return created
+    return { secret, format: webhook.format }
   }
   return (
     <Form
       title={text.webhook}
       button={url === undefined ? text.set : text.replace}
       send={set}
-      done={({ secret }) => <ShownOnce help={text.saveSecret} text={secret} label={text.secret} />}
+      done={answer =>
+        // Slack checks no signatures.
+        answer.format === 'slack' ? <p>{text.saved}</p> : <ShownOnce help={text.saveSecret} text={answer.secret} label={text.secret} />
+      }
     >
       {errorOf => (
         <>
           {url !== undefined && <CurrentWebhook url={url} onChanged={onChanged} />}
           <TextField label={url === undefined ? text.url : text.newUrl} name="url" required help={text.urlHelp} error={errorOf('url')} />
+          <Select label={text.format} options={formats} value={format.value} onChange={value => (format.value = value)} />
         </>
       )}
     </Form>
