@@ -434,6 +434,7 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
     await createKey(page, 'asked')
     const focused = () => page.evaluate('document.activeElement.ariaLabel ?? document.activeElement.textContent')
     await page.locator('button[aria-label="Actions: asked"]').press('Enter')
+    await page.waitForSelector('[role=menuitem]:focus')
     await page.keyboard.press('End')
     await page.keyboard.press('Enter')
     await page.waitForSelector('dialog h2:text-is("Revoke the key asked")')
