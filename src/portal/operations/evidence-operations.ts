@@ -43,6 +43,7 @@ export const evidenceOperations = [
     name: 'evidence list',
     method: 'get',
     path: '/evidence',
+    operationId: 'listEvidence',
     summary: 'Wrong results of nodes that the plugin verify has found, the newest first: the last 200 are kept.',
     input: {
       type: 'object',
@@ -98,6 +99,7 @@ export const evidenceOperations = [
     name: 'evidence clear',
     method: 'post',
     path: '/nodes/{network}/{node}/clear-evidence',
+    operationId: 'clearEvidence',
     summary: 'Removes what is kept about a node. With `readmit: false`, the node gets calls again once the gateway has been reloaded.',
     input: {
       type: 'object',
