@@ -7,6 +7,8 @@ import { chooseAction, confirmQuestion, openPage } from '../support/page-actions
 import { createPortalDeployment, printSignInToken } from '../support/portal-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
+const adminToken = 'canary-operator-token'
+
 t.test('people and their account in browsers', { skip: skipWithoutChromium }, async t => {
   const [node, mail] = [await startFakeNode({}), await startMailServer()]
   const deployment = createPortalDeployment(node.url, {
@@ -14,10 +16,11 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
       portal: {
         url: 'http://127.0.0.1',
         smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' },
-        signUp: { plan: 'core', perDay: 1 },
+        signUp: { plan: 'core', perDay: 1, approval: true },
       },
+      admin: { token: '${ADMIN_TOKEN}' },
     },
-    env: { SMTP_URL: mail.url },
+    env: { SMTP_URL: mail.url, ADMIN_TOKEN: adminToken },
   })
   const browser = await openBrowser()
   t.teardown(async () => {
@@ -26,7 +29,7 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await Promise.all([node.stop(), mail.stop()])
   })
   await deployment.addAccount('alice')
-  const { portal } = await deployment.start()
+  const { portal, admin } = await deployment.start()
   const problems: string[] = []
   const openWindow = async (): Promise<Page> => {
     const page = await (await browser.newContext({ viewport: { width: 1_280, height: 800 } })).newPage()
@@ -188,20 +191,39 @@ t.test('people and their account in browsers', { skip: skipWithoutChromium }, as
     await owner.waitForSelector('.owner small:has-text("ned · viewer")')
   })
 
+  const signUp = async (name: string): Promise<Page> => {
+    const page = await openWindow()
+    await page.goto(`${portal}/`)
+    await page.fill('[name=email]', `${name}@example.org`)
+    await page.click('button:has-text("Send a sign-in link")')
+    await openMailedLink(page, '/sign-in', `${name}@example.org`)
+    return page
+  }
+
+  t.test('whoever signs up is told that the operator approves new accounts, who does so on their page', async t => {
+    const newcomer = await signUp('newcomer')
+    await newcomer.waitForSelector('.banner:has-text("The operator approves new accounts first: calls are refused until then.")')
+    await checkLook(newcomer)
+    const operator = await openWindow()
+    await operator.goto(`${admin}/operator/accounts?state=unapproved`)
+    await operator.fill('[name=token]', adminToken)
+    await operator.click('button:has-text("Sign in")')
+    await operator.waitForSelector('tr:has-text("newcomer@example.org"):has-text("to be approved")')
+    t.equal(await operator.locator('tbody tr').count(), 1, 'others are filtered out')
+    await checkLook(operator)
+    await operator.click('a:has-text("newcomer@example.org")')
+    await operator.click('button:has-text("Approve the account")')
+    await operator.waitForSelector('[data-testid=account-state]:has-text("active")')
+    await newcomer.waitForSelector('.banner', { state: 'detached' })
+    await newcomer.close()
+    await operator.close()
+  })
+
   t.test('the page of a link says that no more accounts are made today', async t => {
-    for (const name of ['first', 'second']) {
-      const page = await openWindow()
-      await page.goto(`${portal}/`)
-      await page.fill('[name=email]', `${name}@example.org`)
-      await page.click('button:has-text("Send a sign-in link")')
-      await openMailedLink(page, '/sign-in', `${name}@example.org`)
-      if (name === 'first') await page.waitForSelector('[data-testid=credits-left]')
-      else {
-        await page.waitForSelector('[role=alert]:has-text("No more accounts are made today; try again tomorrow.")')
-        t.same(await findAccessibilityViolations(page), [])
-      }
-      await page.close()
-    }
+    const late = await signUp('late')
+    await late.waitForSelector('[role=alert]:has-text("No more accounts are made today; try again tomorrow.")')
+    t.same(await findAccessibilityViolations(late), [])
+    await late.close()
   })
 
   t.test('no page has thrown an error', t => {

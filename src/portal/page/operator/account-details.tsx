@@ -64,7 +64,7 @@ interface ChangeProps {
   onChanged(): void
 }
 
-const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, onChanged }: ChangeProps) => {
+const StateCard = ({ account: { id, state, suspended, deleteAt, plan, created }, path, onChanged }: ChangeProps) => {
   const { error, isSending, submit } = useSubmit(async () => {
     await request('PATCH', path, { suspended: suspended === null })
     onChanged()
@@ -73,17 +73,17 @@ const StateCard = ({ account: { id, suspended, deleteAt, plan, created }, path, 
     <section class="card" aria-label={text.state}>
       <h2>{text.state}</h2>
       <p data-testid="account-state">
-        <AccountState account={{ suspended, deleteAt }} />
+        <AccountState account={{ state, deleteAt }} />
       </p>
       <p>
         {text.plan} {plan}, <code>{id}</code>, {text.created.toLowerCase()} {formatTime(created)}
       </p>
-      {deleteAt === null ? <p class="help">{text.suspendHelp}</p> : <p class="help">{text.deleteHelp}</p>}
+      <p class="help">{text.stateHelp[state]}</p>
       <Notice text={error.value?.message} />
       <div class="buttons">
         <form onSubmit={submit}>
           <button type="submit" class={suspended === null ? 'danger' : undefined} disabled={isSending.value}>
-            {suspended === null ? text.suspend : text.resume}
+            {suspended === null ? text.suspend : state === 'unapproved' ? text.approve : text.resume}
           </button>
         </form>
         {deleteAt === null && <DeleteAccount path={path} onDeleted={onChanged} />}

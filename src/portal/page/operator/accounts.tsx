@@ -18,10 +18,21 @@ import { operatorTexts } from './operator-texts.ts'
 
 const text = operatorTexts.accounts
 
+const states = [
+  { value: '', label: texts.all },
+  ...(['active', 'unapproved', 'suspended', 'deleted'] as const).map(value => ({ value, label: text.states[value] })),
+] as const
+
 export const Accounts = () => {
   const isCreating = useSignal(false)
-  const [search, sort, after] = [queryMember('search'), queryMember('sort', 'name'), queryMember('after')]
-  const query = { search: search.value.trim(), sort: sort.value === 'used' ? 'used' : 'name', after: after.value }
+  const [search, sort, state, after] = [queryMember('search'), queryMember('sort', 'name'), queryMember('state'), queryMember('after')]
+  const shownState = states.find(({ value }) => value === state.value)?.value ?? ''
+  const query = {
+    search: search.value.trim(),
+    sort: sort.value === 'used' ? 'used' : 'name',
+    after: after.value,
+    ...(shownState !== '' && { state: shownState }),
+  }
   const page = useRequest<AccountPageJson>(`/accounts?${new URLSearchParams(query)}`)
   const next = page.data.value?.next ?? ''
   return (
@@ -41,6 +52,7 @@ export const Accounts = () => {
           value={query.sort}
           onChange={value => changeQuery({ sort: value === 'name' ? '' : value, after: '' })}
         />
+        <Select label={text.state} options={states} value={shownState} onChange={value => changeQuery({ state: value, after: '' })} />
         <div class="buttons">
           <button type="button" onClick={() => (isCreating.value = true)}>
             <Icon name="plus" />
@@ -89,9 +101,11 @@ const AccountTable = ({ accounts }: { readonly accounts: readonly ListedAccount[
   />
 )
 
-export const AccountState = ({ account: { suspended, deleteAt } }: { readonly account: Pick<AccountJson, 'suspended' | 'deleteAt'> }) => (
+const stateTones = { active: 'ok', unapproved: 'accent', suspended: 'warn', deleted: 'danger' } as const
+
+export const AccountState = ({ account: { state, deleteAt } }: { readonly account: Pick<AccountJson, 'state' | 'deleteAt'> }) => (
   <>
-    <Badge tone={suspended === null ? 'ok' : 'warn'}>{suspended === null ? text.active : text.suspended}</Badge>
+    <Badge tone={stateTones[state]}>{text.states[state]}</Badge>
     {deleteAt !== null && (
       <p class="error">
         {text.deleteAt} {formatTime(deleteAt)}
