@@ -192,17 +192,6 @@ export class HistoryAnswers {
   }
 }
 
-/** The methods that are answered here. */
-export const provableHistory: readonly string[] = [
-  'eth_getBlockByNumber',
-  'eth_getBlockByHash',
-  'eth_getBlockReceipts',
-  'eth_getTransactionByBlockNumberAndIndex',
-  'eth_getTransactionByBlockHashAndIndex',
-  'eth_getTransactionByHash',
-  'eth_getTransactionReceipt',
-]
-
 /** In which block a transaction or a receipt says that it is; undefined for `null`, and for a transaction that is in none. */
 const placeOf = (value: Json): { readonly number: number; readonly hash: string } | undefined => {
   if (!isJsonObject(value)) return undefined

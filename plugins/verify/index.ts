@@ -6,18 +6,25 @@ import {
   definePlugin,
   isFailure,
   isJsonNull,
+  refuse,
 } from '../../src/plugin/plugin.ts'
 import type { Method, Reply } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { VerifyCounters } from './metrics.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { policyPattern, quorumOf, toPolicies } from './policies.ts'
-import type { Quorum } from './policies.ts'
+import { policyPattern, quorumOf, refusedPolicies, toPolicies } from './policies.ts'
+import type { Policy, Quorum } from './policies.ts'
 import { Proofs } from './proofs.ts'
+import { provableMethods } from './provable-methods.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
-import { checkUpstreams, provableMethods } from './upstreams-check.ts'
+import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
+
+const factor = { type: 'string', pattern: '^[0-9]+(\\.[0-9]+)?x$', label: 'a factor such as 2x', default: '1x', examples: ['2x'] } as const
+
+/** In lower case. */
+const wishHeader = 'tollgate-verify'
 
 /**
  * Refuses answers of nodes that contradict themselves, or their request: another node is asked. Of the state, it answers what is proven by the headers
@@ -44,6 +51,16 @@ export default definePlugin({
         description:
           'For `proof`: so many upstreams must have the same header at its height. Default: a majority of those that answer, and 2 at least where there are 2.',
         examples: [2],
+      },
+      costs: {
+        type: 'object',
+        properties: {
+          proof: { ...factor, description: 'Of calls whose answers are proven.' },
+          quorum: { ...factor, description: 'Of calls that a quorum answers.' },
+        },
+        default: {},
+        description: 'Factors by which calls cost more credits, by policy.',
+        examples: [{ proof: '2x' }],
       },
       readmit: {
         type: 'boolean',
@@ -76,9 +93,9 @@ export default definePlugin({
   },
   reads: ['request', 'target', 'upstreams'],
   writes: ['request', 'target'],
-  variesBy: ['request'],
+  variesBy: ['request', 'key'],
   /** What was verified by another policy, before a reload or by another gateway, is no answer. */
-  vary: ({ request }, options) => toPolicies(options).of(request.method),
+  vary: ({ request, key }, options, { headers }) => toPolicies(options).ofCall(request.method, key, headers[wishHeader]),
   check({ methods }, report) {
     for (const [name, policy] of Object.entries(methods)) {
       if (policy === 'proof' && !provableMethods.some(createNameMatcher([name])))
@@ -94,7 +111,7 @@ export default definePlugin({
   },
   checkPipeline: checkUpstreams,
   create(options, services) {
-    const { maxBytes, agree, maxBlocks, maxProofBytes, readmit } = options
+    const { maxBytes, agree, maxBlocks, maxProofBytes, readmit, costs } = options
     const { methods, log, network } = services
     assertKnownMethods(
       Object.keys(options.methods).map(method => ({ path: ['methods', method], method })),
@@ -119,6 +136,15 @@ export default definePlugin({
     const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, rules, counters, refuseWrong }, services)
     const { blocks, headers } = proofs
     const checks = new AnswerChecks({ rules, counters, refuseWrong, maxBytes, knownHeader: hash => blocks.knownHeader(hash) }, services)
+    const factors = { proof: toFactor(costs.proof), quorum: toFactor(costs.quorum) }
+    const factorOf = (method: string, policy: Policy): number =>
+      policy === 'proof' && proofs.has(method) ? factors.proof : quorums.get(policy) === undefined ? 1 : factors.quorum
+    /** As developers read of it; undefined where nothing is verified. */
+    const verificationOf = (name: string): Policy | undefined => {
+      const policy = policies.of(name)
+      if (quorums.get(policy) !== undefined || (policy === 'proof' && proofs.has(name))) return policy
+      return policy !== 'off' && checks.has(name) ? 'check' : undefined
+    }
     const explainPolicy = (name: string): string => {
       const policy = policies.of(name)
       if (policy === 'proof' && proofs.has(name)) return 'answered with what is proven by a header that upstreams agree on'
@@ -142,6 +168,7 @@ export default definePlugin({
       async handle(call, next) {
         const { method } = call.context.request
         const policy = call.variant ?? policies.of(method)
+        if (policy === refusedPolicies.notAllowed || policy === refusedPolicies.unknown) return refusals[policy]
         const quorum = quorums.get(policy)
         const verified = policy === 'proof' ? await proofs.prove(call, next) : quorum && (await compare(call, quorum, next))
         if (verified !== undefined) return verified
@@ -149,12 +176,35 @@ export default definePlugin({
         if (isFailure(reply)) return reply
         return policy === 'off' || isJsonNull(reply.result) ? copyReply(reply, { verified: 'none' }) : checks.check(reply, call)
       },
+      costFactor: ({ request: { method }, key }, { headers }) => factorOf(method, policies.ofCall(method, key, headers[wishHeader])),
+      describeMethods: described =>
+        described.map(method => {
+          const { name } = method
+          const verification = verificationOf(name)
+          const creditsOf = (policy: Policy) => Math.ceil(method.credits * factorOf(name, policy))
+          const verifyCredits = { none: creditsOf(policies.wished(name, 'none')), proof: creditsOf(policies.wished(name, 'proof')) }
+          return {
+            ...method,
+            credits: creditsOf(policies.of(name)),
+            ...(verification !== undefined && { verification }),
+            ...(verifyCredits.none !== verifyCredits.proof && { verifyCredits }),
+          }
+        }),
       explain: ({ method }) => ({ text: [explainPolicy(method)] }),
       start: () => wrongResults.restore(),
       stop: async () => proofs.stop(),
     }
   },
 })
+
+const toFactor = (text: string): number => Number(text.slice(0, -1))
+
+const refusals = {
+  [refusedPolicies.notAllowed]: refuse('forbidden', {
+    message: 'the header Tollgate-Verify asks for what is not allowed for this API key',
+  }),
+  [refusedPolicies.unknown]: refuse('invalid', { message: 'invalid request: the header Tollgate-Verify must be none or proof' }),
+}
 
 /** A quorum sends a call to several upstreams. */
 const isComparable = ({ idempotent, retryable, stateful }: Method): boolean => idempotent && retryable !== false && stateful !== true

@@ -1,4 +1,6 @@
 import { createNameMatcher } from '../../src/plugin/plugin.ts'
+import type { Key } from '../../src/plugin/plugin.ts'
+import { provableMethods } from './provable-methods.ts'
 
 /** What is done with the answers to a method, as the options write it: `off`, `check`, `proof`, or a quorum such as `2 of 3`. */
 export type Policy = string
@@ -22,6 +24,14 @@ export interface PolicyOptions {
   readonly methods: Readonly<Record<string, Policy>>
 }
 
+/** What callers may ask for with the header, where their key allows it. */
+export const verifyWishes = ['none', 'proof'] as const
+
+export type VerifyWish = (typeof verifyWishes)[number]
+
+/** In place of a policy, for a call whose header is none of these, or is not allowed for its key. */
+export const refusedPolicies = { unknown: 'unknown header', notAllowed: 'header not allowed' } as const
+
 /** Names come from callers. */
 const maxFoundPolicies = 1_000
 
@@ -32,6 +42,20 @@ class Policies {
 
   constructor({ methods }: PolicyOptions) {
     this.#patterns = Object.entries(methods).map(([name, policy]) => ({ matches: createNameMatcher([name]), policy }))
+  }
+
+  /** The policy of a call: that of its method, unless its caller asks for another. */
+  ofCall(method: string, { verify }: Pick<Key, 'verify'>, header: string | string[] | undefined): Policy {
+    if (header === undefined) return this.of(method)
+    const wish = verifyWishes.find(each => each === header)
+    if (wish === undefined) return refusedPolicies.unknown
+    return verify?.includes(wish) === true ? this.wished(method, wish) : refusedPolicies.notAllowed
+  }
+
+  /** What nothing proves is verified as for all others. */
+  wished(method: string, wish: VerifyWish): Policy {
+    if (wish === 'none') return 'off'
+    return provableMethods.includes(method) ? 'proof' : this.of(method)
   }
 
   of(method: string): Policy {

@@ -19,9 +19,6 @@ interface StateBlock {
   readonly number: number | undefined
 }
 
-/** The methods that are answered here. */
-export const provableStates: readonly string[] = ['eth_getBalance', 'eth_getTransactionCount', 'eth_getCode', 'eth_getStorageAt']
-
 /** A result that does not fit the header. */
 interface Mismatch {
   readonly mismatch: Result

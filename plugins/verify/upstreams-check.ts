@@ -1,11 +1,8 @@
 import { createNameMatcher } from '../../src/plugin/plugin.ts'
 import type { OtherStep, ReportProblem } from '../../src/plugin/plugin.ts'
-import { provableHistory } from './history-answers.ts'
 import { quorumOf } from './policies.ts'
 import type { PolicyOptions } from './policies.ts'
-import { provableStates } from './state-answers.ts'
-
-export const provableMethods: readonly string[] = [...provableStates, ...provableHistory, 'eth_getLogs']
+import { provableMethods, provableStates } from './provable-methods.ts'
 
 /** What an upstream must have so that something is proven of the method. */
 const requiredMethods = (method: string): readonly string[] =>

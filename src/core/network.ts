@@ -78,13 +78,14 @@ export const buildNetwork = async (
     stages
       .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable(methods))
       .filter(({ name }) => offers(name, context))
+  const costFactorOf = composeCostFactors(stages)
   const servingEvents = (): EventRules => host.servingEvents?.(config.name) ?? eventRulesOf(stages)
   const events: EventRules = {
     refuse: (key, origin) => servingEvents().refuse(key, origin),
     charge: (payer, credits) => servingEvents().charge(payer, credits),
   }
   const calls = singletons.get('plugin-calls', null, () => new PluginCalls(host.clock, host.log))
-  const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, events })
+  const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, costFactorOf, events })
   for (const [i, step] of config.steps.entries()) {
     try {
       const stage = createStage(step, servicesOf(step, i), calls, host.checksContext)
@@ -109,6 +110,16 @@ const offersMethod = (stages: readonly PipelineStage[], method: string, context:
     if (offered === 'answered') return true
   }
   return true
+}
+
+/** The stages are known once calls arrive. Few have a factor. */
+const composeCostFactors = (stages: readonly PipelineStage[]): Services['costFactorOf'] => {
+  let factors: readonly NonNullable<AnyStage['costFactor']>[] | undefined
+  return ({ context, origin }) => {
+    factors ??= stages.flatMap(({ stage }) => stage.costFactor?.bind(stage) ?? [])
+    // Each stage reads of the context what it declares, as the loader has checked.
+    return factors.length === 0 ? 1 : factors.reduce((product, factor) => product * factor(context as CallContext, origin), 1)
+  }
 }
 
 const eventRulesOf = (stages: readonly PipelineStage[]): EventRules => composeEventRules(stages.map(({ stage }) => stage.events ?? {}))

@@ -29,6 +29,7 @@ export interface HostServices
     | 'currentSpan'
     | 'offers'
     | 'describeMethods'
+    | 'costFactorOf'
     | 'events'
     | 'isServed'
   > {
@@ -49,7 +50,7 @@ export interface HostServices
 }
 
 /** What the stages of one pipeline share. */
-interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMethods' | 'events' | 'offers'> {
+interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMethods' | 'costFactorOf' | 'events' | 'offers'> {
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
@@ -58,7 +59,7 @@ interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMetho
 export const stageServices = (
   config: NetworkConfig,
   host: HostServices,
-  { methods, heads, singletons, offers, describeMethods, events }: StageServicesOptions,
+  { methods, heads, singletons, offers, describeMethods, costFactorOf, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, ...given } = host
   const { upstreamClientOf, servingEvents, nodeStatuses, evidenceWriter, tracing, checksContext: ____, ...hostServices } = given
@@ -72,6 +73,7 @@ export const stageServices = (
     heads,
     offers,
     describeMethods,
+    costFactorOf,
     events,
     isServed: () => servingEvents?.(name) !== undefined,
     metrics: withLabels(host.metrics, { network: name }),

@@ -106,6 +106,8 @@ export interface Key {
   readonly burst?: number
   /** Milliseconds since 1970; the key is refused from then on. */
   readonly expires?: number
+  /** What its callers may ask for with the header `Tollgate-Verify`: less or more verification than the network's. Without it, nothing. */
+  readonly verify?: readonly ('none' | 'proof')[]
 }
 
 /** The node that a call is sent to. */

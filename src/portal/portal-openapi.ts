@@ -14,6 +14,7 @@ import {
   textOrNull,
   time,
   timeOrNull,
+  partialObject,
 } from './openapi.ts'
 import { personProperties } from './person-json.ts'
 import { accountStates } from '../services/accounts/account-state.ts'
@@ -160,22 +161,30 @@ const responseSchemas = {
   NewKey: object({ ...key, key: { type: 'string', description: 'The API key. It is not shown again.' } }),
   Network: object({ ...networkStatus, http: text, ws: text }),
   NetworkStatus: object(networkStatus),
-  Method: object({
-    name: text,
-    credits: count,
-    params: {
-      type: 'array',
-      items: {
-        type: 'object',
-        properties: {
-          ...{ title: text, optional: flag, accepts: text, default: {}, example: {} },
-          members: listOf(object({ title: text, accepts: text, example: {} })),
+  Method: partialObject(
+    {
+      name: text,
+      credits: count,
+      verification: { type: 'string', description: 'How results are verified: `check`, `proof`, or a quorum such as `2 of 3`.' },
+      verifyCredits: {
+        ...object({ none: count, proof: count }),
+        description: 'Credits of a call with the header `Tollgate-Verify`, by its value; absent where they are the same.',
+      },
+      params: {
+        type: 'array',
+        items: {
+          type: 'object',
+          properties: {
+            ...{ title: text, optional: flag, accepts: text, default: {}, example: {} },
+            members: listOf(object({ title: text, accepts: text, example: {} })),
+          },
+          required: ['title', 'optional', 'accepts', 'example'],
+          additionalProperties: false,
         },
-        required: ['title', 'optional', 'accepts', 'example'],
-        additionalProperties: false,
       },
     },
-  }),
+    ['name', 'credits', 'params'],
+  ),
   AccessToken: object(accessToken),
   Identity: object({ id: text, issuer: { type: 'string', description: 'The URL of the provider.' }, linked: time }),
   NewAccessToken: object({ ...accessToken, token: { type: 'string', description: 'The token. It is not shown again.' } }),

@@ -20,6 +20,10 @@ import type { SignUpOptions } from './sign-up.ts'
 export interface PortalMethod {
   readonly name: string
   readonly credits: number
+  /** How results are verified: `check`, `proof`, or a quorum such as `2 of 3`. */
+  readonly verification?: string
+  /** Credits of one call with the header `Tollgate-Verify`, by its value; absent where they are the same. */
+  readonly verifyCredits?: { readonly none: number; readonly proof: number }
   readonly params: readonly PortalParam[]
 }
 

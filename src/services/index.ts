@@ -75,6 +75,8 @@ export interface Services {
    * caller may call. Known once calls arrive.
    */
   describeMethods(context?: Partial<CallContext>): readonly MethodDescription[]
+  /** By how much the call costs more than its method, as the stages of the pipeline say. */
+  costFactorOf(call: Call): number
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads

@@ -78,6 +78,11 @@ export const caseFileSchema = {
           networks: { ...nameList, description: 'Networks that the key allows.' },
           methods: { ...nameList, description: 'Methods that the key allows.' },
           origins: { ...nameList, description: 'Origins that the key allows.' },
+          verify: {
+            type: 'array',
+            items: { type: 'string', enum: ['none', 'proof'] },
+            description: 'What callers may ask for with the header Tollgate-Verify.',
+          },
           revoked: { type: 'boolean', description: 'The key has been revoked.' },
           suspended: { type: 'boolean', description: 'The key is suspended.' },
         },

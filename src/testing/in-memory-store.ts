@@ -26,6 +26,8 @@ export interface TestKey {
   readonly networks?: readonly string[]
   readonly methods?: readonly string[]
   readonly origins?: readonly string[]
+  /** What callers may ask for with the header Tollgate-Verify. */
+  readonly verify?: readonly ('none' | 'proof')[]
   readonly revoked?: boolean
   readonly suspended?: boolean
 }
@@ -62,7 +64,7 @@ export class InMemoryKeys implements KeyStore {
 }
 
 const toRow = (name: string, key: TestKey, defaultPlan: string): KeyWithAccount => {
-  const { account = name, plan = defaultPlan, credits, networks, methods, origins, revoked, suspended } = key
+  const { account = name, plan = defaultPlan, credits, networks, methods, origins, verify, revoked, suspended } = key
   return {
     account: { id: `acc_${account}`, name: account, plan, ...(credits !== undefined && { credits }), created: 0 },
     key: {
@@ -73,6 +75,7 @@ const toRow = (name: string, key: TestKey, defaultPlan: string): KeyWithAccount 
       ...(networks && { networks }),
       ...(methods && { methods }),
       ...(origins && { origins }),
+      ...(verify && { verify }),
       ...(revoked === true && { revoked: 0 }),
       ...(suspended === true && { suspended: 0 }),
     },

@@ -31,6 +31,7 @@ export const supplementPipeline = (
 /** A plugin that shares answers needs the request, also where it does not read it. */
 const requiredKeys = (plugin: AnyPlugin | undefined): readonly ContextKey[] => [
   ...keysOf(plugin?.reads),
+  ...keysOf(plugin?.variesBy),
   ...(plugin?.shares === true ? (['request'] as const) : []),
 ]
 

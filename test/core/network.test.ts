@@ -250,6 +250,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'accounts',
     'cacheBytes',
     'clock',
+    'costFactorOf',
     'currentSpan',
     'describeMethods',
     'events',

@@ -12,6 +12,7 @@ import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '.
 import { TestClock, TestLog, testRequestLog } from '../support/fakes.ts'
 import { fastestMs } from '../support/fastest-ms.ts'
 import { startFakeNode } from '../support/fake-node.ts'
+import { networkFile } from '../support/deployment.ts'
 import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
 import { addValue, chooseAction, confirmQuestion, createKey, openKeyForm, openPage } from '../support/page-actions.ts'
 import { startOidcProvider } from '../support/oidc-provider.ts'
@@ -45,6 +46,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
   })
   const provider = await startOidcProvider()
   const deployment = createPortalDeployment(node.url, {
+    networks: {
+      devnet: networkFile('devnet', [node.url], { verify: { methods: { eth_getCode: 'proof' }, costs: { proof: '2x' } } }),
+    },
     gateway: { portal: { url: 'http://127.0.0.1', oidc: { ...provider.config, name: 'Example' } } },
     env: provider.env,
   })
@@ -236,6 +240,9 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.waitForSelector('section[aria-label=Response] dd:text-is("0.01 ether")')
     await page.unroute('**/v3/*')
     await openPage(page, 'Plan')
+    await page.waitForSelector('tr:has-text("eth_getCode"):has-text("proof"):has-text("160"):has-text("80 Tollgate-Verify: none")')
+    await page.waitForSelector('tr:has-text("eth_getLogs"):has-text("check"):has-text("510 Tollgate-Verify: proof")')
+    t.same(await findAccessibilityViolations(page), [])
     await openPage(page, 'Try it')
     t.match(await page.inputValue('[name=key]'), /^tg_/)
     await page.selectOption('select >> nth=1', 'eth_getLogs')

@@ -211,6 +211,7 @@ export const networkFile = (
     subscriptions: {},
     cache: {},
     failover: { upstreams: urls.map((url, index) => ({ name: `node-${index + 1}`, url })) },
+    ...(options['verify'] && { verify: {} }),
     upstream: {},
   }
   const pipeline = Object.entries(pluginOptions)

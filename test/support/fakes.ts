@@ -108,6 +108,7 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     currentSpan: () => undefined,
     offers: () => true,
     describeMethods: () => [],
+    costFactorOf: () => 1,
     isServed: () => true,
     evidence: { add: () => 'id', proven: async () => [] },
     ...services,

@@ -33,6 +33,11 @@ const settings = {
     type: 'string',
     description: `After this time from now the key is refused, such as 30d or 12h; \`${neverKeyword}\`, and without it: it does not expire.`,
   },
+  verify: {
+    type: 'array',
+    items: { type: 'string', enum: ['none', 'proof'] },
+    description: `What callers may ask for with the header \`Tollgate-Verify\`; \`${neverKeyword}\`, and without it: nothing.`,
+  },
 } as const
 
 const flags = {
@@ -44,16 +49,22 @@ const flags = {
   rate: { placeholder: 'RATE', keyword: noLimitKeyword },
   burst: { of: 'rate', expected: 'an integer greater than 0' },
   expires: { placeholder: 'DURATION', keyword: neverKeyword },
+  verify: { keyword: neverKeyword },
 } as const
 
 const operatorKeyJson = (row: KeyRow, account: Pick<AccountRow, 'id' | 'name'>, now: number) => ({
   ...keyJson(row, now),
+  verify: row.verify ?? [],
   account: { id: account.id, name: account.name },
 })
 
 type OperatorKeyJson = ReturnType<typeof operatorKeyJson>
 
-const operatorKey = { ...keyProperties, account: object({ id: text, name: text }) }
+const operatorKey = {
+  ...keyProperties,
+  verify: { ...listOf(text), description: 'What callers may ask for with the header `Tollgate-Verify`.' },
+  account: object({ id: text, name: text }),
+}
 const newKey = { ...operatorKey, key: { type: 'string', description: 'The API key. It is not shown again.' } }
 
 /** What the operations return, by the name in the OpenAPI document. */
@@ -68,6 +79,7 @@ export const keySchemas = {
 
 interface SettingsInput extends KeySettings {
   readonly expires?: string
+  readonly verify?: readonly ('none' | 'proof')[]
 }
 
 const checkSettings = (input: SettingsInput, now: number): void => {
@@ -93,12 +105,16 @@ const toPositiveDuration = (field: string, duration: string, alternative = ''): 
 }
 
 /** The change that the input asks for. Rejects with ApiError. */
-const toSettingsChange = async ({ expires, ...rest }: SettingsInput, services: OperationServices): Promise<KeyChange> => {
+const toSettingsChange = async ({ expires, verify, ...rest }: SettingsInput, services: OperationServices): Promise<KeyChange> => {
   const networks = rest.networks === undefined ? [] : await services.networkNames()
   const expiry = toExpiry(expires, services.clock.now())
   const change = toKeyChange(rest, networks)
   await services.checkMethods(rest.methods ?? [])
-  return { ...change, ...(expiry !== undefined && { expires: expiry }) }
+  return {
+    ...change,
+    ...(expiry !== undefined && { expires: expiry }),
+    ...(verify !== undefined && { verify: verify.length === 0 ? null : verify }),
+  }
 }
 
 const unknownKey = (keyId: string): ApiError =>
@@ -191,7 +207,7 @@ export const keyOperations = [
       positionals: { id: 'ID' },
       flags,
       text: changed => [
-        { fields: { id: changed.id, account: changed.account.name, ...formatSettings(changed) } },
+        { fields: { id: changed.id, account: changed.account.name, ...formatSettings(changed), ...formatVerify(changed) } },
         ...(changed.state === 'active' ? [] : [`Calls with this key are refused: ${formatState(changed)}.`]),
       ],
     },
@@ -274,7 +290,7 @@ export const keyOperations = [
 ]
 
 const describeCreated = ({ key, ...created }: OperatorKeyJson & { readonly key: string }): readonly TextBlock[] => [
-  { fields: { key, id: created.id, account: created.account.name, ...formatSettings(created) } },
+  { fields: { key, id: created.id, account: created.account.name, ...formatSettings(created), ...formatVerify(created) } },
   'Save the key now: only its hash is stored, and it cannot be shown again.',
 ]
 
@@ -289,6 +305,8 @@ const formatSettings = ({ networks, methods, origins, ips, dailyCredits, rate, b
   rate: rate === null ? noLimitText : rate + (burst === null ? '' : `, burst ${burst}`),
   expires: expires ?? neverKeyword,
 })
+
+const formatVerify = ({ verify }: OperatorKeyJson) => (verify.length === 0 ? {} : { verify: verify.join(',') })
 
 /** `active`, or since when the key is refused. */
 const formatState = ({ state, revoked, suspended, expires }: OperatorKeyJson): string => {

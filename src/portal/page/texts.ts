@@ -361,6 +361,8 @@ export const texts = {
   plan: {
     method: 'Method',
     credits: 'Credits of a call',
+    verification: 'Verified by',
+    notVerified: 'nothing',
     perDay: 'Calls a day',
     network: 'Network',
     prices: 'Prices',

@@ -96,6 +96,10 @@ export interface MethodDescription {
   readonly name: string
   /** Credits of one call. */
   readonly credits: number
+  /** How a plugin verifies its results. */
+  readonly verification?: string
+  /** Credits of one call with the header `Tollgate-Verify`, by its value; absent where they are the same. */
+  readonly verifyCredits?: { readonly none: number; readonly proof: number }
   readonly params: readonly ParamDescription[]
 }
 

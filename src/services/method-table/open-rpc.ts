@@ -19,13 +19,21 @@ export const openRpcDocument = (
     }),
   )
 
-/** `x-credits`: what a call costs. `x-event-credits`: what each KiB of messages costs, by the kind of the subscription. */
-const methodObject = ({ name, credits }: MethodDescription, compiled: CompiledMethod | undefined): JsonObject => ({
+/**
+ * `x-credits`: what a call costs. `x-verification`: how its results are verified. `x-verify-credits`: what a call costs that asks for another verification.
+ * `x-event-credits`: what each KiB of messages costs, by the kind of the subscription.
+ */
+const methodObject = (
+  { name, credits, verification, verifyCredits }: MethodDescription,
+  compiled: CompiledMethod | undefined,
+): JsonObject => ({
   name,
   paramStructure: 'by-position',
   params: compiled?.positions?.map(contentDescriptor) ?? [],
   result: { name: 'result', schema: resultSchema(compiled?.settings.result) },
   'x-credits': credits,
+  ...(verification !== undefined && { 'x-verification': verification }),
+  ...(verifyCredits && { 'x-verify-credits': verifyCredits }),
   ...(compiled?.settings.eventCosts && { 'x-event-credits': compiled.settings.eventCosts }),
 })
 

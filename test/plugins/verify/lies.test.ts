@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from '../../support/tap.ts'
 import { senderOf } from '../../../plugins/verify/transaction-sender.ts'
-import { provableMethods } from '../../../plugins/verify/upstreams-check.ts'
+import { provableMethods } from '../../../plugins/verify/provable-methods.ts'
 import type { Json } from '../../../src/plugin/call.ts'
 import { harness } from '../../../src/testing/index.ts'
 import { deployEmitter, emittedTopic, startAnvilChain } from '../../support/anvil-chain.ts'

@@ -77,6 +77,8 @@ export const openProofs = (
   const options = {
     methods: { ...policies, ...methods, ...policies },
     maxBytes: 1 << 20,
+    costs: { proof: '1x', quorum: '1x' },
+    readmit: true,
     maxProofBytes,
     maxBlocks: 8,
     ...(agree !== undefined && { agree }),

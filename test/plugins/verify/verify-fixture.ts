@@ -18,7 +18,7 @@ export const openVerify = ({ chainId = 31_337, options = {} }: VerifyOptions = {
   const network = { name: 'devnet', chainId, blockTime: 1_000, devNode: false }
   const stage = createStage(
     verify,
-    { methods: {}, maxBytes: 1 << 20, maxBlocks: 8, ...options },
+    { methods: {}, maxBytes: 1 << 20, maxBlocks: 8, costs: { proof: '1x', quorum: '1x' }, ...options },
     { methods: shippedMethods, network, log, metrics },
   )
   return {

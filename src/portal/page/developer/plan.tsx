@@ -76,6 +76,7 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
       <WhenLoaded from={methods} skeleton={<Skeleton lines={12} />}>
         {found => {
           const shown = found.filter(matches).toSorted(compare)
+          const isVerified = found.some(({ verification }) => verification !== undefined)
           return shown.length === 0 ? (
             <EmptyState icon="search" title={texts.nothingFound} />
           ) : (
@@ -93,7 +94,8 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
                     </>
                   ),
                 },
-                { title: text.credits, isNumber: true, cell: row => formatNumber(row.credits) },
+                ...(isVerified ? [{ title: text.verification, cell: (row: PortalMethod) => row.verification ?? text.notVerified }] : []),
+                { title: text.credits, isNumber: true, cell: row => <Credits method={row} /> },
                 {
                   title: text.perDay,
                   isNumber: true,
@@ -107,6 +109,20 @@ const Prices = ({ names, network, onChoose }: PricesProps) => {
     </>
   )
 }
+
+/** What a call costs, and what it costs with the header Tollgate-Verify where that is not the same. */
+const Credits = ({ method: { credits, verifyCredits } }: { readonly method: PortalMethod }) => (
+  <>
+    {formatNumber(credits)}
+    {Object.entries(verifyCredits ?? {})
+      .filter(([, asked]) => asked !== credits)
+      .map(([wish, asked]) => (
+        <p key={wish} class="help">
+          {formatNumber(asked)} <code>Tollgate-Verify: {wish}</code>
+        </p>
+      ))}
+  </>
+)
 
 /** How many calls the credits of a day are. */
 const callsPerDay = (credits: number): number | null => {

@@ -1,0 +1,105 @@
+import t from '../../support/tap.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { harness } from '../../../src/testing/index.ts'
+import type { HarnessOptions } from '../../../src/testing/index.ts'
+import type { FakeUpstream } from '../../../src/testing/fake-upstreams.ts'
+import { account, answerAt, contracts, createBlock } from './model-blocks.ts'
+import type { ModelBlock } from './model-blocks.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+let numbers = 1
+const random = () => (numbers = (numbers * 48_271) % 2_147_483_647) / 2_147_483_647
+const extend = (tip: ModelBlock | undefined, count: number): ModelBlock =>
+  count === 0 ? tip! : extend(createBlock(tip, random), count - 1)
+
+const methods = [
+  ...['eth_blockNumber', 'eth_getBlockByNumber', 'eth_getBlockByHash', 'eth_getBlockReceipts', 'eth_getProof', 'eth_getBalance'],
+  ...['eth_getLogs', 'eth_getTransactionReceipt'],
+]
+
+/** A node with this newest block, which changes some of its answers. */
+const nodeAt = (tip: () => ModelBlock, lies: Readonly<Record<string, (value: Json) => Json>> = {}): FakeUpstream => ({
+  ...Object.fromEntries(
+    methods.map(method => [
+      method,
+      ({ params }: { readonly params: Json }) => {
+        const value = answerAt(tip(), { method, params: params as readonly Json[] })
+        return { result: value === undefined ? null : (lies[method]?.(value) ?? value) }
+      },
+    ]),
+  ),
+  eth_gasPrice: { result: '0x1' },
+  eth_call: { result: '0x01' },
+})
+
+const open = (verify: string, options: Partial<HarnessOptions> & { readonly nodes: Readonly<Record<string, FakeUpstream>> }) => {
+  const { nodes, ...rest } = options
+  return harness({
+    ...rest,
+    pipeline: `
+- envelope: {}
+- key-auth: {}
+- credits: {}
+- params: {}
+- subscriptions: {}
+- cache: {}
+- failover: { upstreams: [${Object.keys(nodes)
+      .map(name => `{ name: ${name}, url: http://${name}.test }`)
+      .join(', ')}] }
+- verify: ${verify}
+- upstream: {}`,
+    upstreams: nodes,
+  })
+}
+
+const tip = extend(undefined, 8)
+const honest = () => ({ one: nodeAt(() => tip), two: nodeAt(() => tip) })
+const balance = [account, '0x8']
+
+t.test('callers whose key allows it ask for less or more verification', async t => {
+  const gateway = await open('{ methods: { eth_getLogs: proof, eth_call: 2 of 2 }, costs: { proof: 2x, quorum: 1.5x } }', {
+    nodes: honest(),
+    keys: { plain: {}, both: { verify: ['none', 'proof'] }, less: { verify: ['none'] } },
+  })
+  t.teardown(() => gateway.stop())
+  const logs = [{ fromBlock: '0x1', toBlock: '0x8', address: contracts[0] }]
+  const withHeader = (value: string, key = 'both') => ({ key, headers: { 'tollgate-verify': value } })
+
+  t.test('and get what is proven, or not, whatever is cached for others', async t => {
+    t.match(await gateway.call('eth_getBalance', balance), { verified: 'none' })
+    t.match(await gateway.call('eth_getBalance', balance), { verified: 'none', cache: 'hit' })
+    t.match(await gateway.call('eth_getBalance', balance, withHeader('proof')), { result: tip.balance, verified: 'proof', cache: 'miss' })
+    t.match(await gateway.call('eth_getBalance', balance, withHeader('proof')), { verified: 'proof', cache: 'hit' })
+    t.match(await gateway.call('eth_getLogs', logs), { verified: 'proof' })
+    t.match(await gateway.call('eth_getLogs', logs, withHeader('none')), { verified: 'none' })
+    t.match(await gateway.call('eth_call', [{ to: account }, '0x8'], withHeader('proof')), { verified: 'quorum' }, 'nothing proves it')
+    t.match(await gateway.call('eth_gasPrice', [], withHeader('proof')), { verified: 'none' })
+  })
+
+  t.test('and no others do', async t => {
+    for (const caller of [withHeader('proof', 'plain'), withHeader('none', 'plain'), withHeader('proof', 'less')])
+      t.match(await gateway.call('eth_getBalance', balance, caller), { error: { code: -32091, message: /Tollgate-Verify/ }, credits: 0 })
+    t.match(await gateway.call('eth_getLogs', logs, withHeader('none', 'less')), { verified: 'none' })
+    t.match(await gateway.call('eth_getBalance', balance, withHeader('all')), { error: { code: -32600, message: /must be none or proof/ } })
+  })
+
+  t.test('calls cost more by the policy that answers them', async t => {
+    const creditsOf = async (method: string, params: Json, caller = {}) => (await gateway.call(method, params, caller)).credits
+    t.equal(await creditsOf('eth_getBalance', balance), 80)
+    t.equal(await creditsOf('eth_getBalance', balance, withHeader('proof')), 160)
+    t.equal(await creditsOf('eth_getLogs', logs), 510)
+    t.equal(await creditsOf('eth_getLogs', logs, withHeader('none')), 255)
+    t.equal(await creditsOf('eth_call', [{ to: account }, '0x8']), 120)
+  })
+
+  t.test('rpc.discover says how results are verified, and what that costs', async t => {
+    const { result } = await gateway.call('rpc.discover')
+    const described = (result as { readonly methods: readonly JsonMembers[] }).methods
+    const of = (name: string) => described.find(each => each['name'] === name)
+    t.match(of('eth_getLogs'), { 'x-credits': 510, 'x-verification': 'proof', 'x-verify-credits': { none: 255, proof: 510 } })
+    t.match(of('eth_getStorageAt'), { 'x-credits': 80, 'x-verify-credits': { none: 80, proof: 160 } })
+    t.match(of('eth_call'), { 'x-credits': 120, 'x-verification': '2 of 2' })
+    t.match(of('eth_getBlockByNumber'), { 'x-credits': 80, 'x-verification': 'check' })
+    t.notOk('x-verification' in of('eth_gasPrice')!)
+  })
+})
