@@ -8,8 +8,9 @@ export type RawJson = Uint8Array | ChunkedBytes
 const maxContiguousBytes = 16_384
 
 /**
- * A long text in the chunks in which it arrived, in order: 6 MB put together would be 6 MB more, and a tenth of their CPU. The chunks
- * are private, as several callers may get the same text.
+ * A long text in the chunks in which it arrived. toBuffer() puts it together.
+ *
+ * 6 MB put together would be 6 MB more, and a tenth of their CPU. The chunks are private, as several callers may get the same text.
  */
 export class ChunkedBytes {
   readonly byteLength: number
@@ -206,4 +207,5 @@ export class ChunkBuffer {
 
 const jsonNull = Buffer.from('null')
 
+/** Whether the text is `null`. */
 export const isJsonNull = (json: RawJson): boolean => json.byteLength === jsonNull.length && toBuffer(json).equals(jsonNull)

@@ -53,6 +53,6 @@ const createWasmKeccak = (): WasmKeccak | undefined => {
   return module && new WasmKeccak(module)
 }
 
-/** Keccak-256, the hash of Ethereum. 532 bytes take 3 us, and 60 without WebAssembly. */
+/** Keccak-256, the hash of Ethereum: 32 bytes. 532 bytes take 3 us, and 60 without WebAssembly. */
 export const keccak256 = (bytes: Uint8Array): Buffer =>
   (wasmKeccak ??= { instance: createWasmKeccak() }).instance?.hash(bytes) ?? Buffer.from(keccak_256(bytes))

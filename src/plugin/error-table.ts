@@ -22,7 +22,11 @@ const refusal = (status: number, code: number, message: string, fault: Fault = '
 
 export const tooManyResultsMessage = (maxResults: number): string => `query returned more than ${maxResults} results`
 
-/** Every error that the gateway itself returns. docs/errors.md has the same table; a test compares them. */
+/**
+ * Every error that the gateway itself returns, by its kind: HTTP status, code, message, fault and source.
+ *
+ * docs/errors.md has the same table; a test compares them.
+ */
 export const refusals = {
   parse: refusal(200, -32700, 'parse error'),
   invalid: refusal(200, -32600, 'invalid request'),
@@ -51,9 +55,10 @@ export const refusals = {
   headersTooLarge: refusal(431, -32600, 'the headers are too large'),
 } as const satisfies Record<string, Refusal>
 
+/** The name of a refusal, such as `forbidden`. */
 export type RefusalKind = keyof typeof refusals
 
-/** What errors of nodes mean; the patterns of their messages are the `errors` of a method table. */
+/** What errors of nodes can mean; the patterns of their messages are the `errors` of a method table. */
 export const errorCategories = [
   'reverted',
   'alreadyKnown',
@@ -71,4 +76,5 @@ export const errorCategories = [
   'internal',
 ] as const
 
+/** What an error of a node means. */
 export type ErrorCategory = (typeof errorCategories)[number]

@@ -111,6 +111,7 @@ export interface ArraySchema extends DescribedSchema {
   readonly default?: readonly unknown[]
 }
 
+/** The schema of a map of options. */
 export interface ObjectSchema extends DescribedSchema {
   readonly type: 'object'
   readonly properties?: { readonly [name: string]: Schema & { readonly description: string } }

@@ -197,7 +197,7 @@ export type AnyPlugin = Plugin<ObjectSchema, never, never>
 /** Stands in the compiler's error about a plugin whose handler reads what only its vary() may read. */
 type CompilerHint = 'beside vary(), the handler reads only `request` of the context, and call.variant'
 
-/** Checks the plugin against its own schema and context keys, and erases the particular types. */
+/** Makes a plugin. Checks its types against its own schema and context keys, and erases the particular types. */
 export const definePlugin: {
   <const S extends ObjectSchema, const R extends ContextKey = never, const W extends ContextKey = never>(
     plugin: VaryingPlugin<S, R, W> & { readonly variesBy?: never },
@@ -223,7 +223,7 @@ export class Misconfigured extends Error {
   }
 }
 
-/** The error for one option; an empty path is the step itself. */
+/** The error for one option, to be thrown by create(); an empty path is the step itself. */
 export const misconfigured = (path: Path, message: string): Misconfigured => new Misconfigured([{ path, message }])
 
 /** Throws Misconfigured with an issue for each option whose name, or pattern with `*`, fits no method of the table. */

@@ -130,7 +130,7 @@ export interface RefusalDetails
   readonly data?: Json | undefined
 }
 
-/** The failure of one row of the table. */
+/** A failure of one of the kinds in `refusals`, such as `refuse('forbidden', { message, data })`. */
 export const refuse = (kind: RefusalKind, details: RefusalDetails = {}): Failure => {
   // A plugin in JavaScript may name a kind that is none.
   if (!Object.hasOwn(refusals, kind)) {
@@ -149,11 +149,11 @@ export const explainUnknownRefusal = (kind: string): { readonly fault: string; r
   return { fault: `refuse('${kind}'), which is no refusal`, fix: didYouMean(kind, kinds) ?? `the refusals are ${kinds.join(', ')}` }
 }
 
-/** The row `tooMany` with the limit of a method (contract 7). */
+/** The failure `tooMany` with the limit of a method, in the words that clients look for (contract 7). */
 export const refuseTooManyResults = (maxResults: number, details: Omit<RefusalDetails, 'message'>): Failure =>
   refuse('tooMany', { ...details, message: tooManyResultsMessage(maxResults) })
 
-/** The row `method` with the message of geth, which clients search for. The name comes from the caller: it is shortened, and made printable. `meant` is offered. */
+/** The failure `method` with the message of geth, which clients look for. The name comes from the caller: it is shortened, and made printable. `meant` is offered. */
 export const refuseUnknownMethod = (name: string, meant?: string): Failure => {
   const shown = (name.length > 40 ? `${name.slice(0, 37)}...` : name).replace(/[^ -~]/g, '?')
   const hint = meant === undefined ? '' : `; ${formatSuggestion(meant)}`
@@ -167,6 +167,7 @@ export const refuseUnknownMethod = (name: string, meant?: string): Failure => {
 export const refuseWrongResult = ({ source, upstream }: Result, cause: string): Failure =>
   refuse('unavailable', { source, upstream, cause: `wrong result: ${cause}`, retryAfter: 1, retryElsewhere: true })
 
+/** Tells a failure from a result. */
 export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
 
 /**
@@ -175,18 +176,20 @@ export const isFailure = (reply: Reply): reply is Failure => 'error' in reply
  */
 export const resultMemoryOf = (reply: Reply): ResultMemory | undefined => (isFailure(reply) ? undefined : memoryOf(reply.result))
 
-/** For a reply that is not passed on: frees the memory of a long result, which nobody may read any more. */
+/** For a reply that is not passed on: frees the memory of a long result. Nobody may read the result afterwards. */
 export const releaseResult = (reply: Reply): void => void resultMemoryOf(reply)?.release()
 
 /**
- * The rule of charging: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is
+ * Whether the call is charged: a charge is kept unless nothing was delivered, a node or the gateway is at fault, or a refusal is
  * repeated from the cache: the caller paid when a node was requested.
  */
 export const isCharged = (reply: Reply): boolean =>
   reply.source !== 'gateway' && !(isFailure(reply) && (reply.fault !== 'caller' || reply.source === 'cache'))
 
 /**
- * A copy of the reply with these changes. The one place that copies replies: a member that is missing in copyMembers() does
+ * A copy of the reply with these changes.
+ *
+ * The one place that copies replies: a member that is missing in copyMembers() does
  * not compile. It takes 30 ns where a spread of replies that were made in different places takes 170 to 360. Write the changes out: V8 takes
  * 2 us to go through the members of an object that was made with a spread.
  */

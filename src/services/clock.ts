@@ -13,6 +13,7 @@ export interface Clock {
   every(ms: number, run: () => void): Timer
 }
 
+/** A timer of the clock. */
 export interface Timer {
   cancel(): void
 }

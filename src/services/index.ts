@@ -53,6 +53,7 @@ export type { CallRecord, CountedCall } from './usage/index.ts'
 
 /** The services of a plugin. Log lines have the network and the plugin as fields, metrics the network as a label. */
 export interface Services {
+  /** The network whose pipeline has the plugin. */
   readonly network: {
     readonly name: string
     readonly chainId: number
@@ -61,12 +62,19 @@ export interface Services {
     /** Its nodes are for development: callers take the chain back, and change it without a new block. */
     readonly devNode: boolean
   }
+  /** The only way to read the time and to wait. */
   readonly clock: Clock
+  /** Lines of the log, labeled with the network and the plugin. */
   readonly log: Log
+  /** Prometheus metrics with the label `network` set. */
   readonly metrics: Metrics<'network'>
+  /** For the plugins that come with the gateway. */
   readonly accounts: Accounts
+  /** For the plugins that come with the gateway. */
   readonly ledger: Ledger
+  /** For the plugins that come with the gateway. */
   readonly usage: Usage
+  /** The method table of the network. */
   readonly methods: MethodTable
   /** False when a plugin of the pipeline refuses the method whatever its parameters are; known once calls arrive. */
   offers(method: string): boolean
@@ -77,6 +85,7 @@ export interface Services {
   describeMethods(context?: Partial<CallContext>): readonly MethodDescription[]
   /** By how much the call costs more than its method, as the stages of the pipeline say. */
   costFactorOf(call: Call): number
+  /** Sends requests to nodes; returns a reply, whatever the node does. */
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */
   readonly heads: Heads
@@ -84,6 +93,7 @@ export interface Services {
   readonly nodes: NodeStatusReports
   /** Token buckets that all networks and workers share. */
   readonly rateLimits: RateLimits
+  /** Splits results and joins them without parsing. */
   readonly results: Results
   /** For the plugin that sends events: the rules of the pipeline that serves, whichever pipeline a WebSocket was opened with. */
   readonly events: EventRules

@@ -40,15 +40,18 @@ export interface Metrics<Given extends string = never> {
   holdSeries(labels: Labels, metrics: readonly MetricDefinition[]): () => void
 }
 
+/** A series that only grows. */
 export interface Counter {
   add(by?: number): void
 }
 
+/** A series that rises and falls. */
 export interface Gauge {
   set(value: number): void
   add(by: number): void
 }
 
+/** A series of durations, counted by buckets. */
 export interface Histogram {
   /** `requestId` names the request as an example of its bucket (OpenMetrics exemplar). */
   observe(seconds: number, requestId?: string): void

@@ -29,6 +29,7 @@ export interface TooFewTokens {
   readonly waitMs: number
 }
 
+/** Token buckets that all networks and workers share. */
 export interface RateLimits {
   /**
    * Takes the tokens from all buckets, or from none if one has too few. A call that needs more than a full bucket holds is let

@@ -1,6 +1,7 @@
 /** Any JSON value, as read from a message; never changed in place. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json }
 
+/** A JSON object. */
 export interface JsonObject {
   readonly [name: string]: Json
 }

@@ -35,9 +35,10 @@ export const deepFreeze = <T>(value: T): T => {
 }
 
 /**
- * The same function, which remembers what it found about each frozen value, as long as that is in use. Frozen are the
- * parameters of requests that are asked again and again, which calls share, and what was found out about them. To
- * remember takes 30 ns.
+ * The same function, which remembers what it found about each frozen value, as long as that is in use. Repeated calls share one
+ * frozen `params` array.
+ *
+ * To remember takes 30 ns.
  */
 export const memoizeFrozen = <Value extends object, Result>(compute: (value: Value) => Result): ((value: Value) => Result) => {
   const results = new WeakMap<Value, Result>()

@@ -1,4 +1,4 @@
-/** Does a name match one of the patterns, in which `*` stands for any text? */
+/** A function that tells whether a name matches one of the patterns, in which `*` stands for any text: `createNameMatcher(['eth_*'])`. */
 export const createNameMatcher = (patterns: readonly string[]): ((name: string) => boolean) => {
   const names = new Set(patterns.filter(pattern => !pattern.includes('*')))
   const expressions = patterns.filter(pattern => pattern.includes('*')).map(toExpression)

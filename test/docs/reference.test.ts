@@ -8,6 +8,7 @@ import { formats } from '../../src/config/formats.ts'
 import { networkSchema } from '../../src/config/network-options.ts'
 import { methodTableKeywords } from '../../src/services/method-table/table-schema.ts'
 import { describeOptions } from '../../src/config/describe-options.ts'
+import { exportsOf, findDeclaration } from '../tools/declarations.ts'
 import { createReferencePages } from '../tools/reference.ts'
 import { rootDir } from '../tools/source-files.ts'
 
@@ -52,4 +53,13 @@ void t.test('every keyword of the method table has a description', async t => {
       t.match(description, /^[A-Z`].*\.$/, `${section}: ${name}`)
     }
   }
+})
+
+void t.test('the page of the API has each name that plugins can import, and its description; and each service', async t => {
+  const exported = exportsOf('src/plugin/plugin.ts')
+  const names = exported.filter(({ kind }) => kind !== 'type' && kind !== 'interface').map(({ name }) => name)
+  t.same(names.toSorted(), Object.keys({ ...(await import('../../src/plugin/plugin.ts')) }).sort())
+  const { members } = findDeclaration('src/services/index.ts', 'Services')
+  t.ok(exported.length > 80 && members.length > 20)
+  for (const { name, description } of [...exported, ...members]) t.match(description, /^[A-Z`].*\.$/, name)
 })

@@ -16,12 +16,15 @@ import { describeOptions } from '../../src/config/describe-options.ts'
 import { getOrCreate } from '../../src/util/memoize.ts'
 import { formatOptionsTable } from './reference-options.ts'
 import { code, formatTable, page } from './markdown-tables.ts'
+import { exportsOf, findDeclaration } from './declarations.ts'
+import type { Declaration } from './declarations.ts'
 import { rootDir } from './source-files.ts'
 
 /** The pages of docs/reference/ by file name, made of the schemas and tables that the gateway itself uses. */
 export const createReferencePages = async (): Promise<ReadonlyMap<string, string>> =>
   new Map([
     ['plugins.md', createPluginsPage()],
+    ['plugin-api.md', createPluginApiPage()],
     ['gateway.md', createGatewayPage()],
     ['methods.md', createMethodsPage()],
     ['metrics.md', createMetricsPage()],
@@ -38,6 +41,47 @@ const createPluginsPage = (): string =>
       Object.keys(options.properties ?? {}).length === 0 ? 'No options.' : formatOptionsTable(describeOptions(options)),
     ]),
   ])
+
+/** Services that plugins of others use, of which each member is shown. */
+const detailedServices = ['clock', 'log', 'metrics', 'methods', 'heads', 'upstreamClient', 'nodes', 'evidence', 'results', 'rateLimits']
+
+const createPluginApiPage = (): string => {
+  const file = join(rootDir, 'src/plugin/plugin.ts')
+  const exported = exportsOf(file)
+  const isType = ({ kind }: Declaration): boolean => kind === 'type' || kind === 'interface'
+  const servicesFile = join(rootDir, 'src/services/index.ts')
+  const { members } = findDeclaration(servicesFile, 'Services')
+  const toRow = ({ name, kind, description }: Declaration) => [code(name), kind === 'const' ? 'value' : kind, description]
+  return page('The API of plugins', [
+    '[Plugins](../plugins.md) says how to use it. Editors show the types and these descriptions too.',
+    '## What tollgate/plugin exports',
+    formatTable(['name', 'is a', 'description'], exported.filter(each => !isType(each)).map(toRow)),
+    '## Types of tollgate/plugin',
+    formatTable(
+      ['name', 'description'],
+      exported.filter(isType).map(({ name, description }) => [code(name), description]),
+    ),
+    '## Services',
+    'The second argument of `create`.',
+    formatTable(
+      ['service', 'description'],
+      members.map(({ signature, description }) => [code(signature), description]),
+    ),
+    ...members
+      .filter(({ name }) => detailedServices.includes(name))
+      .flatMap(({ name, type }) => {
+        const service = findDeclaration(servicesFile, type.replace(/<.*/, ''))
+        return [
+          `### services.${name}`,
+          service.description,
+          formatTable(
+            ['member', 'description'],
+            service.members.map(({ signature, description }) => [code(signature), description]),
+          ),
+        ]
+      }),
+  ])
+}
 
 const createGatewayPage = (): string =>
   page('Configuration files', [

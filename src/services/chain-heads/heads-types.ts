@@ -91,6 +91,7 @@ export interface ChainSnapshot {
 
 /** The newest and the finalized block of a network, as its upstreams report them. One per network. */
 export interface Heads {
+  /** The chain as it is now. */
   readonly snapshot: ChainSnapshot
   /** ms between polls: half a block time, at least 250 and at most 5,000. */
   readonly pollIntervalMs: number

@@ -15,7 +15,10 @@ export interface BlockRange<Block extends BlockNumberOrTag = BlockNumberOrTag> {
 /** The blocks that a call is about: one, by its hash, or a range. */
 export type BlockSelector = { readonly hash: string } | BlockRange
 
-/** The blocks that a call selects by its block parameter or filter; undefined for methods without `blockParam`. */
+/**
+ * The blocks that a call selects by its block parameter or filter, as in `blockSelectorOf(services.methods.get(method), params)`; undefined
+ * for methods without `blockParam`.
+ */
 export const blockSelectorOf = ({ blockParam }: Pick<Method, 'blockParam'> = {}, params: readonly Json[]): BlockSelector | undefined => {
   if (blockParam === undefined) return undefined
   const param = params[blockParam]

@@ -108,6 +108,7 @@ export type MethodOverride = false | { readonly [field: string]: Json }
 
 /** The method table of a network: all that is known of methods. */
 export interface MethodTable {
+  /** The entry of the method; undefined where the table has none. */
   get(name: string): Method | undefined
   /** The methods of the table, in its order; with() also removes those that the network does not offer. */
   readonly names: readonly string[]
