@@ -142,7 +142,8 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
       })
     },
     changeKey: (id, keyChange) => updateKey(id, row => applyChange(row, keyChange)),
-    revokeKey: (id, time) => updateKey(id, row => (row.revoked === undefined ? { ...row, revoked: time } : row)),
+    // Written also where it was revoked before: who repeats it wants to know that replicas have it.
+    revokeKey: (id, time) => updateKey(id, row => ({ ...row, revoked: row.revoked ?? time })),
     keys: async account => (await readHashedKeys(engine, account)).map(({ key }) => key),
     findKey,
     async findKeyById(id) {

@@ -71,8 +71,8 @@ export interface UsageReport {
 }
 
 export interface UsageAcknowledgment {
-  /** The store does not have the report that the process has sent before. */
-  readonly hasLostWrites: boolean
+  /** The store did not have reports that it had acknowledged: it has them again, or some are missing from the counts. */
+  readonly lostWrites: 'none' | 'repeated' | 'missing'
 }
 
 /** All calls of one account in one hour. */

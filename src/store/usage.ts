@@ -58,6 +58,7 @@ const seqOf = (text: string | undefined): number => (text === undefined ? 0 : pa
 export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & UsagePeriods => {
   /** What this process has written, by tag and process: the next report needs not read it. */
   const known = new Map<string, string>()
+  const sent = new SentReports()
   /** The hour in which each process has reported to all tags. */
   const registered = new Map<string, number>()
   let sweptHour = 0
@@ -72,26 +73,34 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
       await dropOldReports(engine, tag, hour - lastReportRetentionHours)
     }
   }
-  const reportPart = async (tag: string, report: UsageReport, now: number): Promise<UsageAcknowledgment> => {
+  const reportPart = async (tag: string, report: UsageReport, now: number): Promise<LostWrites> => {
     const { process, seq } = report
     const key = `${tag} ${process}`
     const acknowledgedSeq = seqOf(known.get(key))
-    return retryCommit(async () => {
-      const guards = [{ table: lastReports, field: process, is: known.get(key) }]
-      const isNew = seqOf(known.get(key)) < seq
-      const { isDone, found } = await engine.commit(tag, { ...(isNew && commitOf(report, now)), guards })
-      const [last] = found
-      if (isDone && isNew) known.set(key, lastReportText(report, Math.floor(now / hourMs)))
-      if (isDone) return { result: { hasLostWrites: seqOf(last) < acknowledgedSeq } }
-      if (last === undefined) known.delete(key)
-      else known.set(key, last)
-      return seqOf(last) >= seq ? { result: { hasLostWrites: false } } : undefined
+    let lostWrites: LostWrites = 'none'
+    await retryCommit(async () => {
+      const last = known.get(key)
+      // What the store has lost is reported again, before this report.
+      const next = sent.after(key, seqOf(last)) ?? report
+      const guards = [{ table: lastReports, field: process, is: last }]
+      const isNew = seqOf(last) < next.seq
+      const { isDone, found } = await engine.commit(tag, { ...(isNew && commitOf(next, now)), guards })
+      if (isDone && isNew) known.set(key, lastReportText(next, Math.floor(now / hourMs)))
+      if (isDone) return next === report ? { result: undefined } : undefined
+      const [stored] = found
+      if (stored === undefined) known.delete(key)
+      else known.set(key, stored)
+      if (seqOf(stored) < acknowledgedSeq) lostWrites = sent.hasAllAfter(key, seqOf(stored)) ? 'repeated' : 'missing'
+      return seqOf(stored) >= seq ? { result: undefined } : undefined
     })
+    sent.add(key, report, now)
+    return lostWrites
   }
   return {
     async reportUsage(report) {
       const { process, counts, retentionHours } = report
       const { now } = await days.current()
+      sent.dropOld(now)
       const hour = Math.floor(now / hourMs)
       const parts = new Map<string, UsageCount[]>()
       for (const count of counts) getOrCreate(parts, engine.usageTagOf(count.account), newCounts).push(count)
@@ -99,12 +108,12 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
       if (report.isFinal === true || registered.get(process) !== hour)
         for (const tag of engine.usageTags) getOrCreate(parts, tag, newCounts)
       const written = await Promise.all(Array.from(parts, ([tag, part]) => reportPart(tag, { ...report, counts: part }, now)))
-      const hasLostWrites = written.some(part => part.hasLostWrites)
-      if (hasLostWrites) registered.delete(process)
-      else registered.set(process, hour)
+      const lostWrites = (['missing', 'repeated'] as const).find(each => written.includes(each)) ?? 'none'
+      if (lostWrites === 'none') registered.set(process, hour)
+      else registered.delete(process)
       // The report is recorded, also where old counts cannot be dropped.
       await sweep(hour, retentionHours).catch(() => undefined)
-      return { hasLostWrites }
+      return { lostWrites }
     },
     async usageCounts(account, from, to) {
       const counts: UsageCount[] = []
@@ -135,6 +144,56 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
     },
   }
 }
+
+type LostWrites = UsageAcknowledgment['lostWrites']
+
+/** A Redis that is replaced loses what its replica does not have: writes of a second, or of min-replicas-max-lag where it is cut off. */
+const repeatableMs = 30_000
+/** About 3 MB. */
+const maxRepeatableCounts = 10_000
+
+/** The last reports that the store has acknowledged, by tag and process. It may lose them: then they are sent again. */
+class SentReports {
+  readonly #byKey = new Map<string, UsageReport[]>()
+  /** Oldest first. */
+  readonly #queue: { readonly key: string; readonly report: UsageReport; readonly sentAt: number }[] = []
+  #countTotal = 0
+  /** The number of the last report that is not kept any more. */
+  readonly #droppedSeqs = new Map<string, number>()
+
+  add(key: string, report: UsageReport, now: number): void {
+    const reports = getOrCreate(this.#byKey, key, newReports)
+    // It was acknowledged before, and came twice.
+    if ((reports.at(-1)?.seq ?? 0) >= report.seq) return
+    reports.push(report)
+    this.#queue.push({ key, report, sentAt: now })
+    this.#countTotal += report.counts.length
+    while (this.#countTotal > maxRepeatableCounts) this.#dropFirst()
+  }
+
+  dropOld(now: number): void {
+    while (now - (this.#queue[0]?.sentAt ?? Infinity) > repeatableMs) this.#dropFirst()
+  }
+
+  /** The first one with a greater number. */
+  after(key: string, seq: number): UsageReport | undefined {
+    return this.#byKey.get(key)?.find(report => report.seq > seq)
+  }
+
+  hasAllAfter(key: string, seq: number): boolean {
+    return (this.#droppedSeqs.get(key) ?? 0) <= seq
+  }
+
+  #dropFirst(): void {
+    const first = this.#queue.shift()
+    if (first === undefined) return
+    this.#byKey.get(first.key)?.shift()
+    this.#countTotal -= first.report.counts.length
+    this.#droppedSeqs.set(first.key, first.report.seq)
+  }
+}
+
+const newReports = (): UsageReport[] => []
 
 /** Read in one step, in which a Redis answers nobody else. */
 const periodsPerRead = 24

@@ -8,7 +8,16 @@ import { unexpired } from '../store/record-store.ts'
 import type { FilterRecords, RecordStore, StoredRecord } from '../store/record-store.ts'
 import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
-import type { BalanceStore, KeyWithAccount, LeaseResponse, LedgerStore, StoreDay, HeartbeatResponse, DayTotals } from '../store/store.ts'
+import type {
+  BalanceStore,
+  KeyRow,
+  KeyWithAccount,
+  LeaseResponse,
+  LedgerStore,
+  StoreDay,
+  HeartbeatResponse,
+  DayTotals,
+} from '../store/store.ts'
 import { totalsByHour } from '../store/usage-store.ts'
 import type { HourTotal, UsageAcknowledgment, UsageCount, UsageReport, UsageStore, UsageSums } from '../store/usage-store.ts'
 import { dayMs, hourMs } from '../util/dates.ts'
@@ -59,6 +68,14 @@ export class InMemoryKeys implements KeyStore {
 
   findKey = (hash: string): KeyWithAccount | undefined => this.#rows.get(hash)
   findKeyById = (id: string): KeyWithAccount | undefined => [...this.#rows.values()].find(({ key }) => key.id === id)
+  revokeKey = async (id: string, time: number): Promise<KeyRow | undefined> => {
+    const found = [...this.#rows].find(([, { key }]) => key.id === id)
+    if (found === undefined) return undefined
+    const [hash, { key, account }] = found
+    const revoked = { ...key, revoked: key.revoked ?? time }
+    this.#rows.set(hash, { key: revoked, account })
+    return revoked
+  }
   changeCount = (): number => 0
   subscribe = (): (() => void) => () => undefined
 }
@@ -177,7 +194,7 @@ export class InMemoryUsageStore implements UsageStore {
 
   async reportUsage({ process, seq, counts, retentionHours }: UsageReport): Promise<UsageAcknowledgment> {
     const lastSeq = this.#lastSeqs.get(process) ?? 0
-    if (seq <= lastSeq) return { hasLostWrites: false }
+    if (seq <= lastSeq) return { lostWrites: 'none' }
     this.#lastSeqs.set(process, seq)
     for (const { calls, credits, latencies: added = [], ...group } of counts) {
       const { hour, account, key, network, method, outcome, forwarded } = group
@@ -190,7 +207,7 @@ export class InMemoryUsageStore implements UsageStore {
     }
     const oldest = Math.floor(this.#clock.now() / hourMs) - retentionHours
     for (const [row, { hour }] of this.#rows) if (hour < oldest) this.#rows.delete(row)
-    return { hasLostWrites: seq > lastSeq + 1 }
+    return { lostWrites: seq > lastSeq + 1 ? 'missing' : 'none' }
   }
 
   usageCounts(account: string, from: number, to: number): readonly UsageCount[] {

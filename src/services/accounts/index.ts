@@ -41,6 +41,7 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
   const shared = {
     toLookup: (row: KeyWithAccount | undefined) => toLookup(row, plans),
     onOutage: () => changeCheck.recordOutage(),
+    revokeAgain: (id: string) => void store.revokeKey(id, clock.now()).catch(() => undefined),
   }
   const readByText = openKeyReader({ ...shared, cache: byText, read: text => store.findKey(hashApiKey(text)) })
   const readById = openKeyReader({ ...shared, cache: byId, read: id => store.findKeyById(id) })
@@ -77,6 +78,7 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
 }
 
 const malformedKey: Lookup = { kind: 'malformed' }
+const revokedKey: Lookup = { kind: 'revoked' }
 const invalidToken: Lookup = { kind: 'tokenInvalid' }
 
 interface KeyReaderOptions {
@@ -86,10 +88,12 @@ interface KeyReaderOptions {
   toLookup(row: KeyWithAccount | undefined): Lookup
   /** The store could not be read. */
   onOutage(): void
+  /** Writes a revocation that the store has lost. */
+  revokeAgain(keyId: string): void
 }
 
 /** Reads keys into the cache. Calls that ask for the same key share a read. */
-const openKeyReader = ({ cache, read, toLookup, onOutage }: KeyReaderOptions): ((text: string) => MaybePromise<Lookup>) => {
+const openKeyReader = ({ cache, read, toLookup, onOutage, revokeAgain }: KeyReaderOptions): ((text: string) => MaybePromise<Lookup>) => {
   const pending = new Map<string, PendingRead>()
   const useStale = (text: string): Lookup => {
     onOutage()
@@ -97,7 +101,13 @@ const openKeyReader = ({ cache, read, toLookup, onOutage }: KeyReaderOptions): (
   }
   const start = (text: string): MaybePromise<Lookup> => {
     const { version } = cache
-    const cacheLookup = (row: KeyWithAccount | undefined) => cache.set(text, toLookup(row), version)
+    const cacheLookup = (row: KeyWithAccount | undefined) => {
+      const lookup = toLookup(row)
+      if (row === undefined || lookup.kind === 'revoked' || !cache.isRevoked(text, version)) return cache.set(text, lookup, version)
+      // Nothing makes a revoked key valid again: a replica without the last writes has taken the place of its primary.
+      revokeAgain(row.key.id)
+      return cache.set(text, revokedKey, version)
+    }
     try {
       const row = read(text)
       if (!(row instanceof Promise)) return cacheLookup(row)

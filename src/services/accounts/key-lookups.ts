@@ -16,7 +16,7 @@ export type Lookup =
   | { readonly kind: 'planNotFound'; readonly plan: string }
 
 /** The part of a store that keys are looked up in. */
-export type KeyStore = Pick<AccountStore, 'findKey' | 'findKeyById' | 'changeCount' | 'subscribe'>
+export type KeyStore = Pick<AccountStore, 'findKey' | 'findKeyById' | 'changeCount' | 'subscribe' | 'revokeKey'>
 
 interface KeyLookupsOptions {
   readonly cache: LookupCache
@@ -103,6 +103,12 @@ export class LookupCache {
     const results = isExisting ? this.#existing : this.#unknown
     results.set(text, { lookup, version })
     return lookup
+  }
+
+  /** The key was revoked when it was read last, before this version or for it. */
+  isRevoked(text: string, version: number): boolean {
+    const entry = this.#existing.get(text)
+    return entry?.lookup.kind === 'revoked' && entry.version <= version
   }
 
   /** The result of a key that the store failed to read. */

@@ -111,8 +111,9 @@ export class UsageReporter {
   /** False when the store fails or times out. */
   async #sendReport(report: UsageReport): Promise<boolean> {
     try {
-      const { hasLostWrites } = await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report))
-      if (hasLostWrites) this.#log.warn({}, 'store lost its last writes: usage that was counted in them is missing from statistics')
+      const { lostWrites } = await withTimeout(this.#clock, storeTimeoutMs, this.#store.reportUsage(report))
+      if (lostWrites !== 'none')
+        this.#log.warn({}, `store lost its last writes: usage that was counted in them is ${lostUsage[lostWrites]}`)
       return true
     } catch {
       // The ledger, which asks the store as often, logs outages.
@@ -126,6 +127,8 @@ export class UsageReporter {
     this.#log.warn({}, 'store still unreachable: pending usage is merged across hours; sums by day stay exact')
   }
 }
+
+const lostUsage = { repeated: 'reported again', missing: 'missing from statistics' } as const
 
 /** A store takes a report in one atomic step, during which other processes wait, and with LMDB the calls of this one: 6 ms. */
 const maxCountsPerReport = 200

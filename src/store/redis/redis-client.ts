@@ -17,6 +17,8 @@ import type { Script } from './redis-scripts.ts'
  */
 export class RedisClient {
   readonly #url: RedisUrl
+  /** Host and port, for errors. */
+  readonly #name: string
   readonly #clock: Clock
   readonly #options: ConnectionOptions
   /** Where the URL leads to: the Redis, or a node of the cluster, which tells the others. */
@@ -33,6 +35,7 @@ export class RedisClient {
   /** As those of RedisConnection. */
   constructor(address: ConnectionAddress, clock: Clock, options: ConnectionOptions = {}) {
     this.#url = mustReadRedisUrl(address.url.reveal())
+    this.#name = String(address.url)
     this.#clock = clock
     this.#options = options
     this.#entry = new RedisConnection(address, clock, options)
@@ -45,17 +48,34 @@ export class RedisClient {
     if (info.includes('cluster_enabled:1')) await this.#refresh()
   }
 
-  /** Redis forgets scripts when it restarts: then the text is sent again. All keys have the same slot. */
+  /** All keys have the same slot. */
   runScript(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
-    const scriptArgs = [String(keys.length), ...keys, ...args.map(String)]
+    return this.#run(keys[0], sendScript(script, keys, args))
+  }
+
+  /**
+   * runScript() that resolves once a replica has what it has written, where one follows the node. Rejects where none confirms it: then it is
+   * written, and lost if the node fails. Commands that follow on this client wait meanwhile.
+   */
+  runReplicatedScript(script: Script, keys: readonly string[], args: readonly (string | number)[]): Promise<unknown> {
+    const send = sendScript(script, keys, args)
     return this.#run(keys[0], async (node, how) => {
-      try {
-        return await node.send(['EVALSHA', script.sha, ...scriptArgs], how)
-      } catch (error) {
-        if (!replyOf(error).startsWith('NOSCRIPT')) throw error
-        return node.send(['EVAL', script.text, ...scriptArgs], how)
+      // Not every provider allows it.
+      const hasReplicas = hasFollowers(String(await node.send(['INFO', 'replication']).catch(() => '')))
+      const reply = await send(node, how)
+      if (hasReplicas && (await waitForReplicas(node, 1)) === 0) {
+        throw new StoreError(
+          `redis at ${this.#name} has written the change, but no replica has confirmed it within ${replicationTimeoutMs} ms: ` +
+            'it is lost if this Redis fails now; repeat it when its replicas follow',
+        )
       }
+      return reply
     })
+  }
+
+  /** Whether its user may use WAIT, without which runReplicatedScript() waits for no replica. */
+  async mayWait(): Promise<boolean> {
+    return (await waitForReplicas(this.#entry, 0).catch(() => 0)) !== undefined
   }
 
   /** A command whose first argument is its only key, or PING, INFO or CLUSTER, which have none. */
@@ -161,6 +181,37 @@ export class RedisClient {
     return known.includes(':') && !known.startsWith('[') ? `[${known}]:${port}` : `${known}:${port}`
   }
 }
+
+/** Redis forgets scripts when it restarts: then the text is sent again. All keys have the same slot. */
+const sendScript = (script: Script, keys: readonly string[], args: readonly (string | number)[]): Send => {
+  const scriptArgs = [String(keys.length), ...keys, ...args.map(String)]
+  return async (node, how) => {
+    try {
+      return await node.send(['EVALSHA', script.sha, ...scriptArgs], how)
+    } catch (error) {
+      if (!replyOf(error).startsWith('NOSCRIPT')) throw error
+      return node.send(['EVAL', script.text, ...scriptArgs], how)
+    }
+  }
+}
+
+/** How many replicas have what this connection has written. Undefined where WAIT is not allowed: rights may be older than its use. */
+const waitForReplicas = async (node: RedisConnection, count: number): Promise<number | undefined> => {
+  try {
+    return Number(await node.send(['WAIT', `${count}`, `${replicationTimeoutMs}`]))
+  } catch (error) {
+    if (/^(NOPERM|ERR unknown command)/i.test(replyOf(error))) return undefined
+    throw error
+  }
+}
+
+const replicationTimeoutMs = 500
+
+/** Replicas that have answered lately, as min-replicas-max-lag counts them. */
+const hasFollowers = (replicationInfo: string): boolean =>
+  Array.from(replicationInfo.matchAll(/^slave\d+:.*state=online.*lag=(\d+)/gm)).some(([, lag]) => Number(lag) <= maxReplicaLagSeconds)
+
+const maxReplicaLagSeconds = 10
 
 type Send = (node: RedisConnection, how: { readonly isAsking: boolean }) => Promise<unknown>
 

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
 import type { Commit, Engine } from '../engine.ts'
-import type { RedisClient } from './redis-client.ts'
+import { RedisClient } from './redis-client.ts'
 import { RedisConnection, parsePairs } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
 import { changesChannelOf, tableKey, usageTagOf, usageTags } from './redis-layout.ts'
@@ -106,11 +106,15 @@ return reply
 
 export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, warnings }: RedisEngineOptions): Engine => {
   const feed = openChangeFeed(address, clock)
+  const changes = openWhenUsed(() => new RedisClient(address, clock))
   let requests = 0
   /** With the reply to another request, a caller would get the session of somebody else, and an account the credits of another. */
-  const run = async (runnable: Script, keys: readonly string[], args: readonly string[]): Promise<ScriptReply> => {
+  const run = async (runnable: Script, keys: readonly string[], args: readonly string[], isReplicated = false): Promise<ScriptReply> => {
     const id = `${(requests += 1)}`
-    const reply = await redis.runScript(runnable, keys, [id, testTime === undefined ? '' : String(testTime.now()), ...args])
+    const allArgs = [id, testTime === undefined ? '' : String(testTime.now()), ...args]
+    const reply = isReplicated
+      ? await (await changes.client()).runReplicatedScript(runnable, keys, allArgs)
+      : await redis.runScript(runnable, keys, allArgs)
     if (!Array.isArray(reply) || reply[0] !== id) throw outOfSyncError()
     const [, isDone, clockNow, ...rest] = reply as [string, number, string, ...unknown[]] // as both scripts return them
     return { isDone: isDone === 1, clockNow: Number(clockNow), rest }
@@ -132,20 +136,40 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     },
     async commit(tag, commit) {
       const { keys, args } = formatCommit(tag, commit)
-      const { isDone, clockNow, rest } = await run(commitTables, keys, [
-        ...args,
-        commit.notifies === true ? feed.channel : '',
-        feed.publisherId,
-      ])
-      if (isDone && commit.notifies === true) feed.notify()
+      // Also one that fails may be written.
+      const notify = commit.notifies === true ? feed.notify : () => undefined
+      const channel = commit.notifies === true ? feed.channel : ''
+      // A key that was revoked must not be valid again on the replica that takes the place of this Redis.
+      const committed = run(commitTables, keys, [...args, channel, feed.publisherId], commit.notifies)
+      const { isDone, clockNow, rest } = await committed.finally(notify)
       return { isDone, clockNow, found: rest.map(value => (value === null ? undefined : String(value))) }
     },
     watch: feed.subscribe,
     // It may run on another machine.
     mayRun: () => true,
     async close() {
-      await Promise.all([redis.close(), feed.close()])
+      await Promise.all([redis.close(), changes.close(), feed.close()])
     },
+  }
+}
+
+/** A client whose commands wait for replicas: no other command waits with them. */
+const openWhenUsed = (create: () => RedisClient) => {
+  let opening: Promise<RedisClient> | undefined
+  const open = async (): Promise<RedisClient> => {
+    const client = create()
+    try {
+      await client.open()
+      return client
+    } catch (error) {
+      opening = undefined
+      await client.close()
+      throw error
+    }
+  }
+  return {
+    client: () => (opening ??= open()),
+    close: async () => (await opening?.catch(() => undefined))?.close(),
   }
 }
 

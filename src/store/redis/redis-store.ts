@@ -22,7 +22,7 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     await checkRights(redis)
     await checkVersion(redis, address)
     await checkEvictionPolicy(redis, address)
-    warnings = await persistenceWarnings(redis, address)
+    warnings = await warningsOf(redis, address)
   } catch (error) {
     await redis.close()
     throw error
@@ -52,7 +52,7 @@ export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Pr
     const accounts = await readAccounts(source)
     let hasKeyRates = false
     for await (const { rate } of scanKeys(source)) hasKeyRates ||= rate !== undefined
-    return { accounts, hasKeyRates, warnings: await persistenceWarnings(redis, address) }
+    return { accounts, hasKeyRates, warnings: await warningsOf(redis, address) }
   } catch {
     return { accounts: [], hasKeyRates: false, warnings: [] }
   } finally {
@@ -72,12 +72,23 @@ const checkEvictionPolicy = async (redis: RedisClient, address: RedisAddress): P
   }
 }
 
-const persistenceWarnings = async (redis: RedisClient, { url }: RedisAddress): Promise<readonly string[]> => {
-  const infos = await readInfos(redis, 'persistence')
-  if (!infos.some(info => /^aof_enabled:0\r?$/m.test(info))) return []
-  return [
-    `redis at ${url} has \`appendonly no\`: a restart loses accounts, keys and balances since its last snapshot; set \`appendonly yes\``,
-  ]
+const warningsOf = async (redis: RedisClient, { url }: RedisAddress): Promise<readonly string[]> => {
+  const some = async (section: string, line: RegExp) => (await readInfos(redis, section)).some(info => line.test(info))
+  const warnings: string[] = []
+  if (await some('persistence', /^aof_enabled:0\r?$/m)) {
+    warnings.push(
+      `redis at ${url} has \`appendonly no\`: a restart loses accounts, keys and balances since its last snapshot; set \`appendonly yes\``,
+    )
+  }
+  if (await some('memory', /^maxmemory_policy:(?!noeviction)/m)) {
+    warnings.push(`redis at ${url} drops balances and keys as soon as it has a maxmemory: set its maxmemory-policy to noeviction`)
+  }
+  if (!(await redis.mayWait())) {
+    warnings.push(
+      `redis at ${url} does not let its user WAIT: a key that was just revoked may be valid after a failover; give the user \`+wait\``,
+    )
+  }
+  return warnings
 }
 
 /** Nothing where a provider does not allow INFO. */

@@ -6,6 +6,7 @@ import type { Secret } from '../../../src/plugin/secret.ts'
 import { openAccounts } from '../../../src/services/accounts/index.ts'
 import type { AccountStore, KeyWithAccount, KeyRow } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 import { tempStore } from '../../store/temp-store.ts'
 
 const core: Plan = { name: 'core', dailyCredits: 1_000, forwarding: false }
@@ -64,6 +65,20 @@ t.test('a key is refused from the moment that it expires, cached or not', async 
   clock.advance(1)
   t.same(await accounts.find(key), { kind: 'expired' })
   t.same(await accounts.find(await addKey({ expires: clock.now() })), { kind: 'expired' })
+})
+
+t.test('a key that was refused as revoked stays revoked where the store has lost the revocation, and is revoked there again', async t => {
+  const { clock, store, accounts, addKey } = await setUp(t)
+  const key = await addKey({ id: 'key_1' })
+  t.match(await accounts.find(key), { kind: 'granted' })
+  await store.revokeKey('key_1', clock.now())
+  t.same(await accounts.find(key), { kind: 'revoked' })
+  // As of a replica that did not have the last writes.
+  await store.addKey(hashApiKey(key.reveal()), { id: 'key_1', account: 'acc_1', created: 1, hint: 'wxyz' })
+  clock.advance(1_000)
+  t.same(await accounts.find(key), { kind: 'revoked' })
+  await waitUntil(async () => (await store.findKeyById('key_1'))?.key.revoked !== undefined)
+  t.same(await accounts.find(key), { kind: 'revoked' })
 })
 
 t.test('a suspended key is refused until it is resumed', async t => {

@@ -131,6 +131,48 @@ t.test('a primary of a cluster that is killed, and one that hangs, are replaced 
   t.pass('processes are notified of changes, whichever nodes they are connected to')
 })
 
+t.test('a change of accounts and keys is done when a replica has it', { skip: skipWithoutRedis }, async t => {
+  const rights = ['--user', 'old', 'on', '>secret', '~tollgate:*', '&tollgate:*', '+@all', '-wait']
+  const primary = await startRedisServer('--appendonly', 'yes', ...rights)
+  t.teardown(() => primary.remove())
+  const store = await openStore(primary.address, systemClock)
+  t.teardown(() => store.close())
+  t.same(store.warnings, [])
+  await store.addAccount(account('a1'))
+  for (const id of ['key_1', 'key_2']) await store.addKey(`hash of ${id}`, { id, account: 'acc_a1', hint: 'x', created: 1 })
+  t.pass('a Redis without replicas waits for none')
+
+  const replica = await startRedisServer('--replicaof', '127.0.0.1', `${primary.port}`)
+  t.teardown(() => replica.remove())
+  await waitUntil(async () => String(await primary.send('INFO', 'replication')).includes('state=online'))
+  t.match(await store.revokeKey('key_1', 5), { revoked: 5 })
+  replica.pause()
+  const lost = t.rejects(store.revokeKey('key_2', 5), {
+    name: 'StoreError',
+    message:
+      /^redis at 127\.0\.0\.1:\d+ has written the change, but no replica has confirmed it within 500 ms: it is lost if this Redis fails now; /,
+  })
+  const startMs = performance.now()
+  t.match(await leaseOf(store, 'a1', 1), { counters: { granted: 10 } })
+  t.ok(performance.now() - startMs < 400, 'nothing else waits for replicas')
+  await lost
+  t.match(await store.findKeyById('key_2'), { key: { revoked: 5 } }, 'it is written')
+  await t.rejects(store.revokeKey('key_2', 6), /no replica has confirmed it/, 'also when it is repeated')
+
+  const older = await openStore({ kind: 'redis', url: new Secret(`redis://old:secret@127.0.0.1:${primary.port}`, 'HOST') }, systemClock)
+  t.teardown(() => older.close())
+  t.match(older.warnings, [/^redis at HOST does not let its user WAIT: .*; give the user `\+wait`$/])
+  t.match(await older.changeKey('key_1', { name: 'x' }), { name: 'x' }, 'without the right it waits for no replica')
+
+  replica.resume()
+  await waitUntil(succeeds(() => store.revokeKey('key_2', 6)))
+  await primary.kill()
+  await replica.send('REPLICAOF', 'NO', 'ONE')
+  const promoted = await openStore(replica.address, systemClock)
+  t.teardown(() => promoted.close())
+  for (const id of ['key_1', 'key_2']) t.match(await promoted.findKeyById(id), { key: { revoked: 5 } }, 'revoked keys stay revoked')
+})
+
 t.test('Sentinel', { skip: skipWithoutRedis }, async t => {
   const deployment = await startSentinelDeployment(1, ['--user', 'gate', 'on', '>p@ss', '~*', '&*', '+@all', '--appendonly', 'yes'])
   t.teardown(() => deployment.remove())

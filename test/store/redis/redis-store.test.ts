@@ -212,7 +212,7 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       })
       const report = (seq: number, credits: number) =>
         store.reportUsage({ process: 'p1', seq, counts: accounts.map(of(credits)), retentionHours: 48 })
-      t.same(await report(1, 80), { hasLostWrites: false })
+      t.same(await report(1, 80), { lostWrites: 'none' })
       const tags = new Set(((await redis.send('KEYS', 'tollgate:*:calls:*')) as string[]).map(key => /\{(.*)\}/.exec(key)?.[1]))
       t.equal(tags.size, 64)
       for (const account of accounts.slice(0, 50)) {
@@ -231,28 +231,37 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
       await t.rejects(report(2, 20), /WRONGTYPE/)
       await redis.send('DEL', broken)
       await redis.send('RENAME', 'tollgate:aside', broken)
-      t.same(await report(2, 20), { hasLostWrites: false })
+      t.same(await report(2, 20), { lostWrites: 'none' })
       t.same(
         (await store.accountUse(accounts, { day, hours: [hour] })).filter(({ credits, calls }) => credits !== 100 || calls[0] !== 2),
         [],
       )
 
-      // One node loses all its rows: its counts begin anew, and processes are known there again from the next report on.
+      // One node loses all its rows: what was reported in the last 30 s comes again, and processes are known there again from the next report on.
       const lost = usageTagOf('acc_7')
       const keys = (await redis.send('KEYS', `tollgate:{${lost}}:*`)) as string[]
       await redis.send('DEL', ...keys)
-      t.same(await report(3, 1), { hasLostWrites: true })
+      t.same(await report(3, 1), { lostWrites: 'repeated' })
+      const ofLost = async () =>
+        (await store.accountUse(['acc_7'], { day, hours: [hour] })).map(({ credits, calls }) => [credits, calls[0]])
+      t.same(await ofLost(), [[101, 3]])
+      clock.advance(31_000)
+      await report(4, 1)
+      await redis.send('DEL', ...keys)
+      t.same(await report(5, 1), { lostWrites: 'missing' })
+      t.same(await ofLost(), [[2, 2]])
       const other = accounts.find(account => usageTagOf(account) !== lost) ?? ''
+      clock.advance(31_000)
       await redis.send('DEL', tableKey(lost, 'lastReports'))
-      await store.reportUsage({ process: 'p1', seq: 4, counts: [of(1)(other)], retentionHours: 48 })
+      await store.reportUsage({ process: 'p1', seq: 6, counts: [of(1)(other)], retentionHours: 48 })
       t.same(await redis.send('HKEYS', tableKey(lost, 'lastReports')), ['p1'])
       t.same(
         (await store.accountUse(['acc_7', other], { day, hours: [hour] })).map(({ credits }) => credits),
-        [1, 102],
+        [2, 104],
       )
 
       clock.advance(49 * 3_600_000)
-      await store.reportUsage({ process: 'p1', seq: 5, counts: [], retentionHours: 48 })
+      await store.reportUsage({ process: 'p1', seq: 7, counts: [], retentionHours: 48 })
       const left = async () =>
         ((await redis.send('KEYS', 'tollgate:*')) as string[]).filter(key => /:calls:.*:[mh]\d|:accounts:[mh]/.test(key))
       await waitUntil(async () => (await left()).length === 0)
@@ -361,8 +370,10 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
         `redis at 127.0.0.1:${redis.port} would drop balances and keys when its memory is full: ` +
         'set its maxmemory-policy to noeviction (it is volatile-lru)',
     })
-    await redis.send('CONFIG', 'SET', 'maxmemory', '0')
-    await (await openStore(redis.address, systemClock)).close()
+    await redis.send('CONFIG', 'SET', 'maxmemory', '0', 'appendonly', 'yes')
+    const { warnings } = await openOne(t, new TestClock())
+    t.match(warnings, [/^redis at .* drops balances and keys as soon as it has a maxmemory: set its maxmemory-policy to noeviction$/])
+    await redis.send('CONFIG', 'SET', 'maxmemory-policy', 'noeviction', 'appendonly', 'no')
   })
 
   t.test('is used without an append-only file, with a warning', async t => {
