@@ -1,12 +1,11 @@
 import { blockSelectorOf, isFailure, isJsonObject, parseHexQuantity, refuseTooManyResults } from '../../src/plugin/plugin.ts'
 import type { Failure, JsonObject, Method, Reply, Services } from '../../src/plugin/plugin.ts'
-import { toList, toObject } from './hex.ts'
 import { LogQuery } from './log-query.ts'
-import { isFailed, notAgreed, numberOf } from './node-requests.ts'
+import { isFailed, notAgreed, notLinked, numberOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
-import { notLinked } from './proven-blocks.ts'
-import type { ProvenBlocks, ProvenReceipts } from './proven-blocks.ts'
 import type { TrustedHeader } from './block-header.ts'
+import { logsOf } from './proven-blocks.ts'
+import type { ProvenBlocks } from './proven-blocks.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
 import type { RefuseWrong } from './wrong-results.ts'
 
@@ -114,5 +113,3 @@ export class LogAnswers {
     return chain
   }
 }
-
-const logsOf = ({ receipts }: ProvenReceipts): readonly JsonObject[] => receipts.flatMap(({ logs }) => toList(logs).map(toObject))

@@ -30,6 +30,21 @@ export const notAgreed = refuse('unavailable', {
   retryAfter: 1,
 })
 
+/** The node may be on another branch, or behind: that is no lie. */
+export const notLinked = ({ context: { target } }: VerifiedCall): Failure =>
+  refuse('unavailable', {
+    source: target.source,
+    upstream: target.name,
+    cause: notLinkedCause,
+    retryAfter: 1,
+    retryElsewhere: true,
+  })
+
+const notLinkedCause = 'not proven: the node has another block, or none'
+
+/** Whether the chain may have moved while the call was answered. */
+export const mayHaveMoved = (reply: Reply): boolean => isFailure(reply) && (reply === notAgreed || reply.cause === notLinkedCause)
+
 export const isFailed = <T extends object>(value: T | Failure): value is Failure => 'error' in value
 
 export const toJson = ({ result }: Result): Json => JSON.parse(toBuffer(result).toString())

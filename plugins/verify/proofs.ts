@@ -6,6 +6,7 @@ import { FeedHeaders } from './feed-headers.ts'
 import { HistoryAnswers } from './history-answers.ts'
 import { LogAnswers } from './log-answers.ts'
 import type { VerifyCounters } from './metrics.ts'
+import { mayHaveMoved } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { provableHistory, provableMethods } from './provable-methods.ts'
 import { ProvenBlocks } from './proven-blocks.ts'
@@ -28,6 +29,9 @@ interface ProvenAnswers {
   /** Undefined: nothing is proven of this call. */
   answer(call: VerifiedCall, method: Method, next: NextPlugin): Promise<Reply | undefined>
 }
+
+/** Of one node about one call: a reorg comes to the nodes one after the other. */
+const maxAttempts = 3
 
 /** Of blocks, and as many of receipts. */
 const maxCachedBytes = 33_554_432
@@ -71,7 +75,11 @@ export class Proofs {
     const { request, target } = call.context
     const proven = this.#provable.get(request.method)
     if (proven === undefined || isPending(proven.method, request)) return undefined
-    const reply = await proven.answers.answer(call, proven.method, next)
+    let reply = await proven.answers.answer(call, proven.method, next)
+    for (let attempts = 1; attempts < maxAttempts && reply !== undefined && mayHaveMoved(reply); attempts++) {
+      this.headers.forgetRecent()
+      reply = await proven.answers.answer(call, proven.method, next)
+    }
     if (reply === undefined || isFailure(reply)) return reply
     const { verified = 'proof' } = reply
     if (verified === 'proof') {

@@ -4,7 +4,7 @@ import type { Failure, Json, JsonObject, Request, Result } from '../../src/plugi
 import { emptyListHash } from './block-header.ts'
 import type { ChainRules, Finding } from './chain-rules.ts'
 import { MalformedMember, isSameHex, toHex, toList, toObject } from './hex.ts'
-import { isFailed, send, toJson, toResult } from './node-requests.ts'
+import { isFailed, notLinked, send, toJson, toResult } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding } from './derived-members.ts'
 import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
@@ -254,15 +254,8 @@ const toProvenReceipts = (json: Json, block: ProvenBlock, bytes: number): Checke
 const isAt = ({ blockHash, blockNumber, transactionIndex }: JsonObject, { hash, number }: TrustedHeader, index: number): boolean =>
   isSameHex(blockHash, hash) && parseHexQuantity(blockNumber) === number && parseHexQuantity(transactionIndex) === index
 
-/** The node may be on another branch, or behind: that is no lie. */
-export const notLinked = ({ context: { target } }: VerifiedCall): Failure =>
-  refuse('unavailable', {
-    source: target.source,
-    upstream: target.name,
-    cause: 'not proven: the node has another block, or none',
-    retryAfter: 1,
-    retryElsewhere: true,
-  })
+/** All logs of the block, in their order. */
+export const logsOf = ({ receipts }: ProvenReceipts): readonly JsonObject[] => receipts.flatMap(({ logs }) => toList(logs).map(toObject))
 
 const notProvable = ({ context: { target } }: VerifiedCall): Failure =>
   refuse('unavailable', {

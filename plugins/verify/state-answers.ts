@@ -1,7 +1,6 @@
 import { blockSelectorOf, isFailure, keccak256, releaseResult, toHexQuantity } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Result, Services } from '../../src/plugin/plugin.ts'
-import { isFailed, notAgreed, numberOf, send, toJson, toResult } from './node-requests.ts'
-import { notLinked } from './proven-blocks.ts'
+import { isFailed, notAgreed, notLinked, numberOf, send, toJson, toResult } from './node-requests.ts'
 import type { ProvenBlocks } from './proven-blocks.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { MalformedMember, toBytes, toHex } from './hex.ts'

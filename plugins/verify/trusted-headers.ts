@@ -79,6 +79,11 @@ export class TrustedHeaders {
     return header
   }
 
+  /** The chain may have other blocks by now: those that are not final are looked up anew. */
+  forgetRecent(): void {
+    for (const [number, { headVersion }] of this.#byNumber.entries()) if (headVersion !== undefined) this.#byNumber.delete(number)
+  }
+
   /** The chain may have another block at that height by now. */
   forget(number: number): void {
     this.#byNumber.delete(number)

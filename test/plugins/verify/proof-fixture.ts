@@ -15,6 +15,8 @@ export type Node = (request: Request) => Promise<Json | undefined>
 interface ProofOptions {
   readonly agree?: number
   readonly maxProofBytes?: number
+  /** Another node is asked where one fails, unless the others would say the same. */
+  readonly hasFailover?: boolean
   /** Policies in place of `proof`. */
   readonly policies?: Readonly<Record<string, string>>
   /** Ethereum, unless given. */
@@ -40,7 +42,16 @@ const methods = {
 /** The plugin with the policy `proof` over these nodes, of which the first is asked. */
 export const openProofs = (
   nodes: Readonly<Record<string, Node>>,
-  { agree, maxProofBytes = 1 << 20, policies = {}, chainId = 1, head = () => undefined, reportedHeight = 0, onWait }: ProofOptions = {},
+  {
+    agree,
+    maxProofBytes = 1 << 20,
+    hasFailover = false,
+    policies = {},
+    chainId = 1,
+    head = () => undefined,
+    reportedHeight = 0,
+    onWait,
+  }: ProofOptions = {},
 ) => {
   const log = new TestLog()
   const requests: string[] = []
@@ -94,10 +105,17 @@ export const openProofs = (
     heads: heads as unknown as Heads,
   }
   const stage = createStage(verify, options, services)
-  const target = targets[0]!
+  const [firstTarget, ...otherTargets] = targets
   const answer = async (method: string, params: readonly Json[], signal: Signal = new Cancellation()): Promise<Json | undefined> => {
-    const call = { ...fakeCall(method, params, { target, upstreams: targets }), signal }
-    const reply = await stage.handle(call, async below => request(below.context.target, below.context.request))
+    const ask = (target: Target) => {
+      const call = { ...fakeCall(method, params, { target, upstreams: targets }), signal }
+      return stage.handle(call, async below => request(below.context.target, below.context.request))
+    }
+    let reply = await ask(firstTarget!)
+    for (const target of hasFailover ? otherTargets : []) {
+      if (!isFailure(reply) || (reply.fault !== 'upstream' && reply.retryElsewhere !== true)) break
+      reply = await ask(target)
+    }
     return isFailure(reply) ? undefined : JSON.parse(toBuffer(reply.result).toString())
   }
   return {
