@@ -62,7 +62,8 @@ export const commandSummaries = {
   accounts: 'Adds, lists, changes and suspends accounts, one by one or from files; prints links to sign in to the dashboard.',
   people: 'Lists, changes and removes the people of an account, who sign in to the dashboard.',
   keys: 'Adds, lists, changes, rotates, suspends and revokes the API keys of an account.',
-  alerts: 'Shows and sets who is told when an account has used a share of its credits, and tries its webhook.',
+  alerts:
+    'Shows and sets who is told when an account has used a share of its credits or its calls fail or are slow, and tries its webhook.',
   changes: 'Lists who changed accounts, keys, people, tokens and the state of nodes: by commands and in the dashboard.',
   usage: "Shows an account's credits of today, or its calls by method, network and other fields; exports the calls of all accounts.",
   audit: 'Verifies that leased credits and counted calls of every account agree for today.',

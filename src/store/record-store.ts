@@ -25,6 +25,7 @@ export type RecordKind =
   | 'alerts'
   | 'delivery'
   | 'month-use'
+  | 'incident'
   | 'lock'
   | 'filter'
   | 'drained-node'
@@ -44,6 +45,7 @@ export const accountRecordKinds = [
   'token',
   'delivery',
   'month-use',
+  'incident',
 ] as const satisfies readonly RecordKind[]
 
 /** A JSON value that belongs to one account and expires. */

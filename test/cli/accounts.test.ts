@@ -58,8 +58,17 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
   t.match(await json(alertsCommand, 'show', 'alice'), { webhook: null, email: false, daily: [75, 85, 100], deliveries: [] })
   t.match(await json(alertsCommand, 'set', 'alice', '--daily', '90,50,90', '--monthly', 'none'), { daily: [50, 90], monthly: [] })
   t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/account "alice" has no webhook/] })
+  const rates = ['--error-rate', '5', '--latency', 'none', '--window', '30', '--min-calls', '200']
+  t.match(await json(alertsCommand, 'set', 'alice', ...rates), { errorRate: 5, latency: 0, window: 30, minCalls: 200 })
   const { code, out } = await run(alertsCommand, 'set', 'alice', '--webhook', url)
-  const fields = [/^daily +50 %, 90 %$/, /^monthly +none$/, /^email +off$/, `webhook  ${url}`]
+  const fields = [
+    /^daily +50 %, 90 %$/,
+    /^monthly +none$/,
+    /^error rate +5 % of 30 min with at least 200 calls$/,
+    /^latency +none$/,
+    /^email +off$/,
+    `webhook     ${url}`,
+  ]
   t.match({ code, out }, { code: 0, out: [...fields, /^No alerts are sent: .* set `listen.portal`/, /shown again/, /^whsec_/] })
   t.match(await run(alertsCommand, 'test', 'alice'), { code: 1, err: [/address of the webhook is private/] })
   await writeFile(
@@ -73,11 +82,13 @@ t.test('alerts are shown, set and tried, by the rules of the API', async t => {
   t.match(changes, /alerts-changed/)
   t.notMatch(changes, /of-alice|whsec_/)
   const cases: readonly (readonly [args: readonly string[], code: number, message: RegExp])[] = [
-    [[], 64, /^nothing to change: expected --daily, --monthly, --email or --webhook$/],
+    [[], 64, /^nothing to change: expected --daily, --monthly, --error-rate, --latency, --window, --min-calls, --email or --webhook$/],
     [['--daily', '50,0'], 64, /^--daily: each item must be an integer from 1 to 100$/],
     [['--monthly', '101'], 64, /^--monthly: each item must be/],
     [['--daily', '1,2,3,4,5,6,7,8,9,10,11'], 64, /^--daily must be a list of at most 10 items$/],
     [['--daily', '1,,2'], 64, /^--daily: each item must be/],
+    [['--error-rate', '101'], 64, /^--error-rate must be a number from 1 to 100, or `none`/],
+    [['--min-calls', '9'], 64, /^--min-calls must be a number from 10 to/],
     [['--email', 'yes'], 64, /^--email must be on or off, not "yes"$/],
     [['--webhook', 'ftp://example.org'], 64, /^--webhook must be a URL such as .*, or `none`$/],
     [['--webhook', 'https://u:password@example.org'], 64, /^--webhook must be a URL [^@]*$/],

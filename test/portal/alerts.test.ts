@@ -7,7 +7,7 @@ import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { AlertRounds, roundIntervalMs } from '../../src/portal/alerts/alert-rounds.ts'
 import type { AlertOptions } from '../../src/portal/alerts/alert-rounds.ts'
-import { readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
+import { defaultRateRule, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { listDeliveries } from '../../src/portal/alerts/delivery-records.ts'
 import { alertsJson, changeAlerts } from '../../src/portal/alerts/manage-alerts.ts'
 import { newTestMessage } from '../../src/portal/alerts/webhook-message.ts'
@@ -22,6 +22,7 @@ import { openLedger } from '../../src/services/ledger/index.ts'
 import { createMetricsRegistry } from '../../src/services/metrics.ts'
 import { openUsage } from '../../src/services/usage/index.ts'
 import { systemClock } from '../../src/services/clock.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { withTimeoutOr } from '../../src/util/async.ts'
@@ -94,6 +95,25 @@ class AlertScenario {
     const group = { account, key: 'key_1', network: 'devnet', method: 'eth_call', outcome, forwarded: false }
     usage.count({ ...group, day, calls: 1, credits })
     await ledger.stop()
+    await usage.stop()
+  }
+
+  /** A process that counts so many calls, and ends. */
+  async count(calls: number, outcome = 'ok', durationMs = 10): Promise<void> {
+    const usage = openUsage(this.store, this.clock, { log: this.log, process: `p${(this.#processes += 1)}`, retentionMs: 90 * dayMs })
+    await usage.start()
+    usage.count({
+      account: 'acc_1',
+      key: 'key_1',
+      network: 'devnet',
+      method: 'eth_call',
+      outcome,
+      forwarded: false,
+      day: -1,
+      calls,
+      credits: 0,
+      durationMs,
+    })
     await usage.stop()
   }
 
@@ -199,6 +219,121 @@ t.test('the sum of a month is that of its days, also of days before the alerts w
   await scenario.spend(900)
   await scenario.round(gateway)
   t.equal(receiver.received.length, 3, 'a new month begins with nothing')
+})
+
+for (const { engine, open, skip } of engines) {
+  t.test(`on ${engine}, an account is told once that its calls fail, and again when that has ended and begins anew`, { skip }, async t => {
+    const scenario = await new AlertScenario(t).open(open)
+    const receiver = await receiverFor(t)
+    await changeAlerts(scenario.services, 'acc_1', {
+      webhook: receiver.url,
+      daily: [],
+      monthly: [],
+      errorRate: 10,
+      window: 10,
+      minCalls: 50,
+    })
+    const gateways = [scenario.gateway(), scenario.gateway(), scenario.gateway()]
+    const incidents = async () => (await alertsJson(scenario.store, 'acc_1')).incidents
+    await scenario.count(49, 'timeout')
+    await scenario.round(...gateways)
+    t.same(receiver.received, [], '49 calls are too few')
+    await scenario.count(151)
+    await scenario.round(...gateways)
+    const account = { id: 'acc_1', name: 'alice' }
+    const since = '2026-01-15T12:00:10.000Z'
+    const data = { account, since, window: 10, calls: 200, value: 24.5, threshold: 10 }
+    t.match(receiver.received, [{ json: { type: 'errors.threshold', timestamp: since, data } }])
+    t.match(await incidents(), [{ type: 'errors.threshold', since, value: 24.5 }])
+    await scenario.count(350)
+    for (let i = 0; i < 3; i += 1) await scenario.round(...gateways)
+    t.equal((await incidents()).length, 1, '8.9 % are not yet 20 % below the threshold')
+    await scenario.count(200)
+    await scenario.round(...gateways)
+    t.same(await incidents(), [], '6.5 %')
+    t.equal(receiver.received.length, 1)
+    await scenario.count(100, 'internal')
+    await scenario.round(...gateways)
+    await scenario.round(...gateways)
+    t.equal(receiver.received.length, 2, 'it begins anew')
+    scenario.clock.advance(15 * 60_000)
+    await scenario.round(...gateways)
+    t.same(await incidents(), [], 'no call has failed in the window')
+    t.equal(receiver.received.length, 2)
+  })
+}
+
+t.test('an account is told that its calls are slow, by mail too; failed calls have no latency', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const mails: string[] = []
+  const gateway = scenario.gateway({ sendMail: async ({ subject, text }) => mails.push(subject, text) > 0 })
+  await setEmail(
+    scenario.store,
+    await addPerson(scenario.store, { account: 'acc_1', name: 'olga', role: 'owner' }),
+    'olga@example.org',
+    true,
+  )
+  await changeAlerts(scenario.services, 'acc_1', { email: true, daily: [], monthly: [], latency: 500 })
+  await scenario.count(900, 'timeout', 5_000)
+  await scenario.count(95, 'ok', 100)
+  await scenario.count(4, 'ok', 2_000)
+  await scenario.round(gateway)
+  t.same(mails, [], '99 successful calls, of which 4 % are slow')
+  await scenario.count(6, 'ok', 2_000)
+  await scenario.round(gateway)
+  t.match(mails, [
+    /^Tollgate: alice has slow calls: p95 2\d{3} ms$/,
+    /The p95 latency of 105 calls of the account alice was 2\d{3} ms in the 15 minutes before 2026-01-15T12:00:10.000Z. The alert is set at 500 ms./,
+  ])
+  t.match((await alertsJson(scenario.store, 'acc_1')).deliveries, [{ type: 'latency.threshold', period: null, threshold: 500 }])
+})
+
+t.test('another threshold begins anew, 10 times a day at most; without one nothing lasts', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const receiver = await receiverFor(t)
+  const gateway = scenario.gateway()
+  const set = (errorRate: number) => changeAlerts(scenario.services, 'acc_1', { errorRate })
+  await changeAlerts(scenario.services, 'acc_1', { webhook: receiver.url, daily: [], monthly: [] })
+  await scenario.count(200, 'timeout')
+  for (let threshold = 1; threshold <= 14; threshold += 1) {
+    await set(threshold)
+    await scenario.round(gateway)
+  }
+  t.equal(receiver.received.length, 10)
+  await set(0)
+  t.same((await alertsJson(scenario.store, 'acc_1')).incidents, [])
+})
+
+t.test('receivers that are set a day after calls began to fail are not told of it', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const first = await receiverFor(t)
+  const gateway = scenario.gateway()
+  await changeAlerts(scenario.services, 'acc_1', { webhook: first.url, daily: [], monthly: [], errorRate: 50 })
+  for (let hour = 0; hour < 25 * 12; hour += 1) {
+    await scenario.count(200, 'timeout')
+    if (hour % 12 === 0) await scenario.round(gateway)
+    scenario.clock.advance(5 * 60_000)
+  }
+  t.equal(first.received.length, 1, 'of a day in which all calls fail')
+  await setEmail(
+    scenario.store,
+    await addPerson(scenario.store, { account: 'acc_1', name: 'olga', role: 'owner' }),
+    'olga@example.org',
+    true,
+  )
+  await changeAlerts(scenario.services, 'acc_1', { email: true })
+  let mails = 0
+  await scenario.count(200, 'timeout')
+  await scenario.round(scenario.gateway({ sendMail: async () => (mails += 1) > 0 }))
+  t.equal(mails, 0)
+  t.equal((await alertsJson(scenario.store, 'acc_1')).incidents.length, 1, 'it lasts')
+})
+
+t.test('settings from before error rates were in them tell nobody of calls', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const value = { email: true, daily: [50], monthly: [] }
+  await scenario.store.addRecord('alerts', { id: 'acc_1', account: 'bucket-1', value, expires: neverExpires })
+  t.match(await readAlertSettings(scenario.store, 'acc_1'), { ...value, webhook: undefined, ...defaultRateRule, errorRate: 0, latency: 0 })
 })
 
 t.test('100 % is reached when a call is refused, although a rest is left that is too small for it', async t => {
@@ -572,6 +707,7 @@ t.test(
         email: false,
         daily: [75, 85, 100],
         monthly: [75, 85, 100],
+        ...{ errorRate: 0, latency: 0, window: 15, minCalls: 100, incidents: [] },
         mailReceivers: [],
         deliveries: [],
       })
@@ -579,6 +715,10 @@ t.test(
         ['PATCH', '/alerts', { daily: [0] }, { field: 'daily.0' }],
         ['PATCH', '/alerts', { daily: [101] }, { field: 'daily.0' }],
         ['PATCH', '/alerts', { monthly: Array(11).fill(1) }, { field: 'monthly' }],
+        ['PATCH', '/alerts', { errorRate: 101 }, { field: 'errorRate' }],
+        ['PATCH', '/alerts', { latency: -1 }, { field: 'latency' }],
+        ['PATCH', '/alerts', { window: 61 }, { field: 'window' }],
+        ['PATCH', '/alerts', { minCalls: 9 }, { field: 'minCalls' }],
         ['PATCH', '/alerts', { email: true }, { field: 'email', message: /this gateway has no mail server/ }],
         ['POST', '/alerts/webhook', { url: 'ftp://example.org/' }, { field: 'url', message: /must be a URL such as/ }],
         ['POST', '/alerts/webhook', { url: 'https://user:password@example.org/' }, { field: 'url' }],

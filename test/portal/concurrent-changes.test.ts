@@ -2,7 +2,7 @@ import { EventEmitter, once } from 'node:events'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { createAccessToken, listAccessTokens } from '../../src/portal/access-tokens.ts'
-import { editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
+import { defaultRateRule, editAlertSettings, newWebhook, readAlertSettings } from '../../src/portal/alerts/alert-settings.ts'
 import { oneAtATime, tryLock } from '../../src/portal/concurrent-changes.ts'
 import { personOfIdentity } from '../../src/portal/oidc-identities.ts'
 import {
@@ -282,7 +282,7 @@ const testChanges = (t: Test, [store, other]: readonly [Store, Store]): void => 
       editAlertSettings(store, account, before => ({ ...before, monthly: [60] })),
       editAlertSettings(other, account, before => ({ ...before, email: true })),
     ])
-    t.same(await readAlertSettings(store, account), { account, webhook, daily: [50], monthly: [60], email: true })
+    t.same(await readAlertSettings(store, account), { account, webhook, daily: [50], monthly: [60], email: true, ...defaultRateRule })
   })
 
   t.test('a session that is ended while it is renewed stays ended', async t => {

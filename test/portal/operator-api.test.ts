@@ -127,7 +127,10 @@ const exampleInputs: Readonly<
   'keys rotate': (_, outputs) => ({ id: addedKey(outputs), overlap: '1h' }),
   'keys revoke': (_, outputs) => ({ id: addedKey(outputs) }),
   'alerts show': id => ({ id }),
-  'alerts set': id => ({ id, daily: [50, 90], monthly: [], email: false, webhook: receiver.url, format: 'slack' }),
+  'alerts set': id => ({
+    ...{ id, daily: [50, 90], monthly: [], email: false, webhook: receiver.url, format: 'slack' },
+    ...{ errorRate: 5, latency: 800, window: 30, minCalls: 200 },
+  }),
   'alerts test': id => ({ id }),
   changes: id => ({
     account: id,

@@ -402,6 +402,24 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await page.click('text="Save"')
     await page.waitForSelector('[name=daily][aria-invalid=true]')
     await page.waitForSelector('.error:text-is("Each must be an integer from 1 to 100.")')
+    await page.fill('[name=daily]', '50, 90')
+    await page.fill('[name=errorRate]', '5')
+    await page.fill('[name=latency]', '800')
+    await page.fill('[name=minCalls]', '9')
+    await page.click('text="Save"')
+    await page.waitForSelector('[name=minCalls][aria-invalid=true]')
+    await page.fill('[name=minCalls]', '10')
+    await page.click('text="Save"')
+    await page.waitForSelector('text="Saved."')
+    await page.waitForSelector('[name=minCalls][aria-invalid=false]')
+    await page.reload()
+    await page.waitForSelector('[name=errorRate]')
+    t.same(await Promise.all(['errorRate', 'latency', 'window', 'minCalls'].map(name => page.inputValue(`[name=${name}]`))), [
+      '5',
+      '800',
+      '15',
+      '10',
+    ])
     await page.fill('[name=url]', 'http://169.254.169.254/latest')
     await page.click('text="Set the webhook"')
     t.match(await page.textContent('form[aria-label=Webhook] [role=status] code'), /^whsec_/)

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Store } from '../../store/store.ts'
+import type { AccountRow, Store } from '../../store/store.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../background.ts'
 import type { BackgroundTask } from '../background.ts'
@@ -9,9 +9,10 @@ import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './delivery-attempts.ts'
 import type { DelivererOptions } from './delivery-attempts.ts'
 import { addDelivery, listDeliveries } from './delivery-records.ts'
-import type { Delivery } from './delivery-records.ts'
+import type { AlertContent, Delivery } from './delivery-records.ts'
+import { updateIncidents } from './incidents.ts'
 import { readReachedThresholds } from './thresholds.ts'
-import type { ReachedThreshold, ThresholdServices } from './thresholds.ts'
+import type { ThresholdServices } from './thresholds.ts'
 
 export interface AlertOptions extends Omit<DelivererOptions, 'store'> {
   readonly store: Store
@@ -32,6 +33,13 @@ const accountsPerTurn = 16
 
 /** How long owners see what was sent. */
 const deliveryRetentionMs = 7 * dayMs
+
+/** What an account may be told of. */
+interface Alert {
+  readonly content: AlertContent
+  /** When it is over, in ms since 1970. */
+  readonly endsAt: number
+}
 
 /** Looks which accounts have reached a threshold, and tells them. */
 export class AlertRounds {
@@ -77,7 +85,7 @@ export class AlertRounds {
     const row = await store.account(account)
     if (row === undefined) return
     const known = new Map((await listDeliveries(store, account)).map(delivery => [delivery.id, delivery]))
-    for (const delivery of await this.#newDeliveries(await readReachedThresholds(this.#options, row, settings), settings, known)) {
+    for (const delivery of await this.#newDeliveries(await this.#alerts(row, settings), settings, known)) {
       // Another gateway may be quicker.
       if (await addDelivery(store, delivery)) known.set(delivery.id, delivery)
     }
@@ -87,13 +95,24 @@ export class AlertRounds {
     }
   }
 
+  /** Whether the account has been told of them or not. */
+  async #alerts(row: AccountRow, settings: AlertSettings): Promise<readonly Alert[]> {
+    const account = { id: row.id, name: row.name }
+    const thresholds = await readReachedThresholds(this.#options, row, settings)
+    const incidents = await updateIncidents(this.#options, row, settings)
+    return [
+      ...thresholds.map(({ message: data, endsAt }) => ({ content: { type: 'credits.threshold' as const, data }, endsAt })),
+      ...incidents.map(({ type, ...data }) => ({ content: { type, data: { account, ...data } }, endsAt: Date.parse(data.since) + dayMs })),
+    ]
+  }
+
   async #newDeliveries(
-    reached: readonly ReachedThreshold[],
+    alerts: readonly Alert[],
     { account, webhook, email }: AlertSettings,
     known: ReadonlyMap<string, Delivery>,
   ): Promise<readonly Delivery[]> {
     const { store, clock, sendMail } = this.#options
-    if (reached.length === 0) return []
+    if (alerts.length === 0) return []
     const people = email && sendMail !== undefined ? await mailReceivers(store, account) : []
     const receivers: readonly Receiver[] = [
       ...(webhook === undefined ? [] : [{ channel: 'webhook' as const }]),
@@ -101,11 +120,10 @@ export class AlertRounds {
     ]
     const now = clock.now()
     return receivers.flatMap(receiver =>
-      periods.flatMap(period => {
-        const ofPeriod = reached.filter(({ message }) => message.period === period)
-        const date = ofPeriod[0]?.message.date
-        const told = [...known.values()].filter(each => isFor(receiver, each) && each.message.data.date === date).length
-        const deliveries = ofPeriod.map(threshold => newDelivery(account, receiver, threshold, now)).filter(({ id }) => !known.has(id))
+      [...new Set(alerts.map(({ content }) => periodOf(content)))].flatMap(period => {
+        const ofPeriod = alerts.filter(({ content }) => periodOf(content) === period)
+        const told = [...known.values()].filter(each => isFor(receiver, each) && periodOf(each.message) === period).length
+        const deliveries = ofPeriod.map(alert => newDelivery(account, receiver, alert, now)).filter(({ id }) => !known.has(id))
         return deliveries.slice(0, Math.max(0, maxThresholds - told))
       }),
     )
@@ -122,21 +140,27 @@ export class AlertRounds {
   }
 }
 
-const periods = ['day', 'month'] as const
+/** In which a receiver is told of so many alerts at most: a day, a month, or the day on which incidents of one type began. */
+const periodOf = ({ type, data }: AlertContent): string =>
+  type === 'credits.threshold' ? data.date : `${type} ${data.since.slice(0, '2026-01-15'.length)}`
+
+/** What tells the alert from others of the account. */
+const nameOf = ({ type, data }: AlertContent): string =>
+  type === 'credits.threshold' ? `${data.date} ${data.threshold}` : `${type} ${data.since}`
 
 type Receiver = Pick<Delivery, 'channel' | 'person'>
 
 const isFor = ({ channel, person }: Receiver, delivery: Delivery): boolean => delivery.channel === channel && delivery.person === person
 
-const newDelivery = (account: string, receiver: Receiver, { message: data, endsAt }: ReachedThreshold, now: number): Delivery => {
+const newDelivery = (account: string, receiver: Receiver, { content, endsAt }: Alert, now: number): Delivery => {
   const { channel, person } = receiver
-  const id = [account, data.date, data.threshold, channel, ...(person === undefined ? [] : [person])].join(' ')
-  const message = { type: 'credits.threshold' as const, timestamp: isoTime(now), data }
+  const id = [account, nameOf(content), channel, ...(person === undefined ? [] : [person])].join(' ')
+  const message = { ...content, timestamp: isoTime(now) }
   const times = { created: now, nextAttempt: now, lastAttempt: undefined, expires: endsAt + deliveryRetentionMs }
   return { id, account, ...receiver, message, state: 'pending', attempts: 0, lastStatus: undefined, ...times }
 }
 
-/** Tells accounts which share of their credits is used. */
+/** Tells accounts which share of their credits is used, and when their calls fail or are slow. */
 export interface Alerts extends BackgroundTask, Pick<Deliverer, 'post'> {}
 
 /**

@@ -7,8 +7,22 @@ import { listPeople } from '../people.ts'
 import type { Person } from '../people.ts'
 import type { WebhookFormat } from './message-format.ts'
 
-/** Who is told when an account has used a share of its credits. */
-export interface AlertSettings {
+/** When calls of an account fail, or are slow, so often that somebody is told. */
+export interface RateRule {
+  /** Percent of the calls that fail; 0: nobody is told. */
+  readonly errorRate: number
+  /** The p95 of the latency of successful calls, in ms; 0: nobody is told. */
+  readonly latency: number
+  /** Both are of so many minutes, up to now. */
+  readonly window: number
+  /** Nobody is told because of fewer calls. */
+  readonly minCalls: number
+}
+
+export const defaultRateRule: RateRule = { errorRate: 0, latency: 0, window: 15, minCalls: 100 }
+
+/** Who is told when an account has used a share of its credits, or when its calls fail or are slow. */
+export interface AlertSettings extends RateRule {
   /** Id of the account. */
   readonly account: string
   readonly webhook: Webhook | undefined
@@ -30,7 +44,7 @@ export interface Webhook {
 
 const defaultThresholds = [75, 85, 100] as const
 
-/** Of a day, and of a month. No further alerts are sent, however often thresholds are changed: owners choose whom mail goes to. */
+/** Of a day, of a month, and of incidents of a kind that begin on a day. No further alerts are sent, however often thresholds are changed: owners choose whom mail goes to. */
 export const maxThresholds = 10
 
 const bucketCount = 64
@@ -57,6 +71,7 @@ const defaultSettings = (account: string): AlertSettings => ({
   email: false,
   daily: defaultThresholds,
   monthly: defaultThresholds,
+  ...defaultRateRule,
 })
 
 /** Changes the settings as they are now: of several changes at once none is lost. */
@@ -77,9 +92,9 @@ export const editAlertSettings = async (
   }
 }
 
-const toValue = ({ webhook, email, daily, monthly }: AlertSettings): Json => ({
+const toValue = ({ account: _, webhook, ...settings }: AlertSettings): Json => ({
   ...(webhook && { webhook: { ...webhook } }),
-  ...{ email, daily, monthly },
+  ...settings,
 })
 
 /** Whom alerts are mailed to, where the account wants that: owners who have shown that their address is theirs. */
@@ -92,4 +107,6 @@ export const listAlertSettings = async (store: Pick<RecordStore, 'records'>, buc
 
 /** Written by editAlertSettings() alone. */
 const toSettings = (record: StoredRecord | undefined): AlertSettings | undefined =>
-  isJsonObject(record?.value) ? ({ webhook: undefined, ...record.value, account: record.id } as unknown as AlertSettings) : undefined
+  isJsonObject(record?.value)
+    ? ({ webhook: undefined, ...defaultRateRule, ...record.value, account: record.id } as unknown as AlertSettings)
+    : undefined

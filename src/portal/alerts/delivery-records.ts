@@ -28,23 +28,51 @@ export interface Delivery {
 }
 
 /** What the receiver is told. It is stored, so that each attempt says the same. */
-export interface AlertMessage {
-  readonly type: 'credits.threshold'
+export type AlertMessage = AlertContent & {
   /** ISO 8601. */
   readonly timestamp: string
-  readonly data: {
-    readonly account: { readonly id: string; readonly name: string }
-    readonly plan: string
-    readonly period: 'day' | 'month'
-    /** YYYY-MM-DD or YYYY-MM, UTC. */
-    readonly date: string
-    /** Percent. */
-    readonly threshold: number
-    readonly used: number
-    readonly limit: number
-    /** ISO 8601: when the next day or month begins. */
-    readonly resetAt: string
-  }
+}
+
+export type AlertContent =
+  | { readonly type: 'credits.threshold'; readonly data: CreditsAlert }
+  | { readonly type: IncidentType; readonly data: IncidentAlert }
+
+/** `errors.threshold`: too many calls fail. `latency.threshold`: they are slow. */
+export const incidentTypes = ['errors.threshold', 'latency.threshold'] as const
+
+export type IncidentType = (typeof incidentTypes)[number]
+
+export const alertTypes = ['credits.threshold', ...incidentTypes] as const
+
+interface AlertedAccount {
+  readonly account: { readonly id: string; readonly name: string }
+}
+
+/** A share of the credits is used. */
+export interface CreditsAlert extends AlertedAccount {
+  readonly plan: string
+  readonly period: 'day' | 'month'
+  /** YYYY-MM-DD or YYYY-MM, UTC. */
+  readonly date: string
+  /** Percent. */
+  readonly threshold: number
+  readonly used: number
+  readonly limit: number
+  /** ISO 8601: when the next day or month begins. */
+  readonly resetAt: string
+}
+
+/** What was measured when calls began to fail or to be slow. */
+export interface IncidentAlert extends AlertedAccount {
+  /** ISO 8601. */
+  readonly since: string
+  /** Minutes before that, of which the figures are. */
+  readonly window: number
+  /** Of the window: all calls, or of latencies the successful ones. */
+  readonly calls: number
+  /** Percent of the calls that failed, or the p95 of their latency in ms. */
+  readonly value: number
+  readonly threshold: number
 }
 
 /** An id for receivers, by which they recognize a message that they have had before. */

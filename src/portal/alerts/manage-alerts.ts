@@ -6,11 +6,12 @@ import { isoTime, isoTimeOrNull } from '../../util/dates.ts'
 import { invalidField } from '../api-errors.ts'
 import { findPerson } from '../people.ts'
 import { readSigningKey } from '../signing-key.ts'
-import { count, flag, listOf, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
+import { count, flag, listOf, number, object, text, textOrNull, time, timeOrNull } from '../openapi.ts'
 import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertSettings } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
-import { listDeliveries, deliveryChannels } from './delivery-records.ts'
-import type { Delivery } from './delivery-records.ts'
+import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
+import type { AlertMessage, Delivery } from './delivery-records.ts'
+import { endIncident, listIncidents } from './incidents.ts'
 import { webhookFormats } from './message-format.ts'
 import type { WebhookFormat } from './message-format.ts'
 import { isWebhookUrl } from './webhook-request.ts'
@@ -19,10 +20,37 @@ import { deriveKey, formatKey } from './webhook-signature.ts'
 const thresholdList = (description: string) =>
   ({ type: 'array', items: { type: 'integer', minimum: 1, maximum: 100 }, maxItems: maxThresholds, description }) as const
 
+const maxLatencyMs = 60_000
+const maxWindowMinutes = 60
+
 /** What owners and operators can say of alerts. */
 export const alertProperties = {
   daily: thresholdList('Percent of the credits of a day at which an alert is sent, each once a day; none when it is empty.'),
   monthly: thresholdList('Percent of the daily credits of all days of a month at which an alert is sent, each once a month.'),
+  errorRate: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 100,
+    description: 'Percent of the calls of the window that fail at which an alert is sent, once until that has ended; none for 0.',
+  },
+  latency: {
+    type: 'integer',
+    minimum: 0,
+    maximum: maxLatencyMs,
+    description: 'The p95 of the latency of successful calls of the window, in ms, at which an alert is sent; none for 0.',
+  },
+  window: {
+    type: 'integer',
+    minimum: 5,
+    maximum: maxWindowMinutes,
+    description: 'Minutes up to now of which error rate and latency are.',
+  },
+  minCalls: {
+    type: 'integer',
+    minimum: 10,
+    maximum: 1_000_000,
+    description: 'Of fewer calls in the window, no alert on error rate or latency is sent.',
+  },
   email: { type: 'boolean', description: 'Whether the owners of the account who have confirmed their e-mail addresses get mail.' },
 } as const
 
@@ -41,7 +69,7 @@ export const checkWebhookUrl = (field: string, url: string, alternative = ''): v
     throw invalidField(field, `must be a URL such as https://example.org/hook, without user and password${alternative}`)
 }
 
-export type AlertChange = { readonly [Name in 'email' | 'daily' | 'monthly']?: AlertSettings[Name] } & {
+export type AlertChange = { readonly [Name in keyof typeof alertProperties]?: AlertSettings[Name] } & {
   /** A URL, in place of the webhook before; null removes that. */
   readonly webhook?: string | null
   /** Of that webhook; `standard` unless given. */
@@ -60,13 +88,12 @@ const maxShownDeliveries = 50
 
 /** The settings and what was sent, as the API shows them. */
 export const alertsJson = async (store: RecordStore, account: string) => {
-  const { webhook, email, daily, monthly } = await readAlertSettings(store, account)
+  const { account: _, webhook, ...settings } = await readAlertSettings(store, account)
   const deliveries = [...(await listDeliveries(store, account))].sort((a, b) => b.created - a.created).slice(0, maxShownDeliveries)
   return {
+    ...settings,
     webhook: webhook === undefined ? null : { url: webhook.url, format: webhook.format ?? 'standard' },
-    email,
-    daily,
-    monthly,
+    incidents: await listIncidents(store, account),
     mailReceivers: (await mailReceivers(store, account)).map(({ name }) => name),
     deliveries: await Promise.all(deliveries.map(delivery => deliveryJson(store, delivery))),
   }
@@ -76,9 +103,8 @@ export type AlertsJson = Awaited<ReturnType<typeof alertsJson>>
 
 const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
   const { channel, person, state, attempts, created, nextAttempt, lastAttempt, lastStatus = null, message } = delivery
-  const { period, date, threshold } = message.data
   return {
-    ...{ type: message.type, period, date, threshold, channel, state, attempts, lastStatus },
+    ...{ ...alertJson(message), channel, state, attempts, lastStatus },
     person: person === undefined ? null : ((await findPerson(store, person))?.name ?? null),
     created: isoTime(created),
     lastAttempt: isoTimeOrNull(lastAttempt),
@@ -86,22 +112,32 @@ const deliveryJson = async (store: RecordStore, delivery: Delivery) => {
   }
 }
 
+/** Which threshold was reached, and when. */
+export const alertJson = ({ type, data }: AlertMessage) => {
+  const { threshold } = data
+  return type === 'credits.threshold'
+    ? { type, period: data.period, date: data.date, threshold }
+    : { type, period: null, date: data.since, threshold }
+}
+
 /** Changes the members that are named. Resolves with the secret of a new webhook. Rejects with ApiError. */
 export const changeAlerts = async (
   { store, accounts, portalSecret, canMail }: AlertServices,
   account: string,
-  { email, daily, monthly, webhook: url, format }: AlertChange,
+  { daily, monthly, webhook: url, format, ...change }: AlertChange,
 ): Promise<Secret | undefined> => {
-  if (email === true && !canMail)
+  if (change.email === true && !canMail)
     throw invalidField('email', 'cannot be set: this gateway has no mail server (`portal.smtp` in gateway.yaml)')
   const webhook = typeof url === 'string' ? newWebhook(url, format) : undefined
   const { before, after } = await editAlertSettings(store, account, settings => ({
     ...settings,
-    ...(email !== undefined && { email }),
+    ...change,
     ...(daily !== undefined && { daily: ascending(daily) }),
     ...(monthly !== undefined && { monthly: ascending(monthly) }),
     ...(url !== undefined && { webhook }),
   }))
+  if (before.errorRate !== after.errorRate) await endIncident(store, account, 'errors.threshold')
+  if (before.latency !== after.latency) await endIncident(store, account, 'latency.threshold')
   if (!isDeepStrictEqual(before, after))
     await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
   if (webhook === undefined) return undefined
@@ -112,19 +148,22 @@ export const changeAlerts = async (
 const ascending = (thresholds: readonly number[]): readonly number[] => [...new Set(thresholds)].sort((a, b) => a - b)
 
 /** For the log of changes. The path of a URL may be a secret. */
-const toRecord = ({ webhook, email, daily, monthly }: AlertSettings) => ({
+const toRecord = ({ account: _, webhook, ...settings }: AlertSettings) => ({
   webhook: webhook === undefined ? null : new URL(webhook.url).origin,
   ...(webhook?.format !== undefined && { format: webhook.format }),
-  email,
-  daily,
-  monthly,
+  ...settings,
 })
 
+/** What alertJson() returns. */
+export const alertShape = {
+  type: { type: 'string', enum: alertTypes },
+  period: { type: ['string', 'null'], enum: ['day', 'month', null], description: 'Of credits.' },
+  date: { ...text, description: 'The day or month of the credits; of error rate and latency, when the incident began.' },
+  threshold: { ...count, description: 'Percent; of latency, ms.' },
+} as const
+
 const deliverySchema = object({
-  type: text,
-  period: { type: 'string', enum: ['day', 'month'] },
-  date: text,
-  threshold: count,
+  ...alertShape,
   channel: { type: 'string', enum: deliveryChannels },
   person: textOrNull,
   state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
@@ -141,6 +180,23 @@ export const alertsShape = {
   email: flag,
   daily: listOf(count),
   monthly: listOf(count),
+  errorRate: count,
+  latency: count,
+  window: count,
+  minCalls: count,
+  incidents: {
+    ...listOf(
+      object({
+        type: { type: 'string', enum: incidentTypes },
+        since: time,
+        window: count,
+        calls: count,
+        value: { ...number, description: 'When it began.' },
+        threshold: count,
+      }),
+    ),
+    description: 'What was reported of error rate and latency and has not ended.',
+  },
   mailReceivers: { ...listOf(text), description: 'The owners whom mail goes to, if `email` is true: those with a confirmed address.' },
   deliveries: { ...listOf(deliverySchema), description: 'What was sent in the last days, the newest first.' },
 } as const

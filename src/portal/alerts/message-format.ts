@@ -1,6 +1,6 @@
 import { nameOf } from '../brand.ts'
 import type { BrandOptions } from '../brand.ts'
-import type { AlertMessage } from './delivery-records.ts'
+import type { AlertMessage, CreditsAlert, IncidentAlert, IncidentType } from './delivery-records.ts'
 
 type NamedBrand = Pick<BrandOptions, 'name'>
 
@@ -30,13 +30,32 @@ const textOf = (message: AlertMessage | TestMessage, brand: NamedBrand | undefin
     : [summarizeAlert(message, brand), ...describeAlert(message)].join('\n')
 
 /** In one line, as the subject of a mail. */
-export const summarizeAlert = ({ data: { account, period, threshold } }: AlertMessage, brand: NamedBrand | undefined): string =>
-  `${nameOf(brand)}: ${account.name} has used ${threshold} % of its ${period === 'day' ? 'daily credits' : 'credits of the month'}`
+export const summarizeAlert = ({ type, data }: AlertMessage, brand: NamedBrand | undefined): string =>
+  `${nameOf(brand)}: ${data.account.name} ${type === 'credits.threshold' ? summarizeCredits(data) : summarizeIncident(type, data)}`
 
-export const describeAlert = ({ data: { account, plan, period, date, used, limit, resetAt } }: AlertMessage): readonly string[] => [
+const summarizeCredits = ({ period, threshold }: CreditsAlert): string =>
+  `has used ${threshold} % of its ${period === 'day' ? 'daily credits' : 'credits of the month'}`
+
+const summarizeIncident = (type: IncidentType, { value }: IncidentAlert): string =>
+  type === 'errors.threshold' ? `has ${value} % failed calls` : `has slow calls: p95 ${value} ms`
+
+export const describeAlert = ({ type, data }: AlertMessage): readonly string[] =>
+  type === 'credits.threshold' ? describeCredits(data) : describeIncident(type, data)
+
+const describeCredits = ({ account, plan, period, date, used, limit, resetAt }: CreditsAlert): readonly string[] => [
   `The account ${account.name} (plan ${plan}) has used ${used} of ${limit} credits of ${date} (UTC).`,
   period === 'day' ? `At 100 %, calls are refused until ${resetAt}.` : `The month ends at ${resetAt}.`,
 ]
+
+const describeIncident = (type: IncidentType, { account, since, window, calls, value, threshold }: IncidentAlert): readonly string[] => {
+  const before = `in the ${window} minutes before ${since}`
+  const sentences = {
+    'errors.threshold': [`${value} % of ${calls} calls of the account ${account.name} failed ${before}`, `${threshold} %`],
+    'latency.threshold': [`The p95 latency of ${calls} calls of the account ${account.name} was ${value} ms ${before}`, `${threshold} ms`],
+  } as const
+  const [measured, shown] = sentences[type]
+  return [`${measured}. The alert is set at ${shown}.`, 'No further one is sent until this has ended.']
+}
 
 /** Else it would be read as a link or a mention. */
 const escapeForSlack = (text: string): string => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')

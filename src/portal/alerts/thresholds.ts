@@ -7,12 +7,12 @@ import type { Plans } from '../../services/accounts/effective-plan.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, hourMs, hoursPerDay, isoDate, isoTime } from '../../util/dates.ts'
 import type { AlertSettings } from './alert-settings.ts'
-import type { AlertMessage } from './delivery-records.ts'
+import type { CreditsAlert } from './delivery-records.ts'
 import { isJsonObject } from '../../util/json.ts'
 
 /** A threshold that the account has reached. */
 export interface ReachedThreshold {
-  readonly message: AlertMessage['data']
+  readonly message: CreditsAlert
   /** When the period ends, in ms since 1970. */
   readonly endsAt: number
 }
@@ -54,7 +54,7 @@ export const readReachedThresholds = async (
 const percentOf = (used: number, limit: number): number => (100 * used) / limit
 
 const toReached = (
-  data: Omit<AlertMessage['data'], 'threshold' | 'resetAt'>,
+  data: Omit<CreditsAlert, 'threshold' | 'resetAt'>,
   thresholds: readonly number[],
   share: number,
   endsAt: number,

@@ -51,7 +51,7 @@ export const alertOperations = [
     name: 'alerts show',
     method: 'get',
     path: '/accounts/{id}/alerts',
-    summary: 'Who is told when the account has used a share of its credits, and what was sent.',
+    summary: 'Who is told when the account has used a share of its credits or has failed or slow calls, and what was sent.',
     input: onlyId,
     output: schemaRef('Alerts'),
     run: async (input, services) => readAlerts(services, (await findAccount(services, input.id)).id),
@@ -97,6 +97,9 @@ export const alertOperations = [
       flags: {
         daily: { keyword: noneKeyword },
         monthly: { keyword: noneKeyword },
+        errorRate: { name: 'error-rate', keyword: noneKeyword },
+        latency: { keyword: noneKeyword },
+        minCalls: { name: 'min-calls' },
         webhook: { placeholder: 'URL', keyword: noneKeyword },
         format: { of: 'webhook' },
       },
@@ -136,18 +139,25 @@ export const alertOperations = [
   }),
 ]
 
-const formatAlerts = ({ webhook, email, daily, monthly, mailReceivers, deliveries, enabled }: OperatorAlertsJson): readonly TextBlock[] => {
+const formatAlerts = ({ webhook, email, daily, monthly, ...alerts }: OperatorAlertsJson): readonly TextBlock[] => {
+  const { errorRate, latency, window, minCalls, incidents, mailReceivers, deliveries, enabled } = alerts
+  const ofWindow = `of ${window} min with at least ${minCalls} calls`
   const receivers = mailReceivers.length === 0 ? 'no owner has a confirmed address' : mailReceivers.join(', ')
   return [
     {
       fields: {
         daily: formatThresholds(daily),
         monthly: formatThresholds(monthly),
+        'error rate': errorRate === 0 ? noneKeyword : `${errorRate} % ${ofWindow}`,
+        latency: latency === 0 ? noneKeyword : `p95 of ${latency} ms ${ofWindow}`,
         email: email ? `on (${receivers})` : 'off',
         webhook: webhook === null ? noneKeyword : `${webhook.url}${webhook.format === 'standard' ? '' : ` (${webhook.format})`}`,
       },
     },
     ...(enabled ? [] : ['No alerts are sent: gateways with this configuration have no dashboard; set `listen.portal` in gateway.yaml.']),
+    ...incidents.map(
+      each => `Since ${each.since}: ${each.type === 'errors.threshold' ? `${each.value} % failed calls` : `p95 ${each.value} ms`}`,
+    ),
     ...(deliveries.length === 0 ? [] : ['', { columns: ['OF', 'THRESHOLD', 'TO', 'STATE', 'LAST RESULT'], rows: deliveries.map(toCells) }]),
   ]
 }
@@ -155,7 +165,13 @@ const formatAlerts = ({ webhook, email, daily, monthly, mailReceivers, deliverie
 const formatThresholds = (thresholds: readonly number[]): string =>
   thresholds.length === 0 ? noneKeyword : thresholds.map(each => `${each} %`).join(', ')
 
-const toCells = ({ date, threshold, channel, person, state, lastStatus }: AlertsJson['deliveries'][number]): readonly string[] => [
-  ...[date, `${threshold} %`, person ?? channel, state],
+const toCells = ({ type, date, threshold, channel, person, state, lastStatus }: AlertsJson['deliveries'][number]): readonly string[] => [
+  ...[date, thresholdTexts[type](threshold), person ?? channel, state],
   lastStatus ?? '',
 ]
+
+const thresholdTexts = {
+  'credits.threshold': (percent: number) => `${percent} %`,
+  'errors.threshold': (percent: number) => `${percent} % failed`,
+  'latency.threshold': (ms: number) => `p95 ${ms} ms`,
+} as const

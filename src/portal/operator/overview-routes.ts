@@ -6,6 +6,7 @@ import type { Activity } from '../../services/traffic/history.ts'
 import { hourMs, isoTime } from '../../util/dates.ts'
 import { deliveryChannels } from '../alerts/delivery-records.ts'
 import type { Delivery } from '../alerts/delivery-records.ts'
+import { alertJson, alertShape } from '../alerts/manage-alerts.ts'
 import { count, countOrNull, flag, listOf, number, numberOrNull, object, schemaRef, text, textOrNull, time } from '../openapi.ts'
 import type { PageQueries } from '../queries/page-queries.ts'
 import { gatewayHealth, gatewayProblems } from './gateway-health.ts'
@@ -46,15 +47,13 @@ export interface AccountOverviewJson {
   /** The hour in which `calls` were made; those `before` in the hour before it. */
   readonly hour: string
   readonly movers: readonly (AccountRef & { readonly before: number; readonly calls: number })[]
-  readonly alerts: readonly {
+  readonly alerts: readonly (ReturnType<typeof alertJson> & {
     readonly account: AccountRef
     readonly created: string
-    readonly period: 'day' | 'month'
-    readonly threshold: number
     readonly channel: Delivery['channel']
     readonly state: Delivery['state']
     readonly lastStatus: string | null
-  }[]
+  })[]
 }
 
 const accountRef = { id: text, name: text }
@@ -136,14 +135,13 @@ export const overviewSchemas = {
         object({
           account: object(accountRef),
           created: time,
-          period: { type: 'string', enum: ['day', 'month'] },
-          threshold: { ...count, description: 'Percent.' },
+          ...alertShape,
           channel: { type: 'string', enum: deliveryChannels },
           state: { type: 'string', enum: ['pending', 'delivered', 'failed'] },
           lastStatus: textOrNull,
         }),
       ),
-      description: 'What accounts were told of their credits in the last days, the newest first.',
+      description: 'What accounts were told of their credits and calls in the last days, the newest first.',
     },
   }),
 } as const
@@ -225,12 +223,10 @@ const describeAlert = ({
   channel,
   state,
   lastStatus,
-  message: {
-    data: { period, threshold },
-  },
+  message,
 }: Awaited<ReturnType<PageQueries['accountOverview']>>['alerts'][number]): AccountOverviewJson['alerts'][number] => ({
   ...{ account: { id: account, name: accountName }, created: isoTime(created) },
-  ...{ period, threshold, channel, state, lastStatus: lastStatus ?? null },
+  ...{ ...alertJson(message), channel, state, lastStatus: lastStatus ?? null },
 })
 
 const describeNodes = (nodes: NetworkCounters['nodes']) => {

@@ -18,7 +18,7 @@ export const alertRoutes = [
   defineRoute({
     method: 'get',
     path: '/alerts',
-    summary: 'Who is told when a share of the credits is used, and what was sent.',
+    summary: 'Who is told when a share of the credits is used, or when calls fail or are slow, and what was sent.',
     role: 'owner',
     response: alertsSchema,
     handle: ({ person }, { store }) => alertsJson(store, person.account),

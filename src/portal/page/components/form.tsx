@@ -28,7 +28,7 @@ export const useSubmit = <Answer,>(send: (values: FormData) => Promise<Answer>) 
 }
 
 /** What is wrong with the value of a field, by its name in the API. */
-type ErrorOf = (field: string) => string | undefined
+export type ErrorOf = (field: string) => string | undefined
 
 interface FormProps<Answer> {
   readonly title: string

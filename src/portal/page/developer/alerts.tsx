@@ -2,10 +2,11 @@ import { useSignal } from '@preact/signals'
 import type { WebhookFormat } from '../../alerts/message-format.ts'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
 import type { SignInOptions } from '../../routes/session.ts'
+import { AlertFields, Incidents, formatAlertDate, formatThreshold, readAlertFields } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
 import { Checkbox, Notice, Select, TextField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
-import { Form, ShownOnce, splitList } from '../components/form.tsx'
+import { Form, ShownOnce } from '../components/form.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
@@ -30,6 +31,7 @@ const OwnerAlerts = () => {
         error === undefined && <Skeleton height={20} />
       ) : (
         <>
+          <Incidents incidents={found.incidents} />
           <div class="columns">
             <Thresholds alerts={found} canMail={options.data.value.email} onChanged={alerts.show} />
             <Webhook url={found.webhook?.url} onChanged={alerts.reload} />
@@ -54,8 +56,7 @@ interface ThresholdsProps {
 
 const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
   const save = async (values: FormData) => {
-    const [daily, monthly] = ['daily', 'monthly'].map(name => splitList(values.get(name)).map(Number))
-    const change = { daily, monthly, ...(canMail && { email: values.get('email') !== null }) }
+    const change = { ...readAlertFields(values), ...(canMail && { email: values.get('email') !== null }) }
     const changed = await request<AlertsJson>('PATCH', '/alerts', change)
     // Before the form is reset: to what is stored, not to what was.
     onChanged(changed)
@@ -65,14 +66,7 @@ const Thresholds = ({ alerts, canMail, onChanged }: ThresholdsProps) => {
     <Form title={text.thresholds} button={text.save} send={save} success={() => text.saved}>
       {errorOf => (
         <>
-          <TextField label={text.daily} name="daily" help={text.dailyHelp} value={alerts.daily.join(', ')} error={errorOf('daily')} />
-          <TextField
-            label={text.monthly}
-            name="monthly"
-            help={text.monthlyHelp}
-            value={alerts.monthly.join(', ')}
-            error={errorOf('monthly')}
-          />
+          <AlertFields alerts={alerts} errorOf={errorOf} />
           {canMail ? <Checkbox label={text.email} name="email" isChecked={alerts.email} /> : <p>{text.noMail}</p>}
           {canMail && (
             <p class="help">
@@ -152,11 +146,11 @@ const tones = { pending: 'warn', delivered: 'ok', failed: 'danger' } as const
 const Deliveries = ({ deliveries }: { readonly deliveries: AlertsJson['deliveries'] }) => (
   <Table
     caption={text.sent}
-    keyOf={({ date, threshold, channel, person }) => [date, threshold, channel, person].join()}
+    keyOf={({ type, date, threshold, channel, person }) => [type, date, threshold, channel, person].join()}
     rows={deliveries}
     columns={[
-      { title: text.of, cell: ({ date }) => date },
-      { title: text.threshold, isNumber: true, cell: ({ threshold }) => `${threshold} %` },
+      { title: text.of, cell: row => formatAlertDate(row) },
+      { title: text.threshold, isNumber: true, cell: row => formatThreshold(row) },
       { title: text.to, cell: ({ channel, person }) => (channel === 'webhook' ? text.webhook : (person ?? '–')) },
       { title: text.state, cell: ({ state }) => <Badge tone={tones[state]}>{text.states[state]}</Badge> },
       { title: text.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },

@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals'
 import type { AlertsJson } from '../../alerts/manage-alerts.ts'
+import { AlertFields, Incidents, formatAlertDate, formatThreshold, readAlertFields } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
 import { Checkbox, Notice, TextField, WhenLoaded } from '../components/controls.tsx'
-import { Form, ShownOnce, splitList } from '../components/form.tsx'
+import { Form, ShownOnce } from '../components/form.tsx'
 import { Table } from '../components/table.tsx'
 import { formatTime } from '../format.ts'
 import { request, useRequest } from '../request.ts'
@@ -15,7 +16,7 @@ interface OperatorAlerts extends AlertsJson {
   readonly enabled: boolean
 }
 
-/** Who is told of the account's credits, and what was sent; `path` is that of the account. */
+/** Who is told of the account's credits and calls, and what was sent; `path` is that of the account. */
 export const AccountAlerts = ({ path }: { readonly path: string }) => {
   const alerts = useRequest<OperatorAlerts>(`${path}/alerts`)
   return (
@@ -27,6 +28,7 @@ export const AccountAlerts = ({ path }: { readonly path: string }) => {
         {found => (
           <>
             {!found.enabled && <p class="lead">{text.notEnabled}</p>}
+            <Incidents incidents={found.incidents} />
             <Settings alerts={found} path={path} onChanged={alerts.show} />
             {found.webhook !== null && <TestWebhook path={path} />}
             {found.deliveries.length === 0 ? <p class="lead">{texts.alerts.nothingSent}</p> : <Deliveries deliveries={found.deliveries} />}
@@ -43,16 +45,17 @@ interface SettingsProps {
   onChanged(changed: OperatorAlerts): void
 }
 
+const changedFields = (typed: ReturnType<typeof readAlertFields>, stored: OperatorAlerts) =>
+  Object.fromEntries(Object.entries({ ...typed }).filter(([name, value]) => String(value) !== String(stored[name as keyof typeof typed]))) // its own names
+
 /** Only what is changed is sent. */
 const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
   const save = async (values: FormData) => {
     const typed = (name: string): string => String(values.get(name) ?? '').trim()
-    const [daily, monthly] = ['daily', 'monthly'].map(name => splitList(values.get(name)).map(Number))
     const email = values.get('email') !== null
     const webhook = typed('webhook') === '' ? 'none' : typed('webhook')
     const { secret, ...changed } = await request<OperatorAlerts & { readonly secret: string | null }>('PATCH', `${path}/alerts`, {
-      ...(String(daily) !== String(alerts.daily) && { daily }),
-      ...(String(monthly) !== String(alerts.monthly) && { monthly }),
+      ...changedFields(readAlertFields(values), alerts),
       ...(email !== alerts.email && { email }),
       ...(webhook !== (alerts.webhook?.url ?? 'none') && { webhook }),
     })
@@ -70,20 +73,7 @@ const Settings = ({ alerts, path, onChanged }: SettingsProps) => {
     >
       {errorOf => (
         <>
-          <TextField
-            label={texts.alerts.daily}
-            name="daily"
-            help={texts.alerts.dailyHelp}
-            value={alerts.daily.join(', ')}
-            error={errorOf('daily')}
-          />
-          <TextField
-            label={texts.alerts.monthly}
-            name="monthly"
-            help={texts.alerts.monthlyHelp}
-            value={alerts.monthly.join(', ')}
-            error={errorOf('monthly')}
-          />
+          <AlertFields alerts={alerts} errorOf={errorOf} />
           <Checkbox label={texts.alerts.email} name="email" isChecked={alerts.email} />
           <Notice text={errorOf('email')} />
           <p class="help">
@@ -126,11 +116,11 @@ const tones = { pending: 'neutral', delivered: 'ok', failed: 'danger' } as const
 const Deliveries = ({ deliveries }: Pick<AlertsJson, 'deliveries'>) => (
   <Table
     caption={texts.alerts.sent}
-    keyOf={({ date, threshold, channel, person }) => [date, threshold, channel, person].join()}
+    keyOf={({ type, date, threshold, channel, person }) => [type, date, threshold, channel, person].join()}
     rows={deliveries}
     columns={[
-      { title: texts.alerts.of, cell: ({ date }) => date },
-      { title: texts.alerts.threshold, isNumber: true, cell: ({ threshold }) => `${threshold} %` },
+      { title: texts.alerts.of, cell: row => formatAlertDate(row) },
+      { title: texts.alerts.threshold, isNumber: true, cell: row => formatThreshold(row) },
       { title: texts.alerts.to, cell: ({ channel, person }) => (channel === 'webhook' ? texts.alerts.webhook : (person ?? '–')) },
       { title: texts.alerts.state, cell: ({ state }) => <Badge tone={tones[state]}>{texts.alerts.states[state]}</Badge> },
       { title: texts.alerts.lastStatus, cell: ({ lastStatus }) => lastStatus ?? '–' },

@@ -1,5 +1,6 @@
 import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import type { NodesJson } from '../../operations/node-operations.ts'
+import { formatThreshold } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { Banner } from '../components/banner.tsx'
@@ -285,11 +286,11 @@ const Alerts = ({ accounts: { alerts } }: AccountsProps) => (
     ) : (
       <Table
         caption={text.alerts}
-        keyOf={({ account, created, threshold, channel }) => [account.id, created, threshold, channel].join()}
+        keyOf={({ account, created, type, threshold, channel }) => [account.id, created, type, threshold, channel].join()}
         rows={alerts}
         columns={[
           { title: text.account, cell: ({ account }) => <AccountLink {...account} /> },
-          { title: text.threshold, cell: ({ threshold, period }) => `${threshold} % ${text.periods[period]}` },
+          { title: text.threshold, cell: alert => `${formatThreshold(alert)} ${alert.period === null ? '' : text.periods[alert.period]}` },
           {
             title: text.state,
             cell: ({ state, channel, lastStatus }) => (

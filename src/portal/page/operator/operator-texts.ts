@@ -92,7 +92,7 @@ export const operatorTexts = {
     noMovers: 'No account differs.',
     before: 'Before',
     alerts: 'Alerts that were sent',
-    noAlerts: 'No account was told of its credits in the last days.',
+    noAlerts: 'No account was told of its credits or calls in the last days.',
     threshold: 'Threshold',
     periods: { day: 'of the day', month: 'of the month' },
     deliveryStates: { pending: 'waiting', delivered: 'delivered', failed: 'failed' },

@@ -1,0 +1,97 @@
+import type { AlertsJson } from '../../alerts/manage-alerts.ts'
+import { formatLatency, formatNumber, formatTime } from '../format.ts'
+import { texts } from '../texts.ts'
+import { Banner } from './banner.tsx'
+import { TextField } from './controls.tsx'
+import type { ErrorOf } from './form.tsx'
+import { splitList } from './form.tsx'
+
+const text = texts.alerts
+
+const lists = ['daily', 'monthly'] as const
+
+/** Empty where nobody is to be told. */
+const rates = ['errorRate', 'latency'] as const
+const numbers = ['window', 'minCalls'] as const
+
+type Thresholds = Pick<AlertsJson, (typeof lists)[number] | (typeof rates)[number] | (typeof numbers)[number]>
+
+interface AlertFieldsProps {
+  readonly alerts: Thresholds
+  readonly errorOf: ErrorOf
+}
+
+/** When somebody is told. */
+export const AlertFields = ({ alerts, errorOf }: AlertFieldsProps) => (
+  <>
+    {lists.map(name => (
+      <TextField
+        key={name}
+        label={text[name]}
+        name={name}
+        help={text.fieldHelp[name]}
+        value={alerts[name].join(', ')}
+        error={errorOf(name)}
+      />
+    ))}
+    {rates.map(name => (
+      <TextField
+        key={name}
+        type="number"
+        label={text[name]}
+        name={name}
+        help={text.fieldHelp[name]}
+        value={alerts[name] === 0 ? '' : String(alerts[name])}
+        error={errorOf(name)}
+      />
+    ))}
+    {numbers.map(name => (
+      <TextField
+        key={name}
+        type="number"
+        required
+        label={text[name]}
+        name={name}
+        help={text.fieldHelp[name]}
+        value={String(alerts[name])}
+        error={errorOf(name)}
+      />
+    ))}
+  </>
+)
+
+/** What was entered, as the API takes it. */
+export const readAlertFields = (values: FormData): Thresholds => {
+  const typed = (name: string): string => String(values.get(name) ?? '').trim()
+  const listOf = (name: string): readonly number[] => splitList(values.get(name)).map(Number)
+  return {
+    ...{ daily: listOf('daily'), monthly: listOf('monthly') },
+    ...{ errorRate: Number(typed('errorRate')), latency: Number(typed('latency')) },
+    ...{ window: Number(typed('window')), minCalls: Number(typed('minCalls')) },
+  }
+}
+
+/** `75 %`, `5 % failed`, `p95 1.00 s`. */
+export const formatThreshold = ({ type, threshold }: Pick<AlertsJson['deliveries'][number], 'type' | 'threshold'>): string => {
+  if (type === 'latency.threshold') return `p95 ${formatLatency(threshold)}`
+  return type === 'errors.threshold' ? `${threshold} % ${text.failed}` : `${threshold} %`
+}
+
+/** A day, a month, or when calls began to fail or to be slow. */
+export const formatAlertDate = ({ type, date }: Pick<AlertsJson['deliveries'][number], 'type' | 'date'>): string =>
+  type === 'credits.threshold' ? date : formatTime(date)
+
+/** What was reported and has not ended. */
+export const Incidents = ({ incidents }: Pick<AlertsJson, 'incidents'>) => (
+  <>
+    {incidents.map(({ type, since, value, calls, window }) => (
+      <Banner
+        key={type}
+        tone="danger"
+        title={type === 'errors.threshold' ? `${value} % ${text.callsFailed}` : `${text.slow} ${formatLatency(value)}`}
+      >
+        {formatNumber(calls)} {text.callsIn} {window} {text.minutesBefore} {formatTime(since)}. {text.untilEnded}
+      </Banner>
+    ))}
+  </>
+)
