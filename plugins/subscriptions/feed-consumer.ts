@@ -51,9 +51,9 @@ export class FeedConsumer<Update extends FeedUpdate = ChainUpdate> implements Fe
     }
   }
 
-  onEnd(): void {
+  onEnd(bug?: unknown): void {
     this.#close()
-    this.#options.onEnd()
+    this.#options.onEnd(bug)
   }
 
   #start(onReady?: () => void): FeedSubscription {

@@ -10,6 +10,7 @@ import { Subscription, mapKinds, subscriptionKinds } from './subscription.ts'
 import type { Subscriber, SubscriptionKind, Topic } from './subscription.ts'
 import { SubscriptionRegistry } from './subscription-registry.ts'
 import { FilterValues } from './used-filters.ts'
+import { VerifiedFeed } from './verified-feed.ts'
 
 /** The subscriptions and filters of one network in this process, and what publishes to them. Outlives a reload. */
 export class Subscriptions {
@@ -49,7 +50,7 @@ export class Subscriptions {
         onEnd: bug => this.#closeAll('newHeads', bug),
       }),
       logs: new FeedConsumer({
-        feed: heads.feeds.logs,
+        feed: new VerifiedFeed({ feed: heads.feeds.logs, verify: block => services.events.verifyLogs(block), clock: services.clock }),
         onStart: () => logPublisher.published.clear(),
         handle: update => {
           if (!logPublisher.publish(update)) this.#closeAll('logs')

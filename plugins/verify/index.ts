@@ -8,9 +8,10 @@ import {
   isJsonNull,
   refuse,
 } from '../../src/plugin/plugin.ts'
-import type { Method, Reply } from '../../src/plugin/plugin.ts'
+import type { FeedBlock, Method, Reply } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
+import { FeedLogs } from './feed-logs.ts'
 import { VerifyCounters } from './metrics.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { policyPattern, quorumOf, refusedPolicies, toPolicies } from './policies.ts'
@@ -135,6 +136,7 @@ export default definePlugin({
     const refuseWrong = wrongResults.refuse
     const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, rules, counters, refuseWrong }, services)
     const { blocks, headers } = proofs
+    const feedLogs = new FeedLogs(headers, blocks, services)
     const checks = new AnswerChecks({ rules, counters, refuseWrong, maxBytes, knownHeader: hash => blocks.knownHeader(hash) }, services)
     const factors = { proof: toFactor(costs.proof), quorum: toFactor(costs.quorum) }
     const factorOf = (method: string, policy: Policy): number =>
@@ -191,8 +193,12 @@ export default definePlugin({
           }
         }),
       explain: ({ method }) => ({ text: [explainPolicy(method)] }),
+      ...(policies.of('eth_getLogs') === 'proof' && { events: { verifyLogs: (block: FeedBlock) => feedLogs.of(block) } }),
       start: () => wrongResults.restore(),
-      stop: async () => proofs.stop(),
+      async stop() {
+        proofs.stop()
+        feedLogs.stop()
+      },
     }
   },
 })

@@ -41,7 +41,7 @@ export class WorkerHeads extends CurrentChainState implements Heads {
     },
     () => this.#track([]),
   )
-  protected targets: readonly Target[] = []
+  targets: readonly Target[] = []
   #lastActivityAt = -Infinity
   /** When the last sync began that the primary has answered. */
   #syncedAt = -Infinity

@@ -47,9 +47,10 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
   })
 }
 
-const guardEvents = (bugs: StageBugs, { refuse, charge }: Partial<EventRules>): Partial<EventRules> => ({
+const guardEvents = (bugs: StageBugs, { refuse, charge, verifyLogs }: Partial<EventRules>): Partial<EventRules> => ({
   ...(refuse && { refuse: (key, origin) => bugs.guard(() => refuse(key, origin)) }),
   ...(charge && { charge: (payer, credits) => bugs.guard(() => charge(payer, credits)) }),
+  ...(verifyLogs && { verifyLogs: block => bugs.guard(() => verifyLogs(block)) }),
 })
 
 const dropReply = (reply: Reply | undefined): void => reply?.onSettled?.(false)

@@ -83,6 +83,7 @@ export const buildNetwork = async (
   const events: EventRules = {
     refuse: (key, origin) => servingEvents().refuse(key, origin),
     charge: (payer, credits) => servingEvents().charge(payer, credits),
+    verifyLogs: block => servingEvents().verifyLogs(block),
   }
   const calls = singletons.get('plugin-calls', null, () => new PluginCalls(host.clock, host.log))
   const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, costFactorOf, events })

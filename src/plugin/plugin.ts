@@ -34,7 +34,19 @@ export { memoizeFrozen } from '../util/memoize.ts'
 export { createNameMatcher } from '../util/name-pattern.ts'
 export { blockSelectorOf, withBlocks } from '../services/method-table/block-selector.ts'
 export type { BlockRange, BlockSelector } from '../services/method-table/block-selector.ts'
-export type { ChainSnapshot, Clock, Counter, Gauge, Heads, Histogram, Log, Lookup, Method, MethodDescription } from '../services/index.ts'
+export type {
+  ChainSnapshot,
+  Clock,
+  Counter,
+  FeedBlock,
+  Gauge,
+  Heads,
+  Histogram,
+  Log,
+  Lookup,
+  Method,
+  MethodDescription,
+} from '../services/index.ts'
 export type { MethodTable, MetricDefinition, Metrics, Services, Timer } from '../services/index.ts'
 
 /** The rest of the pipeline. Each call of it is a fresh run. */

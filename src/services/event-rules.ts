@@ -1,6 +1,7 @@
 import type { CallContext, Key, Origin } from '../plugin/call.ts'
 import type { Failure } from '../plugin/reply.ts'
 import type { MaybePromise } from '../util/async.ts'
+import type { FeedBlock } from './chain-heads/index.ts'
 import type { ChargeResult } from './ledger/index.ts'
 
 /** The result of a charge, and whose day it is about where that is not the account's. */
@@ -12,11 +13,14 @@ export interface EventRules {
   refuse(key: Key, origin: Origin): Failure | undefined
   /** Charges so many credits for events; undefined where events cost nothing. */
   charge(payer: Pick<CallContext, 'account' | 'key'>, credits: number): MaybePromise<KeyChargeResult | undefined>
+  /** The logs of a block as subscribers get them, as JSON text: those of the feed, or what is verified of them. Undefined where that cannot be told now. */
+  verifyLogs(block: FeedBlock): MaybePromise<string | undefined>
 }
 
-/** The rules of all stages of a pipeline: each may refuse, and the first that charges does. */
+/** The rules of all stages of a pipeline: each may refuse; the first that charges, or verifies, does. */
 export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventRules => {
   const charging = rules.find(({ charge }) => charge !== undefined)
+  const verifying = rules.find(({ verifyLogs }) => verifyLogs !== undefined)
   const refusals = rules.flatMap(({ refuse }) => refuse ?? [])
   return {
     refuse(key, origin) {
@@ -27,5 +31,6 @@ export const composeEventRules = (rules: readonly Partial<EventRules>[]): EventR
       return undefined
     },
     charge: (payer, credits) => charging?.charge?.(payer, credits),
+    verifyLogs: block => (verifying?.verifyLogs === undefined ? block.json : verifying.verifyLogs(block)),
   }
 }

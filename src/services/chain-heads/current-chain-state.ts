@@ -82,7 +82,7 @@ export abstract class CurrentChainState {
   }
 
   /** The upstreams of the latest pipeline. */
-  protected abstract get targets(): readonly Target[]
+  abstract get targets(): readonly Target[]
 
   /** See Heads.chainCheckOf(). */
   chainCheckOf(target: Target): ChainCheck {

@@ -46,7 +46,7 @@ export class HeadTracker extends CurrentChainState implements Heads {
   /** Ends the subscriptions to what other processes report. Undefined while nothing is tracked. */
   #unsubscribe: (() => void) | undefined
   readonly #tracked: TrackedUpstreams
-  protected targets: readonly Target[] = []
+  targets: readonly Target[] = []
   readonly #trackings = new TrackingStack(
     (latest, targets) => this.#follow(latest, targets),
     () => {

@@ -100,6 +100,8 @@ export interface Heads {
    * both track: the later one counts, and when it stops the earlier one counts again. What is known of an upstream that both track stays.
    */
   track(targets: readonly Target[], options?: TrackOptions): () => void
+  /** The upstreams that are tracked. */
+  readonly targets: readonly Target[]
   /**
    * May a block have been reported to callers that this process does not know of? Then it answers nothing about the newest block from
    * memory, before sync(). Never true in the process that tracks the upstreams.

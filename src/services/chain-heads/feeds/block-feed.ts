@@ -23,8 +23,8 @@ export type FeedUpdate = ChainUpdate | EventsUpdate
 
 export interface FeedListener<Update extends FeedUpdate = ChainUpdate> {
   onUpdate(update: Update): void
-  /** There are no more updates: the next one would leave blocks out, as too many came while no upstream answered. */
-  onEnd(): void
+  /** There are no more updates: the next one would leave blocks out, as too many came while no upstream answered, or because of this bug. */
+  onEnd(bug?: unknown): void
 }
 
 export interface FeedSubscription {

@@ -1,0 +1,63 @@
+import { Cancellation } from '../../src/plugin/plugin.ts'
+import type { FeedBlock, Services, Target } from '../../src/plugin/plugin.ts'
+import { isFailed } from './node-requests.ts'
+import { logsOf } from './proven-blocks.ts'
+import type { ProvenBlocks } from './proven-blocks.ts'
+import type { TrustedHeaders } from './trusted-headers.ts'
+import type { NextPlugin, VerifiedCall } from './verified-call.ts'
+
+const requestTimeoutMs = 10_000
+const maxResponseBytes = 33_554_432
+
+/** The logs of blocks of the feed, for subscriptions and filters: all that the receipts of the block have, whatever the node says that the feed asks. */
+export class FeedLogs {
+  readonly #headers: TrustedHeaders
+  readonly #blocks: ProvenBlocks
+  readonly #services: Pick<Services, 'heads' | 'upstreamClient' | 'network'>
+  readonly #cancellation = new Cancellation()
+
+  constructor(headers: TrustedHeaders, blocks: ProvenBlocks, services: Pick<Services, 'heads' | 'upstreamClient' | 'network'>) {
+    this.#headers = headers
+    this.#blocks = blocks
+    this.#services = services
+  }
+
+  /** As JSON text; undefined while upstreams do not agree on the block, or none proves its receipts. */
+  async of({ hash, number }: FeedBlock): Promise<string | undefined> {
+    const { targets } = this.#services.heads
+    for (const target of targets) {
+      const call = this.#callTo(target, targets)
+      const header = await this.#headers.withHash(hash, number, call)
+      if (header === undefined) return undefined
+      if (/^0x0*$/.test(header.logsBloom)) return '[]'
+      const proven = await this.#blocks.receiptsOf(hash, call, this.#send)
+      if (proven !== undefined && !isFailed(proven)) return JSON.stringify(logsOf(proven))
+    }
+    return undefined
+  }
+
+  stop(): void {
+    this.#cancellation.abort()
+  }
+
+  /** A call of the gateway's own. */
+  #callTo(target: Target, upstreams: readonly Target[]): VerifiedCall {
+    const request = { method: 'eth_getLogs', params: [] }
+    const signal = this.#cancellation
+    const origin = {
+      network: this.#services.network.name,
+      key: undefined,
+      originHeader: undefined,
+      ip: '',
+      requestId: 'feed',
+      headers: {},
+      state: {},
+    }
+    return { message: null, origin: { transport: 'shared', ...origin, signal }, signal, context: { request, target, upstreams } }
+  }
+
+  readonly #send: NextPlugin = async ({ context: { target, request }, signal }) => {
+    const limits = { timeoutMs: requestTimeoutMs, maxBytes: maxResponseBytes, signal: signal ?? this.#cancellation, idempotent: true }
+    return this.#services.upstreamClient.request(target, request, limits)
+  }
+}
