@@ -1,6 +1,9 @@
 import type { BalanceStore, Store } from '../store/store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
 import { dayMs, hourMs, isoDate, isoTime } from '../util/dates.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import { UsageAdder } from './usage-adder.ts'
+import type { UsageStatistics } from './usage-adder.ts'
 
 /** One account's day. Limit = used + held + forfeited + left, unless the limit was lowered that day. */
 export interface Balance {
@@ -49,39 +52,29 @@ export const groupings = ['method', 'network', 'key', 'outcome', 'hour', 'day'] 
 export type Grouping = (typeof groupings)[number]
 
 /** The calls of one group. The members are those of `usage --json`. */
-export interface UsageTotals {
+export interface UsageTotals extends UsageStatistics {
   /** The value that the calls have in common; for an hour or a day its beginning, UTC. */
   readonly name: string
-  readonly calls: number
-  /** Calls that a partner answered. */
-  readonly forwarded: number
-  readonly credits: number
 }
 
 /** The totals of each group: hours and days in order, other groups by credits, the most first. */
 export const groupUsage = (counts: readonly UsageCount[], by: Grouping): readonly UsageTotals[] => {
-  const groups = new Map<string, UsageTotals>()
-  for (const count of counts) {
-    const name = groupName(count, by)
-    groups.set(name, addCount(groups.get(name) ?? { ...zeroTotals, name }, count))
-  }
+  const groups = new Map<string, UsageAdder>()
+  for (const count of counts) getOrCreate(groups, groupName(count, by), newAdder).add(count, count)
   const isTime = by === 'hour' || by === 'day'
   const compare = (a: UsageTotals, b: UsageTotals) =>
     (isTime ? 0 : b.credits - a.credits || b.calls - a.calls) || (a.name < b.name ? -1 : 1)
-  return [...groups.values()].sort(compare)
+  return Array.from(groups, ([name, { statistics }]) => ({ name, ...statistics })).sort(compare)
 }
 
 /** The totals of all calls. */
-export const totalUsage = (counts: readonly UsageCount[]): UsageTotals => counts.reduce(addCount, { ...zeroTotals, name: 'total' })
+export const totalUsage = (counts: readonly UsageCount[]): UsageStatistics => {
+  const total = newAdder()
+  for (const count of counts) total.add(count, count)
+  return total.statistics
+}
 
-const zeroTotals = { calls: 0, forwarded: 0, credits: 0 }
-
-const addCount = ({ name, ...totals }: UsageTotals, { calls, credits, forwarded }: UsageCount): UsageTotals => ({
-  name,
-  calls: totals.calls + calls,
-  forwarded: totals.forwarded + (forwarded ? calls : 0),
-  credits: totals.credits + credits,
-})
+const newAdder = () => new UsageAdder()
 
 const groupName = (count: UsageCount, by: Grouping): string => {
   switch (by) {

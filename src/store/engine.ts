@@ -76,8 +76,25 @@ export interface CommitResult {
   readonly found: readonly (string | undefined)[]
 }
 
-/** A row of several integers. */
-export const parseVector = (text: string | undefined): number[] => (text === undefined ? [] : text.split(' ').map(Number))
+/** A row of several integers. Digit by digit: to split the text and convert its parts takes three times as long, and months have 50,000 rows. */
+export const parseVector = (text = ''): number[] => {
+  const numbers: number[] = []
+  let [number, sign] = [0, 1]
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code === ascii.minus) sign = -1
+    else if (code !== ascii.space) number = 10 * number + code - ascii.zero
+    else {
+      numbers.push(sign * number)
+      number = 0
+      sign = 1
+    }
+  }
+  if (text !== '') numbers.push(sign * number)
+  return numbers
+}
+
+const ascii = { space: 32, minus: 45, zero: 48 } as const
 
 export const meets = (guard: Guard, found: string | undefined): boolean =>
   'is' in guard ? guard.is === found : Number(found ?? 0) <= guard.atMost

@@ -290,8 +290,9 @@ const parseRow = (account: string, field: string, row: string): UsageRow => {
     group = { account, key, network, method, outcome, forwarded }
     knownGroups.set(name, group)
   }
-  const [calls = 0, credits = 0, ...latencies] = parseVector(row)
-  return latencies.length === 0 ? { group, calls, credits } : { group, calls, credits, latencies }
+  const numbers = parseVector(row)
+  const [calls = 0, credits = 0] = numbers
+  return numbers.length <= 2 ? { group, calls, credits } : { group, calls, credits, latencies: numbers.slice(2) }
 }
 
 /** One account's counts of these hours, of one moment. */

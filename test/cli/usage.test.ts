@@ -77,7 +77,8 @@ t.test('usage of an unknown account is an error', async t => {
   })
 })
 
-t.test('usage --by counts calls by one field', async t => {
+t.test('usage --by counts calls by one field, with those that failed and how long the others took', async t => {
+  const latencies = [...new Array<number>(13).fill(0), 2]
   const { dir, json, run } = await createTestConfigs(t)
   const { id } = (await json(accountsCommand, 'add', 'alice', '--plan', 'core')) as { id: string }
   await json(accountsCommand, 'add', 'bo', '--plan', 'core')
@@ -101,7 +102,7 @@ t.test('usage --by counts calls by one field', async t => {
     seq: 1,
     retentionHours: 2_160,
     counts: [
-      count({ calls: 2, credits: 160 }),
+      count({ calls: 2, credits: 160, latencies }),
       count({ method: 'eth_getLogs', credits: 255, network: 'base-mainnet', forwarded: true, key: 'key_2' }),
       count({ method: 'eth_getLogs', credits: 0, outcome: 'unavailable', hour: today * 24 + 1 }),
       count({ hour: today * 24 - 1, calls: 10, credits: 800 }),
@@ -117,10 +118,10 @@ t.test('usage --by counts calls by one field', async t => {
       to: date(today),
       by: 'method',
       groups: [
-        { name: 'eth_getLogs', calls: 2, forwarded: 1, credits: 255 },
-        { name: 'eth_call', calls: 2, forwarded: 0, credits: 160 },
+        { name: 'eth_getLogs', calls: 2, failed: 1, forwarded: 1, credits: 255, p50Ms: null, p95Ms: null },
+        { name: 'eth_call', calls: 2, failed: 0, forwarded: 0, credits: 160, p50Ms: 0.876, p95Ms: 0.944 },
       ],
-      total: { calls: 4, forwarded: 1, credits: 415 },
+      total: { calls: 4, failed: 1, forwarded: 1, credits: 415, p50Ms: 0.876, p95Ms: 0.944 },
     })
     t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '2'), { from: date(today - 1), total: { calls: 14 } })
     t.match(await json(usageCommand, 'alice', '--by', 'method', '--days', '3'), { total: { calls: 114 } })
@@ -128,24 +129,36 @@ t.test('usage --by counts calls by one field', async t => {
 
   t.test('by each field, as CSV, with hours and days in order', async t => {
     const csv = async (...args: string[]) => (await run(usageCommand, 'alice', '--csv', '--by', ...args)).out
-    t.same(await csv('outcome'), ['outcome,calls,forwarded,credits', 'ok,3,1,415', 'unavailable,1,0,0'])
-    t.same(await csv('network'), ['network,calls,forwarded,credits', 'base-mainnet,1,1,255', 'devnet,3,0,160'])
-    t.same(await csv('key'), ['key,calls,forwarded,credits', 'key_2,1,1,255', 'key_1,3,0,160'])
-    t.same(await csv('hour'), ['hour,calls,forwarded,credits', `${date(today)}T00:00Z,3,1,415`, `${date(today)}T01:00Z,1,0,0`])
+    t.same(await csv('outcome'), [
+      'outcome,calls,failed,forwarded,credits,p50Ms,p95Ms',
+      'ok,3,0,1,415,0.876,0.944',
+      'unavailable,1,1,0,0,,',
+    ])
+    t.same(await csv('network'), [
+      'network,calls,failed,forwarded,credits,p50Ms,p95Ms',
+      'base-mainnet,1,0,1,255,,',
+      'devnet,3,1,0,160,0.876,0.944',
+    ])
+    t.same(await csv('key'), ['key,calls,failed,forwarded,credits,p50Ms,p95Ms', 'key_2,1,0,1,255,,', 'key_1,3,1,0,160,0.876,0.944'])
+    t.same(await csv('hour'), [
+      'hour,calls,failed,forwarded,credits,p50Ms,p95Ms',
+      `${date(today)}T00:00Z,3,0,1,415,0.876,0.944`,
+      `${date(today)}T01:00Z,1,1,0,0,,`,
+    ])
     t.same(await csv('day', '--days', '3'), [
-      'day,calls,forwarded,credits',
-      `${date(today - 2)},100,0,8000`,
-      `${date(today - 1)},10,0,800`,
-      `${date(today)},4,1,415`,
+      'day,calls,failed,forwarded,credits,p50Ms,p95Ms',
+      `${date(today - 2)},100,0,0,8000,,`,
+      `${date(today - 1)},10,0,0,800,,`,
+      `${date(today)},4,1,1,415,0.876,0.944`,
     ])
   })
 
   t.test('as a table with a total', async t => {
     t.same((await run(usageCommand, 'alice', '--by', 'key')).out, [
-      'KEY    CALLS  FORWARDED  CREDITS',
-      'key_2  1      1          255',
-      'key_1  3      0          160',
-      'total  4      1          415',
+      'KEY    CALLS  FAILED  FORWARDED  CREDITS  P50MS  P95MS',
+      'key_2  1      0       1          255',
+      'key_1  3      1       0          160      0.876  0.944',
+      'total  4      1       1          415      0.876  0.944',
     ])
     t.same((await run(usageCommand, 'bo', '--by', 'key')).out, [`no calls of bo on ${date(today)}`])
   })

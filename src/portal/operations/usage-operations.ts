@@ -4,12 +4,13 @@ import { effectivePlan } from '../../services/accounts/effective-plan.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
 import { formatAlternatives } from '../../util/did-you-mean.ts'
 import { invalidField } from '../api-errors.ts'
-import { balanceProperties, count, listOf, object, schemaRef, text } from '../openapi.ts'
+import { balanceProperties, count, listOf, numberOrNull, object, schemaRef, text } from '../openapi.ts'
 import type { CallCounts } from '../queries/page-queries.ts'
 import { accountId, findAccount } from './account-operations.ts'
 import { defineOperation } from './operation.ts'
 
-const sums = { calls: count, forwarded: count, credits: count }
+const milliseconds = { ...numberOrNull, description: 'Of successful calls, in ms; null without any.' }
+const sums = { calls: count, failed: count, forwarded: count, credits: count, p50Ms: milliseconds, p95Ms: milliseconds }
 const date = { type: 'string', format: 'date' }
 
 /** What the operation returns, by the name in the OpenAPI document. */
@@ -80,4 +81,7 @@ export const usageOperations = [
   }),
 ]
 
-const toCells = ({ name, calls, forwarded, credits }: UsageTotals): readonly string[] => [name, ...[calls, forwarded, credits].map(String)]
+const toCells = ({ name, calls, failed, forwarded, credits, p50Ms, p95Ms }: UsageTotals): readonly string[] => [
+  name,
+  ...[calls, failed, forwarded, credits, p50Ms ?? '', p95Ms ?? ''].map(String),
+]

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { groupUsage, totalUsage } from '../../services/account-reports.ts'
 import type { Grouping, UsageTotals } from '../../services/account-reports.ts'
+import type { UsageStatistics } from '../../services/usage-adder.ts'
 import { accountState } from '../../services/accounts/account-state.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
 import { changeForOwners, readChanges } from '../../services/accounts/change-history.ts'
@@ -70,7 +71,7 @@ export interface CallCounts {
   readonly from: string
   readonly to: string
   readonly groups: readonly UsageTotals[]
-  readonly total: Omit<UsageTotals, 'name'>
+  readonly total: UsageStatistics
 }
 
 type PageStore = OverviewStore & Pick<Store, 'dayTotals' | 'usageCounts' | 'usageRows'>
@@ -157,8 +158,7 @@ const readCallCounts = async (
       : (await store.usageRows(account, 'day', Math.max(0, firstDay), today + 1)).flatMap(({ start, rows }) =>
           rows.map(({ group, ...sums }) => ({ ...group, hour: start * hoursPerDay, ...sums })),
         )
-  const { name: _, ...total } = totalUsage(counts)
-  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total }
+  return { from: isoDate(firstDay * dayMs), to: isoDate(today * dayMs), groups: groupUsage(counts, by), total: totalUsage(counts) }
 }
 
 /** What `search` looks in, in lower case. */

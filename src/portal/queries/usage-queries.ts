@@ -1,4 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
+import { UsageAdder } from '../../services/usage-adder.ts'
+import type { UsageStatistics, UsageSum } from '../../services/usage-adder.ts'
 import type { Store } from '../../store/store.ts'
 import { successOutcome } from '../../store/usage-store.ts'
 import type { UsageRow } from '../../store/usage-store.ts'
@@ -12,8 +14,8 @@ import { PeriodRows } from './period-rows.ts'
 import type { PeriodRange, QueryClock } from './period-rows.ts'
 import { readRequests } from './request-queries.ts'
 import type { RequestPage, RequestPageOptions } from './request-queries.ts'
-import { UsageAdder, isIncluded } from './usage-dimensions.ts'
-import type { Dimension, UsageFilter, UsageStatistics, UsageSum } from './usage-dimensions.ts'
+import { isIncluded } from './usage-dimensions.ts'
+import type { Dimension, UsageFilter } from './usage-dimensions.ts'
 
 /** The calls of one group. */
 export interface UsageSeries extends UsageStatistics {
