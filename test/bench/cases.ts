@@ -23,6 +23,7 @@ import { idleWebSockets } from './idle-websockets.ts'
 import { ledgerCost } from './ledger-cost.ts'
 import { manyNetworks } from './networks.ts'
 import { overviewsBesideCalls } from './overviews.ts'
+import { pagesInBrowser } from './pages.ts'
 import { compareScenarios } from './measure.ts'
 import type { Scenario, ScenarioResult, ReportSkipped } from './measure.ts'
 import type { Baseline, BenchServers } from './servers.ts'
@@ -246,6 +247,7 @@ export const cases: readonly Case[] = [
     skipInQuick: true,
     run: overviewsBesideCalls,
   },
+  { name: 'pages', title: 'The first pages of dashboard and operator in Chromium', skipInQuick: true, run: pagesInBrowser },
   { name: 'hang', title: 'HTTP, the first of two nodes is stopped for 6 s', skipInQuick: true, run: hangingNode },
   { name: 'faults', title: 'HTTP, the first of two nodes fails in other ways', skipInQuick: true, run: failingNode },
   { name: 'rejected', title: 'HTTP, rejected calls', run: rejectedCalls },

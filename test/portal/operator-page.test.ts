@@ -9,9 +9,6 @@ import { createPortalDeployment } from '../support/portal-client.ts'
 import { call } from '../support/rpc-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
 
-/** The first load over the network, gzip. */
-const maxFirstLoadBytes = 90_000
-
 const adminToken = 'canary-page-token'
 
 const pageTitles = ['Home', 'Accounts', 'Traffic', 'Nodes', 'Configuration', 'Audit']
@@ -59,10 +56,6 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
   t.test('the token signs in, another one does not', async t => {
     await page.goto(`${gateway.admin}/`)
     await page.waitForSelector('[name=token]')
-    const sizes = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
-    const firstLoadBytes = Number(await page.evaluate(sizes))
-    t.ok(firstLoadBytes > 5_000 && firstLoadBytes < maxFirstLoadBytes, `${firstLoadBytes} bytes`)
-    t.same(await findAccessibilityViolations(page), [])
     await page.fill('[name=token]', 'guess')
     await page.keyboard.press('Enter')
     await page.waitForSelector('[name=token][aria-invalid=true]')
@@ -374,24 +367,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.waitForSelector('h1:has-text("busy")')
   })
 
-  t.test('every page passes axe in both themes, fits 360 px and is reached with the keyboard', async t => {
-    const lookAt = async (name: string) => {
-      t.same(await findAccessibilityViolations(page), [], `${name}, light`)
-      await page.emulateMedia({ colorScheme: 'dark' })
-      // Only colors differ between the themes.
-      t.same(await findAccessibilityViolations(page, ['color-contrast']), [], `${name}, dark`)
-      await page.emulateMedia({ colorScheme: 'light' })
-      await page.setViewportSize({ width: 360, height: 800 })
-      t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, name)
-      await page.setViewportSize({ width: 1_200, height: 800 })
-    }
-    await page.goto(`${gateway.admin}/operator/accounts/alice`)
-    await page.waitForSelector('[data-testid=credits-left]')
-    await lookAt('alice')
-    for (const title of pageTitles) {
-      await openPage(page, title)
-      await lookAt(title)
-    }
+  t.test('the pages are reached with the keyboard alone', async t => {
     await page.reload()
     await page.waitForSelector('nav')
     const reached = new Set<string>()

@@ -21,7 +21,7 @@ export const createKey = async (page: Page, name: string): Promise<string> => {
 
 /** Types a value of a field for several, as the last one. */
 export const addValue = async (page: Page, form: string, name: string, value: string): Promise<void> => {
-  await page.fill(`${form} .field:has([name=${name}]) [role=combobox]`, value)
+  await page.fill(`${form} .multi-select:has([name=${name}]) [role=combobox]`, value)
   await page.keyboard.press('Tab')
 }
 

@@ -1,23 +1,16 @@
-import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
+import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
-import { systemClock } from '../../src/services/clock.ts'
-import { openStore } from '../../src/store/open-store.ts'
-import type { UsageCount } from '../../src/store/usage-store.ts'
-import { hourMs } from '../../src/util/dates.ts'
-import { latencyBucketOf } from '../../src/util/latency-buckets.ts'
 import { openBrowser, skipWithoutChromium } from '../support/browser.ts'
-import { networkFile } from '../support/deployment.ts'
-import type { Deployment, GatewayProcess } from '../support/deployment.ts'
-import { startFakeNode } from '../support/fake-node.ts'
-import type { FakeNode } from '../support/fake-node.ts'
-import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
-import { call } from '../support/rpc-client.ts'
+import { addValue, chooseAction, createKey, openKeyForm } from '../support/page-actions.ts'
+import { printSignInToken } from '../support/portal-client.ts'
 import { waitUntil } from '../support/wait-until.ts'
+import { account, adminToken, newcomer, openScreenshotDeployment, spender } from './screenshot-deployment.ts'
+import type { ScreenshotDeployment } from './screenshot-deployment.ts'
 
-// npm run screenshots: writes each page in both themes and two widths into dist/screenshots/ from a running gateway, with the usage of a week
-// and calls of now; those that the documentation shows are copied to docs/images/.
+// npm run screenshots [-- NAME…]: writes each page and its states in both themes and two widths into dist/screenshots/, from a running
+// gateway; those that the documentation shows into docs/images/ too, as large as a window. Names are those of the parts below.
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
 const allDir = join(root, 'dist/screenshots')
@@ -27,270 +20,287 @@ const shownInDocs = ['overview', 'first-run', 'usage', 'keys', 'try-it', 'reques
 
 const widths = [1_280, 360] as const
 const heightPx = 800
-
-const chains = { 'ethereum-mainnet': 1, 'base-mainnet': 8_453, 'arbitrum-mainnet': 42_161, 'linea-mainnet': 59_144 } as const
-
-type NetworkName = keyof typeof chains
-
-const networkNames = Object.keys(chains) as readonly NetworkName[]
-
-const weekHours = 168
-
-/** More in the day than in the night, and never twice the same, so that the chart has a shape. */
-const callsOfHour = (hour: number, weight: number): number =>
-  Math.round(weight * (70 + 55 * Math.sin(((hour % 24) / 12) * Math.PI) + 17 * Math.sin(hour * 1.7) + 9 * Math.sin(hour * weight)))
-
-const methods = [
-  { method: 'eth_call', cost: 80, weight: 9, latencyMs: 21 },
-  { method: 'eth_getLogs', cost: 255, weight: 5, latencyMs: 64 },
-  { method: 'eth_getBalance', cost: 80, weight: 3, latencyMs: 14 },
-  { method: 'eth_blockNumber', cost: 80, weight: 2, latencyMs: 0.6 },
-  { method: 'eth_getTransactionReceipt', cost: 80, weight: 1.4, latencyMs: 17 },
-] as const
-
-/** Most calls take about as long, and some longer. */
-const latenciesAround = (latencyMs: number, calls: number): readonly number[] => {
-  const buckets: number[] = []
-  for (const [factor, share] of [
-    [0.8, 0.3],
-    [1, 0.4],
-    [1.4, 0.2],
-    [2.5, 0.07],
-    [5, 0.03],
-  ] as const) {
-    const bucket = latencyBucketOf(latencyMs * factor)
-    buckets[bucket] = (buckets[bucket] ?? 0) + Math.round(calls * share)
-  }
-  return Array.from(buckets, count => count ?? 0)
-}
-
-interface SeededKey {
-  readonly id: string
-  readonly share: number
-}
-
-const countsOf = (account: string, keys: readonly SeededKey[], hour: number): readonly UsageCount[] =>
-  keys.flatMap(({ id: key, share }) =>
-    methods.flatMap(({ method, cost, weight, latencyMs }, i) => {
-      const calls = Math.max(0, callsOfHour(hour, weight * share))
-      const failed = method === 'eth_getLogs' ? Math.round(calls * (hour % 7 === 0 ? 0.12 : 0.02)) : 0
-      const group = { account, key, network: networkNames[i % networkNames.length] ?? '', method, forwarded: false, hour }
-      return [
-        {
-          ...group,
-          outcome: 'ok',
-          calls: calls - failed,
-          credits: (calls - failed) * cost,
-          latencies: latenciesAround(latencyMs, calls - failed),
-        },
-        ...(failed === 0 ? [] : [{ ...group, outcome: 'params', calls: failed, credits: 0 }]),
-      ]
-    }),
-  )
-
-const seedUsage = async (dir: string, account: string, keys: readonly SeededKey[]): Promise<void> => {
-  const store = await openStore({ kind: 'lmdb', path: join(dir, '..', 'data') }, systemClock)
-  const now = Math.floor(systemClock.now() / hourMs)
-  const counts = Array.from({ length: weekHours }, (_, i) => countsOf(account, keys, now - weekHours + i)).flat()
-  await store.reportUsage({ process: 'screenshots', seq: 1, counts, retentionHours: 2_160 })
-  await store.close()
-}
-
-const block = { number: '0x1499a3f', hash: `0x${'ab'.repeat(32)}`, parentHash: `0x${'cd'.repeat(32)}` }
-
-const startNode = (chainId: number): Promise<FakeNode> =>
-  startFakeNode({
-    eth_chainId: { result: `0x${chainId.toString(16)}` },
-    eth_blockNumber: { result: block.number },
-    eth_getBlockByNumber: () => ({ result: { ...block, timestamp: `0x${Math.floor(systemClock.now() / 1_000).toString(16)}` } }),
-    eth_getBalance: { result: '0x2386f26fc10000' },
-    eth_gasPrice: { result: '0x3b9aca00' },
-  })
-
-const adminToken = 'screenshots-operator'
-
-/** Accounts that the operator sees beside the one of the dashboard. */
-const otherAccounts = [
-  { name: 'wallet-app', plan: 'growth', label: 'customer 1042' },
-  { name: 'indexer', plan: 'custom', label: 'customer 1077' },
-  { name: 'trading-desk', plan: 'growth', label: 'customer 1101' },
-] as const
-
-const account = 'example'
-const newcomer = 'newcomer'
-
-/** The first network has no host of its own: calls without one are its. */
-const openDeployment = (nodes: ReadonlyMap<NetworkName, readonly FakeNode[]>): Deployment =>
-  createPortalDeployment('', {
-    networks: Object.fromEntries(
-      [...nodes].map(([name, its], i) => [
-        name,
-        {
-          ...networkFile(
-            name,
-            its.map(({ url }) => url),
-          ),
-          ...{ chainId: chains[name], hosts: i === 0 ? ['127.0.0.1'] : [`${name}.localhost`] },
-        },
-      ]),
-    ),
-    gateway: { admin: { token: adminToken }, portal: { url: 'http://127.0.0.1', publicStatus: true } },
-  })
-
-/** The accounts, and the key that the calls of now have. */
-const addAccounts = async ({ dir, run, addKey }: Deployment): Promise<string> => {
-  await run('accounts', 'add', account, '--plan', 'core')
-  await run('accounts', 'add', newcomer, '--plan', 'core')
-  const added = []
-  for (const options of [
-    ['--name', 'indexer', '--credits', '500000', '--ips', '203.0.113.0/24,127.0.0.1'],
-    ['--name', 'staging', '--networks', 'ethereum-mainnet,base-mainnet'],
-    [
-      '--name',
-      'production dApp',
-      '--methods',
-      'eth_call,eth_getBalance,eth_getLogs',
-      '--origins',
-      'https://dapp.example',
-      '--rate',
-      '50/s',
-    ],
-  ]) {
-    const { stdout, stderr } = await run('keys', 'add', account, ...options, '--json')
-    if (stdout === '') throw new Error(stderr)
-    added.push(JSON.parse(stdout) as { readonly id: string; readonly key: string })
-  }
-  for (const { name, plan, label } of otherAccounts) {
-    await run('accounts', 'add', name, '--plan', plan, '--label', label)
-    await addKey(name)
-  }
-  const accounts = JSON.parse((await run('accounts', 'list', '--json')).stdout) as readonly { readonly id: string; readonly name: string }[]
-  const shares = [0.5, 0.15, 1]
-  const keys = added.map(({ id }, i) => ({ id, share: shares[i] ?? 1 }))
-  await seedUsage(dir, accounts.find(({ name }) => name === account)?.id ?? '', keys)
-  return added[0]?.key ?? ''
-}
-
-/** Calls of now: many that succeed, and some of each way to fail. */
-const callNow = async (gateway: GatewayProcess, key: string): Promise<void> => {
-  const url = gateway.http(key)
-  for (let i = 0; i < 200; i += 1) await call(url, 'eth_getBalance', [`0x${String(i).padStart(40, '0')}`, 'latest'])
-  for (let i = 0; i < 4; i += 1) {
-    await call(url, 'eth_getLogs', [{ fromBlock: '0x1499a3f', toBlock: '0x1' }])
-    await call(url, 'eth_getBalance', ['0x1234', 'latest'])
-    await call(url, 'eth_getBlance', [])
-  }
-}
+/** Longer pages are cut. */
+const maxHeightPx = 2_400
 
 /** Writes what is shown in both themes and all widths. */
-const shoot = async (page: Page, name: string): Promise<void> => {
+const shoot = async (page: Page, name: string, isLoading = false): Promise<void> => {
   for (const width of widths) {
     await page.setViewportSize({ width, height: heightPx })
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-      await page.waitForSelector('.skeleton', { state: 'detached' })
+      if (!isLoading) await page.waitForSelector('.skeleton', { state: 'detached' })
       // Charts are drawn with the next frame, in the size and the colors of now.
       await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
-      await page.screenshot({ path: join(allDir, `${name}-${width}-${colorScheme}.png`) })
+      const height = Math.min(maxHeightPx, Number(await page.evaluate('document.documentElement.scrollHeight')))
+      await page.screenshot({
+        path: join(allDir, `${name}-${width}-${colorScheme}.png`),
+        fullPage: true,
+        clip: { x: 0, y: 0, width, height },
+      })
+      if (width === widths[0] && shownInDocs.includes(name)) await page.screenshot({ path: join(docsDir, `${name}-${colorScheme}.png`) })
     }
   }
   await page.setViewportSize({ width: widths[0], height: heightPx })
 }
 
+const openPage = async (page: Page, title: string): Promise<void> => {
+  await page.click(`nav >> text="${title}"`)
+  await page.waitForSelector(`h1:has-text("${title}")`)
+}
+
 /** Each page of the navigation, and what else is worth a picture of some: by the name of the page. */
-const shootAll = async (page: Page, prefix: string, prepare: Readonly<Record<string, () => Promise<void>>>): Promise<void> => {
+const shootAll = async (page: Page, prefix: string, prepare: Readonly<Record<string, () => Promise<void>>> = {}): Promise<void> => {
   for (const title of await page.locator('nav a').allTextContents()) {
     const name = title.toLowerCase().replaceAll(' ', '-')
-    await page.click(`nav >> text="${title}"`)
-    await page.waitForSelector(`h1:has-text("${title}")`)
+    await openPage(page, title)
     await prepare[name]?.()
     await shoot(page, `${prefix}${name}`)
   }
 }
 
-const signIn = async (browser: Browser, deployment: Deployment, gateway: GatewayProcess, name: string): Promise<Page> => {
-  const page = await (await browser.newContext({ viewport: { width: widths[0], height: heightPx } })).newPage()
-  await page.goto(`${gateway.portal}/sign-in#${await printSignInToken(deployment, name)}`)
+const openBlank = async (browser: Browser): Promise<Page> =>
+  (await browser.newContext({ viewport: { width: widths[0], height: heightPx } })).newPage()
+
+const signIn = async (browser: Browser, { deployment, portal }: ScreenshotDeployment, name: string): Promise<Page> => {
+  const page = await openBlank(browser)
+  await page.goto(`${portal}/sign-in#${await printSignInToken(deployment, name)}`)
   await page.waitForSelector('[data-testid=credits-used]')
   return page
 }
 
-const shootDashboard = async (page: Page, key: string): Promise<void> => {
-  const shown = async () => Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(/\D.*/g, ''))
-  await waitUntil(async () => (await shown()) > 0)
-  await shootAll(page, '', {
-    'try-it': async () => {
-      await page.selectOption('select >> nth=1', 'eth_getBalance')
-      await page.fill('[name=key]', key)
-      await page.click('text="Fill in examples"')
-      await page.click('form [type=submit]')
-      await page.waitForSelector('section[aria-label=Response]')
-    },
-  })
-  await page.click('nav >> text="Keys"')
-  await page.click('.page-heading button')
-  await page.fill('dialog [name=name]', 'mobile app')
-  await page.click('dialog .field:has([name=methods]) [role=combobox]')
-  await page.keyboard.type('eth_get')
-  await shoot(page, 'keys-create')
-  await page.keyboard.press('Escape')
-  await page.keyboard.press('Escape')
-}
-
-const shootFirstRun = async (page: Page): Promise<void> => {
-  await page.click('.guide button')
-  await page.click('[role=tab]:text-is("viem")')
-  await shoot(page, 'first-run')
-}
-
-const shootSignedOut = async (page: Page, portal: string): Promise<void> => {
-  await page.context().clearCookies()
-  await page.goto(`${portal}/sign-in`)
-  await page.waitForSelector('h1:has-text("Sign in")')
-  await shoot(page, 'sign-in')
-  await page.goto(`${portal}/status`)
-  await page.waitForSelector('.network')
-  await shoot(page, 'status')
-}
-
-const shootOperatorPage = async (page: Page, url: string): Promise<void> => {
-  await page.goto(`${url}/operator`)
+const signInAsOperator = async (browser: Browser, { gateway }: ScreenshotDeployment): Promise<Page> => {
+  const page = await openBlank(browser)
+  await page.goto(`${gateway.admin}/operator`)
   await page.fill('[name=token]', adminToken)
   await page.keyboard.press('Enter')
   await page.waitForSelector('h1:has-text("Home")')
-  await shootAll(page, 'operator-', {})
-  await page.goto(`${url}/operator/accounts/${account}`)
-  await page.waitForSelector('[data-testid=credits-left]')
-  await shoot(page, 'operator-account')
+  return page
+}
+
+/** Requests that nothing answers, and then those that only say that the store is unreachable. */
+const shootWithoutFigures = async (page: Page, prefix: string, titles: readonly string[]): Promise<void> => {
+  const figures = /\/api\/v1\/(?!session$|info$)/
+  await page.route(figures, () => undefined)
+  for (const title of titles) {
+    await openPage(page, title)
+    await page.reload()
+    await page.waitForSelector('.skeleton')
+    await shoot(page, `${prefix}loading-${title.toLowerCase()}`, true)
+  }
+  await page.unroute(figures)
+  const error = { code: 'store-unavailable', message: 'The store is unreachable: nothing can be read or changed here now.' }
+  await page.route(figures, route => route.fulfill({ status: 503, json: { error } }))
+  await openPage(page, titles[0] ?? '')
+  await page.reload()
+  await page.waitForSelector('[role=alert]')
+  await shoot(page, `${prefix}error`, true)
+  await page.unroute(figures)
+}
+
+type Part = (browser: Browser, opened: ScreenshotDeployment) => Promise<void>
+
+const parts: Readonly<Record<string, Part>> = {
+  async developer(browser, opened) {
+    const page = await signIn(browser, opened, account)
+    const shown = async () => Number((await page.textContent('[data-testid=credits-used]'))?.replaceAll(/\D.*/g, ''))
+    await waitUntil(async () => (await shown()) > 0)
+    await shootAll(page, '', {
+      'try-it': async () => {
+        await page.selectOption('select >> nth=1', 'eth_getBalance')
+        await page.fill('[name=key]', opened.key)
+        await page.click('text="Fill in examples"')
+        await page.click('form [type=submit]')
+        await page.waitForSelector('section[aria-label=Response]')
+      },
+    })
+    await openPage(page, 'Usage')
+    await page.selectOption('select >> nth=0', '7d')
+    await shoot(page, 'usage-week')
+    await page.selectOption('select >> nth=0', '24h')
+    await page.selectOption('select >> nth=1', 'key')
+    await page.click('label:has-text("Latency")')
+    await shoot(page, 'usage-latency')
+    await openPage(page, 'Requests')
+    await page.click('button:has-text("Why?") >> nth=0')
+    await shoot(page, 'requests-why')
+    await page.keyboard.press('Escape')
+    await page.fill('[type=search]', 'nothing-like-this')
+    await page.waitForSelector('text="No such requests"')
+    await shoot(page, 'requests-none')
+    await page.click('text="What is logged"')
+    await shoot(page, 'requests-settings')
+    await page.keyboard.press('Escape')
+    await openPage(page, 'Try it')
+    await page.selectOption('select >> nth=1', 'eth_getLogs')
+    await shoot(page, 'try-it-logs')
+    await openPage(page, 'Profile')
+    await page.click('button:has-text("Leave this account")')
+    await shoot(page, 'profile-leave')
+    await page.keyboard.press('Escape')
+    await page.setViewportSize({ width: 360, height: heightPx })
+    await page.click('button:has-text("Menu")')
+    await page.screenshot({ path: join(allDir, 'menu-360-light.png') })
+    await page.setViewportSize({ width: widths[0], height: heightPx })
+    await page.goto(`${opened.portal}/kyes`)
+    await page.waitForSelector('h1:has-text("Page not found")')
+    await shoot(page, 'not-found')
+    await shootWithoutFigures(page, '', ['Overview', 'Usage', 'Keys'])
+  },
+
+  async keys(browser, opened) {
+    const page = await signIn(browser, opened, account)
+    await openPage(page, 'Keys')
+    const form = await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'mobile app')
+    await page.click(`${form} .field:has([name=methods]) [role=combobox]`)
+    await page.keyboard.type('eth_get')
+    await shoot(page, 'keys-create')
+    await page.keyboard.press('Escape')
+    await page.keyboard.press('Escape')
+    await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'mobile app')
+    await page.click(`${form} summary`)
+    await addValue(page, form, 'ips', '10.0.0.300')
+    await page.click(`${form} [type=submit]`)
+    await page.waitForSelector(`${form} [aria-invalid=true]`)
+    await shoot(page, 'keys-create-wrong')
+    await page.keyboard.press('Escape')
+    await createKey(page, 'mobile app')
+    await shoot(page, 'keys-created')
+    await chooseAction(page, 'mobile app', 'Revoke')
+    await shoot(page, 'keys-revoke')
+  },
+
+  async newcomer(browser, opened) {
+    const page = await signIn(browser, opened, newcomer)
+    for (const title of ['Overview', 'Usage', 'Errors', 'Requests', 'Keys', 'Alerts', 'Access']) {
+      await openPage(page, title)
+      await shoot(page, `empty-${title.toLowerCase()}`)
+    }
+    await openPage(page, 'Overview')
+    await page.click('.guide button')
+    await page.click('[role=tab]:text-is("viem")')
+    await shoot(page, 'first-run')
+  },
+
+  async spender(browser, opened) {
+    await opened.spend(8)
+    const page = await signIn(browser, opened, spender.name)
+    await page.waitForSelector('.banner.warn')
+    await page.waitForSelector('.plot')
+    await shoot(page, 'banner-near')
+    await opened.spend(2)
+    await page.waitForSelector('.banner.danger')
+    await shoot(page, 'banner-spent')
+    await openPage(page, 'Usage')
+    await shoot(page, 'banner-spent-usage')
+    await opened.deployment.run('accounts', 'suspend', spender.name)
+    await openPage(page, 'Overview')
+    await page.reload()
+    await page.waitForSelector('.banner:has-text("suspended")')
+    await shoot(page, 'banner-suspended')
+  },
+
+  async signedOut(browser, opened) {
+    const { portal, mail } = opened
+    const page = await openBlank(browser)
+    await page.goto(`${portal}/sign-in`)
+    await page.waitForSelector('h1:has-text("Sign in")')
+    await page.waitForSelector('[name=email]')
+    await shoot(page, 'sign-in')
+    await page.fill('[name=email]', 'ivo@example.org')
+    const mails = mail.received.length
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('[role=status]:has-text("on its way")')
+    await shoot(page, 'sign-in-sent')
+    const token = await mail.tokenInMail(mails + 1)
+    await page.goto('about:blank')
+    await page.goto(`${portal}/sign-in#${token}`)
+    await page.waitForSelector('h1:has-text("You are invited")')
+    await shoot(page, 'invitation')
+    await page.goto('about:blank')
+    await page.goto(`${portal}/sign-in#used-up`)
+    await page.waitForSelector('[role=alert]')
+    await shoot(page, 'sign-in-refused')
+    await page.goto(`${portal}/confirm-email#used-up`)
+    await page.waitForSelector('[role=alert]')
+    await shoot(page, 'confirm-email')
+    await page.goto(`${portal}/status`)
+    await page.waitForSelector('.network')
+    await shoot(page, 'status')
+    const signedIn = await signIn(browser, opened, account)
+    await signedIn.goto('about:blank')
+    await signedIn.goto(`${portal}/sign-in#${await printSignInToken(opened.deployment, newcomer)}`)
+    await signedIn.waitForSelector('h1:has-text("Sign in as somebody else?")')
+    await shoot(signedIn, 'sign-in-switch')
+  },
+
+  async operator(browser, opened) {
+    const admin = opened.gateway.admin
+    const signedOut = await openBlank(browser)
+    await signedOut.goto(`${admin}/operator`)
+    await signedOut.waitForSelector('[name=token]')
+    await shoot(signedOut, 'operator-sign-in')
+    const page = await signInAsOperator(browser, opened)
+    await waitUntil(async () => {
+      await page.reload()
+      await page.waitForSelector('h2:text-is("Over time") >> xpath=../following-sibling::*')
+      return (await page.locator('.charts .plot canvas').count()) > 0
+    })
+    await shootAll(page, 'operator-')
+    await page.goto(`${admin}/operator/accounts/${account}`)
+    await page.waitForSelector('[data-testid=credits-left]')
+    await shoot(page, 'operator-account')
+    await page.goto(`${admin}/operator/accounts?search=nothing-like-this`)
+    await page.waitForSelector('text="No accounts."')
+    await shoot(page, 'operator-accounts-none')
+    await page.click('main >> text="Create an account"')
+    await shoot(page, 'operator-accounts-create')
+    await page.keyboard.press('Escape')
+    await page.goto(`${admin}/operator/nodes?network=ethereum-mainnet`)
+    await page.waitForSelector('.plot canvas')
+    await page.click('[aria-label="Drain node-1"] >> nth=0')
+    await shoot(page, 'operator-nodes-drain')
+    await page.click('dialog button.final')
+    await page.waitForSelector('.badge:text-is("drained")')
+    await shoot(page, 'operator-nodes-charts')
+    await shootWithoutFigures(page, 'operator-', ['Home', 'Accounts'])
+  },
+
+  async down(browser, opened) {
+    await Promise.all((opened.nodes.get('linea-mainnet') ?? []).map(node => node.stop()))
+    const page = await signIn(browser, opened, account)
+    await waitUntil(async () => {
+      await openPage(page, 'Networks')
+      await page.reload()
+      await page.waitForSelector('.network')
+      return (await page.locator('.badge:text-is("unavailable")').count()) > 0
+    })
+    await shoot(page, 'networks-down')
+    await page.goto(`${opened.portal}/status`)
+    await page.waitForSelector('.network')
+    await shoot(page, 'status-down')
+    const operator = await signInAsOperator(browser, opened)
+    await operator.waitForSelector('.attention')
+    await shoot(operator, 'operator-home-down')
+    await openPage(operator, 'Nodes')
+    await shoot(operator, 'operator-nodes-down')
+  },
 }
 
 const main = async (): Promise<void> => {
   if (skipWithoutChromium !== false) throw new Error(skipWithoutChromium)
-  const nodes = new Map<NetworkName, readonly FakeNode[]>()
-  for (const name of networkNames) nodes.set(name, [await startNode(chains[name]), await startNode(chains[name])])
-  const deployment = openDeployment(nodes)
+  const names = process.argv.slice(2)
+  if (names.length === 0) rmSync(allDir, { recursive: true, force: true })
+  for (const dir of [allDir, docsDir]) mkdirSync(dir, { recursive: true })
+  const opened = await openScreenshotDeployment()
   const browser = await openBrowser()
   try {
-    const key = await addAccounts(deployment)
-    const gateway = await deployment.start()
-    await callNow(gateway, key)
-    const owner = await signInToPortal(deployment, gateway, account)
-    await owner.post('/people', { name: 'Dana', role: 'developer' })
-    rmSync(allDir, { recursive: true, force: true })
-    mkdirSync(allDir, { recursive: true })
-    await shootFirstRun(await signIn(browser, deployment, gateway, newcomer))
-    const page = await signIn(browser, deployment, gateway, account)
-    await shootDashboard(page, key)
-    await shootOperatorPage(page, gateway.admin)
-    await shootSignedOut(page, gateway.portal ?? '')
-    mkdirSync(docsDir, { recursive: true })
-    for (const name of shownInDocs)
-      for (const theme of ['light', 'dark'])
-        copyFileSync(join(allDir, `${name}-${widths[0]}-${theme}.png`), join(docsDir, `${name}-${theme}.png`))
+    for (const [name, run] of Object.entries(parts)) if (names.length === 0 || names.includes(name)) await run(browser, opened)
   } finally {
     await browser.close()
-    await deployment.remove()
-    await Promise.all([...nodes.values()].flat().map(node => node.stop()))
+    await opened.stop()
   }
 }
 

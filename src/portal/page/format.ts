@@ -2,6 +2,11 @@ const numberFormat = new Intl.NumberFormat('en')
 
 export const formatNumber = (value: number | null): string => (value === null ? '–' : numberFormat.format(value))
 
+const compactFormat = new Intl.NumberFormat('en', { notation: 'compact' })
+
+/** `950`, `1.5K`, `20M`: as the axis of a chart has room for. */
+export const formatCompact = (value: number): string => compactFormat.format(value)
+
 /** `2026-01-31 14:05 UTC`; where it must be broken, after the date. */
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
   iso === null ? withoutTime : `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u00a0UTC`
@@ -10,20 +15,21 @@ export const formatTime = (iso: string | null, withoutTime = '–'): string =>
 export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string => {
   if (iso === null) return withoutTime
   const end = new Date(Date.parse(iso) + 3_600_000).toISOString()
-  return `${iso.slice(0, 10)} ${iso.slice(11, 16)}–${end.slice(11, 16)}\u00a0UTC`
+  // A line would else end after the dash.
+  return `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u2060–\u2060${end.slice(11, 16)}\u00a0UTC`
 }
 
 /** `14:05 UTC`. */
 export const formatHour = (iso: string): string => `${iso.slice(11, 16)} UTC`
 
-/** `2026-01-31 14:05:09 UTC`. */
-export const formatSeconds = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}\u00a0UTC`
+/** `2026-01-31 14:05:09`, where a title says that it is UTC. */
+export const formatSeconds = (iso: string): string => `${iso.slice(0, 10)} ${iso.slice(11, 19)}`
 
 /** `0.12 ms`, `4.2 ms`, `120 ms`, `1.35 s`. */
 export const formatLatency = (ms: number | null): string => {
   if (ms === null) return '–'
-  if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)} s`
-  return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)} ms`
+  if (ms >= 1_000) return `${(ms / 1_000).toFixed(2)}\u00a0s`
+  return `${ms.toFixed(ms === 0 || ms >= 10 ? 0 : ms < 1 ? 2 : 1)}\u00a0ms`
 }
 
 /** `99.98 %`; 100 % only where it is all. */

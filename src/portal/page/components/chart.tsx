@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals'
-import { formatNumber, formatTime } from '../format.ts'
+import { formatCompact, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 import { Plot, shareOf } from './plot.tsx'
 import type { ChartLimit, ChartSeries } from './plot.tsx'
@@ -61,7 +61,7 @@ export const Chart = (props: ChartProps) => {
           aria-label={`${isTable.value ? texts.showChart : texts.showTable}: ${title}`}
           onClick={() => (isTable.value = !isTable.value)}
         >
-          {isTable.value ? texts.showChart : texts.showTable}
+          {isTable.value ? texts.chart : texts.table}
         </button>
       </figcaption>
       {isTable.value ? (
@@ -78,7 +78,8 @@ export const Chart = (props: ChartProps) => {
       ) : (
         <div class="plot-frame">
           <Plot
-            {...{ label: title, times, stepMs, series, kind, isCompact, limit, isRunning, format, describe }}
+            {...{ label: title, times, stepMs, series, kind, isCompact, limit, isRunning, describe }}
+            formatValue={props.format ?? formatCompact}
             pointed={index}
             onPoint={point => (pointed.value = point)}
             onPick={onPickTime && ((from, to) => onPickTime(times[from] ?? '', times[to] ?? end))}

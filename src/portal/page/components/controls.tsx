@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren } from 'preact'
 import { useId, useRef } from 'preact/hooks'
+import { connectionProblem } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
 import { Icon } from './icon.tsx'
@@ -83,8 +84,9 @@ interface CheckboxProps {
 export const Checkbox = ({ label, name, isChecked }: CheckboxProps) => {
   const id = useId()
   return (
-    <p>
-      <input id={id} name={name} type="checkbox" defaultChecked={isChecked} /> <label for={id}>{label}</label>
+    <p class="checkbox">
+      <input id={id} name={name} type="checkbox" defaultChecked={isChecked} />
+      <label for={id}>{label}</label>
     </p>
   )
 }
@@ -233,13 +235,16 @@ interface WhenLoadedProps<T> {
   readonly children: (data: T) => ComponentChildren
 }
 
-/** Shows what was read, once it is there; and what went wrong when it was read last. */
-export const WhenLoaded = <T,>({ from: { data, error }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => (
-  <>
-    <Notice text={error.value} />
-    {data.value !== undefined ? children(data.value) : error.value === undefined && skeleton}
-  </>
-)
+/** Shows what was read, once it is there; and what went wrong when it was read last, unless the whole page says so. */
+export const WhenLoaded = <T,>({ from: { data, error }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => {
+  const problem = error.value === connectionProblem.value ? undefined : error.value
+  return (
+    <>
+      <Notice text={problem} />
+      {data.value !== undefined ? children(data.value) : problem === undefined && skeleton}
+    </>
+  )
+}
 
 /** What went wrong, announced to those who do not see it. */
 export const Notice = ({ text }: { readonly text: string | undefined }) =>

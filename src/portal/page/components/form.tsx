@@ -34,6 +34,8 @@ interface FormProps<Answer> {
   readonly title: string
   /** None where a dialog has the title. */
   readonly heading?: 'h2' | 'h3' | 'none'
+  /** Its fields stand side by side where there is room. */
+  readonly isWide?: boolean
   /** The title unless given. */
   readonly button?: string
   send(values: FormData): Promise<Answer>
@@ -48,7 +50,7 @@ interface FormProps<Answer> {
 
 /** A form, which is sent once however often it is clicked. What is wrong with a field is said beside it, and all else above the button. */
 export const Form = <Answer,>(props: FormProps<Answer>) => {
-  const { title, heading: Heading = 'h2', button = title, send, onCancel, children, success, done } = props
+  const { title, heading: Heading = 'h2', isWide = false, button = title, send, onCancel, children, success, done } = props
   const { answer, error, isSending, submit } = useSubmit(send)
   const fields = new Set<string | undefined>()
   const failed = error.value === undefined ? undefined : fieldOf(error.value)
@@ -57,9 +59,9 @@ export const Form = <Answer,>(props: FormProps<Answer>) => {
     return field === failed ? error.value?.fieldMessage : undefined
   })
   return (
-    <form class="card form" onSubmit={submit} aria-label={title}>
+    <form class={isWide ? 'card form wide' : 'card form'} onSubmit={submit} aria-label={title}>
       {Heading !== 'none' && <Heading>{title}</Heading>}
-      {content}
+      {isWide ? <div class="fields">{content}</div> : content}
       {!fields.has(failed) && <Notice text={error.value?.status === 401 ? texts.sendAgain : error.value?.message} />}
       <div class={onCancel === undefined ? 'buttons' : 'buttons end'}>
         {onCancel !== undefined && (

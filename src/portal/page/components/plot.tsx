@@ -35,7 +35,8 @@ export interface PlotProps {
   readonly isRunning: boolean
   /** The point below the pointer, or that the arrows have come to. */
   readonly pointed: number | undefined
-  format(value: number): string
+  /** Of a value, on its axis. */
+  formatValue(value: number): string
   /** What the point says, in words. */
   describe(index: number): string
   onPoint(index: number | undefined): void
@@ -45,7 +46,8 @@ export interface PlotProps {
 
 const heightPx = 220
 const compactHeightPx = 150
-const axisWidthPx = 60
+/** As --axis-width in design/tables.css. */
+const axisWidthPx = 52
 const secondsPerDay = 86_400
 /** The limit is drawn up to so many times the largest column: above, the columns would be too small to read. */
 const maxLimitRatio = 4
@@ -55,11 +57,13 @@ const heightOf = ({ isCompact }: Pick<PlotProps, 'isCompact'>): number => (isCom
 /** Where the axis is shorter, its times have seconds. */
 const minMinutesSeconds = 300
 
-/** Hours as `14:00`, days as `01-31`, UTC. */
+const dayFormat = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', timeZone: 'UTC' })
+
+/** Hours as `14:00`, days as `Jan 31`, UTC. */
 const formatTick = (seconds: number, stepSeconds: number, rangeSeconds: number): string => {
-  const iso = new Date(seconds * 1_000).toISOString()
-  if (stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0) return iso.slice(5, 10)
-  return iso.slice(11, rangeSeconds < minMinutesSeconds ? 19 : 16)
+  const time = new Date(seconds * 1_000)
+  if (stepSeconds >= secondsPerDay || seconds % secondsPerDay === 0) return dayFormat.format(time)
+  return time.toISOString().slice(11, rangeSeconds < minMinutesSeconds ? 19 : 16)
 }
 
 /** As uPlot takes them. Of stacked columns, each is drawn over the sum of all below it: the last one first. */
@@ -84,7 +88,8 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
   const { stepMs, kind } = latest.current
   const stepSeconds = stepMs / 1_000
   const [color, surface] = [colorOf('muted'), colorOf('surface')]
-  const axis = { stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
+  const font = `12px ${getComputedStyle(element).fontFamily}`
+  const axis = { font, stroke: color, grid: { stroke: `color-mix(in srgb, ${color} 15%, transparent)`, width: 1 }, ticks: { show: false } }
   /** A column begins at its time, and is as wide as a step; of a line it is the point that is nearest. */
   const indexAt = (plot: uPlot, left = -1): number | undefined => {
     const index = kind === 'lines' ? plot.posToIdx(left) : Math.floor((plot.posToVal(left, 'x') - (plot.data[0][0] ?? 0)) / stepSeconds)
@@ -96,6 +101,8 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
   const options: uPlot.Options = {
     width: element.clientWidth,
     height: heightOf(latest.current),
+    // Room for half of the last time.
+    padding: [8, 26, 0, 0],
     tzDate: time => uPlot.tzDate(new Date(time * 1_000), 'UTC'),
     legend: { show: false },
     cursor: { y: false, points: { show: kind === 'lines', size: 6 }, drag: { x: latest.current.onPick !== undefined, setScale: false } },
@@ -121,10 +128,10 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
     axes: [
       {
         ...axis,
-        size: 32,
+        size: 28,
         values: (_, values) => values.map(value => formatTick(value, stepSeconds, (values.at(-1) ?? 0) - (values[0] ?? 0))),
       },
-      { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.format(value)) },
+      { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.formatValue(value)) },
     ],
     scales: {
       x: { range: (_, min, max) => [min, kind === 'lines' ? max : max + stepSeconds] },

@@ -10,6 +10,7 @@ import { hasEnded } from '../session-end.ts'
 import { texts } from '../texts.ts'
 import { chooseTheme, themeChoice } from '../theme.ts'
 import { Notice } from './controls.tsx'
+import { EmptyState } from './empty-state.tsx'
 import { Icon } from './icon.tsx'
 import type { IconName } from './icon.tsx'
 import { Skeleton } from './skeleton.tsx'
@@ -226,13 +227,15 @@ const keepFocus = (): (() => void) => {
 
 /** For an address that is none of the pages. */
 export const NotFound = ({ home }: { readonly home: Pick<PageEntry, 'path' | 'title'> }) => (
-  <p>
-    {texts.notFound.how}{' '}
-    <a href={home.path} onClick={followLink}>
-      {home.title}
-    </a>
-    .
-  </p>
+  <EmptyState
+    icon="search"
+    title={texts.notFound.how}
+    actions={
+      <a class="button" href={home.path} onClick={followLink}>
+        {home.title}
+      </a>
+    }
+  />
 )
 
 const retryIntervalMs = 3_000

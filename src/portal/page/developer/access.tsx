@@ -33,14 +33,17 @@ const Tokens = () => {
   return (
     <>
       <h2>{text.tokens}</h2>
-      <p>{text.tokensHelp}</p>
+      <p class="lead">
+        {text.tokensHelp} <code>Authorization: Bearer TOKEN</code>
+      </p>
       <Notice text={removal.error.value} />
       <WhenLoaded from={tokens}>
-        {found => (found.length === 0 ? <p>{text.noTokens}</p> : <TokenTable tokens={found} remove={removal.remove} />)}
+        {found => (found.length === 0 ? <p class="lead">{text.noTokens}</p> : <TokenTable tokens={found} remove={removal.remove} />)}
       </WhenLoaded>
       <Form
         title={text.createToken}
         heading="h3"
+        isWide
         send={create}
         done={({ token }) => <ShownOnce help={text.saveToken} text={token} label={text.newToken} />}
       >
@@ -62,11 +65,11 @@ const TokenTable = ({ tokens, remove }: { readonly tokens: readonly TokenJson[];
     rows={tokens}
     columns={[
       { title: texts.keys.name, cell: token => token.name },
-      { title: texts.keys.key, cell: token => <code>…{token.hint}</code> },
+      { title: text.token, cell: token => <code>…{token.hint}</code> },
       { title: texts.keys.created, isTime: true, cell: token => formatTime(token.created) },
       { title: text.expires, isTime: true, cell: token => formatTime(token.expires, texts.never) },
       {
-        title: text.remove,
+        title: texts.keys.actions,
         cell: token => <RowButton label={text.remove} of={token.name} onClick={() => remove(`/tokens/${token.id}`)} />,
       },
     ]}

@@ -36,7 +36,7 @@ export const AccountChanges = () => {
       <WhenLoaded from={page}>
         {({ changes, changeCount }) =>
           changes.length === 0 ? (
-            <p>{text.noChanges}</p>
+            <p class="lead">{text.noChanges}</p>
           ) : (
             <>
               <Table
@@ -45,8 +45,11 @@ export const AccountChanges = () => {
                 rows={changes}
                 columns={[
                   { title: text.time, isTime: true, cell: change => formatTime(change.time) },
-                  { title: text.by, cell: ({ by }) => (by.kind === 'person' ? by.name.replace(/ \(usr_.*/, '') : text.authors[by.kind]) },
-                  { title: text.what, cell: change => describeAction(change.action) },
+                  {
+                    title: text.by,
+                    cell: ({ by }) => <Line text={by.kind === 'person' ? by.name.replace(/ \(usr_.*/, '') : text.authors[by.kind]} />,
+                  },
+                  { title: text.what, cell: change => <Line text={describeAction(change.action)} /> },
                   { title: text.details, cell: change => <Details change={change} /> },
                 ]}
               />
@@ -58,6 +61,8 @@ export const AccountChanges = () => {
     </>
   )
 }
+
+const Line = ({ text: shown }: { readonly text: string }) => <span class="one-line">{shown}</span>
 
 const monthsUpTo = (time: number): readonly string[] => {
   const today = new Date(time)
@@ -78,10 +83,10 @@ const Details = ({ change: { target, before = {}, after = {} } }: { readonly cha
   return (
     <div class="lines">
       {names.map(name => (
-        <div key={name}>
-          {nameMember(name)}: {before[name] !== undefined && `${formatValue(before[name])} → `}
+        <span key={name}>
+          <span class="lead">{nameMember(name)}:</span> {before[name] !== undefined && `${formatValue(before[name])} → `}
           {name in after ? formatValue(after[name]) : texts.none}
-        </div>
+        </span>
       ))}
       {target !== undefined && <code>{target}</code>}
     </div>

@@ -51,13 +51,13 @@ const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
     keyOf={row => row.outcome}
     rows={errors}
     columns={[
+      { title: text.message, cell: row => <span class="row-name">{row.message}</span> },
       { title: text.code, cell: row => <code>{row.code ?? '–'}</code> },
       { title: texts.usage.outcome, cell: row => <FilterButton dimension="outcome" value={row.outcome} /> },
-      { title: text.message, cell: row => row.message },
       { title: text.calls, isNumber: true, cell: row => formatNumber(row.calls) },
       { title: text.advice, cell: row => row.advice },
       {
-        title: texts.pages.requests,
+        title: texts.keys.actions,
         cell: row => (
           <a
             href={linkWithFilters('/requests', { outcome: row.outcome })}

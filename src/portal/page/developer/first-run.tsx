@@ -15,6 +15,7 @@ import { followLink } from '../router.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 import { newKey, showNewKey } from './tab-key.ts'
+import { TryCallLink } from './try-call-link.tsx'
 import { UseKey } from './use-key.tsx'
 
 const text = texts.firstRun
@@ -31,15 +32,7 @@ export const NoCalls = ({ hasCalls }: { readonly hasCalls: boolean }) => {
         isGuideOpen.value || found.every(({ lastUsed }) => lastUsed === null) ? (
           <FirstRun keys={found} hasCalls={hasCalls} onCreated={keys.reload} />
         ) : (
-          <EmptyState
-            icon="usage"
-            title={texts.overview.noCalls}
-            actions={
-              <a class="button" href="/try-it" onClick={followLink}>
-                {texts.overview.tryCall}
-              </a>
-            }
-          />
+          <EmptyState icon="usage" title={texts.overview.noCalls} actions={<TryCallLink />} />
         )
       }
     </WhenLoaded>

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import { Fragment } from 'preact'
 import type { KeyJson } from '../../key-settings.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { Badge } from '../components/badge.tsx'
@@ -109,7 +110,12 @@ const Allowed = ({ apiKey }: { readonly apiKey: OwnKeyJson }) => {
         <div key={name}>
           <dt>{text.short[name]}</dt>
           <dd title={apiKey[name].join(', ')}>
-            {apiKey[name].slice(0, maxListed).join(', ')}
+            {apiKey[name].slice(0, maxListed).map((each, i) => (
+              <Fragment key={each}>
+                {i > 0 && ', '}
+                <span class="unbroken">{each}</span>
+              </Fragment>
+            ))}
             {apiKey[name].length > maxListed && ` ${text.and} ${apiKey[name].length - maxListed} ${text.more}`}
           </dd>
         </div>

@@ -66,7 +66,7 @@ const Credits = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { re
           note={
             plan.dailyCredits !== null && (
               <>
-                {formatNumber(plan.dailyCredits)} {text.perDay}
+                {formatNumber(plan.dailyCredits)} {text.aDay}
                 {plan.forwarding && (
                   <>
                     <br />
@@ -122,11 +122,11 @@ const TopMethods = () => {
       <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
         {({ groups, total }) => (
           <ul class="ranking">
-            {groups.slice(0, maxLines).map(({ name, calls, credits }) => (
+            {groups.slice(0, maxLines).map(({ name, credits }) => (
               <li key={name}>
                 <code>{name}</code>
                 <span class="number">
-                  {formatNumber(calls)} {texts.calls.toLowerCase()}
+                  {formatNumber(credits)} {texts.credits.toLowerCase()}
                 </span>
                 <Bar label={`${name}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
               </li>
@@ -154,8 +154,9 @@ const NetworkStates = () => {
               .map(({ name, state, head }) => (
                 <li key={name}>
                   <span>{name}</span>
-                  <span class="number">
-                    {head !== null && <span class="lead">{formatNumber(head)}</span>} <StateBadge state={state} />
+                  <span class="number network-state">
+                    {head !== null && `${text.block} ${formatNumber(head)}`}
+                    <StateBadge state={state} />
                   </span>
                 </li>
               ))}

@@ -204,6 +204,7 @@ const AddPerson = ({ canInvite, onAdded }: { readonly canInvite: boolean; onAdde
     <Form
       title={text.addPerson}
       heading="h3"
+      isWide
       send={send}
       done={({ person, link }) =>
         link === null ? (

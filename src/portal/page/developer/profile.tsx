@@ -63,10 +63,12 @@ const Person = ({ person }: { readonly person: PersonJson }) => {
           <p>
             {text.role} <strong>{person.role}</strong>
           </p>
-          <p>{text.email}</p>
-          <div class="field">
-            <EmailAddress person={person} canMail={canMail} />
-          </div>
+          {(person.email ?? person.newEmail) !== null && (
+            <div class="field">
+              <span class="lead">{text.email}</span>
+              <EmailAddress person={person} canMail={canMail} />
+            </div>
+          )}
           <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
           {canMail && (
             <TextField

@@ -16,6 +16,7 @@ import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 import { FilterButton, FilterChips, chooseFilter, filtersAlone, useKeyNames } from './filters.tsx'
 import { prettyJson } from './try-call.ts'
+import { TryCallLink } from './try-call-link.tsx'
 
 const text = texts.requests
 
@@ -69,6 +70,9 @@ export const Requests = () => {
   )
 }
 
+/** Anything but which request is shown. */
+const isFiltered = (): boolean => [...query.value.keys()].some(name => name !== 'show')
+
 interface RequestListProps {
   readonly page: RequestPageJson
   nameOfKey(id: string): string
@@ -84,7 +88,7 @@ const RequestList = ({ page: { log, requests, next }, nameOfKey }: RequestListPr
     )
   if (requests.length === 0)
     return (
-      <EmptyState icon="requests" title={text.none}>
+      <EmptyState icon="requests" title={isFiltered() ? text.noneFound : text.none} actions={!isFiltered() && <TryCallLink />}>
         {text.howLogged}
       </EmptyState>
     )
@@ -187,7 +191,7 @@ const RequestDetails = ({ shown, nameOfKey, onClose }: RequestDetailsProps) => {
             <dd>{value}</dd>
           </div>
         ))}
-        <div>
+        <div class="wide">
           <dt>{text.requestId}</dt>
           <dd>
             <CopyText text={shown.requestId} label={text.requestId} />

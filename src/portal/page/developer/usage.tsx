@@ -15,6 +15,7 @@ import { get, useRequest } from '../request.ts'
 import { query, queryMember } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
+import { TryCallLink } from './try-call-link.tsx'
 import { FilterButton, FilterChips, RangePicker, chooseFilter, chooseTime, dimensions, rangeAndFilters, useKeyNames } from './filters.tsx'
 
 const text = texts.usage
@@ -48,7 +49,7 @@ export const Usage = () => {
         <RangePicker />
         <Select label={text.by} options={dimensionOptions} value={by.value as Dimension} onChange={by.set} />
         <Segments label={text.measure} options={measureOptions} value={measure} onChange={of.set} />
-        {found !== undefined && (
+        {found !== undefined && found.groups.length > 0 && (
           <div class="buttons">
             <DownloadCsv
               name={`usage-over-time-by-${found.by}`}
@@ -71,10 +72,12 @@ export const Usage = () => {
         )}
       </div>
       <FilterChips nameOfKey={keys.nameOf} />
-      <WhenLoaded from={report} skeleton={<Skeleton height={24} />}>
+      <WhenLoaded from={report} skeleton={<UsageSkeleton />}>
         {shown =>
           shown.groups.length === 0 ? (
-            <EmptyState icon="usage" title={text.none} />
+            <EmptyState icon="usage" title={text.none} actions={<TryCallLink />}>
+              {text.noneHelp}
+            </EmptyState>
           ) : (
             <>
               <Totals total={shown.total} />
@@ -87,6 +90,18 @@ export const Usage = () => {
     </>
   )
 }
+
+/** As large as what comes. */
+const UsageSkeleton = () => (
+  <>
+    <div class="card">
+      <Skeleton height={4.5} />
+    </div>
+    <div class="card">
+      <Skeleton height={17.5} />
+    </div>
+  </>
+)
 
 const groupTitles = (by: Dimension): readonly string[] => (by === 'key' ? ['key', 'hint', 'id'] : [by])
 
@@ -216,7 +231,7 @@ const UsageTable = ({ report: { by, groups, total }, nameOf }: UsageTableProps) 
       { title: text.p50, isNumber: true, cell: row => formatLatency(row.p50Ms) },
       { title: text.p95, isNumber: true, cell: row => formatLatency(row.p95Ms) },
       { title: texts.credits, isNumber: true, cell: row => formatNumber(row.credits) },
-      { title: text.share, isNumber: true, cell: row => `${((100 * row.credits) / Math.max(1, total.credits)).toFixed(1)} %` },
+      { title: text.share, isNumber: true, cell: row => `${Math.round((1_000 * row.credits) / Math.max(1, total.credits)) / 10} %` },
       { title: text.forwarded, isNumber: true, cell: row => formatNumber(row.forwarded) },
     ]}
   />

@@ -115,7 +115,7 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
     rows={changes}
     columns={[
       { title: text.time, isTime: true, cell: change => formatTime(change.time) },
-      { title: text.author, cell: ({ by }) => `${by.name} (${by.kind})` },
+      { title: text.author, cell: ({ by }) => <div class="breakable">{`${by.name} (${by.kind})`}</div> },
       { title: text.action, cell: change => <code>{change.action}</code> },
       { title: text.account, cell: ({ account }) => (account === undefined ? '–' : <AccountLink {...account} />) },
       { title: text.target, cell: change => <Target change={change} /> },
@@ -128,5 +128,9 @@ const ChangeTable = ({ changes }: { readonly changes: readonly Change[] }) => (
 const Target = ({ change: { action, target } }: { readonly change: Change }) => {
   if (target === undefined) return '–'
   const [network = '', node] = target.split('/')
-  return action.startsWith('node-') && node !== undefined ? <NodeLink network={network} node={target} /> : <code>{target}</code>
+  return action.startsWith('node-') && node !== undefined ? (
+    <NodeLink network={network} node={target} />
+  ) : (
+    <code class="breakable">{target}</code>
+  )
 }

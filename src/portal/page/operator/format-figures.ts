@@ -13,7 +13,7 @@ export const formatShare = (value: Figure): string =>
   formatOr(value, share => `${(100 * share).toFixed(share >= 0.0995 || share === 0 ? 0 : 1)} %`)
 
 export const formatMs = (value: Figure): string =>
-  formatOr(value, ms => (ms >= 1_000 ? `${(ms / 1_000).toFixed(1)} s` : `${ms.toFixed(ms > 0 && ms < 10 ? 1 : 0)} ms`))
+  formatOr(value, ms => (ms >= 1_000 ? `${(ms / 1_000).toFixed(1)}\u00a0s` : `${ms.toFixed(ms > 0 && ms < 10 ? 1 : 0)}\u00a0ms`))
 
 const bytesPerMiB = 1_048_576
 

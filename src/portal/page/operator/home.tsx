@@ -93,23 +93,13 @@ const Figures = ({ seconds, total }: Pick<OverviewJson, 'seconds' | 'total'>) =>
   const perSecond = (count: number): number => (seconds > 0 ? count / seconds : 0)
   const failed = total.calls > 0 ? total.failedCalls / total.calls : null
   return (
-    <div class="cards figures">
-      <section class="card">
-        <Figure label={text.callsPerSecond} value={formatRate(perSecond(total.calls))} note={text.lastMinute} testId="calls-per-second" />
-      </section>
-      <section class="card">
-        <Figure label={text.failed} value={formatShare(failed)} tone={toneOfFailures(failed)} note={text.failedNote} />
-      </section>
-      <section class="card">
-        <Figure label={text.p95} value={formatMs(total.p95Ms)} note={`p50 ${formatMs(total.p50Ms)}, p99 ${formatMs(total.p99Ms)}`} />
-      </section>
-      <section class="card">
-        <Figure label={text.creditsPerSecond} value={formatRate(perSecond(total.credits))} note={text.lastMinute} />
-      </section>
-      <section class="card">
-        <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
-      </section>
-    </div>
+    <section class="card figures" aria-label={text.lastMinute}>
+      <Figure label={text.callsPerSecond} value={formatRate(perSecond(total.calls))} note={text.lastMinute} testId="calls-per-second" />
+      <Figure label={text.failed} value={formatShare(failed)} tone={toneOfFailures(failed)} note={text.failedNote} />
+      <Figure label={text.p95} value={formatMs(total.p95Ms)} note={`p50 ${formatMs(total.p50Ms)}, p99 ${formatMs(total.p99Ms)}`} />
+      <Figure label={text.creditsPerSecond} value={formatRate(perSecond(total.credits))} note={text.lastMinute} />
+      <Figure label={text.cacheHits} value={formatShare(total.cacheHits)} note={text.cacheNote} />
+    </section>
   )
 }
 

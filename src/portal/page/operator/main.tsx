@@ -3,7 +3,7 @@ import { render } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { Notice, TextField } from '../components/controls.tsx'
 import { useSubmit } from '../components/form.tsx'
-import { Brand, Loading, NotFound, Shell, Unavailable } from '../components/shell.tsx'
+import { Brand, Loading, NotFound, Shell, Support, ThemeSwitch, Unavailable } from '../components/shell.tsx'
 import { send } from '../request.ts'
 import { path } from '../router.ts'
 import { hasEnded, signOutBy, announceSignIn } from '../session-end.ts'
@@ -75,6 +75,10 @@ const SignIn = () => {
           {text.signIn.submit}
         </button>
       </form>
+      <div class="sign-in-end">
+        <Support />
+        <ThemeSwitch />
+      </div>
     </main>
   )
 }

@@ -1,6 +1,7 @@
 import type { TrafficGroup, TrafficReport } from '../../operator/operator-reports.ts'
 import { Select, WhenLoaded } from '../components/controls.tsx'
 import { Downloads } from '../components/downloads.tsx'
+import { EmptyState } from '../components/empty-state.tsx'
 import { Pager, Table } from '../components/table.tsx'
 import { formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
@@ -20,6 +21,8 @@ const groupsPerPage = 100
 /** An account by its name; one that no longer exists by its id. */
 const nameOf = ({ name, account }: TrafficGroup): string => account || name
 
+const cellsOf = (group: TrafficGroup) => [nameOf(group), group.calls, group.credits, group.forwarded]
+
 export const Traffic = () => {
   const [by, hours, first] = [queryMember('by', 'account'), queryMember('hours', '24'), queryMember('first', '0')]
   const query = { by: by.value, hours: hours.value, offset: first.value, limit: String(groupsPerPage) }
@@ -34,12 +37,12 @@ export const Traffic = () => {
           <Downloads
             name={`traffic-by-${found.by}`}
             titles={[found.by, 'calls', 'credits', 'forwarded']}
-            read={() => ({ json: found, rows: found.groups.map(group => [nameOf(group), group.calls, group.credits, group.forwarded]) })}
+            read={() => ({ json: found, rows: found.groups.map(cellsOf) })}
           />
         )}
       </div>
       <WhenLoaded from={report}>
-        {shown => (shown.groups.length === 0 ? <p>{texts.usage.none}</p> : <TrafficTable report={shown} />)}
+        {shown => (shown.groups.length === 0 ? <EmptyState icon="traffic" title={texts.usage.none} /> : <TrafficTable report={shown} />)}
       </WhenLoaded>
       <Pager offset={pagerOffset(first)} size={groupsPerPage} count={found?.groupCount ?? 0} />
     </>

@@ -1,0 +1,176 @@
+import type { Browser, BrowserContext, BrowserContextOptions, Page } from 'playwright-core'
+import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { startMailServer } from '../support/mail-server.ts'
+import { startOidcProvider } from '../support/oidc-provider.ts'
+import { createPortalDeployment, printSignInToken, signInToPortal } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+import t from '../support/tap.ts'
+
+// What holds for every page, signed in or not: the pages of a navigation are read from it, so that a new one is held to it too.
+
+/** The first load over the network, gzip. */
+const maxFirstLoadBytes = 90_000
+const maxFirstLoadRequests = 12
+
+const widths = [1_280, 360] as const
+const heightPx = 800
+
+const adminToken = 'every-page-token'
+
+/** The bodies that the browser has loaded, as they were sent. */
+const sumOfBodies = `performance.getEntries().reduce((sum, { encodedBodySize = 0 }) => sum + encodedBodySize, 0)`
+
+/** Tables whose last columns are out of sight. */
+const cutOffTables = `[...document.querySelectorAll('.scroll')].filter(table => table.scrollWidth > table.clientWidth).map(table => table.ariaLabel)`
+
+const linksOfNavigation = `[...document.querySelectorAll('nav a')].map(link => ({ url: link.href, heading: link.textContent }))`
+
+type Cookies = Exclude<BrowserContextOptions['storageState'], string | undefined>
+
+interface ShownPage {
+  readonly url: string
+  /** Begins with it. */
+  readonly heading: string
+  readonly cookies?: Cookies
+}
+
+t.test('every page', { skip: skipWithoutChromium }, async t => {
+  const node = await startFakeNode({
+    eth_chainId: { result: '0x7a69' },
+    eth_blockNumber: { result: '0x10' },
+    eth_getBlockByNumber: { result: { number: '0x10', hash: `0x${'a'.repeat(64)}`, parentHash: `0x${'b'.repeat(64)}` } },
+    eth_gasPrice: { result: '0x7' },
+  })
+  const [provider, mail] = [await startOidcProvider(), await startMailServer()]
+  const deployment = createPortalDeployment(node.url, {
+    gateway: {
+      admin: { token: '${ADMIN_TOKEN}' },
+      portal: {
+        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' } },
+        ...{ oidc: { ...provider.config, name: 'Example' }, smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' } },
+      },
+    },
+    env: { ...provider.env, ADMIN_TOKEN: adminToken, SMTP_URL: mail.url },
+  })
+  const browser = await openBrowser()
+  t.teardown(async () => {
+    await browser.close()
+    await deployment.remove()
+    await Promise.all([node, provider, mail].map(each => each.stop()))
+  })
+  const { key } = await deployment.addCaller('alice')
+  await deployment.run(
+    'keys',
+    'add',
+    'alice',
+    '--name',
+    'limited',
+    '--methods',
+    'eth_gasPrice,eth_chainId',
+    '--rate',
+    '50/s',
+    '--credits',
+    '9000',
+  )
+  const gateway = await deployment.start()
+  const owner = await signInToPortal(deployment, gateway, 'alice')
+  await owner.post('/people', { name: 'dana', role: 'developer' })
+  await owner.post('/people', { name: 'ivo', role: 'viewer', email: 'ivo@example.org' })
+  await owner.post('/tokens', { name: 'deploy script' })
+  for (const method of ['eth_gasPrice', 'eth_gasPrice', 'eth_noSuchMethod']) await call(gateway.http(key), method)
+
+  const signInDeveloper = async (page: Page): Promise<void> => {
+    await page.goto(`${gateway.portal}/sign-in#${await printSignInToken(deployment, 'alice')}`)
+    await page.waitForSelector('[data-testid=credits-left]')
+  }
+  const signInOperator = async (page: Page): Promise<void> => {
+    await page.goto(`${gateway.admin}/operator`)
+    await page.fill('[name=token]', adminToken)
+    await page.keyboard.press('Enter')
+    await page.waitForSelector('nav')
+  }
+  const developer = await pagesOf(browser, signInDeveloper)
+  const operator = await pagesOf(browser, signInOperator)
+  const { portal = '', admin } = gateway
+  const pages: readonly ShownPage[] = [
+    ...developer,
+    { url: `${portal}/no-such-page`, heading: 'Page not found', ...cookiesOf(developer) },
+    { url: `${portal}/sign-in`, heading: 'Sign in' },
+    { url: `${portal}/confirm-email#used-up`, heading: 'Confirm your e-mail address' },
+    { url: `${portal}/status`, heading: 'Network status' },
+    ...operator,
+    { url: `${admin}/operator/accounts/alice`, heading: 'alice', ...cookiesOf(operator) },
+    { url: `${admin}/operator`, heading: 'Sign in' },
+  ]
+
+  t.test('is in the list: those of both navigations', async t => {
+    t.ok(developer.some(({ heading }) => heading === 'Requests') && developer.length > 8, `${developer.length} of developers`)
+    t.ok(operator.some(({ heading }) => heading === 'Nodes') && operator.length > 4, `${operator.length} of operators`)
+  })
+
+  const loads: { readonly bytes: number; readonly requests: number }[] = []
+  t.teardown(() => {
+    const [bytes, requests] = [loads.map(each => each.bytes), loads.map(each => each.requests)]
+    t.comment(
+      `${loads.length} pages: ${Math.min(...bytes)} to ${Math.max(...bytes)} bytes, ${Math.min(...requests)} to ${Math.max(...requests)} requests`,
+    )
+  })
+
+  for (const shown of pages) {
+    const name = `${new URL(shown.url).pathname} (${shown.heading})`
+
+    t.test(`${name} loads with few requests and bytes, passes axe in both themes, and fits windows of 1,280 and 360 px`, async t => {
+      const { context, page, requests } = await open(browser, shown)
+      t.teardown(() => context.close())
+      t.ok(requests.length <= maxFirstLoadRequests, `${requests.length} requests: ${requests.join(' ')}`)
+      const bytes = Number(await page.evaluate(sumOfBodies))
+      t.ok(bytes > 10_000 && bytes <= maxFirstLoadBytes, `${bytes} bytes`)
+      loads.push({ bytes, requests: requests.length })
+      for (const width of widths) {
+        await page.setViewportSize({ width, height: heightPx })
+        // Charts follow the window with its next frame.
+        await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+        t.equal(await page.evaluate('document.documentElement.scrollWidth'), width, `${width} px`)
+        t.same(await findAccessibilityViolations(page), [], `${width} px, light`)
+        await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' })
+        // Only colors differ between the themes.
+        t.same(await findAccessibilityViolations(page, ['color-contrast']), [], `${width} px, dark`)
+        await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' })
+        if (width === widths[0]) t.same(await page.evaluate(cutOffTables), [], 'all columns of each table are in sight')
+      }
+    })
+  }
+})
+
+/** Opened by a browser that has nothing of it yet. */
+const open = async (browser: Browser, { url, heading, cookies }: ShownPage) => {
+  const context = await openContext(browser, cookies)
+  const page = await context.newPage()
+  const requests: string[] = []
+  page.on('request', request => requests.push(new URL(request.url()).pathname))
+  await page.goto(url)
+  await page.waitForSelector(`h1:has-text("${heading}")`)
+  await page.waitForSelector('.skeleton', { state: 'detached' })
+  return { context, page, requests }
+}
+
+const openContext = (browser: Browser, cookies?: Cookies): Promise<BrowserContext> =>
+  browser.newContext({
+    viewport: { width: widths[0], height: heightPx },
+    reducedMotion: 'reduce',
+    ...(cookies !== undefined && { storageState: cookies }),
+  })
+
+/** The pages of the navigation that somebody sees who has signed in. */
+const pagesOf = async (browser: Browser, signIn: (page: Page) => Promise<void>): Promise<readonly ShownPage[]> => {
+  const context = await openContext(browser)
+  const page = await context.newPage()
+  await signIn(page)
+  const links = await page.evaluate<readonly ShownPage[]>(linksOfNavigation)
+  const cookies = await context.storageState()
+  await context.close()
+  return links.map(link => ({ ...link, cookies }))
+}
+
+const cookiesOf = ([first]: readonly ShownPage[]) => (first?.cookies === undefined ? {} : { cookies: first.cookies })

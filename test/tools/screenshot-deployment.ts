@@ -1,0 +1,234 @@
+import { systemClock } from '../../src/services/clock.ts'
+import { openStore } from '../../src/store/open-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import type { UsageCount } from '../../src/store/usage-store.ts'
+import { dayMs, hourMs } from '../../src/util/dates.ts'
+import { latencyBucketOf } from '../../src/util/latency-buckets.ts'
+import { networkFile } from '../support/deployment.ts'
+import type { Deployment, GatewayProcess } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import type { FakeNode } from '../support/fake-node.ts'
+import { startMailServer } from '../support/mail-server.ts'
+import { startOidcProvider } from '../support/oidc-provider.ts'
+import { createPortalDeployment, signInToPortal } from '../support/portal-client.ts'
+import { call } from '../support/rpc-client.ts'
+
+// What the screenshots show: a gateway with networks, accounts, a week of usage, and calls of now.
+
+export const adminToken = 'screenshots-operator'
+/** Whose dashboard is shown. */
+export const account = 'example'
+/** Without keys and calls. */
+export const newcomer = 'newcomer'
+/** With credits for ten calls. */
+export const spender = { name: 'spender', credits: 800 }
+
+const chains = { 'ethereum-mainnet': 1, 'base-mainnet': 8_453, 'arbitrum-mainnet': 42_161, 'linea-mainnet': 59_144 } as const
+
+export type NetworkName = keyof typeof chains
+
+const networkNames = Object.keys(chains) as readonly NetworkName[]
+
+const weekHours = 168
+
+/** More in the day than in the night, and never twice the same, so that the chart has a shape. */
+const callsOfHour = (hour: number, weight: number): number => {
+  const wave = Math.sin((((hour % 24) - 8) / 12) * Math.PI)
+  return Math.max(0, Math.round(weight * (19 + 13 * wave + 4 * Math.sin(hour * 1.7) + 3 * Math.sin(hour * weight))))
+}
+
+const methods = [
+  { method: 'eth_call', cost: 80, weight: 9, latencyMs: 21 },
+  { method: 'eth_getLogs', cost: 255, weight: 5, latencyMs: 64 },
+  { method: 'eth_getBalance', cost: 80, weight: 3, latencyMs: 14 },
+  { method: 'eth_blockNumber', cost: 80, weight: 2, latencyMs: 0.6 },
+  { method: 'eth_getTransactionReceipt', cost: 80, weight: 1.4, latencyMs: 17 },
+] as const
+
+/** Most calls take about as long, and some longer. */
+const latenciesAround = (latencyMs: number, calls: number): readonly number[] => {
+  const buckets: number[] = []
+  for (const [factor, share] of [
+    [0.8, 0.3],
+    [1, 0.4],
+    [1.4, 0.2],
+    [2.5, 0.07],
+    [5, 0.03],
+  ] as const) {
+    const bucket = latencyBucketOf(latencyMs * factor)
+    buckets[bucket] = (buckets[bucket] ?? 0) + Math.round(calls * share)
+  }
+  return Array.from(buckets, count => count ?? 0)
+}
+
+interface SeededKey {
+  readonly id: string
+  readonly share: number
+}
+
+const countsOf = (id: string, keys: readonly SeededKey[], hour: number): readonly UsageCount[] =>
+  keys.flatMap(({ id: key, share }) =>
+    methods.flatMap(({ method, cost, weight, latencyMs }, i) => {
+      const calls = callsOfHour(hour, weight * share)
+      const failed = method === 'eth_getLogs' ? Math.round(calls * (hour % 7 === 0 ? 0.15 : 0.03)) : 0
+      const group = { account: id, key, network: networkNames[i % networkNames.length] ?? '', method, forwarded: false, hour }
+      const ok = calls - failed
+      return [
+        { ...group, outcome: 'ok', calls: ok, credits: ok * cost, latencies: latenciesAround(latencyMs, ok) },
+        ...(failed === 0 ? [] : [{ ...group, outcome: 'params', calls: failed, credits: 0 }]),
+      ]
+    }),
+  )
+
+/** Credits that were used today, as a process reports them. */
+const seedBalance = async (store: Store, id: string, limit: number, used: number): Promise<void> => {
+  const lease = { account: id, process: 'screenshots', day: Math.floor(systemClock.now() / dayMs), minCredits: 0, limit, shareDivisor: 1 }
+  await store.requestLease({ ...lease, seq: 1, counters: undefined, desiredCredits: used })
+  await store.requestLease({ ...lease, seq: 2, counters: { granted: used, returned: 0, used }, desiredCredits: 0 })
+}
+
+const coreCredits = 3_000_000
+/** Accounts that the operator sees beside the one of the dashboard. */
+const otherAccounts = [
+  { name: 'wallet-app', label: 'customer 1042', weight: 6, limit: 9_000_000, usedShare: 0.91 },
+  { name: 'indexer', label: 'customer 1077', weight: 4, limit: 6_000_000, usedShare: 0.83 },
+  { name: 'trading-desk', label: 'customer 1101', weight: 2.5, limit: 20_000_000, usedShare: 0.14 },
+] as const
+
+interface SeededAccount {
+  readonly id: string
+  readonly keys: readonly SeededKey[]
+  readonly limit: number
+  /** Of the credits of a day; of what the usage of today costs, unless given. */
+  readonly usedShare?: number
+}
+
+const seedUsage = async (dir: string, accounts: readonly SeededAccount[]): Promise<void> => {
+  const store = await openStore({ kind: 'lmdb', path: `${dir}/../data` }, systemClock)
+  const now = Math.floor(systemClock.now() / hourMs)
+  const hours = Array.from({ length: weekHours }, (_, i) => now - weekHours + i)
+  const counts = accounts.flatMap(({ id, keys }) => hours.flatMap(hour => countsOf(id, keys, hour)))
+  await store.reportUsage({ process: 'screenshots', seq: 1, counts, retentionHours: 2_160 })
+  for (const { id, limit, usedShare } of accounts) {
+    const ofToday = counts.filter(count => count.account === id && Math.floor(count.hour / 24) === Math.floor(now / 24))
+    const used = usedShare === undefined ? ofToday.reduce((sum, { credits }) => sum + credits, 0) : Math.round(limit * usedShare)
+    await seedBalance(store, id, limit, used)
+  }
+  await store.close()
+}
+
+/** The accounts, and the key of each that calls. */
+const addAccounts = async ({ dir, run, addKey }: Deployment): Promise<{ readonly key: string; readonly spenderKey: string }> => {
+  const json = async (...args: readonly string[]) => {
+    const [name = '', ...others] = args
+    const { stdout, stderr } = await run(name, ...others, '--json')
+    if (stdout === '') throw new Error(stderr)
+    return JSON.parse(stdout)
+  }
+  await run('accounts', 'add', account, '--plan', 'core')
+  await run('accounts', 'add', newcomer, '--plan', 'core')
+  await run('accounts', 'add', spender.name, '--plan', 'core', '--credits', String(spender.credits))
+  const dApp = ['--methods', 'eth_call,eth_getBalance,eth_getLogs', '--origins', 'https://dapp.example', '--rate', '50/s']
+  const added: { readonly id: string; readonly key: string }[] = []
+  for (const options of [
+    ['--name', 'indexer', '--credits', '500000', '--ips', '203.0.113.0/24,127.0.0.1'],
+    ['--name', 'staging', '--networks', 'ethereum-mainnet,base-mainnet'],
+    ['--name', 'production dApp', ...dApp],
+  ])
+    added.push(await json('keys', 'add', account, ...options))
+  const others = []
+  for (const { name, label, ...usage } of otherAccounts) {
+    await run('accounts', 'add', name, '--plan', 'growth', '--credits', String(usage.limit), '--label', label)
+    others.push({ name, ...usage, key: (await addKey(name)).id })
+  }
+  const accounts = (await json('accounts', 'list')) as readonly { readonly id: string; readonly name: string }[]
+  const idOf = (name: string): string => accounts.find(each => each.name === name)?.id ?? ''
+  const shares = [0.3, 0.1, 1]
+  await seedUsage(dir, [
+    { id: idOf(account), keys: added.map(({ id }, i) => ({ id, share: shares[i] ?? 1 })), limit: coreCredits },
+    ...others.map(({ name, key, weight, limit, usedShare }) => ({ id: idOf(name), keys: [{ id: key, share: weight }], limit, usedShare })),
+  ])
+  const { key: spenderKey } = await addKey(spender.name)
+  return { key: added[0]?.key ?? '', spenderKey }
+}
+
+const block = { number: '0x1499a3f', hash: `0x${'ab'.repeat(32)}`, parentHash: `0x${'cd'.repeat(32)}` }
+
+const startNode = (chainId: number): Promise<FakeNode> =>
+  startFakeNode({
+    eth_chainId: { result: `0x${chainId.toString(16)}` },
+    eth_blockNumber: { result: block.number },
+    eth_getBlockByNumber: () => ({ result: { ...block, timestamp: `0x${Math.floor(systemClock.now() / 1_000).toString(16)}` } }),
+    eth_getBalance: { result: '0x2386f26fc10000' },
+    eth_gasPrice: { result: '0x3b9aca00' },
+  })
+
+/** The first network has no host of its own: calls without one are its. */
+const networksOf = (nodes: ReadonlyMap<NetworkName, readonly FakeNode[]>) =>
+  Object.fromEntries(
+    [...nodes].map(([name, its], i) => {
+      const urls = its.map(({ url }) => url)
+      return [name, { ...networkFile(name, urls), chainId: chains[name], hosts: i === 0 ? ['127.0.0.1'] : [`${name}.localhost`] }]
+    }),
+  )
+
+const callIntervalMs = 120
+/** Of so many calls, one fails in one of these ways. */
+const callsPerFailure = 24
+
+/** Calls until it is stopped: most succeed, and some fail. */
+const startCalls = (gateway: GatewayProcess, key: string) => {
+  const url = gateway.http(key)
+  const failing = [
+    () => call(url, 'eth_getLogs', [{ fromBlock: '0x1499a3f', toBlock: '0x1' }]),
+    () => call(url, 'eth_getBalance', ['0x1234', 'latest']),
+    () => call(url, 'eth_getBlance', []),
+  ]
+  let sent = 0
+  const send = async (): Promise<void> => {
+    sent += 1
+    const fail = sent % callsPerFailure === 0 ? failing[(sent / callsPerFailure) % failing.length] : undefined
+    await (fail?.() ?? call(url, 'eth_getBalance', [`0x${String(sent % 90).padStart(40, '0')}`, 'latest']))
+  }
+  const timer = setInterval(() => void send().catch(() => undefined), callIntervalMs)
+  return () => clearInterval(timer)
+}
+
+/** A gateway that is called while it runs. */
+export const openScreenshotDeployment = async () => {
+  const nodes = new Map<NetworkName, readonly FakeNode[]>()
+  for (const name of networkNames) nodes.set(name, [await startNode(chains[name]), await startNode(chains[name])])
+  const [provider, mail] = [await startOidcProvider(), await startMailServer()]
+  const deployment = createPortalDeployment('', {
+    networks: networksOf(nodes),
+    gateway: {
+      admin: { token: adminToken },
+      portal: {
+        ...{ url: 'http://127.0.0.1', publicStatus: true, signUp: { plan: 'core' } },
+        ...{ oidc: { ...provider.config, name: 'Example' }, smtp: { url: '${SMTP_URL}', from: 'Tollgate <no-reply@example.org>' } },
+      },
+    },
+    env: { ...provider.env, SMTP_URL: mail.url },
+  })
+  const { key, spenderKey } = await addAccounts(deployment)
+  const gateway = await deployment.start()
+  const stopCalls = startCalls(gateway, key)
+  const owner = await signInToPortal(deployment, gateway, account)
+  await owner.post('/people', { name: 'Dana', role: 'developer' })
+  await owner.post('/people', { name: 'Ivo', role: 'viewer', email: 'ivo@example.org' })
+  await owner.post('/tokens', { name: 'deploy script' })
+  return {
+    ...{ deployment, gateway, key, nodes, mail, portal: gateway.portal ?? '' },
+    /** Uses up credits of the account that has few. */
+    async spend(calls: number): Promise<void> {
+      for (let i = 0; i < calls; i += 1) await call(gateway.http(spenderKey), 'eth_gasPrice')
+    },
+    async stop(): Promise<void> {
+      stopCalls()
+      await deployment.remove()
+      await Promise.all([...[...nodes.values()].flat(), provider, mail].map(each => each.stop()))
+    },
+  }
+}
+
+export type ScreenshotDeployment = Awaited<ReturnType<typeof openScreenshotDeployment>>
