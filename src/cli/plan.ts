@@ -12,10 +12,11 @@ const options = {
   calls: { type: 'string', placeholder: 'RATE', description: 'Calls of all accounts together, such as 50000/s.' },
   gateways: { type: 'string', placeholder: 'COUNT', default: '2', description: 'Machines that run a gateway.' },
   workers: { type: 'string', placeholder: 'COUNT', default: '2', description: 'Workers of each gateway.' },
-  active: {
+  active: { type: 'string', placeholder: 'COUNT', description: 'Accounts that these calls come from. Default: all.' },
+  spread: {
     type: 'string',
     placeholder: 'COUNT',
-    description: 'Accounts that call within ten seconds. Default: all, or one for each of these calls.',
+    description: 'Gateways that one account calls. Default: all; fewer where a load balancer hashes the key.',
   },
   groups: {
     type: 'string',
@@ -23,6 +24,7 @@ const options = {
     default: '3',
     description: 'Pairs of key, network and method that an account uses at a time.',
   },
+  changes: { type: 'string', placeholder: 'COUNT', default: '60', description: 'Changes of accounts and keys in an hour.' },
   hours: { type: 'string', placeholder: 'COUNT', default: '8', description: 'Hours of a day in which an account calls.' },
   retention: { type: 'string', placeholder: 'DAYS', default: '90', description: 'Days for which usage is kept.' },
   json: jsonOption,
@@ -33,13 +35,13 @@ export const planCommand: Command = {
   name: 'plan',
   summary: commandSummaries.plan,
   usage: [
-    'plan --accounts COUNT --calls RATE [--gateways COUNT] [--workers COUNT] [--active COUNT] [--groups COUNT] [--hours COUNT] [--retention DAYS] [--json]',
+    'plan --accounts COUNT --calls RATE [--gateways COUNT] [--workers COUNT] [--active COUNT] [--spread COUNT] [--groups COUNT] [--changes COUNT] [--hours COUNT] [--retention DAYS] [--json]',
   ],
   positionals: {},
   options,
   examples: {
     'plan --accounts 20000 --calls 3000/s': 'what two gateways ask of one Redis',
-    'plan --accounts 1e6 --calls 50000/s --gateways 100 --active 50000': 'of a cluster',
+    'plan --accounts 1e6 --calls 50000/s --gateways 100 --spread 2': 'of a cluster, behind a load balancer that hashes keys',
   },
   async run(args, { out }) {
     const { values } = readArguments(args, [], options)
@@ -48,16 +50,18 @@ export const planCommand: Command = {
     const load: PlannedLoad = {
       accounts,
       callsPerSecond,
-      activeAccounts: Math.min(accounts, values.active === undefined ? 10 * callsPerSecond : readNumber('active', values.active)),
+      activeAccounts: Math.min(accounts, readNumber('active', values.active ?? values.accounts)),
       gateways: readNumber('gateways', values.gateways),
+      gatewaysOfAccount: Math.min(readNumber('gateways', values.gateways), readNumber('spread', values.spread ?? values.gateways)),
       workers: readNumber('workers', values.workers),
       groups: readNumber('groups', values.groups),
+      changesPerHour: readNumber('changes', values.changes),
       hoursPerDay: Math.min(24, readNumber('hours', values.hours)),
       retentionDays: readNumber('retention', values.retention),
     }
     const estimate = estimateStoreLoad(load)
-    if (values.json) out(JSON.stringify({ ...load, ...estimate, nodes: nodesFor(estimate) }, undefined, 2))
-    else for (const line of [...formatFields(describe(load, estimate)), '', ...adviceFor(estimate)]) out(line)
+    if (values.json) out(JSON.stringify({ ...load, ...estimate, shards: nodesFor(estimate) }, undefined, 2))
+    else for (const line of [...formatFields(describe(load, estimate)), '', ...adviceFor(load, estimate)]) out(line)
     return exitCodes.ok
   },
 }
@@ -73,27 +77,59 @@ const readNumber = (name: keyof typeof options, text: string | undefined): numbe
 /** More would make callers wait in bursts. */
 const maxCoresOfNode = 0.5
 
+/** Nodes that share leases and usage. */
 const nodesFor = ({ ledgerCores, usageCores }: StoreLoad): number => Math.max(1, Math.ceil((ledgerCores + usageCores) / maxCoresOfNode))
 
-const describe = (load: PlannedLoad, estimate: StoreLoad): Readonly<Record<string, string>> => ({
-  'accounts that call within 10 s': formatCount(Math.round(load.activeAccounts)),
-  'leases a second': formatCount(Math.round(estimate.leasesPerSecond)),
-  'rows of usage a second': formatCount(Math.round(estimate.usageRowsPerSecond)),
-  'CPU of Redis for leases': `${(100 * estimate.ledgerCores).toFixed(1)} % of a core`,
-  'CPU of Redis for usage': `${(100 * estimate.usageCores).toFixed(1)} % of a core`,
-  'nodes of Redis': `${nodesFor(estimate)}, of which each is half idle`,
-  network: `${formatBytes(estimate.bytesPerSecond)}/s`,
-  connections: formatCount(estimate.connections),
-  'memory of accounts and leases': formatBytes(estimate.ledgerBytes),
-  'memory of usage': formatBytes(estimate.usageBytes),
-})
+const describe = (load: PlannedLoad, estimate: StoreLoad): Readonly<Record<string, string>> => {
+  const count = (value: number): string => formatCount(Math.round(value))
+  const cores = (value: number): string => `${(100 * value).toFixed(1)} % of a core`
+  const memory = estimate.ledgerBytes + estimate.usageBytes
+  return {
+    'leases a second': count(estimate.leasesPerSecond),
+    'calls that wait for a lease': `${(100 * estimate.waitingCalls).toFixed(1)} %`,
+    'rows of usage a second': count(estimate.usageRowsPerSecond),
+    'keys read a second': count(estimate.keyReadsPerSecond),
+    'scripts a second': count(estimate.requestsPerSecond),
+    'CPU of Redis for leases': cores(estimate.ledgerCores),
+    'CPU of Redis for usage': cores(estimate.usageCores),
+    'CPU of the node with accounts and keys': cores(estimate.keyCores),
+    network: `${formatBytes(estimate.bytesPerSecond)}/s`,
+    connections: count(estimate.connections),
+    'memory of accounts and leases': formatBytes(estimate.ledgerBytes),
+    'memory of usage': `${formatBytes(estimate.usageBytes)}, after ${load.retentionDays} days`,
+    shards: `${nodesFor(estimate)}, of which each is half idle and has ${formatBytes(memory / nodesFor(estimate))}`,
+  }
+}
 
 const formatBytes = (bytes: number): string => {
   const [unit = 'B', factor = 1] = Object.entries(sizeUnits).findLast(([, each]) => bytes >= each) ?? []
   return `${(bytes / factor).toFixed(1)} ${unit}`
 }
 
-const adviceFor = (estimate: StoreLoad): readonly string[] => [
-  nodesFor(estimate) === 1 ? 'One Redis is enough.' : 'A cluster is needed.',
-  'CPU may be half or twice as much on another machine; rows and leases are within a third. docs/scale.md says how they were measured.',
-]
+const maxWaitingCalls = 0.005
+const maxNodeBytes = 16 * sizeUnits.GiB
+
+/** What to turn. */
+const adviceFor = ({ gatewaysOfAccount }: PlannedLoad, estimate: StoreLoad): readonly string[] => {
+  const { usageCores, ledgerCores, keyCores, waitingCalls, usageBytes, ledgerBytes, connections } = estimate
+  const bytesOfNode = (usageBytes + ledgerBytes) / nodesFor(estimate)
+  const shared = [
+    ...(keyCores > maxCoresOfNode ? ['One node has all accounts and keys: it is too busy.'] : []),
+    ...(waitingCalls > maxWaitingCalls ? ['Calls that wait for a lease take a round trip more.'] : []),
+  ]
+  const canHash = gatewaysOfAccount > 1 && (shared.length > 0 || ledgerCores + usageCores > maxCoresOfNode)
+  return [
+    nodesFor(estimate) === 1 ? 'One Redis is enough.' : 'A cluster is needed.',
+    ...shared,
+    ...(canHash ? [hashKeys] : []),
+    ...(bytesOfNode > maxNodeBytes ? ['Memory: a shorter `usage.retention`, or more shards.'] : []),
+    ...(connections > maxConnections ? ['Connections: raise `maxclients` of Redis, or run fewer gateways with more workers.'] : []),
+    accuracy,
+  ]
+}
+
+/** `maxclients` of Redis, unless it is set. */
+const maxConnections = 10_000
+const hashKeys = 'A load balancer that hashes the API key lowers all of these: an account calls few gateways then (`--spread`).'
+const accuracy =
+  'Leases, rows, network and memory are within a third of what was measured; CPU is within half, and may be twice as much on another machine (docs/scale.md).'

@@ -1,19 +1,23 @@
-// What gateways ask of their Redis, as a model: how often processes report is the ledger's and the usage reporter's; what a request costs was
-// measured with Redis 7.0 on a core of a shared machine, with 10,000 accounts and `appendonly yes`. docs/scale.md says how far off it is.
+// What gateways ask of their Redis, as a model: how often processes report is the ledger's and the usage reporter's; what a request costs is
+// measured by `npm run bench -- --only scale`, with `appendonly yes`. docs/scale.md has both side by side.
 
 import { fiveMinuteRetentionHours, hourRetentionDays } from '../store/usage-store.ts'
 
 /** An installation that is planned. */
 export interface PlannedLoad {
   readonly accounts: number
-  /** Of them those that call within ten seconds; each as often as the others. */
+  /** Those that the calls come from, each as often as the others. */
   readonly activeAccounts: number
   readonly callsPerSecond: number
   readonly gateways: number
   /** Processes of a gateway that serve calls. */
   readonly workers: number
+  /** Gateways that one account calls. */
+  readonly gatewaysOfAccount: number
   /** Pairs of key, network, method and outcome that an active account has. */
   readonly groups: number
+  /** Changes of accounts and keys in an hour. */
+  readonly changesPerHour: number
   /** Hours of a day in which an account calls. */
   readonly hoursPerDay: number
   /** Days for which usage is kept. */
@@ -23,10 +27,19 @@ export interface PlannedLoad {
 /** What that asks of Redis. */
 export interface StoreLoad {
   readonly leasesPerSecond: number
+  /** Of 1: calls that wait for a lease, a round trip. */
+  readonly waitingCalls: number
   readonly usageRowsPerSecond: number
-  /** Cores of all nodes together, which share the accounts. */
+  /** Scripts that write usage: a report has one for each tag that it concerns. */
+  readonly usageCommitsPerSecond: number
+  /** Keys that are read from the store because a process does not have them, or because accounts or keys have changed. */
+  readonly keyReadsPerSecond: number
+  readonly requestsPerSecond: number
+  /** Cores of all nodes together, which share leases and usage by account. */
   readonly ledgerCores: number
   readonly usageCores: number
+  /** Cores of the one node that has accounts and keys. */
+  readonly keyCores: number
   readonly bytesPerSecond: number
   readonly connections: number
   readonly ledgerBytes: number
@@ -34,11 +47,14 @@ export interface StoreLoad {
 }
 
 /** CPU time of Redis in µs, and bytes to it and from it. */
-const costs = {
-  lease: { cpuUs: 20, bytes: 600 },
-  usageRow: { cpuUs: 60, bytes: 900 },
-  /** Once a second of each process. */
-  heartbeat: { cpuUs: 27, bytes: 900 },
+export const requestCosts = {
+  lease: { cpuUs: 22, bytes: 520 },
+  usageRow: { cpuUs: 60, bytes: 650 },
+  usageCommit: { cpuUs: 60, bytes: 1_000 },
+  /** Two requests. */
+  keyRead: { cpuUs: 15, bytes: 720 },
+  /** Of each process, in a second: the heartbeat, and two checks whether accounts or keys have changed. */
+  process: { cpuUs: 90, bytes: 2_000 },
 } as const
 
 /** Memory of Redis. */
@@ -55,45 +71,100 @@ const bytesOf = {
 const ledgerDays = 3
 const fiveMinutesPerHour = 12
 
+/** With more accounts than these, a process keeps a lease that is not used for 60 s, and reports each account more seldom. */
+const maxAccountsOfFew = 200
+const [idleSeconds, idleSecondsOfMany] = [2, 60]
 /** A process checks so many active accounts a second, and each within a second at the earliest and ten at the latest. */
 const [checksPerSecond, minCheckSeconds, maxCheckSeconds] = [200, 1, 10]
-/** An account whose calls pause gives its lease back, and asks again: with that, simulated accounts send so many requests for each check. */
-const requestsPerCheck = 1.5
-/** Usage is reported each second in parts of so many rows at least, and each row within so many reports. */
-const [rowsPerReport, maxReports] = [200, 10]
-/** A call needs one for the store, one each for its changes, two for heights, and one for rate limits. */
+/** Usage is reported each second in parts of so many rows at least, and each row within about so many reports. */
+const [rowsPerReport, maxReports] = [200, 11]
+const usageTagCount = 64
+/** Keys that a process caches. */
+const maxCachedKeys = 100_000
+/** A call needs one for the store, one for its changes, two for heights, and one for rate limits. */
 const connectionsPerProcess = 5
+const requestsPerProcess = 4
+const requestsPerKeyRead = 2
 
+const secondsPerHour = 3_600
 const secondsPerUs = 1e-6
 
 export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
-  const { accounts, activeAccounts, callsPerSecond, gateways, workers, groups, hoursPerDay, retentionDays } = load
+  const { accounts, activeAccounts, callsPerSecond, gateways, workers, hoursPerDay, retentionDays } = load
   const processes = gateways * workers
-  const callsOfProcess = callsPerSecond / processes
-  const accountsWithin = (seconds: number): number => distinctOf(activeAccounts, callsOfProcess * seconds)
-  const groupsWithin = (seconds: number): number => distinctOf(activeAccounts * groups, callsOfProcess * seconds)
-
-  const checkSeconds = Math.min(maxCheckSeconds, Math.max(minCheckSeconds, accountsWithin(maxCheckSeconds) / checksPerSecond))
-  const leasesPerSecond = (requestsPerCheck * processes * accountsWithin(checkSeconds)) / checkSeconds
-  const rowsOfProcess = Math.min(groupsWithin(1), Math.max(rowsPerReport, groupsWithin(maxReports) / maxReports))
-  const usageRowsPerSecond = processes * rowsOfProcess
+  const processesOfAccount = Math.min(gateways, load.gatewaysOfAccount) * workers
+  const accountsOfProcess = (activeAccounts * processesOfAccount) / processes
+  /** Calls a second of one account in one process. */
+  const rate = callsPerSecond / (activeAccounts * processesOfAccount)
+  const leases = estimateLeases(accountsOfProcess, rate)
+  const usage = estimateUsage(accountsOfProcess, rate, load.groups)
+  const keyReads = estimateKeyReads(accountsOfProcess, rate, load.changesPerHour)
 
   // The primary of a gateway with workers is a process of the store too.
   const storeProcesses = processes + (workers > 1 ? gateways : 0)
+  const rates = {
+    lease: processes * leases.perSecond,
+    usageRow: processes * usage.rows,
+    usageCommit: processes * usage.commits,
+    keyRead: processes * keyReads,
+    process: storeProcesses,
+  }
+  const coresOf = (...names: readonly (keyof typeof rates)[]): number =>
+    names.reduce((sum, name) => sum + rates[name] * requestCosts[name].cpuUs * secondsPerUs, 0)
   const daysWithHours = Math.min(retentionDays, hourRetentionDays + 1)
   const rowsPerGroup = fiveMinuteRetentionHours * fiveMinutesPerHour + daysWithHours * hoursPerDay + retentionDays
   return {
-    leasesPerSecond,
-    usageRowsPerSecond,
-    ledgerCores: leasesPerSecond * costs.lease.cpuUs * secondsPerUs,
-    usageCores: (usageRowsPerSecond * costs.usageRow.cpuUs + storeProcesses * costs.heartbeat.cpuUs) * secondsPerUs,
-    bytesPerSecond:
-      leasesPerSecond * costs.lease.bytes + usageRowsPerSecond * costs.usageRow.bytes + storeProcesses * costs.heartbeat.bytes,
+    leasesPerSecond: rates.lease,
+    waitingCalls: leases.waitingCalls,
+    usageRowsPerSecond: rates.usageRow,
+    usageCommitsPerSecond: rates.usageCommit,
+    keyReadsPerSecond: rates.keyRead,
+    requestsPerSecond: rates.lease + rates.usageCommit + requestsPerKeyRead * rates.keyRead + requestsPerProcess * rates.process,
+    ledgerCores: coresOf('lease'),
+    usageCores: coresOf('usageRow', 'usageCommit'),
+    keyCores: coresOf('keyRead', 'process'),
+    bytesPerSecond: Object.entries(rates).reduce((sum, [name, each]) => sum + each * requestCosts[name as keyof typeof rates].bytes, 0), // its own keys
     connections: storeProcesses * connectionsPerProcess,
-    ledgerBytes: accounts * bytesOf.accountWithKey + activeAccounts * ledgerDays * (bytesOf.day + processes * bytesOf.dayAndProcess),
-    usageBytes: activeAccounts * groups * rowsPerGroup * bytesOf.usageRow,
+    ledgerBytes:
+      accounts * bytesOf.accountWithKey + activeAccounts * ledgerDays * (bytesOf.day + processesOfAccount * bytesOf.dayAndProcess),
+    usageBytes: activeAccounts * load.groups * rowsPerGroup * bytesOf.usageRow,
   }
 }
 
-/** How many of so many equally likely things so many draws meet, on average. */
-const distinctOf = (things: number, draws: number): number => (things === 0 ? 0 : things * (1 - Math.exp(-draws / things)))
+/**
+ * Of one process whose accounts call at random moments. An account that calls after a pause asks for a lease, for which that call waits, and reports
+ * its use at each check since which it has called; when it has been idle for long, it gives the lease back.
+ */
+const estimateLeases = (accounts: number, rate: number) => {
+  const idle = accounts * calledWithin(rate, idleSeconds + minCheckSeconds) > maxAccountsOfFew ? idleSecondsOfMany : idleSeconds
+  const active = accounts * calledWithin(rate, idle)
+  const checkSeconds = Math.min(maxCheckSeconds, Math.max(minCheckSeconds, active / checksPerSecond))
+  const waitingCalls = 1 - calledWithin(rate, idle + checkSeconds / 2)
+  return { perSecond: accounts * (calledWithin(rate, checkSeconds) / checkSeconds + 2 * rate * waitingCalls), waitingCalls }
+}
+
+/** Of one process. All rows of a key are reported together, the keys that have waited for longest first. */
+const estimateUsage = (accounts: number, rate: number, groups: number) => {
+  const rowsEachSecond = accounts * groups * calledWithin(rate / groups, 1)
+  const groupsOf = (calls: number): number => groups * (1 - (1 - 1 / groups) ** calls)
+  const rowsOfMany = (accounts * groupsOf(1 + rate * maxReports)) / (maxReports + 1 / rate)
+  const rows = Math.min(rowsEachSecond, Math.max(rowsPerReport, rowsOfMany))
+  const reports = Math.max(1, Math.ceil(rows / rowsPerReport))
+  const rowsOfAccount = Math.max(
+    1,
+    rows === rowsEachSecond ? rowsEachSecond / (accounts * calledWithin(rate, 1)) : groupsOf(1 + rate * maxReports),
+  )
+  const accountsOfReport = rows / reports / rowsOfAccount
+  return { rows, commits: reports * usageTagCount * (1 - (1 - 1 / usageTagCount) ** accountsOfReport) }
+}
+
+/** Of one process. After a change of any account or key, each key is read again with its next call. */
+const estimateKeyReads = (accounts: number, rate: number, changesPerHour: number): number => {
+  const changesPerSecond = changesPerHour / secondsPerHour
+  const afterChanges = changesPerSecond === 0 ? 0 : accounts * calledWithin(rate, 1 / changesPerSecond) * changesPerSecond
+  const notCached = accounts * rate * Math.max(0, 1 - maxCachedKeys / accounts)
+  return Math.min(accounts * rate, Math.max(afterChanges, notCached))
+}
+
+/** How likely something that happens so often a second happens within so many seconds. */
+const calledWithin = (rate: number, seconds: number): number => 1 - Math.exp(-rate * seconds)

@@ -32,6 +32,8 @@ export interface RunSettings {
   readonly idleBeforeReadingMs: number
   readonly coldStarts: number
   readonly idleSockets: number
+  /** Accounts in a Redis, at most. */
+  readonly maxStoreAccounts: number
   /** Cases that have not started by then are skipped. */
   readonly timeLimitMs: number
 }
@@ -75,6 +77,7 @@ const fullRunSettings: RunSettings = {
   idleBeforeReadingMs: 1000,
   coldStarts: 7,
   idleSockets: 10_000,
+  maxStoreAccounts: 1_000_000,
   timeLimitMs: 1_800_000,
 }
 const quickRunSettings: RunSettings = {
@@ -85,6 +88,7 @@ const quickRunSettings: RunSettings = {
   idleBeforeReadingMs: 200,
   coldStarts: 3,
   idleSockets: 2000,
+  maxStoreAccounts: 10_000,
   timeLimitMs: 45_000,
 }
 

@@ -62,14 +62,14 @@ const runCase = async (servers: BenchServers, each: Case): Promise<CaseResult | 
 }
 
 /** Adds how the CPU of each line compares with that of the variants, and what a plugin costs. */
-const withVariants = ({ variants }: BenchServers, { rows, figures }: CaseResult): CaseResult => {
+const withVariants = ({ variants }: BenchServers, { rows, figures, ...others }: CaseResult): CaseResult => {
   const compared = variants.flatMap(variant =>
     rows
       .map(({ name }) => [name, variantName(name, variant)] as const)
       .filter(([, other]) => rows.some(row => row.name === other))
       .map(([name, other]) => (variant.server === 'with plugin' ? cpuDifference(rows, other, name) : cpuRatio(rows, name, other))),
   )
-  return { rows, figures: [...figures, ...compared] }
+  return { rows, figures: [...figures, ...compared], ...others }
 }
 
 const logSkipped = ({ name }: Case): undefined => void console.log(`skipped: ${name}: the time limit of the run is over`)

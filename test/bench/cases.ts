@@ -28,10 +28,13 @@ import { compareScenarios } from './measure.ts'
 import type { Scenario, ScenarioResult, ReportSkipped } from './measure.ts'
 import type { Baseline, BenchServers } from './servers.ts'
 import { coldStart } from './cold-start.ts'
+import { storeScale } from './store-scale.ts'
 
 export interface CaseResult {
   readonly rows: readonly ScenarioResult[]
   readonly figures: readonly Figure[]
+  /** Lines of cells, for what is no scenario; the first line has the names of the columns. */
+  readonly table?: readonly (readonly string[])[]
 }
 
 export interface Case {
@@ -259,4 +262,10 @@ export const cases: readonly Case[] = [
   { name: 'start', title: 'Cold start and idle memory', run: coldStart },
   { name: 'first-calls', title: 'The first calls after a start, 100 uncached calls/s', skipInQuick: true, run: firstCalls },
   { name: 'networks', title: 'Start and idle memory with many networks', skipInQuick: true, run: manyNetworks },
+  {
+    name: 'scale',
+    title: 'What gateways ask of a Redis, 500 calls/s of accounts that are equally likely',
+    skipInQuick: true,
+    run: storeScale,
+  },
 ]

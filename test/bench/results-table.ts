@@ -5,11 +5,12 @@ import { spreadOf } from './figures.ts'
 import type { Spread } from './figures.ts'
 
 /** A case as text: a line for each scenario, then the figures with their targets. Values are medians of the rounds. */
-export const formatCaseResult = ({ title, name }: Case, { rows, figures }: CaseResult): string => {
+export const formatCaseResult = ({ title, name }: Case, { rows, figures, table = [] }: CaseResult): string => {
   const cells = rows.map(row => columns.map(({ cell }) => cell(row)))
   return [
     `${title}  [${name}]`,
     ...(rows.length === 0 ? [] : alignColumns([columns.map(({ head }) => head), ...cells])),
+    ...alignColumns(table),
     ...alignColumns(figures.map(figure => [figure.title, ...formatFigure(figure)])).map(line => `  ${line}`),
     '',
   ].join('\n')

@@ -1,20 +1,12 @@
-import { setImmediate } from 'node:timers/promises'
 import t from '../support/tap.ts'
 import { planCommand } from '../../src/cli/plan.ts'
-import { estimateStoreLoad } from '../../src/cli/store-load.ts'
+import { estimateStoreLoad, requestCosts } from '../../src/cli/store-load.ts'
 import type { PlannedLoad, StoreLoad } from '../../src/cli/store-load.ts'
-import type { Account } from '../../src/plugin/call.ts'
-import { generateApiKey, hashApiKey, keyHint } from '../../src/services/accounts/api-key.ts'
 import { systemClock } from '../../src/services/clock.ts'
-import { openLedger } from '../../src/services/ledger/index.ts'
-import { openUsage } from '../../src/services/usage/index.ts'
 import { openRedisStore } from '../../src/store/redis/redis-store.ts'
-import type { LedgerStore, Store } from '../../src/store/store.ts'
-import type { UsageStore } from '../../src/store/usage-store.ts'
-import { InMemoryLedgerStore, InMemoryUsageStore } from '../../src/testing/in-memory-store.ts'
 import { hourMs } from '../../src/util/dates.ts'
-import { SeededRandom } from '../simulation/seeded-random.ts'
-import { TestClock, TestLog } from '../support/fakes.ts'
+import { accountId, addAccountsWithKey, forEach, runTraffic } from '../bench/store-traffic.ts'
+import { TestClock } from '../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
 import { runCommand } from './run-command.ts'
 
@@ -24,7 +16,9 @@ const planned = (over: Partial<PlannedLoad>): PlannedLoad => ({
   callsPerSecond: 500,
   gateways: 2,
   workers: 1,
+  gatewaysOfAccount: 2,
   groups: 2,
+  changesPerHour: 0,
   hoursPerDay: 8,
   retentionDays: 90,
   ...over,
@@ -35,18 +29,23 @@ const plan = async (...args: readonly string[]): Promise<string> => {
   return [...out, ...err, `exit code ${code}`].join('\n')
 }
 
-t.test('tollgate plan says what Redis must be able to do, and when one is too few', async t => {
-  const small = await plan('--accounts', '2000', '--calls', '300/s')
+t.test('tollgate plan says what Redis must be able to do, when one is too few, and what to turn', async t => {
+  const small = await plan('--accounts', '200', '--calls', '300/s')
   t.match(small, /exit code 0$/)
   t.match(small, /leases a second +\d+\n/)
   t.match(small, /^One Redis is enough\.$/m)
-  const large = await plan('--accounts', '1e6', '--calls', '50000/s', '--gateways', '100')
+  t.match(small, /calls that wait for a lease +\d+\.\d %\n/)
+  const million = ['--accounts', '1e6', '--calls', '50000/s', '--gateways', '100'] as const
+  const large = await plan(...million)
   t.match(large, /^A cluster is needed\.$/m)
-  const { nodes, connections } = JSON.parse(
-    (await runCommand(planCommand, ['--accounts', '1e6', '--calls', '5e4', '--json'])).out.join('\n'),
-  ) as StoreLoad & { readonly nodes: number }
-  t.ok(nodes >= 2, `${nodes} nodes`)
-  t.equal(connections, 30, 'two gateways with two workers and a primary each')
+  t.match(large, /^One node has all accounts and keys: it is too busy\.\n(.*\n)*A load balancer that hashes the API key/m)
+  const json = async (...args: readonly string[]) =>
+    JSON.parse((await runCommand(planCommand, [...million, ...args, '--json'])).out.join('\n')) as StoreLoad & { readonly shards: number }
+  const [spread, hashed] = [await json(), await json('--spread', '1')]
+  t.ok(spread.shards > hashed.shards && hashed.shards >= 2, `${spread.shards} and ${hashed.shards} shards`)
+  t.ok(spread.keyCores > 1.5 * hashed.keyCores, `${spread.keyCores} and ${hashed.keyCores} cores`)
+  t.ok(spread.leasesPerSecond > hashed.leasesPerSecond)
+  t.equal(spread.connections, 1_500, 'a hundred gateways with two workers and a primary each')
 })
 
 t.test('tollgate plan names what is missing, and what is no number', async t => {
@@ -55,19 +54,35 @@ t.test('tollgate plan names what is missing, and what is no number', async t => 
   t.match(await plan('--accounts', '0', '--calls', '5'), /--accounts must be a number from 1 on/)
 })
 
-t.test('the requests that are planned are within a third of what ledger and usage counts ask of a store', async t => {
+t.test('what is planned is within a third of what ledger and usage counts ask of a Redis', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  const clock = new TestClock()
   const loads = [
-    planned({}),
-    planned({ activeAccounts: 100, callsPerSecond: 400 }),
-    planned({ activeAccounts: 2_500, callsPerSecond: 800, groups: 1 }),
+    { ...planned({ activeAccounts: 600, callsPerSecond: 100 }), warmUpSeconds: 75 },
+    { ...planned({ activeAccounts: 100, callsPerSecond: 200, groups: 1 }), warmUpSeconds: 15 },
   ]
+  const cpu: { readonly lease: number; readonly row: number }[] = []
   for (const load of loads) {
+    await redis.send('FLUSHALL')
     const expected = estimateStoreLoad(load)
-    const { leases, rows } = await simulate(load)
-    const name = `${load.activeAccounts} accounts, ${load.callsPerSecond} calls/s`
-    t.ok(isWithinThird(leases, expected.leasesPerSecond), `${name}: ${leases} leases/s, planned ${expected.leasesPerSecond.toFixed(0)}`)
-    t.ok(isWithinThird(rows, expected.usageRowsPerSecond), `${name}: ${rows} rows/s, planned ${expected.usageRowsPerSecond.toFixed(0)}`)
+    const { activeAccounts, callsPerSecond, gateways, groups, warmUpSeconds } = load
+    const traffic = { accounts: activeAccounts, callsPerSecond, processes: gateways, groups, warmUpSeconds, measuredSeconds: 20 }
+    const leases = await runTraffic(redis, { ...traffic, parts: ['leases'] }, clock)
+    const usage = await runTraffic(redis, { ...traffic, parts: ['usage'] }, clock)
+    cpu.push({ lease: leases.cpuUs / leases.leases, row: usage.cpuUs / usage.rows })
+    const name = `${activeAccounts} accounts, ${callsPerSecond} calls/s:`
+    const hold = (what: string, is: number, estimate: number) =>
+      t.ok(isWithinThird(is, estimate), `${name} ${is.toFixed(0)} ${what}, planned ${estimate.toFixed(0)}`)
+    hold('leases/s', leases.leases, expected.leasesPerSecond)
+    hold('rows/s', usage.rows, expected.usageRowsPerSecond)
+    hold('scripts/s', leases.requests + usage.requests, expected.requestsPerSecond)
+    hold('bytes/s', leases.bytes + usage.bytes, expected.bytesPerSecond)
   }
+  // The CPU of this machine is another one; how much more a row costs than a lease is the same on each.
+  const ratio = median(cpu.map(({ lease, row }) => row / lease))
+  const { lease, usageRow, usageCommit } = requestCosts
+  t.ok(ratio > usageRow.cpuUs / lease.cpuUs / 2 && ratio < (2 * (usageRow.cpuUs + usageCommit.cpuUs)) / lease.cpuUs, `${ratio}`)
 })
 
 t.test('the memory that is planned is within a third of what a Redis uses', { skip: skipWithoutRedis }, async t => {
@@ -79,7 +94,7 @@ t.test('the memory that is planned is within a third of what a Redis uses', { sk
   const count = 2_000
   const load = planned({ accounts: count, activeAccounts: count, groups: 1, hoursPerDay: 1, retentionDays: 1 })
   const before = await used()
-  await addAccounts(store, count)
+  await addAccountsWithKey(store, count)
   const { today: day } = await store.heartbeat('process0')
   for (const process of ['process0', 'process1']) {
     await forEach(count, i =>
@@ -115,76 +130,4 @@ t.test('the memory that is planned is within a third of what a Redis uses', { sk
 
 const isWithinThird = (measured: number, expected: number): boolean => measured > expected / 1.5 && measured < expected * 1.5
 
-const accountId = (i: number): string => `acc_${String(i).padStart(16, '0')}`
-
-const forEach = async (count: number, run: (i: number) => Promise<unknown>): Promise<void> => {
-  for (let from = 0; from < count; from += 200) await Promise.all(Array.from({ length: 200 }, (_, i) => run(from + i)))
-}
-
-const addAccounts = (store: Store, count: number): Promise<void> =>
-  forEach(count, async i => {
-    const [id, text, created] = [accountId(i), generateApiKey().reveal(), systemClock.now()]
-    await store.addAccount({ id, name: `account-${i}`, plan: 'core', created })
-    await store.addKey(hashApiKey(text), { id: `key_${String(i).padStart(16, '0')}`, account: id, created, hint: keyHint(text) })
-  })
-
-const tickMs = 100
-const [warmUpSeconds, seconds] = [15, 15]
-
-/** Requests a second in virtual time, of calls at random moments. */
-const simulate = async ({ activeAccounts, callsPerSecond, gateways, groups }: PlannedLoad): Promise<{ leases: number; rows: number }> => {
-  const clock = new TestClock()
-  const random = new SeededRandom(1)
-  const counted = { leases: 0, rows: 0 }
-  const ledgerStore = new InMemoryLedgerStore(clock)
-  const usageStore = new InMemoryUsageStore(clock)
-  const countingLedger: LedgerStore = {
-    // As Redis has it.
-    horizonMs: 10_000,
-    requestLease(request) {
-      counted.leases += 1
-      return ledgerStore.requestLease(request)
-    },
-    heartbeat: process => ledgerStore.heartbeat(process),
-    deregister: process => ledgerStore.deregister(process),
-  }
-  const countingUsage: Pick<UsageStore, 'reportUsage'> = {
-    reportUsage(report) {
-      counted.rows += report.counts.length
-      return usageStore.reportUsage(report)
-    },
-  }
-  const opened = Array.from({ length: gateways }, () => ({
-    ledger: openLedger(countingLedger, clock, { log: new TestLog() }),
-    usage: openUsage(Object.assign(Object.create(usageStore) as UsageStore, countingUsage), clock, {
-      log: new TestLog(),
-      retentionMs: hourMs,
-    }),
-  }))
-  for (const { ledger, usage } of opened) {
-    await ledger.start()
-    await usage.start()
-  }
-  // There is at least one of each.
-  const processes = opened as [(typeof opened)[0]]
-  const accounts = Array.from({ length: activeAccounts }, (_, i) => ({
-    ...{ id: accountId(i), name: accountId(i), plan: { name: 'core', dailyCredits: 3_000_000, forwarding: false } },
-  })) as [Account]
-  for (let ms = 0; ms < (warmUpSeconds + seconds) * 1_000; ms += tickMs) {
-    if (ms === warmUpSeconds * 1_000) counted.leases = counted.rows = 0
-    for (let i = 0; i < (callsPerSecond * tickMs) / 1_000; i += 1) {
-      const account = random.pick(accounts)
-      const process = random.pick(processes)
-      await process.ledger.charge(account, 80)
-      const method = `method${random.integer(0, groups - 1)}`
-      process.usage.count({
-        ...{ account: account.id, key: `key of ${account.id}`, network: 'testnet', method, outcome: 'ok', forwarded: false },
-        ...{ day: undefined, calls: 1, credits: 80, durationMs: 1 },
-      })
-    }
-    clock.advance(tickMs)
-    await setImmediate()
-  }
-  await Promise.all(processes.flatMap(({ ledger, usage }) => [ledger.stop(), usage.stop()]))
-  return { leases: counted.leases / seconds, rows: counted.rows / seconds }
-}
+const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)] ?? NaN

@@ -57,6 +57,7 @@ return reply
  * Engine.commit(). KEYS: the tables, which ARGV names by their position. ARGV: the range of time, or empty texts; then, each list after its
  * length, guards (table, field, kind, value), puts (table, field, value), adds and sums (the same), dels (table, field), drops (table); then the
  * channel, or an empty text, and the publisher. The first write is one that Redis refuses without memory: later ones of a script are not.
+ * Most numbers of a sum are 0, the buckets of latencies: to format them too would take a third of the time.
  */
 const commitTables = script(`${begin}
 local fromMs, toMs = tonumber(take()), tonumber(take())
@@ -90,7 +91,8 @@ for _ = 1, take() do
   local i = 0
   for number in string.gmatch(take(), '%S+') do
     i = i + 1
-    sums[i] = string.format('%.0f', (sums[i] or 0) + number)
+    if number ~= '0' then sums[i] = string.format('%.0f', (sums[i] or 0) + number)
+    elseif not sums[i] then sums[i] = '0' end
   end
   redis.call('HSET', table, field, concat(sums, ' '))
 end
