@@ -60,6 +60,7 @@ export type Handler<Reads extends ContextKey = never, Writes extends ContextKey 
 
 /** A handler with a lifecycle. Stages are started from the last to the first, and stopped from the first to the last. */
 export interface Stage<Reads extends ContextKey = never, Writes extends ContextKey = never> {
+  /** Runs on every call. */
   readonly handle: Handler<Reads, Writes>
   /** Set by directStage(), for the gateway's own plugins. */
   readonly direct?: DirectStageOptions

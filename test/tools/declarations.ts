@@ -57,10 +57,10 @@ const commentPattern = String.raw`(?:/\*\*((?:(?!\*/)[^])*)\*/\n *)?`
 
 const membersIn = (body: string): readonly Member[] =>
   Array.from(
-    body.matchAll(new RegExp(`\\n {2}${commentPattern}(?:readonly )?(\\w+)(\\??: [^\\n]*|[(<][^\\n]*)`, 'g')),
+    body.matchAll(new RegExp(`\\n {2}${commentPattern}(?:readonly )?(\\w+)(\\??: [^\\n]*|\\??[(<][^\\n]*)`, 'g')),
     ([, comment = '', name = '', rest = '']) => ({
       name,
-      signature: /^[(<]/.test(rest) ? name + rest : name,
+      signature: /^\??[(<]/.test(rest) ? name + rest : name,
       type: rest.replace(/^\??: /, ''),
       description: descriptionOf(comment),
     }),

@@ -61,6 +61,12 @@ const createPluginApiPage = (): string => {
       ['name', 'description'],
       exported.filter(isType).map(({ name, description }) => [code(name), description]),
     ),
+    '## A plugin',
+    'What `definePlugin()` takes.',
+    formatMembers(findDeclaration(file, 'Plugin')),
+    '## A stage',
+    'What `create` returns where a handler is not enough.',
+    formatMembers(findDeclaration(file, 'Stage')),
     '## Services',
     'The second argument of `create`.',
     formatTable(
@@ -71,17 +77,16 @@ const createPluginApiPage = (): string => {
       .filter(({ name }) => detailedServices.includes(name))
       .flatMap(({ name, type }) => {
         const service = findDeclaration(servicesFile, type.replace(/<.*/, ''))
-        return [
-          `### services.${name}`,
-          service.description,
-          formatTable(
-            ['member', 'description'],
-            service.members.map(({ signature, description }) => [code(signature), description]),
-          ),
-        ]
+        return [`### services.${name}`, service.description, formatMembers(service)]
       }),
   ])
 }
+
+const formatMembers = ({ members }: Declaration): string =>
+  formatTable(
+    ['member', 'description'],
+    members.map(({ signature, description }) => [code(signature), description]),
+  )
 
 const createGatewayPage = (): string =>
   page('Configuration files', [
