@@ -4,13 +4,16 @@ import { cwd } from 'node:process'
 import { parseStoreAddress } from '../config/store-address.ts'
 import { readGatewayConfig } from '../config/gateway-config.ts'
 import { countNoun, printProblems } from '../config/problem.ts'
-import type { StoreAddress } from '../config/types.ts'
+import type { PlainStoreAddress } from '../config/types.ts'
 import { expandVariables } from '../config/variables.ts'
 import { systemClock } from '../services/clock.ts'
 import { copyStore } from '../store/copy-store.ts'
-import type { CopyProgress } from '../store/copy-store.ts'
-import { backupStore, openStore } from '../store/open-store.ts'
-import type { Store } from '../store/store.ts'
+import type { CopyProgress, CopySummary } from '../store/copy-store.ts'
+import type { Engine } from '../store/engine.ts'
+import { backupStore, openEngine } from '../store/open-store.ts'
+import { StoreDays } from '../store/store-days.ts'
+import { releaseStore, switchStore } from '../store/switch-store.ts'
+import type { SwitchSummary } from '../store/switch-store.ts'
 import { dayMs, isoDate } from '../util/dates.ts'
 import { withStoreContext } from './store-context.ts'
 import { CommandError, UsageError, commandSummaries, exitCodes } from './command.ts'
@@ -20,28 +23,27 @@ import type { Subcommand } from './args.ts'
 
 /** Both stores are arguments: no configuration is read. */
 const copyOptions = {
-  live: { type: 'boolean', description: 'Copies although gateways use the stores; for gateways that serve no calls meanwhile.' },
+  switch: {
+    type: 'boolean',
+    description: 'Copies while gateways use FROM, which know TO by `FROM -> TO` in their `store`, and lets them go over to TO.',
+  },
   json: jsonOption,
 } as const
-
-const progressBarChars = 30
-
-/** Without a terminal, progress is printed for each tenth of the accounts. */
-const progressStepCount = 10
 
 /** Moves an installation between an embedded store and a Redis, and repairs a store after a wrong clock. */
 export const storeCommand: Command = {
   name: 'store',
   summary: commandSummaries.store,
-  usage: ['store copy FROM TO [--live] [--json]', 'store backup FOLDER [--json] [--config DIR]', 'store repair [--json] [--config DIR]'],
+  usage: ['store copy FROM TO [--switch] [--json]', 'store backup FOLDER [--json] [--config DIR]', 'store repair [--json] [--config DIR]'],
   positionals: {
     FROM: 'The store to copy: lmdb:PATH or redis://HOST:PORT.',
-    TO: 'The store to copy into, in the same form.',
+    TO: 'The store to copy into, in the same form; empty, or what a copy of FROM that was cut off has left.',
     FOLDER: 'The new folder of the backup.',
   },
   options: { ...copyOptions, ...commonOptions },
   examples: {
-    'store copy lmdb:data redis://127.0.0.1:6379': 'moves an installation to a Redis',
+    'store copy lmdb:data redis://127.0.0.1:6379': 'copies an installation whose gateways are stopped to a Redis',
+    "store copy '${REDIS_URL}' '${CLUSTER_URL}' --switch": 'moves the gateways from one to the other while they serve',
     'store backup /backup/2026-01-31': 'while the gateway serves',
   },
   run: async (args, terminal) => runSubcommand({ copy, backup, repair }, args, terminal),
@@ -53,7 +55,9 @@ const repair: Subcommand = (args, terminal) => {
     values: { config, json },
   } = readArguments(args, [], commonOptions)
   return withStoreContext(config, terminal, async ({ store }) => {
-    await requireNoGateways({ 'the store': store }, 'stop the gateways first, or they would go on with its day')
+    const processes = await store.countLiveProcesses()
+    if (processes > 0)
+      throw new CommandError(`${formatUsers(processes)} the store: stop the gateways first, or they would go on with its day`)
     const { from, to } = await store.resetDay()
     const days = { from: isoDate(from * dayMs), to: isoDate(to * dayMs) }
     const done =
@@ -71,7 +75,7 @@ const backup: Subcommand = async (args, terminal) => {
   const { config, problems } = readGatewayConfig(dir, terminal.env)
   printProblems(problems, terminal)
   if (config === undefined) return exitCodes.config
-  const { accounts, keys, bytes } = await backupStore(config.store, resolve(folder))
+  const { accounts, keys, bytes } = await backupStore(config.store, systemClock, resolve(folder))
   terminal.out(
     json
       ? JSON.stringify({ accounts, keys, bytes })
@@ -82,46 +86,61 @@ const backup: Subcommand = async (args, terminal) => {
 
 const copy: Subcommand = async (args, terminal) => {
   const {
-    values: { live, json },
+    values: { switch: switches, json },
     positionals: [from, to],
   } = readArguments(args, ['FROM', 'TO'], copyOptions)
   const source = readStoreAddress('FROM', from, terminal)
   const target = readStoreAddress('TO', to, terminal)
-  if (formatAddress(source) === formatAddress(target)) throw new CommandError('FROM and TO are the same store')
   requireExistingStore(source)
-  return withStores(source, target, async (sourceStore, targetStore) => {
-    if (live !== true) await requireNoGateways({ FROM: sourceStore, TO: targetStore }, exactCopyHint)
-    const copied = await copyStore(sourceStore, targetStore, createProgressReporter(terminal))
+  return withEngines(source, target, async (sourceEngine, targetEngine) => {
+    const progress = createProgressReporter(terminal)
+    if (switches === true) {
+      const switched = await switchStore(sourceEngine, targetEngine, systemClock, progress)
+      terminal.status?.('')
+      if (json) return terminal.out(JSON.stringify(switched))
+      return terminal.out(`${formatCopied('copied', switched)}\n${formatSwitched(switched)}`)
+    }
+    await requireNoGateways({ FROM: sourceEngine, TO: targetEngine }, 'stop the gateways, or add --switch to copy while they serve')
+    const copied = await copyStore(sourceEngine, targetEngine, progress)
     terminal.status?.('')
-    if (json) return terminal.out(JSON.stringify(copied))
-    const { accounts, keys, balances, counts } = copied
-    const others = `${countNoun(balances, 'balance')} of today, ${countNoun(counts, 'usage count')}`
-    terminal.out(`copied and compared: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${others}`)
+    terminal.out(json ? JSON.stringify(copied) : formatCopied('copied and compared', copied))
   })
 }
 
-const readStoreAddress = (name: string, text: string, { env }: Terminal): StoreAddress => {
+const formatCopied = (what: string, { accounts, keys, rows }: CopySummary): string =>
+  `${what}: ${countNoun(accounts, 'account')}, ${countNoun(keys, 'key')}, ${countNoun(rows, 'row')}`
+
+const formatSwitched = ({ heldMs, processes, missing }: SwitchSummary): string => {
+  const lost = missing === 0 ? '' : `; ${missing} that used FROM are not seen: restart them`
+  return `TO is in use by ${processes} processes of gateways${lost}. FROM took no changes for ${heldMs} ms`
+}
+
+const readStoreAddress = (name: string, text: string, { env }: Terminal): PlainStoreAddress => {
   const substituted = expandVariables(text, env)
   const unset = substituted?.unset[0]
   if (unset !== undefined) throw new UsageError(`${name}: the environment variable ${unset.name} is not set`)
   const address = parseStoreAddress(substituted?.text ?? text, cwd())
-  if (address === undefined) throw new UsageError(`${name} must be lmdb:PATH or redis://HOST:PORT`)
+  if (address === undefined || address.from !== undefined) throw new UsageError(`${name} must be lmdb:PATH or redis://HOST:PORT`)
   return address
 }
 
-const formatAddress = (address: StoreAddress): string => (address.kind === 'lmdb' ? address.path : address.url.reveal())
-
 /** Opening a store creates it: a mistyped path would be copied as an empty store. */
-const requireExistingStore = (address: StoreAddress): void => {
+const requireExistingStore = (address: PlainStoreAddress): void => {
   if (address.kind === 'lmdb' && !existsSync(join(address.path, 'data.mdb'))) {
     throw new CommandError(`no store in ${address.path}`)
   }
 }
 
-const withStores = async (from: StoreAddress, to: StoreAddress, work: (from: Store, to: Store) => Promise<void>): Promise<number> => {
-  const source = await openStore(from, systemClock)
+const withEngines = async (
+  from: PlainStoreAddress,
+  to: PlainStoreAddress,
+  work: (from: Engine, to: Engine) => Promise<void>,
+): Promise<number> => {
+  const source = await openEngine(from, systemClock)
   try {
-    const target = await openStore(to, systemClock)
+    // Also where TO cannot be opened: gateways wait while a run that was cut off holds FROM.
+    await releaseStore(source, systemClock)
+    const target = await openEngine(to, systemClock)
     await work(source, target).finally(() => target.close())
     return exitCodes.ok
   } finally {
@@ -129,31 +148,25 @@ const withStores = async (from: StoreAddress, to: StoreAddress, work: (from: Sto
   }
 }
 
-const exactCopyHint = 'stop the gateways for an exact copy, or add --live while they are idle'
-
-const requireNoGateways = async (stores: Readonly<Record<string, Store>>, hint: string): Promise<void> => {
-  for (const [name, store] of Object.entries(stores)) {
-    const processes = await store.countLiveProcesses()
-    if (processes === 0) continue
-    const subject = processes === 1 ? 'a gateway process uses' : `${processes} gateway processes use`
-    throw new CommandError(`${subject} ${name}: ${hint}`)
+const requireNoGateways = async (stores: Readonly<Record<string, Engine>>, hint: string): Promise<void> => {
+  for (const [name, engine] of Object.entries(stores)) {
+    const processes = (await new StoreDays(engine, systemClock).live()).processes.size
+    if (processes > 0) throw new CommandError(`${formatUsers(processes)} ${name}: ${hint}`)
   }
 }
 
-/** One line that is overwritten on a terminal, else a line for each tenth of the accounts. */
+const formatUsers = (processes: number): string => (processes === 1 ? 'a gateway process uses' : `${processes} gateway processes use`)
+
+/** One line that is overwritten on a terminal, else a line for each 100,000 rows. */
 const createProgressReporter = ({ err, status }: Terminal): CopyProgress => {
-  let lastReportedStep = 0
-  return {
-    accounts(done, all) {
-      if (status !== undefined) return status(`${formatProgressBar(done / all)} ${done} of ${all} accounts`)
-      const step = Math.floor((progressStepCount * done) / all)
-      if (step <= lastReportedStep) return
-      lastReportedStep = step
-      err(`${done} of ${all} accounts`)
-    },
-    counts: done => status?.(`${formatProgressBar(1)} ${done} usage counts`),
+  let reportedSteps = 0
+  return rows => {
+    if (status !== undefined) return status(`${rows} rows`)
+    const steps = Math.floor(rows / rowsPerLine)
+    if (steps <= reportedSteps) return
+    reportedSteps = steps
+    err(`${rows} rows`)
   }
 }
 
-const formatProgressBar = (fraction: number): string =>
-  `[${'#'.repeat(Math.round(progressBarChars * fraction)).padEnd(progressBarChars, '.')}]`
+const rowsPerLine = 100_000

@@ -92,7 +92,8 @@ const distinctAddresses: GatewayRule = source => {
 /** The path of an embedded store is a directory, which is created if it does not exist. */
 const storePathIsDirectory: GatewayRule = source => {
   const address = parseStoreAddress(source.textAt(['store']) ?? '', dirname(source.path))
-  if (address?.kind !== 'lmdb' || isDirectory(nearestExisting(address.path))) return []
+  const paths = [address?.from, address].flatMap(each => (each?.kind === 'lmdb' ? [each.path] : []))
+  if (paths.every(path => isDirectory(nearestExisting(path)))) return []
   return [source.problemAt(['store'], 'the path of the store is a file, not a directory', 'lmdb:PATH names a directory')]
 }
 

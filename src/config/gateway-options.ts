@@ -462,7 +462,8 @@ export const gatewaySchema = {
       description:
         'Where accounts, keys and credits are stored: lmdb:PATH, a directory, relative to this file, for one machine; ' +
         'or Redis for several machines, redis://USER:PASSWORD@HOST:PORT/DATABASE (rediss:// with TLS), with several hosts for a cluster, ' +
-        'or redis+sentinel://HOST:PORT,HOST:PORT/NAME for the primary that Sentinels name.',
+        'or redis+sentinel://HOST:PORT,HOST:PORT/NAME for the primary that Sentinels name. With `OLD -> NEW` the gateway uses OLD until ' +
+        '`tollgate store copy OLD NEW --switch` has copied it.',
       examples: ['lmdb:../data', 'redis://127.0.0.1:6379'],
     },
     workers: {

@@ -14,7 +14,7 @@ export interface GatewayConfig extends Omit<GatewayFile, 'workers' | 'plans'> {
   readonly plans: Readonly<Record<string, Plan>>
 }
 
-export type { Address, RedisAddress, StoreAddress } from '../plugin/options-schema.ts'
+export type { Address, PlainStoreAddress, RedisAddress, StoreAddress } from '../plugin/options-schema.ts'
 
 /** One networks/<name>.yaml, checked, with defaults. */
 export interface NetworkConfig {

@@ -75,7 +75,10 @@ export interface Address {
 }
 
 /** A directory, absolute, or a URL that may hold a password; printed, it shows host and port. */
-export type StoreAddress = { readonly kind: 'lmdb'; readonly path: string } | RedisAddress
+export type PlainStoreAddress = { readonly kind: 'lmdb'; readonly path: string } | RedisAddress
+
+/** `from`: the store that is used until `tollgate store copy --switch` has copied it. */
+export type StoreAddress = PlainStoreAddress & { readonly from?: PlainStoreAddress }
 
 export interface RedisAddress {
   readonly kind: 'redis'

@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { usageGroupKey } from '../store/usage-store.ts'
 import type { UsageCount } from '../store/usage-store.ts'
-import type { Copyable } from '../store/store.ts'
+import type { StoreDetails } from '../store/store.ts'
 import { dayMs, hourMs, hoursPerDay, isoDate } from '../util/dates.ts'
 
 /** The calls of one group on one day, as a billing system reads them. The members are those of `usage export --json`. */
@@ -33,7 +33,10 @@ export const parseMonth = (text: string): Month | undefined => {
 }
 
 /** All calls of a month, by day and then by account; one day is in memory at a time. */
-export const exportUsage = async function* (store: Pick<Copyable, 'allUsageCounts'>, { from, to }: Month): AsyncGenerator<UsageExportRow> {
+export const exportUsage = async function* (
+  store: Pick<StoreDetails, 'allUsageCounts'>,
+  { from, to }: Month,
+): AsyncGenerator<UsageExportRow> {
   for (let day = from / dayMs; day < to / dayMs; day += 1) {
     const rows = new Map<string, UsageExportRow>()
     for await (const count of store.allUsageCounts({ from: day * hoursPerDay, to: (day + 1) * hoursPerDay })) addToDay(rows, count)

@@ -1,10 +1,10 @@
 import { readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine } from './engine.ts'
 import { StoreError, applyChange } from './store.ts'
-import type { AccountRow, AccountStore, HashedKey, KeyRow } from './store.ts'
+import type { AccountRow, AccountStore, KeyRow } from './store.ts'
 
 /** Accounts and keys have one tag: a key and its account change together. Rows are JSON. */
-const tag = 'accounts'
+export const accountsTag = 'accounts'
 
 /** By id. */
 const accounts = 'accounts'
@@ -22,30 +22,38 @@ const changes = { table: 'changes', field: 'count' }
 
 const parseRow = <T>(text: string | undefined): T | undefined => (text === undefined ? undefined : (JSON.parse(text) as T)) // written below
 
+interface HashedKey {
+  readonly hash: string
+  readonly key: KeyRow
+}
+
 /** An account's keys, in the order of their creation. */
-export const readHashedKeys = async (engine: Engine, account: string): Promise<readonly HashedKey[]> => {
-  const hashes = [...(await readTable(engine, tag, keyHashesOf(account))).keys()]
+const readHashedKeys = async (engine: Engine, account: string): Promise<readonly HashedKey[]> => {
+  const hashes = [...(await readTable(engine, accountsTag, keyHashesOf(account))).keys()]
   if (hashes.length === 0) return []
-  const found = Array.from(await readTable(engine, tag, keys, hashes), ([hash, text]) => ({ hash, key: JSON.parse(text) as KeyRow }))
+  const found = Array.from(await readTable(engine, accountsTag, keys, hashes), ([hash, text]) => ({
+    hash,
+    key: JSON.parse(text) as KeyRow,
+  }))
   return found.sort((a, b) => a.key.created - b.key.created || (a.key.id < b.key.id ? -1 : 1))
 }
 
 export const readAccounts = async (engine: Pick<Engine, 'scan'>): Promise<readonly AccountRow[]> => {
   const rows: AccountRow[] = []
-  for await (const [, text] of engine.scan(tag, accounts)) rows.push(JSON.parse(text) as AccountRow)
+  for await (const [, text] of engine.scan(accountsTag, accounts)) rows.push(JSON.parse(text) as AccountRow)
   return rows.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 /** Of all accounts, in any order. */
 export const scanKeys = async function* (engine: Pick<Engine, 'scan'>): AsyncGenerator<KeyRow> {
-  for await (const [, text] of engine.scan(tag, keys)) yield JSON.parse(text) as KeyRow
+  for await (const [, text] of engine.scan(accountsTag, keys)) yield JSON.parse(text) as KeyRow
 }
 
 /** `dropLedger` removes the days of an account, or of a key with a limit of its own. */
 export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Promise<void>): AccountStore => {
   const change = async (commit: Commit) =>
-    engine.commit(tag, { ...commit, adds: [...(commit.adds ?? []), { ...changes, by: 1 }], notifies: true })
-  const rowAt = async (table: string, field: string) => (await readTable(engine, tag, table, [field])).get(field)
+    engine.commit(accountsTag, { ...commit, adds: [...(commit.adds ?? []), { ...changes, by: 1 }], notifies: true })
+  const rowAt = async (table: string, field: string) => (await readTable(engine, accountsTag, table, [field])).get(field)
   const accountAt = async (id: string) => parseRow<AccountRow>(await rowAt(accounts, id))
 
   let hasChanges = false

@@ -1,204 +1,226 @@
-import { randomBytes } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
-import { changeMonths } from '../services/accounts/change-history.ts'
-import { dayMs, hoursPerDay } from '../util/dates.ts'
-import type { RecordKind } from './record-store.ts'
+import { getOrCreate } from '../util/memoize.ts'
+import { accountsTag, readAccounts, scanKeys } from './accounts.ts'
+import type { Engine } from './engine.ts'
+import { assertInUse, changedTable, moveCell, moveTable, readMove, storeId } from './movable-engine.ts'
+import { heartbeats, processesTag } from './store-days.ts'
 import { StoreError } from './store.ts'
-import type { AccountRow, HashedKey, KeyRow, Store } from './store.ts'
-import { usageGroupKey } from './usage-store.ts'
-import type { UsageCount } from './usage-store.ts'
+import { usageTagsOfRow } from './usage.ts'
 
-/** How much was copied. The members are those of `store copy --json`. */
-interface CopySummary {
+/** How much a store has. The members are those of `store copy --json`. */
+export interface CopySummary {
   readonly accounts: number
   readonly keys: number
-  /** Balances of accounts that called today. */
-  readonly balances: number
-  /** Rows of usage. */
-  readonly counts: number
+  /** Rows of all tables that were written. */
+  readonly rows: number
 }
 
-/** Called for each account, and then for counts, whose number is not known beforehand. */
-export interface CopyProgress {
-  accounts(done: number, total: number): void
-  counts(done: number): void
+/** Called with the number of rows that were written so far. */
+export type CopyProgress = (rows: number) => void
+
+type TableName = readonly [tag: string, table: string]
+
+/** Read or written in one step, in which a Redis answers nobody else. */
+const maxRowsPerCommit = 250
+const maxConcurrent = 128
+
+/** Copies a store that nobody uses, row by row, and compares both. Repeated after it was cut off, it goes on. */
+export const copyStore = async (from: Engine, to: Engine, progress: CopyProgress): Promise<CopySummary> => {
+  await assertInUse(from)
+  const copy = await beginCopy(from, to, progress)
+  await copy.copyAll()
+  if ((await copy.copyAll()) > 0) throw new StoreError('copied, but the stores differ, as FROM was used meanwhile: copy it again')
+  await to.commit(processesTag, { dels: [moveCell('copyOf')] })
+  return { ...(await countAccounts(to)), rows: copy.rows }
 }
 
-/**
- * Copies accounts, keys, today's ledger, usage, people, tokens, alerts and the log of changes, then compares all but the last four. Rows
- * of the target stay, so that a copy can be repeated. Rejects with StoreError before anything is written when the target has other
- * accounts of the same names, and afterwards when the stores differ because one was in use.
- */
-export const copyStore = async (from: Store, to: Store, progress: CopyProgress): Promise<CopySummary> => {
-  const accounts = await from.accounts()
-  await rejectNameConflicts(accounts, to)
-  let [keys, balances, counts] = [0, 0, 0]
-  for (const [index, account] of accounts.entries()) {
-    await copyAccount(account, to)
-    keys += await copyKeys(account, from, to)
-    balances += await copyLedgerDay(account.id, from, to)
-    for (const { id } of await keysWithLimit(account, from)) await copyLedgerDay(id, from, to)
-    await copyRecords(account, from, to)
-    progress.accounts(index + 1, accounts.length)
+export const countAccounts = async (engine: Engine): Promise<Pick<CopySummary, 'accounts' | 'keys'>> => {
+  let keys = 0
+  for await (const _ of scanKeys(engine)) keys += 1
+  return { accounts: (await readAccounts(engine)).length, keys }
+}
+
+/** Rejects unless `to` is empty, or has a part of this store that was copied before. */
+export const beginCopy = async (from: Engine, to: Engine, progress: CopyProgress): Promise<StoreCopy> => {
+  const [fromId, toId] = [await storeId(from), await storeId(to)]
+  if (fromId === toId) throw new StoreError('FROM and TO are the same store')
+  const isEmpty = await hasNoTables(to)
+  if (!isEmpty && (await readMove(to, 'copyOf')) !== fromId) {
+    throw new StoreError('nothing was copied: TO is not empty. Name another folder or database, or remove what is in it')
   }
-  await copyChanges(from, to)
-  for (const kind of ['deletion', 'drained-node', 'evidence'] as const) {
-    for (const record of await from.records(kind, '')) await to.putRecord(kind, record)
+  await to.commit(processesTag, { puts: [{ ...moveCell('copyOf'), value: fromId }] })
+  return new StoreCopy(from, to, isEmpty, progress)
+}
+
+const hasNoTables = async (engine: Engine): Promise<boolean> => {
+  for await (const [tag, table] of engine.tables()) if (tag !== processesTag || table !== moveTable) return false
+  return true
+}
+
+/** Heartbeats are by the clock of their store. */
+const isCopied = ([tag, table]: TableName): boolean =>
+  table !== moveTable && table !== changedTable && !(tag === processesTag && table === heartbeats)
+
+/** Writes rows of one store to another one as they are. A row that is the same in both is not written. */
+export class StoreCopy {
+  /** Rows that were written or removed. */
+  rows = 0
+  readonly #from: Engine
+  readonly #to: Engine
+  readonly #progress: CopyProgress
+  /** Nothing is in the target, so that it need not be read. */
+  #isEmpty: boolean
+
+  constructor(from: Engine, to: Engine, isEmpty: boolean, progress: CopyProgress) {
+    this.#from = from
+    this.#to = to
+    this.#isEmpty = isEmpty
+    this.#progress = progress
   }
-  await copyWebhooks(from, to)
-  const batch = openUsageBatch(to)
-  for await (const hourCounts of countsByHour(from)) {
-    await batch.add(await missingCounts(hourCounts, to))
-    progress.counts((counts += hourCounts.length))
+
+  /** Returns how many rows differed. */
+  async copyAll(): Promise<number> {
+    const before = this.rows
+    await this.copyTables(this.#from.tables())
+    if (!this.#isEmpty) await concurrently(this.#to.tables(), name => this.#removeOthers(name))
+    this.#isEmpty = false
+    return this.rows - before
   }
-  await batch.end()
-  for (const account of await from.accounts()) await compareAccount(account, from, to)
-  for await (const hour of countsByHour(from)) await compareHour(hour, to)
-  return { accounts: accounts.length, keys, balances, counts }
-}
 
-const rejectNameConflicts = async (accounts: readonly AccountRow[], to: Store): Promise<void> => {
-  const taken: string[] = []
-  for (const { id, name } of accounts) if (((await to.account(name)) ?? { id }).id !== id) taken.push(name)
-  if (taken.length === 0) return
-  const names = taken.slice(0, maxListedNames).join(', ')
-  const more = taken.length > maxListedNames ? ` and ${taken.length - maxListedNames} more` : ''
-  throw new StoreError(`nothing was copied: the target has other accounts of the same name: ${names}${more}`)
-}
-
-const maxListedNames = 5
-
-const copyAccount = async (account: AccountRow, to: Store): Promise<void> => {
-  const { id, plan, credits = null, label = null, suspended = null, deleteAt = null, declared = null, requestLog = null } = account
-  if (!(await to.addAccount(account))) await to.changeAccount(id, { plan, credits, label, suspended, deleteAt, declared, requestLog })
-}
-
-const copyKeys = async ({ id }: AccountRow, from: Store, to: Store): Promise<number> => {
-  const found = await from.hashedKeys(id)
-  for (const { hash, key } of found) await to.addKey(hash, mergeRevocation(key, (await to.findKey(hash))?.key))
-  return found.length
-}
-
-/** A key that is revoked in either store is revoked. */
-const mergeRevocation = (key: KeyRow, existing: KeyRow | undefined): KeyRow => ({
-  ...(existing?.revoked !== undefined && { revoked: existing.revoked }),
-  ...key,
-})
-
-/** The days of these keys are in the ledger beside that of their account. */
-const keysWithLimit = async ({ id }: AccountRow, store: Store): Promise<readonly KeyRow[]> =>
-  (await store.keys(id)).filter(({ dailyCredits }) => dailyCredits !== undefined)
-
-/** The target restores a day like a store that lost its last writes: from what each process was granted, returned and used. */
-const copyLedgerDay = async (id: string, from: Store, to: Store): Promise<number> => {
-  const { today: day } = await from.dayTotals(id)
-  const { leases, reported } = await from.dayRecords(id, day)
-  for (const [process, { seq, ...counters }] of leases) {
-    await to.requestLease({ account: id, day, process, seq, counters, minCredits: 0, desiredCredits: 0, limit: 0, shareDivisor: 1 })
+  copyTables(tables: AsyncIterable<TableName> | Iterable<TableName>): Promise<void> {
+    return concurrently(tables, async name => {
+      if (!isCopied(name)) return
+      const [tag, table] = name
+      for await (const rows of inParts(this.#from.scan(tag, table))) {
+        const fields = rows.map(([field]) => field)
+        await this.#write(tag, table, this.#isMerged(tag) ? await this.#readMerged(tag, table, fields) : new Map(rows), fields)
+      }
+    })
   }
-  for (const [process, use] of reported) await to.restoreReportedUse(id, day, process, use)
-  return leases.size > 0 ? 1 : 0
-}
 
-/** People, their tokens, and alerts with what was sent of them. Sessions and sign-in links are not copied: people sign in anew. */
-const copyRecords = async ({ id }: AccountRow, from: Store, to: Store): Promise<void> => {
-  for (const kind of ['person', 'email', 'identity', 'identity-of', 'token', 'delivery'] as const) {
-    for (const record of await from.records(kind, id)) await to.putRecord(kind, record)
+  /** All rows of these tables, and no other ones. */
+  async replaceTables(tables: readonly TableName[]): Promise<void> {
+    await this.copyTables(tables)
+    const targets = tables.flatMap(([tag, table]) => (this.#isSpread(tag) ? this.#to.usageTags : [tag]).map(to => [to, table] as const))
+    await concurrently(targets, name => this.#removeOthers(name))
   }
-  await copyRecord('alerts', id, from, to)
-}
 
-const copyRecord = async (kind: RecordKind, id: string, from: Store, to: Store): Promise<void> => {
-  const record = await from.findRecord(kind, id)
-  if (record !== undefined) await to.putRecord(kind, record)
-}
-
-/** How far the usage webhook has got, and the key of which receivers of alerts have secrets. */
-const copyWebhooks = async (from: Store, to: Store): Promise<void> => {
-  await copyRecord('delivery', 'usage-webhook', from, to)
-  await copyRecord('secret', 'webhooks', from, to)
-}
-
-/** The log of changes. */
-const copyChanges = async (from: Store, to: Store): Promise<void> => {
-  const { today } = await from.dayBalance('')
-  for (const month of changeMonths(today * dayMs)) {
-    for (const record of await from.records('change', month)) await to.putRecord('change', record)
+  /** These rows of one table, also where they have been removed. */
+  async copyRows(tag: string, table: string, fields: readonly string[]): Promise<void> {
+    if (!isCopied([tag, table])) return
+    for await (const some of inParts(fields)) await this.#write(tag, table, await readRows(this.#from, tag, table, some), some)
   }
-}
 
-/** One array for the counts of each account and hour. */
-const countsByHour = async function* (from: Store): AsyncGenerator<readonly UsageCount[]> {
-  let rows: UsageCount[] = []
-  for await (const count of from.allUsageCounts()) {
-    if (rows[0] !== undefined && (rows[0].hour !== count.hour || rows[0].account !== count.account)) {
-      yield rows
-      rows = []
+  /** Usage has other tags in the target. */
+  #isSpread(tag: string): boolean {
+    return this.#from.usageTags.includes(tag) && !this.#to.usageTags.includes(tag)
+  }
+
+  /** Several tags of the source have one in the target. */
+  #isMerged(tag: string): boolean {
+    return this.#isSpread(tag) && this.#from.usageTags.length > this.#to.usageTags.length
+  }
+
+  /** Of a row that several tags have, the one with the greatest number: the last report of a process, say. */
+  async #readMerged(tag: string, table: string, fields: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const isOfAll = usageTagsOfRow(this.#from, table, '').length > 1
+    const merged = new Map<string, string>()
+    for (const each of isOfAll ? this.#from.usageTags : [tag]) {
+      for (const [field, value] of await readRows(this.#from, each, table, fields)) {
+        if (isGreater(value, merged.get(field))) merged.set(field, value)
+      }
     }
-    rows.push(count)
+    return merged
   }
-  if (rows.length > 0) yield rows
-}
 
-/** The counts that the target lacks. Counts of its own are not taken away. */
-const missingCounts = async (rows: readonly UsageCount[], to: Store): Promise<readonly UsageCount[]> => {
-  const [{ account = '', hour = 0, isWholeDay = false } = {}] = rows
-  const period = isWholeDay ? 'day' : 'hour'
-  const start = isWholeDay ? Math.floor(hour / hoursPerDay) : hour
-  const [found] = await to.usageRows(account, period, start, start + 1)
-  const existing = new Map(found?.rows.map(({ group, ...sums }) => [usageGroupKey(group), sums]))
-  return rows.flatMap(row => {
-    const { calls, credits, latencies: known = [] } = existing.get(usageGroupKey(row)) ?? { calls: 0, credits: 0 }
-    const difference = { calls: Math.max(0, row.calls - calls), credits: Math.max(0, row.credits - credits) }
-    if (difference.calls === 0 && difference.credits === 0) return []
-    const latencies = row.latencies?.map((count, i) => Math.max(0, count - (known[i] ?? 0)))
-    return [{ ...row, ...difference, ...(latencies && { latencies }) }]
-  })
-}
-
-/** Reports counts to the target in batches. */
-const openUsageBatch = (to: Store) => {
-  const process = `copy-${randomBytes(8).toString('hex')}`
-  let [seq, counts]: [number, UsageCount[]] = [0, []]
-  const flush = async () => {
-    if (counts.length > 0) await to.reportUsage({ process, seq: (seq += 1), counts, retentionHours: unlimitedRetentionHours })
-    counts = []
+  async #removeOthers([tag, table]: TableName): Promise<void> {
+    if (!isCopied([tag, table])) return
+    const isSpread = this.#to.usageTags.includes(tag) && !this.#from.usageTags.includes(tag)
+    for await (const rows of inParts(this.#to.scan(tag, table))) {
+      const fields = rows.map(([field]) => field)
+      const sources = isSpread ? new Set(fields.flatMap(field => usageTagsOfRow(this.#from, table, field))) : [tag]
+      const found = new Set<string>()
+      for (const each of sources) for (const field of (await readRows(this.#from, each, table, fields)).keys()) found.add(field)
+      const others = fields.filter(field => !found.has(field))
+      await this.#writeAt(tag, table, new Map(), others)
+    }
   }
-  return {
-    end: flush,
-    async add(more: readonly UsageCount[]) {
-      counts.push(...more)
-      if (counts.length >= maxBatchedCounts) await flush()
-    },
+
+  /** `wanted` are the rows of the source; of `fields`, those that it lacks are removed. */
+  async #write(tag: string, table: string, wanted: ReadonlyMap<string, string>, fields: readonly string[]): Promise<void> {
+    if (!this.#isSpread(tag)) return this.#writeAt(tag, table, wanted, fields)
+    const byTarget = new Map<string, string[]>()
+    for (const field of fields) {
+      for (const target of usageTagsOfRow(this.#to, table, field)) getOrCreate(byTarget, target, newFields).push(field)
+    }
+    await Promise.all(Array.from(byTarget, ([target, some]) => this.#writeAt(target, table, wanted, some)))
+  }
+
+  async #writeAt(tag: string, table: string, wanted: ReadonlyMap<string, string>, fields: readonly string[]): Promise<void> {
+    if (fields.length === 0) return
+    const known = this.#isEmpty ? new Map<string, string>() : await readRows(this.#to, tag, table, fields)
+    const changed = fields.filter(field => wanted.get(field) !== known.get(field))
+    if (changed.length === 0) return
+    await this.#to.commit(tag, {
+      puts: changed.flatMap(field => {
+        const value = wanted.get(field)
+        return value === undefined ? [] : [{ table, field, value }]
+      }),
+      dels: changed.filter(field => !wanted.has(field)).map(field => ({ table, field })),
+    })
+    this.rows += changed.length
+    this.#progress(this.rows)
   }
 }
 
-const maxBatchedCounts = 500
-/** A hundred years: gateways drop old counts, a copy does not. */
-const unlimitedRetentionHours = 100 * 366 * hoursPerDay
+const newFields = (): string[] => []
 
-const compareAccount = async (account: AccountRow, from: Store, to: Store): Promise<void> => {
-  const copied = keysByHash(await to.hashedKeys(account.id))
-  const keys = keysByHash(await from.hashedKeys(account.id)).map(([hash, key], i) => [hash, mergeRevocation(key, copied[i]?.[1])])
-  if (!isDeepStrictEqual([await from.account(account.id), keys], [await to.account(account.id), copied])) {
-    throw mismatch(`account ${account.name} or its keys`)
+const isGreater = (value: string, other: string | undefined): boolean => {
+  if (other === undefined) return true
+  const [one, two] = [value, other].map(text => Number.parseInt(text, 10))
+  return one === two ? value > other : (one ?? 0) > (two ?? 0)
+}
+
+const readRows = async (engine: Engine, tag: string, table: string, fields: readonly string[]): Promise<ReadonlyMap<string, string>> =>
+  (await engine.read(tag, [{ table, fields }])).tables[0] ?? new Map<string, string>()
+
+const inParts = async function* <T>(items: AsyncIterable<T> | Iterable<T>): AsyncGenerator<readonly T[]> {
+  let part: T[] = []
+  for await (const item of items) {
+    part.push(item)
+    if (part.length < maxRowsPerCommit) continue
+    yield part
+    part = []
   }
-  await compareLedgerDay(account.id, `account ${account.name}`, from, to)
-  for (const { id } of await keysWithLimit(account, from)) await compareLedgerDay(id, `key ${id}`, from, to)
+  if (part.length > 0) yield part
 }
 
-const compareLedgerDay = async (id: string, owner: string, from: Store, to: Store): Promise<void> => {
-  const { day, leased, used } = await from.dayTotals(id)
-  const copied = await to.dayTotals(id, day)
-  if (copied.leased !== leased || copied.used !== used) throw mismatch(`the balance of ${owner}`)
+/** Many at a time. Rejects with the first error, when all that has begun has ended. */
+export const concurrently = async <T>(items: AsyncIterable<T> | Iterable<T>, work: (item: T) => Promise<void>): Promise<void> => {
+  const iterator = Symbol.asyncIterator in items ? items[Symbol.asyncIterator]() : items[Symbol.iterator]()
+  let hasFailed = false
+  const workThrough = async (): Promise<void> => {
+    while (!hasFailed) {
+      const next = await iterator.next()
+      if (next.done === true) return
+      await work(next.value)
+    }
+  }
+  const workers = Array.from({ length: maxConcurrent }, () =>
+    workThrough().catch((error: unknown) => {
+      hasFailed = true
+      throw error
+    }),
+  )
+  const failed = (await Promise.allSettled(workers)).find(({ status }) => status === 'rejected')
+  if (failed?.status === 'rejected') throw failed.reason
 }
 
-const keysByHash = (keys: readonly HashedKey[]): readonly (readonly [hash: string, key: KeyRow])[] =>
-  keys.map(({ hash, key }) => [hash, key] as const).sort(([one], [other]) => (one < other ? -1 : 1))
-
-const compareHour = async (rows: readonly UsageCount[], to: Store): Promise<void> => {
-  if ((await missingCounts(rows, to)).length > 0) throw mismatch(`the usage of account ${rows[0]?.account}`)
+/** The accounts, and the keys with daily credits of their own: each has a tag for its days. */
+export const ledgerTags = async (engine: Engine): Promise<readonly string[]> => {
+  const ids = (await readAccounts(engine)).map(({ id }) => id)
+  for await (const { id, dailyCredits } of scanKeys(engine)) if (dailyCredits !== undefined) ids.push(id)
+  return ids
 }
 
-const mismatch = (what: string): StoreError =>
-  new StoreError(`copied, but the stores differ: ${what} changed meanwhile; stop the gateways and copy again`)
+/** Those that are there before anything is in them. */
+export const fixedTags = ({ usageTags }: Engine): readonly string[] => [accountsTag, processesTag, ...usageTags, 'requests', 'portal']

@@ -1,12 +1,12 @@
 import type { Clock } from '../services/clock.ts'
-import { openAccountStore, readHashedKeys } from './accounts.ts'
+import { openAccountStore } from './accounts.ts'
 import type { Engine } from './engine.ts'
 import { dropLedger, openLedgerStore, readDay } from './ledger.ts'
 import { openRecordStore } from './records.ts'
 import { openRequestLogStore } from './request-log.ts'
 import type { Store } from './store.ts'
 import { StoreDays } from './store-days.ts'
-import { allCounts, openUsageStore, readAccountUse, restoreReportedUse } from './usage.ts'
+import { allCounts, openUsageStore, readAccountUse } from './usage.ts'
 
 /** The store above an engine. `clock` is that of the gateway. */
 export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'monotonic'>): Store => {
@@ -19,11 +19,9 @@ export const openEngineStore = (engine: Engine, clock: Pick<Clock, 'now' | 'mono
     ...openRecordStore(engine, clock, days),
     ...openRequestLogStore(engine, days),
     countLiveProcesses: async () => (await days.live()).processes.size,
-    hashedKeys: account => readHashedKeys(engine, account),
     dayRecords: (account, day) => readDay(engine, account, day),
     accountUse: (accounts, of) => readAccountUse(engine, accounts, of),
     allUsageCounts: hours => allCounts(engine, days, hours),
-    restoreReportedUse: (...use) => restoreReportedUse(engine, use),
     close: () => engine.close(),
   }
 }

@@ -12,6 +12,7 @@ import { StoreError } from './store.ts'
  * - `usage`, in Redis one of `usageTags`: calls:ACCOUNT:PERIOD, hourTotals:ACCOUNT, periods, accounts:PERIOD, reportedUse:ACCOUNT:DAY, lastReports, swept
  * - `requests`: log:ACCOUNT:SPAN, spansOf:ACCOUNT, accounts:SPAN, spans
  * - `portal`: a table for each kind of record, KIND-of:ACCOUNT, expiring, expiring:SPAN
+ * - each of them, while the store is copied to another one: move, changed
  */
 export interface Engine {
   /** For how long a lease should last: longer where a request costs more. */
@@ -20,10 +21,14 @@ export interface Engine {
   /** All tags with usage of accounts, and that of one account. They are part of the layout. */
   readonly usageTags: readonly string[]
   usageTagOf(account: string): string
+  /** The id of the store that takes the place of this one, where this process knows it. */
+  readonly successorId?: string | undefined
   /** The tables as they are at one moment. */
   read(tag: string, reads: readonly TableRead[]): Promise<ReadResult>
   /** All rows of a table that may be large, in any order; not of one moment. */
   scan(tag: string, table: string): AsyncIterable<readonly [field: string, value: string]>
+  /** Every table that has rows, at least once, in any order; not of one moment. */
+  tables(): AsyncIterable<readonly [tag: string, table: string]>
   /** Writes all of it, or nothing where a guard fails. */
   commit(tag: string, commit: Commit): Promise<CommitResult>
   /** Calls `onChange` after commits with `notifies`, as far as this process is notified. Returns the unsubscribe function. */

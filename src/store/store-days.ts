@@ -7,12 +7,12 @@ import { StoreClock } from './store-clock.ts'
 import { processTimeoutMs } from './store.ts'
 import type { HeartbeatResponse, StoreDay } from './store.ts'
 
-const tag = 'processes'
+export const processesTag = 'processes'
 
-/** The last heartbeat of each process: ms since 1970 by the engine's clock, and the process's number on its machine. */
-const heartbeats = 'heartbeats'
+/** The last heartbeat of each process: ms since 1970 by the engine's clock, the process's number on its machine, and the id of the store's successor. */
+export const heartbeats = 'heartbeats'
 /** `day`: the latest day that any process has observed. `time`: that of the last heartbeat in ms since 1970, as StoreClock reads it. */
-const recorded = 'time'
+export const recorded = 'time'
 
 /** The store's time, and the range of the engine's clock in which `today` is right. */
 interface CurrentDay extends StoreDay, Required<Pick<Commit, 'during'>> {
@@ -49,22 +49,26 @@ export class StoreDays {
     return this.#follow(clockNow, undefined, () => false)
   }
 
-  /** The day, and which processes live. */
-  async live(): Promise<StoreDay & { readonly processes: ReadonlySet<string> }> {
-    const { day, live } = await this.#read()
-    return { ...day, processes: new Set(live) }
+  /** The day, and the processes that live, each with the id of the successor that it knows. */
+  async live(): Promise<StoreDay & { readonly processes: ReadonlyMap<string, string | undefined> }> {
+    const { day, live, rows } = await this.#read()
+    return { ...day, processes: new Map(live.map(process => [process, rows.get(process)?.split(' ')[2]])) }
   }
 
   async heartbeat(process: string): Promise<HeartbeatResponse> {
     return retryCommit(async () => {
       const { clockNow, latestDay, day, rows, live } = await this.#read()
       const dead = [...rows.keys()].filter(each => !live.includes(each) && each !== process)
-      const { isDone } = await this.#engine.commit(tag, {
+      const { isDone } = await this.#engine.commit(processesTag, {
         guards: [{ table: recorded, field: 'day', is: latestDay }],
         puts: [
           { table: recorded, field: 'day', value: `${day.today}` },
           { table: recorded, field: 'time', value: `${day.now}` },
-          { table: heartbeats, field: process, value: `${clockNow} ${pid}` },
+          {
+            table: heartbeats,
+            field: process,
+            value: [clockNow, pid, this.#engine.successorId].filter(part => part !== undefined).join(' '),
+          },
         ],
         dels: dead.map(field => ({ table: heartbeats, field })),
       })
@@ -74,14 +78,14 @@ export class StoreDays {
   }
 
   async deregister(process: string): Promise<void> {
-    await this.#engine.commit(tag, { dels: [{ table: heartbeats, field: process }] })
+    await this.#engine.commit(processesTag, { dels: [{ table: heartbeats, field: process }] })
   }
 
   /** Makes the day of the engine's clock that of the store. */
   async reset(): Promise<{ readonly from: number; readonly to: number }> {
     const { clockNow, day } = await this.#read()
     const to = Math.floor(clockNow / dayMs)
-    await this.#engine.commit(tag, {
+    await this.#engine.commit(processesTag, {
       puts: [
         { table: recorded, field: 'day', value: `${to}` },
         { table: recorded, field: 'time', value: `${clockNow}` },
@@ -92,7 +96,7 @@ export class StoreDays {
   }
 
   async #read() {
-    const { clockNow, tables } = await this.#engine.read(tag, [{ table: heartbeats }, { table: recorded }])
+    const { clockNow, tables } = await this.#engine.read(processesTag, [{ table: heartbeats }, { table: recorded }])
     const [rows = new Map<string, string>(), times = new Map<string, string>()] = tables
     const live = [...rows].filter(([, text]) => this.#isLive(text, clockNow)).map(([process]) => process)
     const latestDay = times.get('day')

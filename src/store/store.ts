@@ -1,6 +1,6 @@
 import type { Key, RequestLogSetting } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
-import type { DayRecords, LeaseCounters, LeaseRequest, ReportedUse } from './lease-accounting.ts'
+import type { DayRecords, LeaseCounters, LeaseRequest } from './lease-accounting.ts'
 import type { RecordStore } from './record-store.ts'
 import type { RequestLogStore } from './request-log-store.ts'
 import type { AccountUseStore, UsageCount, UsagePeriods, UsageStore } from './usage-store.ts'
@@ -18,7 +18,7 @@ export interface Store
     AccountUseStore,
     RecordStore,
     RequestLogStore,
-    Copyable,
+    StoreDetails,
     ClockRepair {
   /** What the operator should change, although the store works. */
   readonly warnings: readonly string[]
@@ -31,6 +31,8 @@ export interface StoreContents extends Pick<Store, 'warnings'> {
   readonly accounts: readonly AccountRow[]
   /** Whether a key has a rate of its own. */
   readonly hasKeyRates: boolean
+  /** Whether another store has taken its place. */
+  readonly isMoved: boolean
 }
 
 /** A store that has not answered after this time counts as unreachable. */
@@ -199,17 +201,13 @@ interface HourRange {
   readonly to: number
 }
 
-/** What a copy into another store reads and writes in addition. */
-export interface Copyable {
+/** What reports and commands read in addition. */
+export interface StoreDetails {
   countLiveProcesses(): MaybePromise<number>
-  /** An account's keys, each with the hash of its text. */
-  hashedKeys(account: string): MaybePromise<readonly HashedKey[]>
   /** One account's day by process. */
   dayRecords(account: string, day: number): MaybePromise<DayRecords>
   /** All counts, or those from hour `from` up to, not including, hour `to`; those of one account and hour are adjacent. Of days without hours, those of the day. */
   allUsageCounts(hours?: HourRange): AsyncIterable<UsageCount>
-  /** Records what a process has reported to another store. Its counts are not among it. */
-  restoreReportedUse(account: string, day: number, process: string, use: ReportedUse): Promise<void>
 }
 
 /** For a store whose day is wrong because a clock was. */
@@ -219,11 +217,6 @@ export interface ClockRepair {
    * it is in force for stores that are opened afterwards. Resolves with both days.
    */
   resetDay(): Promise<{ readonly from: number; readonly to: number }>
-}
-
-export interface HashedKey {
-  readonly hash: string
-  readonly key: KeyRow
 }
 
 /** The ledger of a day is retained until so many days after it began. */

@@ -5,7 +5,7 @@ import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine, TableRead } from './engine.ts'
 import type { ReportedUse } from './lease-accounting.ts'
 import { ledgerRetentionDays } from './store.ts'
-import type { Copyable } from './store.ts'
+import type { StoreDetails } from './store.ts'
 import type { StoreDays } from './store-days.ts'
 import { creditsByDay, fiveMinuteRetentionHours, hourRetentionDays, totalsByHour, usageGroupKey, usagePeriodsMs } from './usage-store.ts'
 import type {
@@ -41,6 +41,13 @@ const reportedUseOf = (account: string, day: number): string => `reportedUse:${a
 const lastReports = 'lastReports'
 /** The hour in which old counts were dropped last. */
 const swept = { table: 'swept', field: 'hour' }
+
+/** The tags of an engine that have a row of usage: engines spread accounts differently. All have what is of no account. */
+export const usageTagsOfRow = (engine: Engine, table: string, field: string): readonly string[] => {
+  const [name, account = ''] = table.split(':')
+  if (name === 'calls' || name === 'hourTotals' || name === 'reportedUse') return [engine.usageTagOf(account)]
+  return name === 'accounts' ? [engine.usageTagOf(field)] : engine.usageTags
+}
 
 interface LastReport {
   readonly seq: number
@@ -308,7 +315,7 @@ const firstDayWithHours = (hour: number): number => Math.floor(hour / hoursPerDa
 export const allCounts = async function* (
   engine: Engine,
   days: StoreDays,
-  range: Parameters<Copyable['allUsageCounts']>[0],
+  range: Parameters<StoreDetails['allUsageCounts']>[0],
 ): AsyncGenerator<UsageCount> {
   const { from, to } = range ?? { from: 0, to: Infinity }
   const read = async (tag: string) => (await readPeriods(engine, tag)).map(each => ({ tag, ...each }))
@@ -362,16 +369,6 @@ interface ReportedDayQuery {
   readonly day: number
   readonly processes: readonly string[]
   readonly countsUsage: boolean
-}
-
-/** Records what a process has reported to another store. */
-export const restoreReportedUse = async (engine: Engine, [account, day, process, use]: Parameters<Copyable['restoreReportedUse']>) => {
-  const tag = engine.usageTagOf(account)
-  const reported = { table: reportedUseOf(account, day), field: process, value: `${use.credits}` }
-  await engine.commit(tag, { puts: [reported] })
-  const last = { table: lastReports, field: process }
-  const value = lastReportText({ seq: 0, isFinal: use.isFinal, process, counts: [], retentionHours: 0 }, (day + 1) * hoursPerDay)
-  await engine.commit(tag, { guards: [{ ...last, is: undefined }], puts: [{ ...last, value }] })
 }
 
 export const dropReportedUse = async (engine: Engine, account: string, of: readonly number[]): Promise<void> => {

@@ -6,6 +6,7 @@ import { configFuzz } from './fuzz-config.ts'
 import { messageFuzz } from './fuzz-messages.ts'
 import { kills } from './kills.ts'
 import { maliciousNodes } from './malicious-nodes.ts'
+import { moves } from './moves.ts'
 import { movingFilters } from './moving-filters.ts'
 import { pauses } from './pauses.ts'
 import { reloads } from './reloads.ts'
@@ -29,5 +30,6 @@ export const attacks: readonly Attack[] = [
   pauses,
   kills,
   failover,
+  moves,
   exhaustion,
 ]

@@ -5,6 +5,9 @@ import type { Deployment } from '../support/deployment.ts'
 /** What a call costs that the callers send. */
 export const callCost = 80
 
+/** The credits of the day are used up. */
+const exhaustedCode = -33_000
+
 /** After a call that failed, a caller waits so long. */
 const retryDelayMs = 20
 
@@ -38,6 +41,8 @@ export interface CreditSummary {
   readonly forfeited: number
   /** Credits of results beyond the balance, or beyond what the store has leased. */
   readonly servedOver: number
+  /** Credits that were used beyond those of results. */
+  readonly usedOver: number
   /** Calls that were charged and are missing in the usage counts. */
   readonly uncountedCalls: number
   /** What the audit finds, uncounted calls among it. */
@@ -61,6 +66,8 @@ export class CreditCallers {
   readonly #keys = new Map<string, string>()
   /** When results arrived, by account. */
   readonly servedAt = new Map<string, number[]>()
+  /** When calls failed, but for those beyond a balance. */
+  readonly failedAt: number[] = []
   /** Results that no call has, and results of another call. */
   readonly found = { wrong: 0, crossed: 0 }
   #running: Promise<unknown> = Promise.resolve()
@@ -106,7 +113,14 @@ export class CreditCallers {
       for (const fault of faults) log(`${account}: ${fault}`)
       const served = callCost * (this.servedAt.get(account)?.length ?? 0)
       const servedOver = Math.max(0, served - dailyCredits, served - leased)
-      return { account, forfeited, servedOver, uncountedCalls: Math.max(0, used - counted) / callCost, faults }
+      return {
+        account,
+        forfeited,
+        servedOver,
+        usedOver: Math.max(0, used - served),
+        uncountedCalls: Math.max(0, used - counted) / callCost,
+        faults,
+      }
     })
   }
 
@@ -114,7 +128,7 @@ export class CreditCallers {
     const { pauseMs = 0 } = this.#options
     while (!this.#isStopping) {
       const address = randomAddress()
-      const found = await this.#request(account, address).catch(() => undefined)
+      const found = await this.#request(account, address).catch(() => void this.failedAt.push(performance.now()))
       if (found !== undefined) this.#check(account, address, found)
       if (found === undefined || pauseMs > 0) await setTimeout(Math.max(retryDelayMs, pauseMs))
     }
@@ -126,7 +140,9 @@ export class CreditCallers {
     if (url === undefined) return undefined
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] })
     const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-    return ((await response.json()) as { result?: string }).result
+    const { result, error } = (await response.json()) as { result?: string; error?: { code: number } }
+    if (error !== undefined && error.code !== exhaustedCode) this.failedAt.push(performance.now())
+    return result
   }
 
   #check(account: string, address: string, result: string): void {

@@ -3,7 +3,7 @@ import { isFailed } from './attack.ts'
 import type { Attack, Figure } from './attack.ts'
 import { attacks } from './attacks.ts'
 
-// npm run attack                            every attack, about three minutes; fails when a figure is above its limit
+// npm run attack                            every attack, about four minutes; fails when a figure is above its limit
 // npm run attack -- --full                  twenty times as much of each
 // npm run attack -- --only kills,exhaustion these attacks only
 // npm run attack -- --scale 5 --seed 17     five times as much of each, with another seed

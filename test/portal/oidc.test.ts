@@ -5,7 +5,6 @@ import { openOidcProvider } from '../../src/portal/oidc-provider.ts'
 import { createSignInToken, useSignInToken } from '../../src/portal/one-time-links.ts'
 import { addPerson, removePerson, setEmail } from '../../src/portal/people.ts'
 import { systemClock } from '../../src/services/clock.ts'
-import { copyStore } from '../../src/store/copy-store.ts'
 import { tempStore } from '../store/temp-store.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
@@ -294,14 +293,6 @@ t.test('a person has one identity: another issuer is not merged with it, and a r
   t.match(await signIn('https://one.test', 'dan'), { id: invited.id })
   await t.rejects(signIn('https://two.test', 'dan'), { status: 403, code: 'other-identity' })
   t.match(await signIn('https://one.test', 'dan'), { id: invited.id })
-  const copy = await tempStore(t, systemClock)
-  await copyStore(store, copy, { accounts: () => undefined, counts: () => undefined })
-  t.match(
-    await personOfIdentity({ ...services, store: copy }, provider, { issuer: 'https://one.test', subject: 'dan', email: undefined }),
-    {
-      id: invited.id,
-    },
-  )
   await removePerson(store, invited)
   t.match(await signIn('https://one.test', 'dan'), { email: 'dan@example.org', id: undefined }, 'nobody')
   const next = await invite()

@@ -176,7 +176,7 @@ t.test('a process that looks at its open store, or closes it while it opens it, 
     t.ok(await withTimeout(systemClock, 10_000, gateway.addAccount({ id: `acc_${name}`, name: `${name}-here`, plan: 'core', created: 1 })))
   }
   await inspectStore({ kind: 'lmdb', path }, clock)
-  await backupStore({ kind: 'lmdb', path }, join(await tempFolder(t), 'backup'))
+  await backupStore({ kind: 'lmdb', path }, clock, join(await tempFolder(t), 'backup'))
   for (let i = 0; i < 10; i += 1) [gateway] = await Promise.all([openAt(path), gateway.close()])
   for (let i = 0; i < 10; i += 1) [, gateway] = await Promise.all([gateway.close(), openAt(path)])
   await writeBoth('first')

@@ -2,6 +2,7 @@ import { fork } from 'node:child_process'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import { revealStoreAddress } from '../../config/store-address.ts'
 import type { StoreAddress } from '../../config/types.ts'
 import type { Clock, Timer } from '../../services/clock.ts'
 import { StoreError } from '../../store/store.ts'
@@ -100,7 +101,7 @@ class RunningProcess {
     this.#child.on('message', (reply: QueryReply) => this.#settle(reply))
     this.#child.on('error', error => this.#rejectAll(error.message))
     this.#child.on('exit', (code, signal) => this.#rejectAll(`it ended with ${signal ?? `code ${code}`}`))
-    this.#send({ store: address.kind === 'lmdb' ? `lmdb:${address.path}` : address.url.reveal() })
+    this.#send({ store: revealStoreAddress(address) })
   }
 
   run(name: QueryName, options: unknown): Promise<unknown> {

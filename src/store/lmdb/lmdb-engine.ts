@@ -44,6 +44,16 @@ export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Cl
       transactions.assertUsable()
       yield* scanRows(rows, tag, table)
     },
+    async *tables() {
+      for (let start: RowKey = ['', '', '']; ; ) {
+        transactions.assertUsable()
+        const [next] = [...rows.getKeys({ start, limit: 1 })]
+        if (next === undefined) return
+        const [tag, table] = next
+        yield [tag, table]
+        start = [tag, table, maxField]
+      }
+    },
     async commit(tag, commit) {
       const result = await transactions.run(() => applyCommit(rows, tag, commit, clock.now()))
       // Changes of other processes are found by their count.

@@ -2,8 +2,9 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Database } from 'lmdb'
 import type { Clock } from '../../services/clock.ts'
-import { readAccounts, scanKeys } from '../accounts.ts'
+import type { Engine } from '../engine.ts'
 import { openEngineStore } from '../engine-store.ts'
+import { noContents, readContents } from '../store-contents.ts'
 import { StoreError } from '../store.ts'
 import type { Store, StoreContents } from '../store.ts'
 import { assertIntactFiles, prepareDataFolder } from './data-folder.ts'
@@ -17,7 +18,7 @@ import { toStoreError, Transactions } from './transactions.ts'
  * The embedded store: a folder that several processes of one machine open at once. Reads are synchronous; writes run on
  * their own thread and resolve when they are on disk.
  */
-export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> => {
+export const openLmdbFolder = async (path: string, clock: Clock): Promise<Engine> => {
   const transactions = await oneAtATime(async () => {
     await prepareDataFolder(path)
     const environment = await openEnvironment(path)
@@ -25,12 +26,14 @@ export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> 
   })
   try {
     const rows = await oneAtATime(() => openTables(transactions, path))
-    return openEngineStore(openLmdbEngine(rows, transactions, clock), clock)
+    return openLmdbEngine(rows, transactions, clock)
   } catch (error) {
     await transactions.close()
     throw await toStoreError(error, path)
   }
 }
+
+export const openLmdbStore = async (path: string, clock: Clock): Promise<Store> => openEngineStore(await openLmdbFolder(path, clock), clock)
 
 /** A table is created once, which needs room on the disk. A folder of another version gets none. */
 const openTables = async (transactions: Transactions, path: string): Promise<Rows> => {
@@ -61,19 +64,12 @@ const checkVersion = async (meta: Database<number, string>, transactions: Transa
 
 /** The accounts in a folder, opened read-only. None when the folder has no store. */
 export const inspectLmdbStore = async (path: string): Promise<StoreContents> => {
-  const nothing = { accounts: [], hasKeyRates: false, warnings: [] }
   // LMDB creates a missing lock file, for readers too.
-  if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return nothing
+  if (!['data.mdb', 'lock.mdb'].every(file => existsSync(join(path, file)))) return noContents
   try {
     await assertIntactFiles(path)
-    return await readEnvironment(path, async rows => {
-      const source = scanSource(rows)
-      const accounts = await readAccounts(source)
-      let hasKeyRates = false
-      for await (const { rate } of scanKeys(source)) hasKeyRates ||= rate !== undefined
-      return { accounts, hasKeyRates, warnings: [] }
-    })
+    return await readEnvironment(path, rows => readContents(scanSource(rows), []))
   } catch {
-    return nothing
+    return noContents
   }
 }

@@ -93,15 +93,32 @@ export class RedisClient {
 
   /** What INFO says of a section, of each node that takes writes. */
   async infos(section: string): Promise<readonly string[]> {
-    const hosts = [...new Set(this.#owners)].filter(host => host !== undefined)
-    const nodes = hosts.length === 0 ? [this.#entry] : await Promise.all(hosts.map(host => this.#nodeAt(host)))
+    const nodes = await this.#writableNodes()
     return Promise.all(nodes.map(async node => String(await node.send(['INFO', section]))))
+  }
+
+  /** The keys of all nodes that match, at least once each. */
+  async *scanKeys(pattern: string): AsyncGenerator<string> {
+    for (const node of await this.#writableNodes()) {
+      let cursor = '0'
+      do {
+        // As Redis promises.
+        const [next, keys] = (await node.send(['SCAN', cursor, 'MATCH', pattern, 'COUNT', '1000'])) as [string, readonly string[]]
+        yield* keys
+        cursor = next
+      } while (cursor !== '0')
+    }
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
     const nodes = [...this.#nodes.values()].map(closeWhenOpen)
     await Promise.all([this.#entry.close(), ...nodes])
+  }
+
+  async #writableNodes(): Promise<readonly RedisConnection[]> {
+    const hosts = [...new Set(this.#owners)].filter(host => host !== undefined)
+    return hosts.length === 0 ? [this.#entry] : Promise.all(hosts.map(host => this.#nodeAt(host)))
   }
 
   async #run(key: string | undefined, send: Send): Promise<unknown> {

@@ -5,7 +5,7 @@ import type { Commit, Engine } from '../engine.ts'
 import { RedisClient } from './redis-client.ts'
 import { RedisConnection, parsePairs } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
-import { changesChannelOf, tableKey, usageTagOf, usageTags } from './redis-layout.ts'
+import { changesChannelOf, parseTableKey, tableKey, tableKeyPattern, usageTagOf, usageTags } from './redis-layout.ts'
 import { script } from './redis-scripts.ts'
 import type { Script } from './redis-scripts.ts'
 
@@ -135,6 +135,12 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     },
     async *scan(tag, table) {
       yield* scanTable(redis, tag, table)
+    },
+    async *tables() {
+      for await (const key of redis.scanKeys(tableKeyPattern)) {
+        const found = parseTableKey(key)
+        if (found !== undefined) yield found
+      }
     },
     async commit(tag, commit) {
       const { keys, args } = formatCommit(tag, commit)

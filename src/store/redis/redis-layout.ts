@@ -21,6 +21,14 @@ export const usageTags: readonly string[] = (() => {
 /** In the range of the account's own slot: the cluster's nodes share usage as they share accounts. */
 export const usageTagOf = (account: string): string => usageTags[usageRangeOf(account)] ?? ''
 
+export const tableKeyPattern = 'tollgate:{*'
+
+/** Undefined for a key that is no table of the store. */
+export const parseTableKey = (key: string): readonly [tag: string, table: string] | undefined => {
+  const [, tag = '', table = ''] = /^tollgate:\{([^}]*)\}:(.*)$/s.exec(key) ?? []
+  return table === '' || key === redisKeys.height(table) || key === redisKeys.tokens(tag) ? undefined : [tag, table]
+}
+
 /** Every other key in Redis. */
 export const redisKeys = {
   /** String: the version of this layout. */

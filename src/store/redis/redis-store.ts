@@ -1,7 +1,8 @@
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import { readAccounts, scanKeys } from '../accounts.ts'
+import type { Engine } from '../engine.ts'
 import { openEngineStore } from '../engine-store.ts'
+import { noContents, readContents } from '../store-contents.ts'
 import { StoreError } from '../store.ts'
 import type { Store, StoreContents } from '../store.ts'
 import { RedisClient } from './redis-client.ts'
@@ -14,7 +15,7 @@ import { publishNothing } from './redis-scripts.ts'
  * The store for many machines: a Redis 5 or later, or a Valkey. The day is that of Redis's own clock; tests replace the
  * clock by `testTime`.
  */
-export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> => {
+export const openRedis = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Engine> => {
   const redis = new RedisClient(address, clock)
   await redis.open()
   let warnings: readonly string[]
@@ -27,8 +28,11 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
     await redis.close()
     throw error
   }
-  return openEngineStore(openRedisEngine(redis, { address, clock, testTime, warnings }), testTime ?? clock)
+  return openRedisEngine(redis, { address, clock, testTime, warnings })
 }
+
+export const openRedisStore = async (address: RedisAddress, clock: Clock, testTime?: TestTime): Promise<Store> =>
+  openEngineStore(await openRedis(address, clock, testTime), testTime ?? clock)
 
 /** A script that fails in the middle leaves what it has written: an account, say, of which the command says that it was not added. */
 const checkRights = (redis: RedisClient): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
@@ -49,12 +53,9 @@ export const inspectRedisStore = async (address: RedisAddress, clock: Clock): Pr
   try {
     await redis.open()
     const source = { scan: (tag: string, table: string) => scanTable(redis, tag, table) }
-    const accounts = await readAccounts(source)
-    let hasKeyRates = false
-    for await (const { rate } of scanKeys(source)) hasKeyRates ||= rate !== undefined
-    return { accounts, hasKeyRates, warnings: await warningsOf(redis, address) }
+    return await readContents(source, await warningsOf(redis, address))
   } catch {
-    return { accounts: [], hasKeyRates: false, warnings: [] }
+    return noContents
   } finally {
     await redis.close()
   }

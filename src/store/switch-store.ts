@@ -1,0 +1,259 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../services/clock.ts'
+import { accountsTag } from './accounts.ts'
+import { CopyPhase } from './copy-phase.ts'
+import { beginCopy, concurrently, countAccounts, fixedTags, ledgerTags } from './copy-store.ts'
+import type { CopyProgress, CopySummary, StoreCopy } from './copy-store.ts'
+import { readTable } from './engine.ts'
+import type { Engine } from './engine.ts'
+import {
+  assertInUse,
+  changedTable,
+  copying,
+  dirtyCell,
+  moveCell,
+  moveTable,
+  readMove,
+  sealed,
+  stateField,
+  storeId,
+} from './movable-engine.ts'
+import { StoreDays, processesTag, recorded } from './store-days.ts'
+import { StoreError } from './store.ts'
+
+/** The members are those of `store copy --switch --json`. */
+export interface SwitchSummary extends CopySummary {
+  /** For so long the old store has taken no changes. */
+  readonly heldMs: number
+  /** Processes of gateways that use the new store now. */
+  readonly processes: number
+  /** Those that used the old one, and are not seen in the new one. */
+  readonly missing: number
+}
+
+const isClean = { ...dirtyCell, is: undefined } as const
+
+/** Changes that are copied within a fraction of a second. */
+const maxLastPassRows = 500
+const maxPasses = 20
+/** A gateway that hangs for longer counts as missing. */
+const maxArrivalMs = 15_000
+
+/**
+ * Copies a store while gateways use it, and lets them go over to the copy:
+ *
+ * 1. Each tag is marked: from then on commits record the rows that they change. Then all rows are copied.
+ * 2. In passes, the rows that were changed meanwhile are copied, until there are few.
+ * 3. Each tag is sealed: no commit succeeds any more, and processes wait. The last changes are copied.
+ * 4. One commit says that the other store is in use: processes go over to it, with what waited.
+ *
+ * Until 4, an error takes back 1 and 3. What a killed run leaves, the next run takes back: releaseStore().
+ */
+export const switchStore = async (
+  from: Engine,
+  to: Engine,
+  clock: Pick<Clock, 'monotonic'>,
+  progress: CopyProgress,
+): Promise<SwitchSummary> => {
+  if (to.usageTags.length < from.usageTags.length) {
+    throw new StoreError('gateways cannot go over from a Redis to an embedded store while they serve: stop them, and copy without --switch')
+  }
+  const toId = await storeId(to)
+  if ((await readMove(from, 'movedTo')) === toId) return finish({ from, to, clock, rows: 0, heldMs: 0, live: [] })
+  await assertInUse(from)
+  if ((await new StoreDays(to, clock).live()).processes.size > 0)
+    throw new StoreError('nothing was copied: gateways use TO, which must be a new store')
+  await requireReadyProcesses(from, toId, clock)
+  await releaseStore(from, clock)
+  const copy = await beginCopy(from, to, progress)
+  const phase = new CopyPhase(from, clock)
+  await phase.set('copy')
+  const end = phase.keep()
+  const live = [...(await new StoreDays(from, clock).live()).processes.keys()]
+  try {
+    const heldMs = await new StoreSwitch({ from, to, toId, copy, phase, clock, end }).run()
+    return await finish({ from, to, clock, rows: copy.rows, heldMs, live })
+  } catch (error) {
+    await end()
+    // Where this fails, the next run does it.
+    await takeBack(from, phase).catch(() => undefined)
+    throw error
+  }
+}
+
+/** Lets processes use a store as before, where a run was cut off. Waits for one that may still run, and rejects where it goes on. */
+export const releaseStore = async (engine: Engine, clock: Pick<Clock, 'monotonic'>): Promise<void> => {
+  if ((await readMove(engine, 'movedTo')) !== undefined) return
+  const phase = new CopyPhase(engine, clock)
+  if (!(await phase.takeOver())) return
+  await release(engine, phase)
+}
+
+const takeBack = async (engine: Engine, phase: CopyPhase): Promise<void> => {
+  if ((await readMove(engine, 'movedTo')) === undefined) await release(engine, phase)
+}
+
+const release = async (engine: Engine, phase: CopyPhase): Promise<void> => {
+  // First: a run that was only paused must not end now.
+  await phase.set('release')
+  const tags: string[] = []
+  for await (const [tag, table] of engine.tables()) if (table === moveTable) tags.push(tag)
+  await concurrently(new Set(tags), async tag => {
+    await engine.commit(tag, { dels: [{ table: moveTable, field: stateField }, dirtyCell], drops: [changedTable] })
+  })
+  await phase.end()
+}
+
+/** A process that does not know the new store could not go over to it. */
+const requireReadyProcesses = async (from: Engine, toId: string, clock: Pick<Clock, 'monotonic'>): Promise<void> => {
+  const { processes } = await new StoreDays(from, clock).live()
+  const unready = [...processes.values()].filter(id => id !== toId).length
+  if (unready === 0) return
+  throw new StoreError(
+    `nothing was copied: ${unready} of ${processes.size} processes of gateways that use FROM do not know TO. ` +
+      'Write `store: FROM -> TO` into their gateway.yaml, and restart them one after the other',
+  )
+}
+
+interface Finish {
+  readonly from: Engine
+  readonly to: Engine
+  readonly clock: Pick<Clock, 'monotonic'>
+  readonly rows: number
+  readonly heldMs: number
+  readonly live: readonly string[]
+}
+
+const finish = async ({ from, to, clock, rows, heldMs, live }: Finish): Promise<SwitchSummary> => {
+  const value = await storeId(from)
+  await to.commit(processesTag, { puts: [{ ...moveCell('movedFrom'), value }], dels: [moveCell('copyOf')] })
+  const days = new StoreDays(to, clock)
+  const endMs = clock.monotonic() + maxArrivalMs
+  for (;;) {
+    const { processes } = await days.live()
+    const missing = live.filter(process => !processes.has(process)).length
+    if (missing > 0 && clock.monotonic() < endMs) await sleep(100)
+    else return { ...(await countAccounts(to)), rows, heldMs, processes: processes.size, missing }
+  }
+}
+
+interface SwitchParts {
+  readonly from: Engine
+  readonly to: Engine
+  readonly toId: string
+  readonly copy: StoreCopy
+  readonly phase: CopyPhase
+  readonly clock: Pick<Clock, 'monotonic'>
+  /** Ends the renewal of the phase. */
+  end(): Promise<void>
+}
+
+class StoreSwitch {
+  readonly #parts: SwitchParts
+  readonly #from: Engine
+  readonly #copy: StoreCopy
+  readonly #marked = new Set<string>()
+
+  constructor(parts: SwitchParts) {
+    this.#parts = parts
+    this.#from = parts.from
+    this.#copy = parts.copy
+  }
+
+  /** Returns for how long the store was held, in ms. */
+  async run(): Promise<number> {
+    // Marked before its accounts are listed: those that are added later are found by their absence here.
+    await this.#mark([accountsTag])
+    await this.#mark(await this.#allTags())
+    await this.#copy.copyAll()
+    for (let pass = 0; pass < maxPasses; pass += 1) if ((await this.#copyChanges()) <= maxLastPassRows) break
+    const heldAt = this.#parts.clock.monotonic()
+    await this.#hold()
+    return Math.round(this.#parts.clock.monotonic() - heldAt)
+  }
+
+  async #allTags(): Promise<readonly string[]> {
+    const tags: string[] = [...fixedTags(this.#from), ...(await ledgerTags(this.#from))]
+    for await (const [tag] of this.#from.tables()) tags.push(tag)
+    return tags
+  }
+
+  async #mark(tags: readonly string[], state = copying): Promise<void> {
+    await concurrently(new Set(tags), async tag => {
+      await this.#from.commit(tag, { puts: [{ table: moveTable, field: stateField, value: state }] })
+      this.#marked.add(tag)
+    })
+  }
+
+  /** Returns how many rows had been changed. */
+  async #copyChanges(): Promise<number> {
+    await this.#copyNewTags(await ledgerTags(this.#from))
+    let count = 0
+    await concurrently(this.#marked, async tag => {
+      count += await this.#copyChangesOf(tag)
+    })
+    return count
+  }
+
+  async #copyNewTags(tags: readonly string[], state = copying): Promise<void> {
+    const added = tags.filter(tag => !this.#marked.has(tag))
+    if (added.length === 0) return
+    await this.#mark(added, state)
+    const [from, wanted] = [this.#from, new Set(added)]
+    await this.#copy.copyTables(
+      (async function* () {
+        for await (const name of from.tables()) if (wanted.has(name[0])) yield name
+      })(),
+    )
+  }
+
+  /** What is changed after a row was taken from the list is listed again. */
+  async #copyChangesOf(tag: string): Promise<number> {
+    if ((await this.#from.commit(tag, { guards: [isClean] })).isDone) return 0
+    await this.#from.commit(tag, { dels: [dirtyCell] })
+    const changed = [...(await readTable(this.#from, tag, changedTable)).keys()]
+    await this.#from.commit(tag, { dels: changed.map(field => ({ table: changedTable, field })) })
+    const fieldsByTable = new Map<string, string[]>()
+    const tables = new Set<string>()
+    for (const text of changed) {
+      const at = text.indexOf('\n')
+      if (at < 0) tables.add(text)
+      else fieldsByTable.set(text.slice(0, at), [...(fieldsByTable.get(text.slice(0, at)) ?? []), text.slice(at + 1)])
+    }
+    await this.#copy.replaceTables(Array.from(tables, table => [tag, table] as const))
+    for (const [table, fields] of fieldsByTable) if (!tables.has(table)) await this.#copy.copyRows(tag, table, fields)
+    return changed.length
+  }
+
+  async #hold(): Promise<void> {
+    await this.#parts.phase.set('hold')
+    await this.#seal(accountsTag)
+    const known = [...this.#marked].filter(tag => tag !== accountsTag && tag !== processesTag)
+    await this.#copyNewTags(await ledgerTags(this.#from), sealed)
+    // Heartbeats go on until the end: a process that sends none counts as dead.
+    await concurrently(known, tag => this.#seal(tag))
+    await this.#parts.phase.set()
+    await this.#parts.end()
+    while (!(await this.#sealProcesses()));
+  }
+
+  /** And copies its last changes. */
+  async #seal(tag: string): Promise<void> {
+    const puts = [{ table: moveTable, field: stateField, value: sealed }]
+    if ((await this.#from.commit(tag, { guards: [isClean], puts })).isDone) return
+    await this.#from.commit(tag, { puts })
+    await this.#copyChangesOf(tag)
+  }
+
+  /** The last step: false where a heartbeat has come in between. */
+  async #sealProcesses(): Promise<boolean> {
+    const { to, toId, phase } = this.#parts
+    const times = await readTable(this.#from, processesTag, recorded)
+    await to.commit(processesTag, { puts: Array.from(times, ([field, value]) => ({ table: recorded, field, value })) })
+    const guards = [phase.guard, ...['day', 'time'].map(field => ({ table: recorded, field, is: times.get(field) }))]
+    const state = { table: moveTable, field: stateField, value: sealed }
+    const { isDone, found } = await this.#from.commit(processesTag, { guards, puts: [state, { ...moveCell('movedTo'), value: toId }] })
+    if (found[0] !== phase.guard.is) throw new StoreError('another `tollgate store copy` of this store has taken over')
+    return isDone
+  }
+}

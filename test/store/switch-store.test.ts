@@ -1,0 +1,218 @@
+import t from '../support/tap.ts'
+import type { Test } from 'tap'
+import type { PlainStoreAddress } from '../../src/config/types.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import type { Clock } from '../../src/services/clock.ts'
+import { openEngine, openStore } from '../../src/store/open-store.ts'
+import { neverExpires } from '../../src/store/record-store.ts'
+import { switchStore } from '../../src/store/switch-store.ts'
+import type { Engine } from '../../src/store/engine.ts'
+import type { Store } from '../../src/store/store.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { SeededRandom } from '../simulation/seeded-random.ts'
+import { TestClock } from '../support/fakes.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { tempFolder } from './temp-store.ts'
+
+const limit = 1_000_000_000
+const accounts: readonly [string, ...string[]] = ['acc_1', 'acc_2', 'acc_3']
+
+/** A gateway that spends credits, counts calls and changes keys, and knows what it has done. */
+class BusyProcess {
+  readonly keys = new Map<string, { isRevoked: boolean }>()
+  readonly used = new Map<string, number>()
+  readonly #name: string
+  readonly #store: Store
+  readonly #clock: Clock
+  readonly #random: SeededRandom
+  readonly #leases = new Map<string, { granted: number; returned: number; used: number }>()
+  #seq = 0
+  #reports = 0
+  #isStopping = false
+  #running: Promise<void> = Promise.resolve()
+
+  constructor(name: string, store: Store, clock: Clock, random: SeededRandom) {
+    this.#name = name
+    this.#store = store
+    this.#clock = clock
+    this.#random = random
+  }
+
+  async beat(): Promise<void> {
+    await this.#store.heartbeat(this.#name)
+  }
+
+  start(): void {
+    this.#running = this.#work()
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await this.#running
+  }
+
+  async #work(): Promise<void> {
+    for (let step = 0; !this.#isStopping; step += 1) {
+      const account = this.#random.pick(accounts)
+      await this.#spend(account)
+      await this.#report(account)
+      await this.#changeKeys(account, step)
+      await this.beat()
+    }
+  }
+
+  async #spend(account: string): Promise<void> {
+    const lease = this.#leases.get(account)
+    const used = lease === undefined ? 0 : Math.min(80, lease.granted - lease.returned - lease.used)
+    const counters = lease && { ...lease, used: lease.used + used }
+    const { today: day } = await this.#store.dayBalance(account)
+    const of = { account, day, process: this.#name, limit, shareDivisor: 1, minCredits: 0, desiredCredits: 100 }
+    const response = await this.#store.requestLease({ ...of, seq: (this.#seq += 1), counters })
+    this.#leases.set(account, { ...response.counters })
+    this.used.set(account, response.counters.used)
+  }
+
+  async #report(account: string): Promise<void> {
+    const group = { account, key: 'key_1', network: 'devnet', method: 'eth_call', outcome: 'ok', forwarded: false }
+    const credits = (this.used.get(account) ?? 0) - (this.#reported.get(account) ?? 0)
+    this.#reported.set(account, this.used.get(account) ?? 0)
+    const counts = [{ ...group, hour: Math.floor(this.#clock.now() / hourMs), calls: 1, credits }]
+    const report = { process: this.#name, seq: (this.#reports += 1), counts, retentionHours: 100 }
+    // As the reporter does: until it is acknowledged.
+    const { lostWrites } = await this.#store.reportUsage(report).catch(() => this.#store.reportUsage(report))
+    if (lostWrites !== 'none') throw new Error('a report is missing')
+    this.calls += 1
+  }
+
+  readonly #reported = new Map<string, number>()
+  calls = 0
+
+  async #changeKeys(account: string, step: number): Promise<void> {
+    const id = `key_${this.#name}_${step}`
+    await this.#store.addKey(`hash_${id}`, { id, account, created: step, hint: 'abcd' })
+    this.keys.set(id, { isRevoked: false })
+    await this.#store.putRecord('session', { id, account, value: step, expires: neverExpires })
+    if (!this.#random.chance(0.5)) return
+    await this.#store.revokeKey(id, 7)
+    await this.#store.takeRecord('session', id)
+    this.keys.set(id, { isRevoked: true })
+  }
+}
+
+/** Two busy processes on an embedded store that another one is to follow. */
+const openBusyStores = async <C extends Clock>(t: Test, seed: number, clock: C, to: PlainStoreAddress) => {
+  const from = { kind: 'lmdb', path: await tempFolder(t) } as const
+  const address = { ...to, from }
+  const open = async <T extends { close(): Promise<void> }>(opening: Promise<T>): Promise<T> => {
+    const opened = await opening
+    t.teardown(() => opened.close())
+    return opened
+  }
+  const setup = await open(openStore(address, clock))
+  for (const id of accounts) await setup.addAccount({ id, name: id, plan: 'core', created: 1 })
+  const random = new SeededRandom(seed)
+  const processes = await Promise.all(
+    ['p1', 'p2'].map(async name => new BusyProcess(name, await open(openStore(address, clock)), clock, random)),
+  )
+  const engines = { from: await open(openEngine(from, clock)), to: await open(openEngine(to, clock)) }
+  const openUsed = () => open(openStore(to, clock))
+  const openLeft = () => open(openStore(from, clock))
+  return { clock, processes, engines, openUsed, openLeft, openAddress: () => open(openStore(address, clock)) }
+}
+
+const assertNothingLost = async (t: Test, store: Store, processes: readonly BusyProcess[]): Promise<void> => {
+  for (const account of accounts) {
+    const expected = processes.reduce((sum, { used }) => sum + (used.get(account) ?? 0), 0)
+    const totals = await store.dayTotals(account)
+    t.match(totals, { used: expected, counted: expected, isExact: true }, account)
+  }
+  let calls = 0
+  for await (const count of store.allUsageCounts()) calls += count.calls
+  t.equal(
+    calls,
+    processes.reduce((sum, each) => sum + each.calls, 0),
+    'rows of usage',
+  )
+  for (const { keys } of processes) {
+    for (const [id, { isRevoked }] of keys) {
+      const found = await store.findKeyById(id)
+      if (found === undefined || (found.key.revoked !== undefined) !== isRevoked) t.fail(`key ${id}`)
+      if (((await store.findRecord('session', id)) === undefined) !== isRevoked) t.fail(`session ${id}`)
+    }
+  }
+}
+
+const noProgress = () => undefined
+
+const goOver = async (t: Test, to: PlainStoreAddress): Promise<void> => {
+  const { clock, processes, engines, openUsed, openLeft, openAddress } = await openBusyStores(t, 1, systemClock, to)
+  for (const process of processes) {
+    await process.beat()
+    process.start()
+  }
+  const { accounts: accountCount, missing } = await switchStore(engines.from, engines.to, clock, noProgress)
+  t.match({ accountCount, missing }, { accountCount: 3, missing: 0 })
+  const before = processes.map(({ calls }) => calls)
+  await waitUntil(async () => processes.every(({ calls }, i) => calls > (before[i] ?? 0) + 5))
+  for (const process of processes) await process.stop()
+  await assertNothingLost(t, await openUsed(), processes)
+  await t.rejects(openLeft(), { message: /^the store has been copied to another one, which is in use: let `store` in gateway.yaml name/ })
+  await assertNothingLost(t, await openAddress(), processes)
+  t.match(await switchStore(engines.from, engines.to, clock, noProgress), { rows: 0, heldMs: 0 }, 'a run after the last changes nothing')
+}
+
+t.test('processes go over to another store while they write, and nothing is lost or counted twice', async t => {
+  await goOver(t, { kind: 'lmdb', path: await tempFolder(t) })
+})
+
+t.test('the same for a Redis, where usage is spread over other tags', { skip: skipWithoutRedis }, async t => {
+  const redis = await startRedisServer()
+  t.teardown(() => redis.remove())
+  await goOver(t, redis.address)
+})
+
+/** Ends like a process that is killed: what it has begun may be done, and it does nothing more. */
+class KilledError extends Error {}
+
+const killedAfter = (engine: Engine, counter: { left: number }): Engine => {
+  const spend = () => {
+    if ((counter.left -= 1) < 0) throw new KilledError()
+  }
+  return {
+    ...engine,
+    async read(...args) {
+      spend()
+      return engine.read(...args)
+    },
+    async commit(...args) {
+      spend()
+      return engine.commit(...args)
+    },
+  }
+}
+
+t.test('a run that is killed at any step leaves a store that goes on, and the next run ends the copy', async t => {
+  for (let seed = 1; seed <= 25; seed += 1) {
+    const { clock, processes, engines, openUsed } = await openBusyStores(t, seed, new TestClock(), {
+      kind: 'lmdb',
+      path: await tempFolder(t),
+    })
+    const random = new SeededRandom(100 + seed)
+    for (const process of processes) {
+      await process.beat()
+      process.start()
+    }
+    for (let kill = 0; kill < 3; kill += 1) {
+      const counter = { left: random.between(1, 400) }
+      await switchStore(killedAfter(engines.from, counter), killedAfter(engines.to, counter), clock, noProgress).catch((error: unknown) => {
+        if (!(error instanceof KilledError)) throw error
+      })
+      clock.shiftWallClock(6_000)
+      for (const process of processes) await process.beat()
+    }
+    await switchStore(engines.from, engines.to, clock, noProgress)
+    for (const process of processes) await process.stop()
+    await assertNothingLost(t, await openUsed(), processes)
+  }
+})
