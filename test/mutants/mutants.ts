@@ -98,8 +98,8 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a key is revoked once, at the first time',
     file: 'src/store/accounts.ts',
-    text: 'row.revoked === undefined ? { ...row, revoked: time } : row',
-    broken: '{ ...row, revoked: time }',
+    text: 'revoked: row.revoked ?? time',
+    broken: 'revoked: time',
     tests: ['test/store/store.test.ts'],
   },
   {

@@ -154,7 +154,7 @@ export const pluginMistakes: readonly Mistake[] = [
       ]),
     },
     answers: [
-      "p.js:13:12: ../p.js has refuse('forbiden'), which is no refusal -> did you mean `forbidden`? (the plugin of networks/arb.yaml:12:10)",
+      "p.js:12:12: ../p.js has refuse('forbiden'), which is no refusal -> did you mean `forbidden`? (the plugin of networks/arb.yaml:12:10)",
     ],
   },
   {
