@@ -104,6 +104,8 @@ export const bucketBoundsSeconds = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0
 export const createMetricsRegistry = (): MetricsRegistry => {
   const families = new Map<string, MutableFamily>()
   const measures = new Set<() => void>()
+  /** Keys of the series of a network by metric, also of some that are removed: to remove a network looks at no other's series. */
+  const keysByNetwork = new Map<string, Map<string, string[]>>()
   const seriesOf = ({ name, type, help, aggregation }: MetricDefinition, labels: Labels): Series => {
     const family = getOrCreate(families, name, () => ({
       name,
@@ -112,18 +114,35 @@ export const createMetricsRegistry = (): MetricsRegistry => {
       aggregation: aggregation ?? defaultAggregation[type],
       series: new Map<string, Series>(),
     }))
-    const newSeries = (): Series => (type === 'histogram' ? newHistogramSeries(labels) : { labels, values: [0] })
-    return getOrCreate(family.series, seriesKey(labels), newSeries)
+    const key = seriesKey(labels)
+    const newSeries = (): Series => {
+      if (labels['network'] !== undefined) getOrCreate(getOrCreate(keysByNetwork, labels['network'], newKeys), name, newList).push(key)
+      return type === 'histogram' ? newHistogramSeries(labels) : { labels, values: [0] }
+    }
+    return getOrCreate(family.series, key, newSeries)
   }
   /** How many hold the same series. */
   const holders = new Map<string, number>()
   const removeSeries: Metrics['removeSeries'] = (labels, metrics) => {
     const removed = metrics && new Set(metrics.map(({ name }) => name))
-    for (const { name, series } of families.values()) {
-      if (removed?.has(name) === false) continue
-      for (const [key, each] of series) if (hasLabels(each.labels, labels)) series.delete(key)
+    const { network } = labels
+    const ofNetwork = network === undefined ? undefined : keysByNetwork.get(network)
+    const names = network === undefined ? families.keys() : (ofNetwork?.keys() ?? [])
+    for (const name of [...names]) {
+      const series = families.get(name)?.series
+      if (series === undefined || removed?.has(name) === false) continue
+      const kept: string[] = []
+      for (const key of ofNetwork?.get(name) ?? [...series.keys()]) {
+        const each = series.get(key)
+        if (each === undefined) continue
+        if (hasLabels(each.labels, labels)) series.delete(key)
+        else kept.push(key)
+      }
+      ofNetwork?.set(name, kept)
+      if (kept.length === 0) ofNetwork?.delete(name)
       if (series.size === 0) families.delete(name)
     }
+    if (network !== undefined && ofNetwork?.size === 0) keysByNetwork.delete(network)
   }
   return {
     families() {
@@ -151,6 +170,9 @@ export const createMetricsRegistry = (): MetricsRegistry => {
     histogram: (metric, labels) => histogramOf(seriesOf(metric, labels)),
   }
 }
+
+const newKeys = () => new Map<string, string[]>()
+const newList = (): string[] => []
 
 const counterOf = ({ values }: Series): Counter => ({
   add(by = 1) {

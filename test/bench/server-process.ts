@@ -24,7 +24,7 @@ export interface LaunchOptions {
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
 /** How long a process may take to listen, and to end after a signal. */
-const processTimeoutMs = 30_000
+const processTimeoutMs = 60_000
 
 /** Processes that have not been stopped. */
 const runningChildren = new Set<Child>()

@@ -121,3 +121,30 @@ t.test('the metrics of the gateway and its plugins are named in one place', asyn
     ],
   )
 })
+
+t.test('the series of a network are removed without those of others, by some of their labels too, and may come again', async t => {
+  const metrics = createMetricsRegistry()
+  const calls = { name: 'calls_total', help: 'Calls.', type: 'counter', labels: ['network', 'node'] } as const
+  const lag = { name: 'lag', help: 'Lag.', type: 'gauge', labels: ['network'] } as const
+  const open = () => {
+    for (const network of ['a', 'b']) {
+      for (const node of ['x', 'y']) metrics.counter(calls, { network, node }).add()
+      metrics.gauge(lag, { network }).set(1)
+    }
+  }
+  const left = () =>
+    metrics
+      .families()
+      .flatMap(({ name, series }) => series.map(({ labels, values }) => [name, ...Object.values(labels), ...values].join(' ')))
+  open()
+  metrics.removeSeries({ network: 'a', node: 'x' })
+  t.same(left(), ['calls_total a y 1', 'calls_total b x 1', 'calls_total b y 1', 'lag a 1', 'lag b 1'])
+  metrics.removeSeries({ network: 'a' }, [lag])
+  metrics.removeSeries({ node: 'y' })
+  t.same(left(), ['calls_total b x 1', 'lag b 1'])
+  open()
+  t.same(left().sort(), ['calls_total a x 1', 'calls_total a y 1', 'calls_total b x 2', 'calls_total b y 1', 'lag a 1', 'lag b 1'])
+  metrics.removeSeries({ network: 'b' })
+  metrics.removeSeries({ network: 'a' })
+  t.same(left(), [])
+})
