@@ -12,7 +12,7 @@ export interface Declaration {
 }
 
 /** A member of an interface. */
-export interface Member {
+interface Member {
   readonly name: string
   /** `name` of a property, `name(params): Result` of a function. */
   readonly signature: string
@@ -31,10 +31,10 @@ export const exportsOf = (file: string): readonly Declaration[] => {
   return names.flat().map(name => findDeclaration(file, name))
 }
 
-/** The declaration behind a name that the file declares, imports or exports; throws where there is none. */
+/** The declaration behind a name that the file declares, imports or passes on; throws where there is none. */
 export const findDeclaration = (file: string, name: string): Declaration => {
   const source = readFileSync(file, 'utf8')
-  const declared = new RegExp(`${commentPattern}^export (const|class|interface|type) ${name}\\b(.*)`, 'm').exec(source)
+  const declared = new RegExp(`${commentPattern}^(?:export )?(const|class|interface|type) ${name}\\b(.*)`, 'm').exec(source)
   if (declared !== null) {
     const [text, comment = '', kind = '', rest = ''] = declared
     const isFunction = kind === 'const' && /^\s*(?:: \{$|=.*(?:=>|\($|\): ))/.test(rest)

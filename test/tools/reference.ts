@@ -50,6 +50,7 @@ const createPluginApiPage = (): string => {
   const exported = exportsOf(file)
   const isType = ({ kind }: Declaration): boolean => kind === 'type' || kind === 'interface'
   const servicesFile = join(rootDir, 'src/services/index.ts')
+  const optionsFile = join(rootDir, 'src/plugin/options-schema.ts')
   const { members } = findDeclaration(servicesFile, 'Services')
   const toRow = ({ name, kind, description }: Declaration) => [code(name), kind === 'const' ? 'value' : kind, description]
   return page('The API of plugins', [
@@ -67,6 +68,15 @@ const createPluginApiPage = (): string => {
     '## A stage',
     'What `create` returns where a handler is not enough.',
     formatMembers(findDeclaration(file, 'Stage')),
+    '## Options',
+    'The keywords of a schema that are not those of JSON Schema, or that do more.',
+    ...['DescribedSchema', 'RequiredOption', 'StringSchema', 'ObjectSchema'].flatMap(name => {
+      const { members, ...declaration } = findDeclaration(optionsFile, name)
+      return [`### ${name}`, formatMembers({ ...declaration, members: members.filter(({ description }) => description !== '') })]
+    }),
+    '## Messages over a WebSocket',
+    'What `origin.push` has.',
+    formatMembers(findDeclaration(file, 'Push')),
     '## Services',
     'The second argument of `create`.',
     formatTable(
