@@ -1,6 +1,7 @@
 import { neverExpires } from '../store/record-store.ts'
 import type { RecordStore } from '../store/record-store.ts'
 import { StoreError } from '../store/store.ts'
+import { dayMs } from '../util/dates.ts'
 import { getOrCreate } from '../util/memoize.ts'
 import type { Clock } from './clock.ts'
 import type { Log } from './log.ts'
@@ -35,6 +36,22 @@ export const undrainNode = async (store: Pick<RecordStore, 'takeRecord'>, node: 
 export const readDrainedNodes = async (store: Pick<RecordStore, 'records'>): Promise<readonly DrainedNode[]> =>
   (await store.records('drained-node', '')).map(({ value }) => value as unknown as DrainedNode) // written by drainNode() alone
 
+/** What nodes have returned before counts no more, on every gateway that uses the store. */
+export const readmitNode = (store: Pick<RecordStore, 'putRecord'>, { network, upstream }: NodeName, now: number): Promise<void> =>
+  store.putRecord('readmitted-node', {
+    id: nodeId({ network, upstream }),
+    account: '',
+    value: { network, upstream, at: now },
+    expires: now + dayMs,
+  })
+
+interface ReadmittedNode extends NodeName {
+  readonly at: number
+}
+
+const readReadmittedNodes = async (store: Pick<RecordStore, 'records'>): Promise<readonly ReadmittedNode[]> =>
+  (await store.records('readmitted-node', '')).map(({ value }) => value as unknown as ReadmittedNode) // written by readmitNode() alone
+
 interface DrainedNodesOptions {
   readonly store: Pick<RecordStore, 'records'>
   readonly clock: Clock
@@ -44,11 +61,14 @@ interface DrainedNodesOptions {
 /** Within this time every process keeps calls away from a node that is drained. */
 const readIntervalMs = 1_000
 
-/** The drained nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays. */
+/** The drained and the readmitted nodes, as one process that serves calls knows them. While the store is unreachable, what it has read last stays. */
 export class DrainedNodes {
   readonly #options: DrainedNodesOptions
   #ids: ReadonlySet<string> = new Set()
   #byNetwork: ReadonlyMap<string, ReadonlySet<string>> = new Map()
+  /** The times of all that are known, by node; undefined before the first reading. */
+  #readmittedAt: ReadonlyMap<string, number> | undefined
+  #onReadmitted: (node: NodeName) => void = () => undefined
   #isReading = false
   #stop = () => {}
 
@@ -59,6 +79,11 @@ export class DrainedNodes {
   /** The drained nodes of a network: the same set until one is added or removed. */
   of(network: string): ReadonlySet<string> {
     return this.#byNetwork.get(network) ?? none
+  }
+
+  /** From now on `readmit` is called for each node that operators readmit. */
+  onReadmitted(readmit: (node: NodeName) => void): void {
+    this.#onReadmitted = readmit
   }
 
   /** Resolves once they are known: a gateway that starts sends no call to a drained node. */
@@ -77,11 +102,24 @@ export class DrainedNodes {
     this.#isReading = true
     try {
       this.#set(await readDrainedNodes(this.#options.store))
+      this.#readmit(await readReadmittedNodes(this.#options.store))
     } catch (error) {
       // The ledger logs that the store is unreachable.
       if (!(error instanceof StoreError)) this.#options.log.error({ err: error }, 'drained nodes could not be read because of a bug')
     } finally {
       this.#isReading = false
+    }
+  }
+
+  /** A process that starts knows nothing of a node, unless evidence of it is kept. */
+  #readmit(nodes: readonly ReadmittedNode[]): void {
+    const known = this.#readmittedAt
+    this.#readmittedAt = new Map(nodes.map(node => [nodeId(node), node.at]))
+    if (known === undefined) return
+    for (const { network, upstream, at } of nodes) {
+      if (known.get(nodeId({ network, upstream })) === at) continue
+      this.#options.log.info({ event: 'node-readmitted', network, upstream }, 'upstream readmitted: what it has returned counts no more')
+      this.#onReadmitted({ network, upstream })
     }
   }
 

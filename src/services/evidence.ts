@@ -55,6 +55,36 @@ type EvidenceStore = Pick<RecordStore, 'putRecord' | 'takeRecord' | 'findRecord'
 export const readEvidence = async (store: Pick<RecordStore, 'records'>): Promise<readonly Evidence[]> =>
   (await store.records(kind, '')).map(toEvidence).toReversed()
 
+/** Without what it was sent and what it answered. */
+export interface EvidenceSummary extends Pick<Evidence, 'id' | 'time' | 'network' | 'upstream' | 'cause'> {
+  readonly method: string
+  /** The result does not fit the header of its block. */
+  readonly isProven: boolean
+}
+
+interface EvidenceFilter {
+  readonly network?: string | undefined
+  readonly node?: string | undefined
+  /** Milliseconds since 1970. */
+  readonly since?: number | undefined
+}
+
+/** The newest first. */
+export const summarizeEvidence = async (
+  store: Pick<RecordStore, 'records'>,
+  { network, node, since = 0 }: EvidenceFilter,
+): Promise<readonly EvidenceSummary[]> =>
+  (await readEvidence(store))
+    .filter(
+      each => (network === undefined || each.network === network) && (node === undefined || each.upstream === node) && each.time >= since,
+    )
+    .map(toEvidenceSummary)
+
+export const toEvidenceSummary = ({ id, time, network, upstream, cause, request, header }: Evidence): EvidenceSummary => ({
+  ...{ id, time, network, upstream, cause, method: request.method },
+  isProven: header !== null,
+})
+
 export const findEvidence = async (store: Pick<RecordStore, 'findRecord'>, id: string): Promise<Evidence | undefined> => {
   const record = await store.findRecord(kind, id)
   return record && toEvidence(record)

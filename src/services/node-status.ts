@@ -54,19 +54,22 @@ const usualRestrictions = (['breaker', 'rateLimited', 'rateSpent', 'drained'] as
 )
 
 const noNodes: ReadonlySet<string> = new Set()
-const noDrainedNodes = { of: () => noNodes }
+const noDrainedNodes = { of: () => noNodes, onReadmitted: () => undefined }
+
+type OperatorsNodes = Pick<DrainedNodes, 'of' | 'onReadmitted'>
 
 /** The states of all nodes of this process. The metrics are taken from them. */
 export class NodeStatuses {
   readonly #metrics: Metrics
-  readonly #drainedNodes: Pick<DrainedNodes, 'of'>
+  readonly #drainedNodes: OperatorsNodes
   readonly #nodes = new Set<ReportedNode>()
   readonly #trustByNetwork = new Map<string, NodeTrust>()
 
-  constructor(metrics: Metrics, drainedNodes: Pick<DrainedNodes, 'of'> = noDrainedNodes) {
+  constructor(metrics: Metrics, drainedNodes: OperatorsNodes = noDrainedNodes) {
     this.#metrics = metrics
     this.#drainedNodes = drainedNodes
     metrics.collect(() => this.#measure())
+    drainedNodes.onReadmitted(({ network, upstream }) => this.#trustByNetwork.get(network)?.readmit(upstream))
   }
 
   /** The reports of one network. */

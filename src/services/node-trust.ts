@@ -25,6 +25,13 @@ export class NodeTrust {
     return before === undefined
   }
 
+  /** Whatever the node has returned. True where it was not trusted in some class. */
+  readmit(upstream: string): boolean {
+    const keys = [...this.#distrusted.keys()].filter(key => key.slice(key.indexOf(' ') + 1) === upstream)
+    for (const key of keys) this.#distrusted.delete(key)
+    return keys.length > 0
+  }
+
   /** The node has answered a call of the class right, which another node was sent too. True where it is trusted again. */
   recordRight(upstream: string, methodClass: string): boolean {
     const key = keyOf(upstream, methodClass)

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import t from '../support/tap.ts'
 import type { Test } from 'tap'
 import { deletionDelayMs } from '../../src/services/accounts/account-deletion.ts'
@@ -9,11 +8,9 @@ import { countTraffic } from '../../src/services/traffic/counters.ts'
 import { callFigures } from '../../src/services/traffic/figures.ts'
 import { TrafficHistory } from '../../src/services/traffic/history.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
-import { systemClock } from '../../src/services/clock.ts'
-import { EvidenceWriter } from '../../src/services/evidence.ts'
-import { openStore } from '../../src/store/open-store.ts'
 import { createDeployment, networkFile } from '../support/deployment.ts'
 import type { GatewayProcess } from '../support/deployment.ts'
+import { storeEvidence } from '../support/stored-evidence.ts'
 import { freePort } from '../support/free-port.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { gatewayHealth, gatewayProblems } from '../../src/portal/operator/gateway-health.ts'
@@ -57,19 +54,7 @@ const startGateway = async (t: Test, workers: number) => {
     await deployment.remove()
     await node.stop()
   })
-  const store = await openStore({ kind: 'lmdb', path: join(deployment.dir, '../data') }, systemClock)
-  const writer = new EvidenceWriter({ store, clock: systemClock, log: new TestLog() })
-  keptEvidence =
-    writer.of('devnet').add({
-      upstream: 'node-2',
-      methodClass: 'light',
-      cause: 'receipts are not those of the header',
-      request: { method: 'eth_getBlockReceipts', params: ['0x10'] },
-      answer: Buffer.from('[]'),
-      header: { number: 16 },
-    }) ?? ''
-  await writer.whenIdle()
-  await store.close()
+  keptEvidence = await storeEvidence(deployment, { network: 'devnet', upstream: 'node-2' })
   return { deployment, gateway: await deployment.start() }
 }
 
@@ -145,7 +130,7 @@ const exampleInputs: Readonly<
   'nodes list': () => ({}),
   'nodes drain': () => ({ ...onlyNode, force: true }),
   'nodes undrain': () => onlyNode,
-  'evidence list': () => ({ network: 'devnet' }),
+  'evidence list': () => ({ network: 'devnet', node: 'node-2', hours: 24 }),
   'evidence show': () => ({ id: keptEvidence }),
   'evidence clear': () => onlyNode,
   'people list': id => ({ id }),

@@ -3,6 +3,7 @@ import t from '../support/tap.ts'
 import type { Page } from 'playwright-core'
 import { findAccessibilityViolations, openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { networkFile } from '../support/deployment.ts'
+import { storeEvidence } from '../support/stored-evidence.ts'
 import { startFakeNode } from '../support/fake-node.ts'
 import { chooseAction, confirmQuestion } from '../support/page-actions.ts'
 import { createPortalDeployment } from '../support/portal-client.ts'
@@ -44,6 +45,7 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await deployment.remove()
     await Promise.all([node, pair.left, pair.right].map(each => each.stop()))
   })
+  await storeEvidence(deployment, { network: 'pair', upstream: 'left' })
   const gateway = await deployment.start()
   const context = await browser.newContext({ viewport: { width: 1_200, height: 800 }, reducedMotion: 'reduce' })
   const page = await context.newPage()
@@ -247,6 +249,30 @@ t.test("the operator's page in a browser", { skip: skipWithoutChromium }, async 
     await page.selectOption('select >> nth=0', 'network')
     await page.click('td a:has-text("devnet")')
     await page.waitForSelector('h1:has-text("Nodes")')
+  })
+
+  t.test('a node that was wrong is on Home, with what proves it on Nodes, and is trusted again', async t => {
+    await openPage(page, 'Home')
+    await page.waitForSelector(
+      '.attention li:has-text("wrong results"):has-text("1 in the last 24 hours; the last one: receipts are not those of the header")',
+    )
+    await page.click('.attention li:has-text("wrong results") a:has-text("left")')
+    const results = page.locator('section.network[aria-label=pair]:has-text("Wrong results")')
+    await results.locator('tr:has-text("eth_getBlockReceipts"):has-text("proven by the header")').waitFor()
+    await results.locator('button:has-text("Show")').click()
+    await page.waitForSelector('dialog pre:has-text("eth_getBlockReceipts"):has-text("0x10")')
+    await page.waitForSelector('dialog pre:has-text(\'"number": 16\')')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('dialog button:has-text("Close")')
+    await results.locator('button:has-text("Trust again left")').click()
+    await page.click('dialog button.final')
+    await results.waitFor({ state: 'detached' })
+    await waitUntil(() => gateway.log.some(({ event, upstream }) => event === 'node-readmitted' && upstream === 'left'))
+    await openPage(page, 'Audit')
+    await page.waitForSelector('tr:has-text("evidence-cleared"):has-text("pair/left")')
+    await openPage(page, 'Home')
+    await page.waitForSelector('h1:has-text("Home")')
+    await page.locator('.attention li:has-text("wrong results")').waitFor({ state: 'detached' })
   })
 
   t.test('Home shows what is going on, and who is near the limit', async t => {

@@ -1,6 +1,8 @@
 import t from '../support/tap.ts'
 import { DrainedNodes } from '../../src/services/drained-nodes.ts'
 import type { DrainedNode } from '../../src/services/drained-nodes.ts'
+import { createMetricsRegistry } from '../../src/services/metrics.ts'
+import { NodeStatuses } from '../../src/services/node-status.ts'
 import { neverExpires } from '../../src/store/record-store.ts'
 import { StoreError } from '../../src/store/store.ts'
 import { setImmediate } from 'node:timers/promises'
@@ -9,8 +11,11 @@ import { TestClock, TestLog } from '../support/fakes.ts'
 t.test('a process learns within a second which nodes are drained, and forgets none while the store is unreachable', async t => {
   const [clock, log] = [new TestClock(), new TestLog()]
   let stored: readonly DrainedNode[] | undefined = [{ network: 'base', upstream: 'own/eu', since: 1 }]
-  const records = async () => {
+  let readmittedAt = 1
+  const records = async (kind: string) => {
     if (stored === undefined) throw new StoreError('unreachable')
+    if (kind === 'readmitted-node')
+      return [{ id: 'base/a', account: '', value: { network: 'base', upstream: 'a', at: readmittedAt }, expires: neverExpires }]
     return stored.map(({ ...value }, i) => ({ id: String(i), account: '', value, expires: neverExpires }))
   }
   const passTime = async (ms: number) => {
@@ -18,6 +23,9 @@ t.test('a process learns within a second which nodes are drained, and forgets no
     await setImmediate()
   }
   const nodes = new DrainedNodes({ store: { records }, clock, log })
+  const { trust } = new NodeStatuses(createMetricsRegistry(), nodes).of('base')
+  const distrust = () => ['light', 'logs'].forEach(each => trust.distrust('a', each, { isForGood: true }))
+  distrust()
   await nodes.start()
   const atFirst = nodes.of('base')
   t.same([[...atFirst], [...nodes.of('devnet')]], [['own/eu'], []], 'before the first call')
@@ -37,6 +45,15 @@ t.test('a process learns within a second which nodes are drained, and forgets no
       { event: 'node-undrained', network: 'base', upstream: 'own/eu' },
     ],
   )
+  t.ok(trust.isDistrusted('a', 'light'), 'what was readmitted before the start is known')
+  trust.distrust('an a', 'light')
+  readmittedAt = 2
+  await passTime(1_000)
+  t.notOk(trust.isDistrusted('a', 'light') || trust.isDistrusted('a', 'logs'))
+  t.ok(trust.isDistrusted('an a', 'light'), 'another node')
+  distrust()
+  await passTime(2_000)
+  t.ok(trust.isDistrusted('a', 'light'), 'it has lied again since')
   nodes.stop()
   stored = []
   await passTime(5_000)

@@ -1,8 +1,10 @@
-import { clearEvidence, findEvidence, readEvidence } from '../../services/evidence.ts'
-import type { Evidence } from '../../services/evidence.ts'
-import { isoTime } from '../../util/dates.ts'
+import { nodeId, readmitNode } from '../../services/drained-nodes.ts'
+import { clearEvidence, findEvidence, toEvidenceSummary } from '../../services/evidence.ts'
+import type { Evidence, EvidenceSummary } from '../../services/evidence.ts'
+import { hourMs, isoTime } from '../../util/dates.ts'
 import { ApiError } from '../api-errors.ts'
 import { count, flag, listOf, object, schemaRef, text, time } from '../openapi.ts'
+import { findNode } from './node-operations.ts'
 import { defineOperation } from './operation.ts'
 
 const summary = {
@@ -33,10 +35,23 @@ export const evidenceSchemas = {
   ClearedEvidence: object({ cleared: count }),
 } as const
 
-const toSummary = ({ id, time: ms, network, upstream, request, cause, header }: Evidence) => ({
-  ...{ id, time: isoTime(ms), network, node: upstream, method: request.method, cause },
-  proven: header !== null,
+const toJson = ({ time: ms, upstream, isProven, ...summary }: EvidenceSummary) => ({
+  ...summary,
+  ...{ time: isoTime(ms), node: upstream, proven: isProven },
 })
+
+export type EvidenceSummaryJson = ReturnType<typeof toJson>
+
+export interface EvidenceListJson {
+  readonly evidence: readonly EvidenceSummaryJson[]
+}
+
+const detailsOf = (found: Evidence) => {
+  const { methodClass, request, answer, answerBytes, answerSha256, header } = found
+  return { ...toJson(toEvidenceSummary(found)), class: methodClass, params: request.params, answer, answerBytes, answerSha256, header }
+}
+
+export type EvidenceJson = ReturnType<typeof detailsOf>
 
 export const evidenceOperations = [
   defineOperation({
@@ -50,17 +65,16 @@ export const evidenceOperations = [
       properties: {
         network: { type: 'string', description: 'Only of the network of this name.' },
         node: { type: 'string', description: 'Only of the nodes of this name.' },
+        hours: { type: 'integer', minimum: 1, maximum: 10_000, description: 'Only of so many hours, up to now.' },
       },
     },
     output: schemaRef('EvidenceList'),
-    async run({ network, node }, { store }) {
-      const found = (await readEvidence(store)).filter(
-        each => (network === undefined || each.network === network) && (node === undefined || each.upstream === node),
-      )
-      return { evidence: found.map(toSummary) }
+    async run({ network, node, hours }, { queries, clock }) {
+      const since = hours === undefined ? undefined : clock.now() - hours * hourMs
+      return { evidence: (await queries.evidence({ network, node, since })).map(toJson) }
     },
     command: {
-      flags: { network: { placeholder: 'NAME' }, node: { placeholder: 'NAME' } },
+      flags: { network: { placeholder: 'NAME' }, node: { placeholder: 'NAME' }, hours: { placeholder: 'N' } },
       text: ({ evidence }) =>
         evidence.length === 0
           ? ['no node has been found wrong']
@@ -83,8 +97,7 @@ export const evidenceOperations = [
       const found = await findEvidence(store, id)
       if (found === undefined)
         throw new ApiError(404, 'not-found', `no evidence has the id "${id}"; \`evidence list\` shows those that have been kept`)
-      const { methodClass, request, answer, answerBytes, answerSha256, header } = found
-      return { ...toSummary(found), class: methodClass, params: request.params, answer, answerBytes, answerSha256, header }
+      return detailsOf(found)
     },
     command: {
       positionals: { id: 'ID' },
@@ -100,7 +113,7 @@ export const evidenceOperations = [
     method: 'post',
     path: '/nodes/{network}/{node}/clear-evidence',
     operationId: 'clearEvidence',
-    summary: 'Removes what is kept about a node. With `readmit: false`, the node gets calls again once the gateway has been reloaded.',
+    summary: 'Removes what is kept about a node, and sends it calls of all classes again, within about a second.',
     input: {
       type: 'object',
       properties: {
@@ -110,10 +123,18 @@ export const evidenceOperations = [
       required: ['network', 'node'],
     },
     output: schemaRef('ClearedEvidence'),
-    run: async ({ network, node }, { store }) => ({ cleared: await clearEvidence(store, { network, upstream: node }) }),
+    async run({ network, node }, { store, accounts, clock, nodes }) {
+      const name = { network, upstream: node }
+      const cleared = await clearEvidence(store, name)
+      // There may be evidence of a node that the configuration no longer has.
+      if (cleared === 0) findNode(await nodes(), network, node)
+      await readmitNode(store, name, clock.now())
+      await accounts.record({ action: 'evidence-cleared', target: nodeId(name) })
+      return { cleared }
+    },
     command: {
       positionals: { network: 'NETWORK', node: 'NODE' },
-      text: ({ cleared }, { network, node }) => [`removed ${cleared} of ${network}/${node}`],
+      text: ({ cleared }, { network, node }) => [`removed ${cleared} of ${network}/${node}, which is trusted again`],
     },
   }),
 ]

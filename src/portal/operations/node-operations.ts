@@ -94,7 +94,8 @@ const readDrained = async (store: OperationServices['store']): Promise<ReadonlyM
 }
 
 /** Throws ApiError. */
-const findNode = ({ networks }: NodesView, network: string, node: string) => {
+/** Throws ApiError. */
+export const findNode = ({ networks }: NodesView, network: string, node: string) => {
   const found = networks.find(({ name }) => name === network)
   if (found === undefined) throw unknownName('network', network, networks)
   const upstream = found.upstreams.find(({ name }) => name === node)

@@ -6,6 +6,8 @@ import { accountState } from '../../services/accounts/account-state.ts'
 import type { AccountState } from '../../services/accounts/account-state.ts'
 import { changeForOwners, readChanges } from '../../services/accounts/change-history.ts'
 import type { Change, ChangeAction } from '../../services/accounts/change-history.ts'
+import { summarizeEvidence } from '../../services/evidence.ts'
+import type { EvidenceSummary } from '../../services/evidence.ts'
 import type { AccountRow, Store } from '../../store/store.ts'
 import { hourRetentionDays } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
@@ -21,6 +23,8 @@ export interface PageQueries {
   accountOverview(options: AccountOverviewOptions): Promise<AccountOverview>
   /** Changes of some days, with the text in one of their members. */
   changePage(options: ChangePageOptions): Promise<ChangePage>
+  /** Wrong results of nodes that are kept: up to 200, each of some KiB. */
+  evidence(filter: Parameters<typeof summarizeEvidence>[1]): Promise<readonly EvidenceSummary[]>
   /** The calls of an account of today and the days before. */
   callCounts(options: { readonly account: string; readonly by: Grouping; readonly days: number }): Promise<CallCounts>
 }
@@ -83,6 +87,7 @@ export const createPageQueries = (store: PageStore, clock: Pick<Clock, 'now' | '
       sort === 'used' ? readPageByUse(accountUse, options) : readPageByName(store, accountUse, options),
     accountOverview: options => accountUse.overview(options),
     changePage: options => readChangePage(store, options),
+    evidence: filter => summarizeEvidence(store, filter),
     callCounts: options => readCallCounts(store, options),
   }
 }

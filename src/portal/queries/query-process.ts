@@ -69,6 +69,7 @@ export const openQueryProcess = (address: StoreAddress, clock: Clock): QueryProc
       accountPage: query('accountPage'),
       accountOverview: query('accountOverview'),
       changePage: query('changePage'),
+      evidence: query('evidence'),
       callCounts: query('callCounts'),
       usagePage: query('usagePage'),
       ledgerDay: query('ledgerDay'),

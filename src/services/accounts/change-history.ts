@@ -34,6 +34,7 @@ export const changeActions = [
   'token-removed',
   'node-drained',
   'node-undrained',
+  'evidence-cleared',
   'configuration-reloaded',
   'log-level-changed',
 ] as const

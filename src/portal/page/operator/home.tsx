@@ -1,4 +1,5 @@
 import type { AccountOverviewJson, ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
+import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodesJson } from '../../operations/node-operations.ts'
 import { formatThreshold } from '../components/alert-fields.tsx'
 import { Badge } from '../components/badge.tsx'
@@ -24,9 +25,10 @@ const text = operatorTexts.home
 export const Home = () => {
   const overview = useRequest<OverviewJson>('/overview')
   const nodes = useRequest<NodesJson>('/nodes')
+  const evidence = useRequest<EvidenceListJson>('/evidence?hours=24')
   return (
     <>
-      <Attention overview={overview.data.value} nodes={nodes.data.value} />
+      <Attention overview={overview.data.value} nodes={nodes.data.value} evidence={evidence.data.value?.evidence ?? []} />
       <WhenLoaded from={overview} skeleton={<Skeleton height={6} />}>
         {({ seconds, total }) => <Figures seconds={seconds} total={total} />}
       </WhenLoaded>
@@ -42,9 +44,11 @@ export const Home = () => {
 interface AttentionProps {
   readonly overview: OverviewJson | undefined
   readonly nodes: NodesJson | undefined
+  /** Of the last 24 hours, the newest first. */
+  readonly evidence: readonly EvidenceSummaryJson[]
 }
 
-const Attention = ({ overview, nodes }: AttentionProps) => {
+const Attention = ({ overview, nodes, evidence }: AttentionProps) => {
   if (overview === undefined || nodes === undefined) return <Skeleton height={3} />
   const held = nodes.networks.flatMap(({ name, upstreams }) =>
     upstreams.filter(needsAttention).map(node => ({
@@ -66,7 +70,7 @@ const Attention = ({ overview, nodes }: AttentionProps) => {
     subject: network === null ? pageOf(alert) : <NetworkLink name={network} />,
     why,
   }))
-  const rows = [...problems, ...held]
+  const rows = [...problems, ...held, ...wrongResultsOf(evidence)]
   if (rows.length === 0) return <Banner tone="ok" title={text.allWell} />
   return (
     <ul class="card attention" aria-label={text.attention}>
@@ -84,6 +88,25 @@ const Attention = ({ overview, nodes }: AttentionProps) => {
     </ul>
   )
 }
+
+/** A row for each node. */
+const wrongResultsOf = (evidence: readonly EvidenceSummaryJson[]) =>
+  evidence
+    .filter(({ network, node }, i) => evidence.findIndex(each => each.network === network && each.node === node) === i)
+    .map(({ network, node, cause }) => {
+      const ofNode = evidence.filter(each => each.network === network && each.node === node)
+      return {
+        key: `evidence ${network}/${node}`,
+        tone: (ofNode.some(({ proven }) => proven) ? 'danger' : 'warn') as Tone,
+        state: operatorTexts.wrongResults.attention,
+        subject: (
+          <>
+            <NodeLink network={network} node={node} /> ({network})
+          </>
+        ),
+        why: `${formatNumber(ofNode.length)} ${operatorTexts.wrongResults.inDay} ${cause}`,
+      }
+    })
 
 /** Where one sees more of it. */
 const pageOf = (alert: string) =>

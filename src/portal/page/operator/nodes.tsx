@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import type { EvidenceListJson, EvidenceSummaryJson } from '../../operations/evidence-operations.ts'
 import type { NodeJson, NodesJson } from '../../operations/node-operations.ts'
 import type { ActivityJson, OverviewJson } from '../../operator/overview-routes.ts'
 import { Badge } from '../components/badge.tsx'
@@ -18,6 +19,7 @@ import { texts } from '../texts.ts'
 import { formatMs, formatRate, formatShare } from './format-figures.ts'
 import { nameClass, needsAttention, toneOfNode } from './node-state.ts'
 import { operatorTexts } from './operator-texts.ts'
+import { WrongResults } from './wrong-results.tsx'
 
 const text = operatorTexts.nodes
 
@@ -31,6 +33,7 @@ const minSearched = 6
 export const Nodes = () => {
   const nodes = useRequest<NodesJson>('/nodes')
   const overview = useRequest<OverviewJson>('/overview')
+  const evidence = useRequest<EvidenceListJson>('/evidence')
   const search = queryMember('search')
   const chosen = queryMember('network')
   const traffic = overview.data.value?.networks ?? []
@@ -53,7 +56,11 @@ export const Nodes = () => {
                 traffic={traffic.find(({ name }) => name === network.name)}
                 isOpen={networks.length === 1 || chosen.value === network.name}
                 onToggle={networks.length === 1 ? undefined : () => chosen.set(chosen.value === network.name ? '' : network.name)}
-                onChanged={nodes.reload}
+                evidence={(evidence.data.value?.evidence ?? []).filter(each => each.network === network.name)}
+                onChanged={() => {
+                  nodes.reload()
+                  evidence.reload()
+                }}
               />
             ))}
           </>
@@ -68,12 +75,13 @@ interface NetworkProps {
   /** Of the last minute. */
   readonly traffic: NetworkTraffic | undefined
   readonly isOpen: boolean
+  readonly evidence: readonly EvidenceSummaryJson[]
   /** Undefined where its charts are always there. */
   readonly onToggle: (() => void) | undefined
   onChanged(): void
 }
 
-const Network = ({ network, traffic, isOpen, onToggle, onChanged }: NetworkProps) => {
+const Network = ({ network, traffic, evidence, isOpen, onToggle, onChanged }: NetworkProps) => {
   const { name, head, finalized, upstreams } = network
   const [tone, state] = stateOf(network)
   const facts = [
@@ -111,6 +119,7 @@ const Network = ({ network, traffic, isOpen, onToggle, onChanged }: NetworkProps
         ))}
       </dl>
       {upstreams.length === 0 ? <p class="lead">{text.none}</p> : <NodeTable network={network} traffic={traffic} onChanged={onChanged} />}
+      <WrongResults network={name} evidence={evidence} onChanged={onChanged} />
       {isOpen && <NodeCharts network={name} />}
     </section>
   )
