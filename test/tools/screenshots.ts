@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
 const allDir = join(root, 'dist/screenshots')
 const docsDir = join(root, 'docs/images')
 
-const shownInDocs = ['overview', 'first-run', 'usage', 'keys', 'try-it', 'requests', 'operator-home', 'operator-nodes']
+const shownInDocs = ['overview', 'first-run', 'usage', 'requests', 'operator-home', 'operator-nodes']
 
 const widths = [1_280, 360] as const
 const heightPx = 800

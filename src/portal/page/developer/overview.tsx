@@ -9,6 +9,7 @@ import { Bar, Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
 import { formatDuration, formatHour, formatNumber } from '../format.ts'
 import { useRequest } from '../request.ts'
+import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
 import { account } from './developer-session.ts'
@@ -18,13 +19,16 @@ import { StateBadge } from './network-status.tsx'
 const text = texts.overview
 
 export const Overview = () => {
+  // Asked for beside the account, not after it.
+  const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method&series=0')
+  const networks = useRequest<readonly NetworkJson[]>('/networks')
   const current = account.value
   if (current === undefined) return <OverviewSkeleton />
   const hasCalls = current.balance.used > 0 || current.hours.some(({ calls }) => calls > 0)
   return (
     <>
       <Credits account={current} />
-      {hasCalls && !isGuideOpen.value ? <LastDay account={current} /> : <NoCalls hasCalls={hasCalls} />}
+      {hasCalls && !isGuideOpen.value ? <LastDay account={current} usage={usage} networks={networks} /> : <NoCalls hasCalls={hasCalls} />}
     </>
   )
 }
@@ -83,12 +87,18 @@ const Credits = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { re
   )
 }
 
-const LastDay = ({ account: { hours } }: { readonly account: AccountReport }) => (
+interface LastDayProps {
+  readonly account: AccountReport
+  readonly usage: Loaded<UsageAnswer>
+  readonly networks: Loaded<readonly NetworkJson[]>
+}
+
+const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
   <>
     <CallsOfDay hours={hours} />
     <div class="cards">
-      <TopMethods />
-      <NetworkStates />
+      <TopMethods usage={usage} />
+      <NetworkStates networks={networks} />
     </div>
   </>
 )
@@ -114,58 +124,52 @@ const hourMs = 3_600_000
 /** A card has room for so many lines. */
 const maxLines = 5
 
-const TopMethods = () => {
-  const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method&series=0')
-  return (
-    <section class="card" aria-label={text.topMethods}>
-      <Heading title={text.topMethods} path="/usage" page={texts.pages.usage} />
-      <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
-        {({ groups, total }) => (
-          <ul class="ranking">
-            {groups.slice(0, maxLines).map(({ name, credits }) => (
-              <li key={name}>
-                <code>{name}</code>
-                <span class="number">
-                  {formatNumber(credits)} {texts.credits.toLowerCase()}
-                </span>
-                <Bar label={`${name}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
-              </li>
-            ))}
-          </ul>
-        )}
-      </WhenLoaded>
-    </section>
-  )
-}
+const TopMethods = ({ usage }: Pick<LastDayProps, 'usage'>) => (
+  <section class="card" aria-label={text.topMethods}>
+    <Heading title={text.topMethods} path="/usage" page={texts.pages.usage} />
+    <WhenLoaded from={usage} skeleton={<Skeleton lines={maxLines} />}>
+      {({ groups, total }) => (
+        <ul class="ranking">
+          {groups.slice(0, maxLines).map(({ name, credits }) => (
+            <li key={name}>
+              <code>{name}</code>
+              <span class="number">
+                {formatNumber(credits)} {texts.credits.toLowerCase()}
+              </span>
+              <Bar label={`${name}: ${texts.usage.share}`} value={credits} max={Math.max(1, total.credits)} isThin />
+            </li>
+          ))}
+        </ul>
+      )}
+    </WhenLoaded>
+  </section>
+)
 
 const order = { down: 0, degraded: 1, ok: 2, unknown: 3 } as const
 
-const NetworkStates = () => {
-  const networks = useRequest<readonly NetworkJson[]>('/networks')
-  return (
-    <section class="card" aria-label={texts.pages.networks}>
-      <Heading title={texts.pages.networks} path="/networks" page={texts.pages.networks} />
-      <WhenLoaded from={networks} skeleton={<Skeleton lines={maxLines} />}>
-        {found => (
-          <ul class="ranking">
-            {found
-              .toSorted((a, b) => order[a.state] - order[b.state])
-              .slice(0, maxLines)
-              .map(({ name, state, head }) => (
-                <li key={name}>
-                  <span>{name}</span>
-                  <span class="number network-state">
-                    {head !== null && `${text.block} ${formatNumber(head)}`}
-                    <StateBadge state={state} />
-                  </span>
-                </li>
-              ))}
-          </ul>
-        )}
-      </WhenLoaded>
-    </section>
-  )
-}
+const NetworkStates = ({ networks }: Pick<LastDayProps, 'networks'>) => (
+  <section class="card" aria-label={texts.pages.networks}>
+    <Heading title={texts.pages.networks} path="/networks" page={texts.pages.networks} />
+    <WhenLoaded from={networks} skeleton={<Skeleton lines={maxLines} />}>
+      {found => (
+        <ul class="ranking">
+          {found
+            .toSorted((a, b) => order[a.state] - order[b.state])
+            .slice(0, maxLines)
+            .map(({ name, state, head }) => (
+              <li key={name}>
+                <span>{name}</span>
+                <span class="number network-state">
+                  {head !== null && `${text.block} ${formatNumber(head)}`}
+                  <StateBadge state={state} />
+                </span>
+              </li>
+            ))}
+        </ul>
+      )}
+    </WhenLoaded>
+  </section>
+)
 
 const Heading = ({ title, path, page }: { readonly title: string; readonly path: string; readonly page: string }) => (
   <div class="heading">
