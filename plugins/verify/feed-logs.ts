@@ -9,14 +9,16 @@ import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 const requestTimeoutMs = 10_000
 const maxResponseBytes = 33_554_432
 
+type FeedLogsServices = Pick<Services, 'heads' | 'upstreamClient' | 'network' | 'nodes' | 'methods'>
+
 /** The logs of blocks of the feed, for subscriptions and filters: all that the receipts of the block have, whatever the node says that the feed asks. */
 export class FeedLogs {
   readonly #headers: TrustedHeaders
   readonly #blocks: ProvenBlocks
-  readonly #services: Pick<Services, 'heads' | 'upstreamClient' | 'network'>
+  readonly #services: FeedLogsServices
   readonly #cancellation = new Cancellation()
 
-  constructor(headers: TrustedHeaders, blocks: ProvenBlocks, services: Pick<Services, 'heads' | 'upstreamClient' | 'network'>) {
+  constructor(headers: TrustedHeaders, blocks: ProvenBlocks, services: FeedLogsServices) {
     this.#headers = headers
     this.#blocks = blocks
     this.#services = services
@@ -24,8 +26,10 @@ export class FeedLogs {
 
   /** As JSON text; undefined while upstreams do not agree on the block, or none proves its receipts. */
   async of({ hash, number }: FeedBlock): Promise<string | undefined> {
-    const { targets } = this.#services.heads
-    for (const target of targets) {
+    const { heads, nodes, methods } = this.#services
+    const { targets } = heads
+    const methodClass = methods.get('eth_getLogs')?.class ?? 'other'
+    for (const target of targets.filter(({ name }) => !nodes.trust.isDistrusted(name, methodClass))) {
       const call = this.#callTo(target, targets)
       const header = await this.#headers.withHash(hash, number, call)
       if (header === undefined) return undefined

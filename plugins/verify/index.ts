@@ -134,7 +134,7 @@ export default definePlugin({
     const counters = new VerifyCounters(services)
     const wrongResults = new WrongResults({ readmit, counters }, services)
     const refuseWrong = wrongResults.refuse
-    const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, rules, counters, refuseWrong }, services)
+    const proofs = new Proofs({ agree, maxBlocks, maxProofBytes, readmit, rules, counters, refuseWrong }, services)
     const { blocks, headers } = proofs
     const feedLogs = new FeedLogs(headers, blocks, services)
     const checks = new AnswerChecks({ rules, counters, refuseWrong, maxBytes, knownHeader: hash => blocks.knownHeader(hash) }, services)

@@ -6,7 +6,7 @@ import { FeedHeaders } from './feed-headers.ts'
 import { HistoryAnswers } from './history-answers.ts'
 import { LogAnswers } from './log-answers.ts'
 import type { VerifyCounters } from './metrics.ts'
-import { mayHaveMoved } from './node-requests.ts'
+import { mayHaveMoved, notAgreed } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { provableHistory, provableMethods } from './provable-methods.ts'
 import { ProvenBlocks } from './proven-blocks.ts'
@@ -19,6 +19,8 @@ interface ProofsOptions {
   readonly agree: number | undefined
   readonly maxBlocks: number
   readonly maxProofBytes: number
+  /** Whether a node that lied gets calls again. */
+  readonly readmit: boolean
   readonly rules: ChainRules
   readonly counters: VerifyCounters
   readonly refuseWrong: RefuseWrong
@@ -77,14 +79,15 @@ export class Proofs {
     if (proven === undefined || isPending(proven.method, request)) return undefined
     let reply = await proven.answers.answer(call, proven.method, next)
     for (let attempts = 1; attempts < maxAttempts && reply !== undefined && mayHaveMoved(reply); attempts++) {
-      this.headers.forgetRecent()
+      // What nodes do not agree on is not kept; in an outage, what they agreed on before is needed.
+      if (reply !== notAgreed) this.headers.forgetRecent()
       reply = await proven.answers.answer(call, proven.method, next)
     }
     if (reply === undefined || isFailure(reply)) return reply
     const { verified = 'proof' } = reply
     if (verified === 'proof') {
       this.#options.counters.count(target.name, 'proven')
-      this.#readmission.begin(reply, call, proven.method, next)
+      if (this.#options.readmit) this.#readmission.begin(reply, call, proven.method, next)
     }
     return copyReply(reply, { verified })
   }
