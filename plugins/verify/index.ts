@@ -17,7 +17,7 @@ import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { policyPattern, quorumOf, refusedPolicies, toPolicies } from './policies.ts'
 import type { Policy, Quorum } from './policies.ts'
 import { Proofs } from './proofs.ts'
-import { provableMethods } from './provable-methods.ts'
+import { provableMethods, unprovableChains } from './provable-methods.ts'
 import { QuorumAnswers } from './quorum-answers.ts'
 import { checkUpstreams } from './upstreams-check.ts'
 import { WrongResults } from './wrong-results.ts'
@@ -126,7 +126,13 @@ export default definePlugin({
         ? []
         : [{ path: ['methods', name], message: `${name} is for one upstream alone: a quorum would send it to several` }]
     })
-    if (notComparable.length > 0) throw new Misconfigured(notComparable)
+    const reason = network.devNode ? undefined : unprovableChains[network.chainId]
+    const notProvable = Object.entries(options.methods).flatMap(([name, policy]) =>
+      reason !== undefined && policy === 'proof'
+        ? [{ path: ['methods', name], message: `nothing is proven on chain ${network.chainId}: ${reason}` }]
+        : [],
+    )
+    if (notComparable.length + notProvable.length > 0) throw new Misconfigured([...notComparable, ...notProvable])
     const rules = services.singleton('rules', null, () => {
       const onGivenUp = (rule: string) => log.warn({ rule }, 'rule given up: upstreams break it, and none keeps it')
       return new ChainRules(ethereumChainIds.has(network.chainId) && !network.devNode, onGivenUp)

@@ -9,7 +9,7 @@ import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import { receiptFindings, senderFinding, transactionFindings, withdrawalsFinding } from './derived-members.ts'
 import { hasKnownType, receiptsRootOf } from './receipts-root.ts'
 import { SharedRequests } from './shared-requests.ts'
-import { encodeTransaction, isSigned } from './transaction-encoding.ts'
+import { encodeTransaction, hasKnownEncoding, isSigned } from './transaction-encoding.ts'
 import { senderOf } from './transaction-sender.ts'
 import { trieRootOf } from './trie-root.ts'
 import { toTrustedHeader } from './block-header.ts'
@@ -217,7 +217,7 @@ const withoutMalformed = <T>(prove: () => Checked<T>): Checked<T> => {
 const toProvenBlock = (json: Json, header: TrustedHeader, bytes: number): Checked<ProvenBlock> => {
   const block = toObject(json)
   const transactions = toList(block['transactions']).map(toObject)
-  if (!transactions.every(hasKnownType)) return 'unknown'
+  if (!transactions.every(hasKnownEncoding)) return 'unknown'
   const encodings = transactions.map(encodeTransaction)
   if (toHex(trieRootOf(encodings)) !== header.transactionsRoot) return 'transactions are not those of the header'
   const hashes = encodings.map(encoding => toHex(keccak256(encoding)))

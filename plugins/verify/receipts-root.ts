@@ -5,8 +5,11 @@ import { trieRootOf } from './trie-root.ts'
 
 const knownTypes: ReadonlySet<Json | undefined> = new Set(['0x0', '0x1', '0x2', '0x3', '0x4'])
 
+/** Of the OP stack. Receipts without a version are from before its fork Canyon, and in the root in another way. */
+const isDeposit = ({ type, depositReceiptVersion }: JsonObject): boolean => type === '0x7e' && typeof depositReceiptVersion === 'string'
+
 /** Networks have types of their own, whose receipts are encoded in other ways. */
-export const hasKnownType = ({ type }: JsonObject): boolean => knownTypes.has(type ?? '0x0')
+export const hasKnownType = (receipt: JsonObject): boolean => knownTypes.has(receipt['type'] ?? '0x0') || isDeposit(receipt)
 
 /** The root of these receipts of a block, as in its header. Throws MalformedMember. */
 export const receiptsRootOf = (receipts: readonly JsonObject[]): string => toHex(trieRootOf(receipts.map(encodeReceipt)))
@@ -20,6 +23,7 @@ const encodeReceipt = (receipt: JsonObject): Buffer => {
     toQuantityBytes(cumulativeGasUsed),
     toBytes(logsBloom),
     toList(logs).map(encodeLog),
+    ...(isDeposit(receipt) ? [toQuantityBytes(receipt['depositNonce']), toQuantityBytes(receipt['depositReceiptVersion'])] : []),
   ])
   const type = toQuantityBytes(receipt['type'] ?? '0x0')
   return Buffer.concat([type, encoding])

@@ -6,7 +6,7 @@ import { MalformedMember, isSameHex, toBytes, toHex, toList, toObject, toQuantit
 import { hasTopics, topicsOf } from './log-query.ts'
 import { logsBloomOf } from './logs-bloom.ts'
 import { encodeRlp } from './rlp.ts'
-import { encodeTransaction, isSigned, transactionShapeOf } from './transaction-encoding.ts'
+import { encodeTransaction, isEncodable, transactionShapeOf } from './transaction-encoding.ts'
 import { trieRootOf } from './trie-root.ts'
 
 /** What the checks find in the result of a method with these parameters, by the kind of result. */
@@ -111,7 +111,7 @@ const checkTransaction = (transaction: JsonObject): readonly Finding[] => {
   const shape = transactionShapeOf(transaction)
   if (shape === undefined) return []
   const { type, isOfEthereum } = shape
-  const isHashed = isSigned(transaction)
+  const isHashed = isEncodable(transaction)
   return [
     {
       rule: `the hash of a transaction is that of its encoding (type ${type}${isHashed ? '' : ', without a signature'})`,

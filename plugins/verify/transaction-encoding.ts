@@ -11,6 +11,19 @@ const quantity =
   transaction =>
     toQuantityBytes(transaction[name])
 
+/** 0 where it is absent. */
+const optionalQuantity =
+  (name: string): ToItem =>
+  transaction =>
+    toQuantityBytes(transaction[name] ?? '0x0')
+
+const bytesOf =
+  (name: string): ToItem =>
+  transaction =>
+    toBytes(transaction[name])
+
+const isSystem: ToItem = ({ isSystemTx }) => Buffer.from(isSystemTx === true ? [1] : [])
+
 /** A transaction that creates a contract has no recipient. */
 const recipient: ToItem = ({ to }) => (to === null || to === undefined ? Buffer.alloc(0) : toBytes(to))
 
@@ -55,7 +68,21 @@ const fieldsByType: Readonly<Record<string, readonly ToItem[]>> = {
   '0x2': [...start, ...dynamicFee, ...body, accessList, ...end],
   '0x3': [...start, ...dynamicFee, ...body, accessList, quantity('maxFeePerBlobGas'), blobHashes, ...end],
   '0x4': [...start, ...dynamicFee, ...body, accessList, authorizations, ...end],
+  // Of the OP stack, as its blocks have it: what the chain itself sends has no signature.
+  '0x7e': [
+    bytesOf('sourceHash'),
+    bytesOf('from'),
+    recipient,
+    optionalQuantity('mint'),
+    quantity('value'),
+    quantity('gas'),
+    isSystem,
+    input,
+  ],
 }
+
+/** A transaction of the OP stack that comes from the chain below. */
+const isDeposit = ({ type }: JsonObject): boolean => type === '0x7e'
 
 /** What a transaction of Ethereum has beside the fields of its type. */
 const otherMembers = [
@@ -76,18 +103,25 @@ const memberNames = ['nonce', 'gas', 'to', 'value', 'input', 'r', 's', 'chainId'
 const laterMembers = ['maxFeePerBlobGas', 'blobVersionedHashes', 'authorizationList']
 const knownMembers: ReadonlySet<string> = new Set([...otherMembers, ...memberNames, ...laterMembers])
 
+/** What a deposit has in addition. Networks that add members to it may hash them too. */
+const depositMembers: ReadonlySet<string> = new Set([...knownMembers, 'sourceHash', 'mint', 'isSystemTx', 'depositReceiptVersion'])
+
 /** Nodes from before EIP-2718 write no type. */
 const typeOf = ({ type }: JsonObject): string | undefined => {
   const name = type ?? '0x0'
   return typeof name === 'string' && Object.hasOwn(fieldsByType, name) ? name : undefined
 }
 
+/** Whether the encoding of such a transaction is known here. */
+export const hasKnownEncoding = (transaction: JsonObject): boolean =>
+  typeOf(transaction) !== undefined && (!isDeposit(transaction) || Object.keys(transaction).every(name => depositMembers.has(name)))
+
 /** The type of a transaction, with the members that no transaction of Ethereum has; undefined for a type that is not known here. */
 export const transactionShapeOf = (transaction: JsonObject): { readonly type: string; readonly isOfEthereum: boolean } | undefined => {
   const type = typeOf(transaction)
   if (type === undefined) return undefined
   const unknown = Object.keys(transaction).filter(name => !knownMembers.has(name))
-  return { type: [type, ...unknown.sort()].join(' '), isOfEthereum: unknown.length === 0 }
+  return { type: [type, ...unknown.sort()].join(' '), isOfEthereum: unknown.length === 0 && !isDeposit(transaction) }
 }
 
 /**
@@ -95,6 +129,10 @@ export const transactionShapeOf = (transaction: JsonObject): { readonly type: st
  * else: their `r` and `s` are 0, 1 or an address.
  */
 export const isSigned = ({ r, s }: JsonObject): boolean => [r, s].every(isOfSignature)
+
+/** Whether its encoding is known here, and is what the transaction is hashed as. */
+export const isEncodable = (transaction: JsonObject): boolean =>
+  typeOf(transaction) !== undefined && (isSigned(transaction) || isDeposit(transaction))
 
 /** One in 2^88 numbers of signatures is shorter. */
 const minSignatureDigits = 42

@@ -28,10 +28,11 @@ const maxHeaderBytes = 8_388_608
  */
 export class TrustedHeaders {
   readonly #agree: number | undefined
-  readonly #services: Pick<Services, 'upstreamClient' | 'heads'>
+  readonly #services: Pick<Services, 'upstreamClient' | 'heads' | 'log'>
+  #hasWarned = false
   readonly #byNumber = new LRUCache<number, CachedHeader>({ max: maxHeaders })
 
-  constructor(agree: number | undefined, services: Pick<Services, 'upstreamClient' | 'heads'>) {
+  constructor(agree: number | undefined, services: Pick<Services, 'upstreamClient' | 'heads' | 'log'>) {
     this.#agree = agree
     this.#services = services
   }
@@ -91,11 +92,19 @@ export class TrustedHeaders {
 
   #request(number: number, upstreams: readonly Target[]): Promise<TrustedHeader | undefined> {
     const answers = upstreams.map(target => this.#requestFrom(target, number))
-    return agreedValue(answers, ({ hash }) => hash, requiredVotesOf(this.#agree, upstreams.length))
+    void Promise.all(answers).then(all => this.#warnOfOtherHashes(number, all))
+    const headers = answers.map(answer => answer.then(header => (header === 'other hash' ? undefined : header)))
+    return agreedValue(headers, ({ hash }) => hash, requiredVotesOf(this.#agree, upstreams.length))
   }
 
-  /** Undefined where the node does not answer, lacks the block, or is wrong about its hash. */
-  async #requestFrom(target: Target, number: number): Promise<TrustedHeader | undefined> {
+  #warnOfOtherHashes(block: number, answers: readonly (TrustedHeader | 'other hash' | undefined)[]): void {
+    if (this.#hasWarned || answers.every(answer => answer !== 'other hash') || answers.some(answer => typeof answer === 'object')) return
+    this.#hasWarned = true
+    this.#services.log.warn({ block }, 'headers of upstreams do not hash as those of Ethereum: nothing is proven of this chain')
+  }
+
+  /** Undefined where the node does not answer, or lacks the block. */
+  async #requestFrom(target: Target, number: number): Promise<TrustedHeader | 'other hash' | undefined> {
     const request = { method: 'eth_getBlockByNumber', params: [toHexQuantity(number), false] }
     const reply = await this.#services.upstreamClient.request(target, request, {
       timeoutMs: requestTimeoutMs,
@@ -105,6 +114,7 @@ export class TrustedHeaders {
     })
     if (isFailure(reply)) return undefined
     const block: Json = JSON.parse(toBuffer(reply.result).toString())
-    return toTrustedHeader(block, ({ number: found }) => isSameHex(found, toHexQuantity(number)))
+    if (block === null) return undefined
+    return toTrustedHeader(block, ({ number: found }) => isSameHex(found, toHexQuantity(number))) ?? 'other hash'
   }
 }

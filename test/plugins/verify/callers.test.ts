@@ -3,7 +3,7 @@ import type { Json } from '../../../src/plugin/call.ts'
 import { harness } from '../../../src/testing/index.ts'
 import type { HarnessOptions } from '../../../src/testing/index.ts'
 import type { FakeUpstream } from '../../../src/testing/fake-upstreams.ts'
-import { account, answerAt, contracts, createBlock } from './model-blocks.ts'
+import { account, answerAt, branchOf, contracts, createBlock } from './model-blocks.ts'
 import type { ModelBlock } from './model-blocks.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
@@ -18,11 +18,12 @@ const methods = [
 ]
 
 /** A node with this newest block, which changes some of its answers. */
-const nodeAt = (tip: () => ModelBlock, lies: Readonly<Record<string, (value: Json) => Json>> = {}): FakeUpstream => ({
+const nodeAt = (tip: () => ModelBlock, lies: Readonly<Record<string, (value: Json) => Json>> = {}, isDown = () => false): FakeUpstream => ({
   ...Object.fromEntries(
     methods.map(method => [
       method,
       ({ params }: { readonly params: Json }) => {
+        if (isDown()) return 'down' as const
         const value = answerAt(tip(), { method, params: params as readonly Json[] })
         return { result: value === undefined ? null : (lies[method]?.(value) ?? value) }
       },
@@ -32,8 +33,13 @@ const nodeAt = (tip: () => ModelBlock, lies: Readonly<Record<string, (value: Jso
   eth_call: { result: '0x01' },
 })
 
-const open = (verify: string, options: Partial<HarnessOptions> & { readonly nodes: Readonly<Record<string, FakeUpstream>> }) => {
-  const { nodes, ...rest } = options
+interface CallersOptions extends Partial<HarnessOptions> {
+  readonly nodes: Readonly<Record<string, FakeUpstream>>
+  readonly partner?: FakeUpstream
+}
+
+const open = (verify: string, options: CallersOptions) => {
+  const { nodes, partner, ...rest } = options
   return harness({
     ...rest,
     pipeline: `
@@ -45,10 +51,10 @@ const open = (verify: string, options: Partial<HarnessOptions> & { readonly node
 - cache: {}
 - failover: { upstreams: [${Object.keys(nodes)
       .map(name => `{ name: ${name}, url: http://${name}.test }`)
-      .join(', ')}] }
+      .join(', ')}]${partner === undefined ? '' : ', partner: { name: partner, url: http://partner.test }'} }
 - verify: ${verify}
 - upstream: {}`,
-    upstreams: nodes,
+    upstreams: { ...nodes, ...(partner !== undefined && { partner }) },
   })
 }
 
@@ -126,4 +132,49 @@ t.test('filters have all logs of each block, whatever the node says of which the
     }
     await gateway.stop()
   }
+})
+
+t.test('a partner is held to the headers that own nodes agreed on', async t => {
+  let isDown = false
+  let isLying = false
+  const own = () =>
+    nodeAt(
+      () => tip,
+      {},
+      () => isDown,
+    )
+  const withoutLogs = (receipts: Json) => (isLying ? (receipts as readonly JsonMembers[]).map(each => ({ ...each, logs: [] })) : receipts)
+  const gateway = await open('{ methods: { eth_getLogs: proof } }', {
+    nodes: { one: own(), two: own() },
+    partner: nodeAt(() => tip, { eth_getBlockReceipts: withoutLogs, eth_getLogs: logs => (isLying ? [] : logs) }),
+    plans: { growth: { forwarding: true } },
+  })
+  t.teardown(() => gateway.stop())
+  const logs = (from: number, to: number) => gateway.call('eth_getLogs', [{ fromBlock: `0x${from}`, toBlock: `0x${to}` }])
+  t.match(await logs(8, 8), { verified: 'proof' })
+  isDown = true
+  const expected = (from: number) =>
+    branchOf(tip, 9 - from)
+      .toReversed()
+      .flatMap(block => block.logs)
+  t.match(await logs(6, 8), { result: expected(6), verified: 'proof', source: 'partner', upstream: 'partner' })
+  t.match(await logs(5, 7), { error: { code: -32002 } }, 'nobody agrees on the header of block 7')
+  isLying = true
+  t.match(await logs(2, 8), { error: { code: -32002 }, credits: 0 })
+  t.match(
+    gateway.log.lines.filter(({ message }) => message === 'upstream returned a wrong result'),
+    [{ fields: { upstream: 'partner', cause: 'receipts are not those of the header' } }],
+  )
+  isLying = false
+  isDown = false
+})
+
+t.test('on a chain whose headers cannot be hashed, a proof is a problem with the reason', async t => {
+  const network = { chainId: 43_114 }
+  await t.rejects(
+    open('{ methods: { eth_getBalance: proof } }', { nodes: honest(), network }),
+    /pipeline\.yaml:\d+:\d+[^]*nothing is proven on chain 43114: Avalanche has headers/,
+  )
+  const gateway = await open('{ methods: { eth_getBalance: check } }', { nodes: honest(), network })
+  await gateway.stop()
 })

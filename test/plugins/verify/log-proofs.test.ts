@@ -210,7 +210,7 @@ t.test('logs of a real node', async t => {
   })
 
   t.test('transactions of a type that is not known are no lie, and nothing is proven of their blocks', async t => {
-    const node = receiptsLie(list => list.map(each => ({ ...each, type: '0x7e' })))
+    const node = receiptsLie(list => list.map(each => ({ ...each, type: '0x6a' })))
     const gateway = openProofs({ one: node, two: honest }, known)
     t.equal(await gateway.call('eth_getLogs', query), undefined)
     t.same(gateway.log.lines, [])

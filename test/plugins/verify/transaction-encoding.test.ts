@@ -3,8 +3,11 @@ import { parseTransaction, serializeTransaction } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { TransactionSerializable } from 'viem'
 import t from '../../support/tap.ts'
-import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
+import { hasKnownType, receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
+import { encodeTransaction, isEncodable } from '../../../plugins/verify/transaction-encoding.ts'
 import { senderOf } from '../../../plugins/verify/transaction-sender.ts'
+import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
+import { keccak256 } from '../../../src/plugin/plugin.ts'
 import { toHexQuantity } from '../../../src/util/json.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
@@ -106,4 +109,31 @@ t.test('the sender of a transaction of each type is the account that has signed 
       await senderOf({ type: '0x0', nonce: '0x0', gasPrice: '0x0', gas: '0x0', value: '0x0', input: '0x', v: '0x1b', r, s }),
       undefined,
     )
+})
+
+t.test('a deposit of the OP stack, and its receipt, have the roots that their block has', async t => {
+  // The only transaction of a block of a test network of the OP stack, number 0x112.
+  const deposit = {
+    type: '0x7e',
+    hash: '0x13a644af4f64ce801dcd57faa823e8952f2290b810fdd31995dda62977ed3df1',
+    sourceHash: '0x5a1b66228a26547e2ce6fe1aa734d2c34e062e42ccd5710463e6987890f1ad5d',
+    from: '0xdeaddeaddeaddeaddeaddeaddeaddeaddead0001',
+    to: '0x4200000000000000000000000000000000000015',
+    mint: '0x0',
+    value: '0x0',
+    gas: '0xf4240',
+    input:
+      '0x015d8eb90000000000000000000000000000000000000000000000000000000001267f330000000000000000000000000000000000000000000000000000000065da6073000000000000000000000000000000000000000000000000000000075d3f861097c24796a4f639846a6a3ea3a59c11de8d89e11f551bae8feca9271a78926d420000000000000000000000000000000000000000000000000000000000000004000000000000000000000000415c8893d514f9bc5211d36eeda4183226b84aa700000000000000000000000000000000000000000000000000000000000000bc00000000000000000000000000000000000000000000000000000000000a6fe0',
+    ...{ r: '0x0', s: '0x0', v: '0x0' },
+  }
+  t.ok(isEncodable(deposit))
+  t.equal(toHex(keccak256(encodeTransaction(deposit))), deposit.hash)
+  t.equal(toHex(trieRootOf([encodeTransaction(deposit)])), '0xb01a2ad2c1ceb76f2edcdc02f2e0453c52e24c421fb04132cdfc0da5b70a593e')
+  const receipt = {
+    ...{ type: '0x7e', status: '0x1', cumulativeGasUsed: '0xb76d', logs: [], logsBloom: `0x${'0'.repeat(512)}` },
+    ...{ depositNonce: '0x111', depositReceiptVersion: '0x1' },
+  }
+  t.equal(receiptsRootOf([receipt]), '0x8c303881b3e408cc739f55ef3e5133075d552cbec9ee987aff6b71f58cf291ee')
+  const { depositReceiptVersion: _, ...early } = receipt
+  t.notOk(hasKnownType(early), 'before the fork Canyon, receipts were in the root in another way')
 })

@@ -1,0 +1,104 @@
+import t from '../../support/tap.ts'
+import { headerHashOf } from '../../../plugins/verify/block-header.ts'
+import { receiptsRootOf } from '../../../plugins/verify/receipts-root.ts'
+import { encodeTransaction } from '../../../plugins/verify/transaction-encoding.ts'
+import { trieRootOf } from '../../../plugins/verify/trie-root.ts'
+import type { Json } from '../../../src/plugin/call.ts'
+import { openProofs } from './proof-fixture.ts'
+import type { Node } from './proof-fixture.ts'
+import { arbitrumBlocks, unichainBlock } from './recorded-blocks.ts'
+import { openVerify } from './verify-fixture.ts'
+import type { JsonMembers } from './verify-fixture.ts'
+
+const unichain = { chainId: 1_301, ...unichainBlock() }
+const arbitrumChainId = 42_161
+
+/** A node that has this block alone. */
+const nodeWith =
+  (block: JsonMembers, receipts: readonly JsonMembers[]): Node =>
+  async ({ method, params: [, isWhole] }) => {
+    const transactions = (block['transactions'] as readonly JsonMembers[]).map(each => (isWhole === true ? each : each['hash']!))
+    if (method === 'eth_getBlockByNumber' || method === 'eth_getBlockByHash') return { ...block, transactions }
+    if (method === 'eth_getBlockReceipts') return receipts
+    const [receipt] = receipts
+    return method === 'eth_getTransactionReceipt' ? receipt : undefined
+  }
+
+t.test('a block of the OP stack', async t => {
+  const { chainId, block, fullBlock, receipts, logs } = unichain
+  const [hash, number] = [block['hash']!, block['number']!]
+  const honest = nodeWith(fullBlock, receipts)
+
+  t.test('has the hash, and the roots of its transactions and receipts, as on Ethereum', async t => {
+    t.equal(headerHashOf(block), hash)
+    t.equal(`0x${Buffer.from(trieRootOf(fullBlock.transactions.map(encodeTransaction))).toString('hex')}`, block['transactionsRoot'])
+    t.equal(receiptsRootOf(receipts), block['receiptsRoot'])
+  })
+
+  t.test('is accepted by check, and a change of it is not', async t => {
+    const gateway = openVerify({ chainId })
+    const answers: readonly (readonly [method: string, params: readonly Json[], value: Json])[] = [
+      ['eth_getBlockByNumber', [number, false], block],
+      ['eth_getBlockByHash', [hash, true], fullBlock],
+      ['eth_getBlockReceipts', [number], receipts],
+      ['eth_getLogs', [{ blockHash: hash }], logs],
+      ...fullBlock.transactions.map(each => ['eth_getTransactionByHash', [each['hash']!], each] as const),
+      ...receipts.map(each => ['eth_getTransactionReceipt', [(each as JsonMembers)['transactionHash']!], each] as const),
+    ]
+    for (const node of ['one', 'two'])
+      for (const [method, params, value] of answers) t.ok(await gateway.accepts(method, params, value, node), `${method} of ${node}`)
+    t.same(gateway.log.lines, [])
+    t.notOk(await gateway.accepts('eth_getBlockByNumber', [number, false], { ...block, timestamp: '0x690be89f' }))
+    const [deposit] = fullBlock.transactions
+    t.notOk(await gateway.accepts('eth_getTransactionByHash', [deposit!['hash']!], { ...deposit!, mint: '0x1' }))
+  })
+
+  t.test('is proven, with its deposit and all its logs', async t => {
+    const { call, log } = openProofs({ one: honest, two: honest }, { chainId, head: () => Number(number) })
+    t.same(await call('eth_getBlockByNumber', number, true), fullBlock)
+    t.same(await call('eth_getBlockReceipts', number), receipts)
+    t.same(await call('eth_getTransactionReceipt', receipts[0]!['transactionHash']!), receipts[0])
+    t.same(await call('eth_getLogs', { fromBlock: number, toBlock: number }), logs)
+    t.same(log.lines, [])
+  })
+
+  t.test('a receipt without its log, and a deposit of another amount, are found', async t => {
+    const options = { chainId, head: () => Number(number) }
+    const withoutLog = nodeWith(fullBlock, receipts.with(5, { ...receipts[5]!, logs: [], logsBloom: receipts[0]!['logsBloom']! }))
+    const missing = openProofs({ one: withoutLog, two: honest }, options)
+    t.equal(await missing.call('eth_getLogs', { fromBlock: number, toBlock: number }), undefined)
+    t.match(missing.log.lines, [{ message: 'upstream returned a wrong result' }, {}])
+    const [deposit, ...others] = fullBlock.transactions
+    const minted = openProofs(
+      { one: nodeWith({ ...fullBlock, transactions: [{ ...deposit!, mint: '0x1' }, ...others] }, receipts), two: honest },
+      options,
+    )
+    t.equal(await minted.call('eth_getBlockByNumber', number, true), undefined)
+  })
+
+  t.test('a deposit with members of a network of its own is no lie, and nothing is proven of its block', async t => {
+    const [deposit, ...others] = fullBlock.transactions
+    const node = nodeWith({ ...fullBlock, transactions: [{ ...deposit!, ethValue: '0x0' }, ...others] }, receipts)
+    const { call, log } = openProofs({ one: node, two: honest }, { chainId, head: () => Number(number) })
+    t.equal(await call('eth_getBlockReceipts', number), undefined)
+    t.same(log.lines, [])
+  })
+})
+
+t.test('blocks of Arbitrum have the hash of the fields of Ethereum, and are accepted by check', async t => {
+  const gateway = openVerify({ chainId: arbitrumChainId })
+  for (const block of arbitrumBlocks) {
+    t.equal(headerHashOf(block), block['hash'])
+    t.ok(await gateway.accepts('eth_getBlockByNumber', [block['number']!, false], block))
+    t.notOk(await gateway.accepts('eth_getBlockByNumber', [block['number']!, false], { ...block, gasUsed: '0x1' }))
+  }
+  t.equal(gateway.log.lines.length, arbitrumBlocks.length)
+})
+
+t.test('upstreams whose headers do not hash as those of Ethereum are named in the log, once', async t => {
+  const foreign = nodeWith({ ...unichain.fullBlock, extDataHash: '0x01', hash: `0x${'1'.repeat(64)}` }, [])
+  const { call, log } = openProofs({ one: foreign, two: foreign }, { chainId: 5, head: () => Number(unichain.block['number']) })
+  for (let i = 0; i < 2; i++) t.equal(await call('eth_getBlockByNumber', unichain.block['number']!, false), undefined)
+  t.match(log.lines, [{ message: /^headers of upstreams do not hash/ }])
+  t.equal(log.lines.length, 1)
+})
