@@ -1,3 +1,4 @@
+import { createSemaphore } from '../util/async.ts'
 import { readTable, retryCommit } from './engine.ts'
 import type { Engine } from './engine.ts'
 import { applyLeaseRequest, emptyLeaseRecord, mostLeasedFor, sumDay } from './lease-accounting.ts'
@@ -5,6 +6,8 @@ import type { DayRecords, LeaseRecord, LeaseRequest } from './lease-accounting.t
 import { scanKeys, readAccounts } from './accounts.ts'
 import { ledgerRetentionDays } from './store.ts'
 import type { BalanceStore, ClockRepair, DayTotals, LeaseResponse, LedgerStore } from './store.ts'
+import { repeatableMs } from './lost-writes.ts'
+import type { LostWrites } from './lost-writes.ts'
 import type { StoreDays } from './store-days.ts'
 import { dropReportedUse, readReportedUse } from './usage.ts'
 
@@ -28,20 +31,46 @@ const parseRecord = (text: string | undefined): LeaseRecord => {
 /** Records of this process's leases: as many as accounts call in a day. */
 const maxKnownRecords = 100_000
 
-export const openLedgerStore = (engine: Engine, days: StoreDays): LedgerStore & BalanceStore & ClockRepair => {
-  /** The records that were written here, so that the next request needs not read its record. */
-  const known = new Map<string, string>()
-  const remember = (key: string, text: string): void => {
+/** A record that was written here. */
+interface WrittenRecord {
+  readonly request: Pick<LeaseRequest, 'account' | 'day' | 'process'>
+  readonly text: string
+  readonly writtenAt: number
+}
+
+/** Records that are written again at once. */
+const maxConcurrentRepeats = 50
+
+/** `losses` calls back when the store has lost its last writes. */
+export const openLedgerStore = (engine: Engine, days: StoreDays, losses: LostWrites): LedgerStore & BalanceStore & ClockRepair => {
+  /** Oldest first. The next request needs not read its record. */
+  const known = new Map<string, WrittenRecord>()
+  const remember = (key: string, record: WrittenRecord): void => {
     known.delete(key)
-    known.set(key, text)
+    known.set(key, record)
     if (known.size > maxKnownRecords) known.delete(known.keys().next().value ?? '')
   }
+  const semaphore = createSemaphore(maxConcurrentRepeats)
+  /** Also those of leases that have been returned and are reported no more. A record that the store has stays as it is. */
+  const repeatRecords = async (): Promise<void> => {
+    const { now } = await days.current()
+    const lately = [...known.values()].filter(({ writtenAt }) => now - writtenAt <= repeatableMs)
+    const repeat = ({ request, text }: WrittenRecord) => {
+      const { seq, ...counters } = parseRecord(text)
+      return requestLease(engine, days, { ...request, seq, counters, ...noCredits }, undefined)
+    }
+    // What fails is repeated with the next loss, or by the lease itself.
+    await Promise.allSettled(lately.map(record => semaphore(() => repeat(record))))
+  }
+  losses.subscribe(repeatRecords)
   return {
     horizonMs: engine.horizonMs,
     async requestLease(request) {
       const key = `${request.day} ${request.account} ${request.process}`
-      const { text, isFirst, ...response } = await requestLease(engine, days, request, known.get(key))
-      remember(key, text)
+      const { account, day, process } = request
+      const { text, isFirst, isRecordLost, writtenAt, ...response } = await requestLease(engine, days, request, known.get(key)?.text)
+      remember(key, { request: { account, day, process }, text, writtenAt })
+      if (isRecordLost) void losses.report()
       if (isFirst) void retainLatestDays(engine, request.account).catch(() => undefined)
       return response
     },
@@ -62,7 +91,13 @@ export const openLedgerStore = (engine: Engine, days: StoreDays): LedgerStore & 
   }
 }
 
-type WrittenLease = LeaseResponse & { readonly text: string; readonly isFirst: boolean }
+const noCredits = { minCredits: 0, desiredCredits: 0, limit: 0, shareDivisor: 1 }
+
+interface WrittenLease extends LeaseResponse, Pick<WrittenRecord, 'text' | 'writtenAt'> {
+  readonly isFirst: boolean
+  /** The store had an older record than the one that was expected, or none. */
+  readonly isRecordLost: boolean
+}
 
 /**
  * One step for all processes, and one round trip unless others are in the way: the process knows its own record, and while enough is left the
@@ -78,10 +113,11 @@ const requestLease = async (
   const recordCell = { table, field: recordPrefix + request.process }
   const leasedCell = { table, field: leased }
   let recordText = expected
+  let isRecordLost = false
   /** What is leased over all processes, where the grant depends on it. */
   let leasedText: { readonly is: string | undefined } | undefined
   return retryCommit(async () => {
-    const { today, during } = await days.current()
+    const { today, during, now } = await days.current()
     const record = parseRecord(recordText)
     const atMost = mostLeasedFor(record, request, today)
     // Where nothing is granted, what is leased makes no difference.
@@ -110,8 +146,10 @@ const requestLease = async (
       const remaining = request.limit - (Number(foundLeased ?? 0) + (result.leased - before))
       const { today: day, endsInMs } = observed
       const isFirst = recordText === undefined
-      return { result: { today: day, endsInMs, counters: { granted, returned, used }, remaining, text, isFirst } }
+      const counters = { granted, returned, used }
+      return { result: { today: day, endsInMs, counters, remaining, text, isFirst, isRecordLost, writtenAt: now } }
     }
+    isRecordLost ||= parseRecord(foundRecord).seq < parseRecord(expected).seq
     recordText = foundRecord
     leasedText =
       Number(foundLeased ?? 0) > mostLeasedFor(parseRecord(foundRecord), request, observed.today) ? { is: foundLeased } : undefined

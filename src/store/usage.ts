@@ -4,6 +4,8 @@ import { getOrCreate } from '../util/memoize.ts'
 import { parseVector, readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine, TableRead } from './engine.ts'
 import type { ReportedUse } from './lease-accounting.ts'
+import { repeatableMs } from './lost-writes.ts'
+import type { LostWrites } from './lost-writes.ts'
 import { ledgerRetentionDays } from './store.ts'
 import type { StoreDetails } from './store.ts'
 import type { StoreDays } from './store-days.ts'
@@ -62,7 +64,7 @@ const parseLastReport = (text: string): LastReport => {
 
 const seqOf = (text: string | undefined): number => (text === undefined ? 0 : parseLastReport(text).seq)
 
-export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & UsagePeriods => {
+export const openUsageStore = (engine: Engine, days: StoreDays, losses: LostWrites): UsageStore & UsagePeriods => {
   /** What this process has written, by tag and process: the next report needs not read it. */
   const known = new Map<string, string>()
   const sent = new SentReports()
@@ -80,11 +82,11 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
       await dropOldReports(engine, tag, hour - lastReportRetentionHours)
     }
   }
-  const reportPart = async (tag: string, report: UsageReport, now: number): Promise<LostWrites> => {
+  const reportPart = async (tag: string, report: UsageReport, now: number): Promise<LossOutcome> => {
     const { process, seq } = report
     const key = `${tag} ${process}`
     const acknowledgedSeq = seqOf(known.get(key))
-    let lostWrites: LostWrites = 'none'
+    let lostWrites: LossOutcome = 'none'
     await retryCommit(async () => {
       const last = known.get(key)
       // What the store has lost is reported again, before this report.
@@ -117,7 +119,10 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
       const written = await Promise.all(Array.from(parts, ([tag, part]) => reportPart(tag, { ...report, counts: part }, now)))
       const lostWrites = (['missing', 'repeated'] as const).find(each => written.includes(each)) ?? 'none'
       if (lostWrites === 'none') registered.set(process, hour)
-      else registered.delete(process)
+      else {
+        registered.delete(process)
+        void losses.report()
+      }
       // The report is recorded, also where old counts cannot be dropped.
       await sweep(hour, retentionHours).catch(() => undefined)
       return { lostWrites }
@@ -152,10 +157,8 @@ export const openUsageStore = (engine: Engine, days: StoreDays): UsageStore & Us
   }
 }
 
-type LostWrites = UsageAcknowledgment['lostWrites']
+type LossOutcome = UsageAcknowledgment['lostWrites']
 
-/** A Redis that is replaced loses what its replica does not have: writes of a second, or of min-replicas-max-lag where it is cut off. */
-const repeatableMs = 30_000
 /** About 3 MB. */
 const maxRepeatableCounts = 10_000
 

@@ -1,10 +1,15 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { AddressInfo } from 'node:net'
+import { systemClock } from '../../src/services/clock.ts'
+import type { Store } from '../../src/store/store.ts'
+import { tempStore } from '../store/temp-store.ts'
 import t from '../support/tap.ts'
+import { waitUntil } from '../support/wait-until.ts'
 import { SeededRandom } from '../simulation/seeded-random.ts'
 import { isFailed, mustBeZero } from './attack.ts'
 import { runFuzzBytes } from './fuzz-bytes.ts'
+import { KeyWriter } from './key-writer.ts'
 import { mutate } from './mutate.ts'
 import { findFault } from './rpc-invariants.ts'
 
@@ -38,6 +43,26 @@ t.test('a figure fails above its limit, and when it was not measured', async t =
   t.ok(isFailed(mustBeZero('x', 1)))
   t.ok(isFailed({ name: 'x', value: NaN, limit: 5 }))
   t.notOk(isFailed({ name: 'x', value: 5 }))
+})
+
+t.test('keys and revocations that a store has acknowledged and lost are counted', async t => {
+  const store = await tempStore(t, systemClock)
+  const audit = async (of: Partial<Store>) => {
+    const writer = new KeyWriter({ ...store, addAccount: async () => true, ...of })
+    await writer.start()
+    await writer.untilWritable()
+    await waitUntil(async () => (await writer.audit()).acknowledged > 15)
+    await writer.stop()
+    return (await writer.audit()).lost
+  }
+  t.equal(await audit({}), 0)
+  t.ok((await audit({ addKey: async () => undefined })) > 5, 'keys')
+  const revokeKey = async (id: string) => (await store.findKeyById(id))?.key
+  await store.addAccount({ id: 'acc_1', name: 'alice', plan: 'core', created: 1 })
+  t.ok(
+    (await audit({ addKey: (hash, row) => store.addKey(hash, { ...row, account: 'acc_1' }), keys: () => store.keys('acc_1'), revokeKey })) >
+      2,
+  )
 })
 
 t.test('the same seed gives the same changes', async t => {

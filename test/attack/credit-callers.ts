@@ -1,5 +1,9 @@
 import { randomInt } from 'node:crypto'
 import { setTimeout } from 'node:timers/promises'
+import { createKey, generateAccountId } from '../../src/services/accounts/api-key.ts'
+import { systemClock } from '../../src/services/clock.ts'
+import type { Store } from '../../src/store/store.ts'
+import { getOrCreate } from '../../src/util/memoize.ts'
 import type { Deployment } from '../support/deployment.ts'
 
 /** What a call costs that the callers send. */
@@ -32,6 +36,8 @@ interface AuditRow {
   readonly forfeited: number
   readonly faults: readonly string[]
 }
+
+const newCounts = () => new Map<number, number>()
 
 const emptyRow = { leased: 0, used: 0, counted: 0, forfeited: 0 }
 
@@ -70,6 +76,8 @@ export class CreditCallers {
   readonly failedAt: number[] = []
   /** Results that no call has, and results of another call. */
   readonly found = { wrong: 0, crossed: 0 }
+  /** How often each error was the answer, by account and code. */
+  readonly errors = new Map<string, Map<number, number>>()
   #running: Promise<unknown> = Promise.resolve()
   #isStopping = false
 
@@ -89,6 +97,17 @@ export class CreditCallers {
       this.#keys.set(account, (await deployment.addKey(account)).key)
       this.servedAt.set(account, [])
     }
+  }
+
+  /** The same in a store that no command reaches as fast. */
+  async addAccountsTo(store: Store): Promise<void> {
+    const add = async (name: string): Promise<void> => {
+      const id = generateAccountId()
+      await store.addAccount({ id, name, plan: name, created: systemClock.now() })
+      this.#keys.set(name, (await createKey(store, systemClock, id)).key.reveal())
+      this.servedAt.set(name, [])
+    }
+    await Promise.all(Object.keys(this.#options.accounts).map(add))
   }
 
   start(): void {
@@ -140,8 +159,12 @@ export class CreditCallers {
     if (url === undefined) return undefined
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_getBalance', params: [address, '0x5'] })
     const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body })
-    const { result, error } = (await response.json()) as { result?: string; error?: { code: number } }
-    if (error !== undefined && error.code !== exhaustedCode) this.failedAt.push(performance.now())
+    const { result, error } = (await response.json()) as { readonly result?: string; readonly error?: { readonly code: number } }
+    if (error !== undefined) {
+      if (error.code !== exhaustedCode) this.failedAt.push(performance.now())
+      const counts = getOrCreate(this.errors, account, newCounts)
+      counts.set(error.code, (counts.get(error.code) ?? 0) + 1)
+    }
     return result
   }
 

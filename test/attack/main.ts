@@ -29,7 +29,7 @@ const selectAttacks = (names: readonly string[] | undefined): readonly Attack[] 
 const formatFigure = (figure: Figure): string => {
   const { name, value, unit = '', limit } = figure
   const outcome = limit === undefined ? '' : `   at most ${limit}   ${isFailed(figure) ? 'FAILED' : 'ok'}`
-  return `  ${name.padEnd(52)} ${value.toLocaleString('en', { maximumFractionDigits: 1 }).padStart(12)} ${unit.padEnd(8)}${outcome}`
+  return `  ${name.padEnd(64)} ${value.toLocaleString('en', { maximumFractionDigits: 1 }).padStart(12)} ${unit.padEnd(8)}${outcome}`
 }
 
 /** Prints the figures of one attack; resolves with the number of failed figures. An attack that throws has failed. */

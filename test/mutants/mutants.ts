@@ -103,6 +103,20 @@ export const mutants: readonly Mutant[] = [
     tests: ['test/store/store.test.ts'],
   },
   {
+    rule: 'leases that a store has lost are written again',
+    file: 'src/store/ledger.ts',
+    text: 'losses.subscribe(repeatRecords)',
+    broken: 'void repeatRecords',
+    tests: ['test/store/redis/redis-store.test.ts'],
+  },
+  {
+    rule: 'a key that was refused as revoked stays revoked',
+    file: 'src/services/accounts/index.ts',
+    text: '|| !cache.isRevoked(text, version)',
+    broken: '|| version >= 0',
+    tests: ['test/services/accounts/account-lookup.test.ts'],
+  },
+  {
     rule: 'a name stands for one account, whoever adds it first',
     file: 'src/store/accounts.ts',
     text: 'guards: [{ ...name, is: undefined }], puts',

@@ -33,9 +33,16 @@ export interface Deployment {
   /** For all networks unless some are named. */
   addKey(account: string, ...networks: readonly string[]): Promise<NewKey>
   /** Runs `tollgate start`; several processes may share a deployment. Rejects when the process does not listen. */
-  start(): Promise<GatewayProcess>
+  start(options?: StartOptions): Promise<GatewayProcess>
   /** Kills all processes, and deletes all files. */
   remove(): Promise<void>
+}
+
+export interface StartOptions {
+  /** Put before the command of the gateway. */
+  readonly command?: readonly string[]
+  /** In place of variables of the deployment. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 export interface CommandResult {
@@ -116,13 +123,14 @@ export const createDeployment = ({
     writeFileSync(join(dir, 'gateway.yaml'), JSON.stringify({ ...defaultGatewayConfig, ...content }))
   writeGateway(gateway ?? {})
 
-  const spawnCommand = (args: readonly string[], options: readonly string[] = [], maxOpenFiles?: number): CommandProcess => {
+  const spawnCommand = (args: readonly string[], options: readonly string[] = [], start: SpawnOptions = {}): CommandProcess => {
+    const { command: prefix = [], env: ownEnv = {}, maxOpenFiles } = start
     // `env -u`: tap would load itself into the process (150 ms, and handlers for signals).
-    const command = ['env', '-u', 'NODE_OPTIONS', process.execPath, ...options, program, ...args, '--config', dir]
+    const command = [...prefix, 'env', '-u', 'NODE_OPTIONS', process.execPath, ...options, program, ...args, '--config', dir]
     const limit = maxOpenFiles === undefined ? '' : `ulimit -n ${maxOpenFiles} && `
     const child = spawn('sh', ['-c', `${limit}exec "$@"`, 'sh', ...command], {
       stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, ...env },
+      env: { ...process.env, ...env, ...ownEnv },
     })
     running.add(child)
     child.once('close', () => running.delete(child))
@@ -165,13 +173,18 @@ export const createDeployment = ({
       await addAccount(name, plan)
       return addKey(name)
     },
-    start: () => whenListening(spawnCommand(['start'], nodeOptions, maxOpenFiles)),
+    start: options =>
+      whenListening(spawnCommand(['start'], nodeOptions, { ...options, ...(maxOpenFiles !== undefined && { maxOpenFiles }) })),
     async remove() {
       await Promise.all([...running].map(killProcess))
       process.off('exit', killAll)
       rmSync(home, { recursive: true, force: true })
     },
   }
+}
+
+interface SpawnOptions extends StartOptions {
+  readonly maxOpenFiles?: number
 }
 
 interface RunningDeployment extends NewKey {

@@ -44,7 +44,7 @@ export interface FakeNode {
   stop(): Promise<void>
 }
 
-export const startFakeNode = async (responses: Readonly<Record<string, ResponseScript>> = {}): Promise<FakeNode> => {
+export const startFakeNode = async (responses: Readonly<Record<string, ResponseScript>> = {}, host = '127.0.0.1'): Promise<FakeNode> => {
   const scripts = new Map<string, ResponseScript>(Object.entries({ eth_chainId: { result: '0x7a69' }, ...responses }))
   const received: ReceivedRequest[] = []
   const server = http.createServer(async (httpRequest, httpResponse) => {
@@ -54,10 +54,10 @@ export const startFakeNode = async (responses: Readonly<Record<string, ResponseS
     const response = scripts.get(request.method) ?? methodNotFound
     sendScripted(httpResponse, request.id, typeof response === 'function' ? await response(request) : response)
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(0, host)
   await once(server, 'listening')
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     received,
     setResponse: (method, response) => void scripts.set(method, response),
     async waitForRequests(method, count) {

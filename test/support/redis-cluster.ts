@@ -2,8 +2,8 @@ import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
 import { slotCount } from '../../src/store/redis/redis-slots.ts'
 import { freePort } from './free-port.ts'
-import { startRedisServer, tlsOptions } from './redis-server.ts'
-import type { RedisServer } from './redis-server.ts'
+import { localPlace, startRedisServerAt, tlsOptions } from './redis-server.ts'
+import type { RedisServer, ServerPlace } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** A real cluster of redis-servers for one test. */
@@ -23,20 +23,26 @@ export interface RedisCluster {
 /** A primary that is silent for so long is replaced by its replica. */
 const nodeTimeoutMs = 1_000
 
-/** Three primaries with a third of the slots each unless given. With `tls` they use it among each other. `options` are those of redis-server. */
+/**
+ * Three primaries with a third of the slots each unless given. With `tls` they use it among each other. The last one, which has
+ * the accounts, runs in `lastPlace`. `options` are those of redis-server.
+ */
 export const startRedisCluster = async ({
   primaryCount = 3,
   withReplicas = false,
   tls = false,
+  place = localPlace,
+  lastPlace = localPlace,
   options = [] as readonly string[],
 } = {}): Promise<RedisCluster> => {
-  const start = async () => {
+  const start = async (at: ServerPlace) => {
     const busPort = await freePort()
     const clusterOptions = ['--cluster-enabled', 'yes', '--cluster-node-timeout', `${nodeTimeoutMs}`, '--cluster-port', `${busPort}`]
     const ofTls = tls ? [...(await tlsOptions()), '--tls-cluster', 'yes', '--tls-replication', 'yes'] : []
-    return { server: await startRedisServer(...clusterOptions, ...ofTls, ...options), busPort }
+    return { server: await startRedisServerAt(at, ...clusterOptions, ...ofTls, ...options), busPort }
   }
-  const nodes = await Promise.all(Array.from({ length: withReplicas ? 2 * primaryCount : primaryCount }, start))
+  const nodeCount = withReplicas ? 2 * primaryCount : primaryCount
+  const nodes = await Promise.all(Array.from({ length: nodeCount }, (_, i) => start(i === primaryCount - 1 ? lastPlace : place)))
   const servers = nodes.map(({ server }) => server)
   const primaries = servers.slice(0, primaryCount)
   const replicas = servers.slice(primaryCount)
@@ -47,7 +53,7 @@ export const startRedisCluster = async ({
     await primary.send('CLUSTER', 'ADDSLOTSRANGE', `${i * share}`, `${Math.min(slotCount, (i + 1) * share) - 1}`)
   }
   for (const { server, busPort } of nodes.slice(1)) {
-    await first.send('CLUSTER', 'MEET', '127.0.0.1', `${server.tlsPort ?? server.port}`, `${busPort}`)
+    await first.send('CLUSTER', 'MEET', server.host, `${server.tlsPort ?? server.port}`, `${busPort}`)
   }
   const allSay = (text: string) => async () => {
     const infos = await Promise.all(servers.map(server => server.send('CLUSTER', 'INFO').catch(() => '')))
@@ -60,12 +66,12 @@ export const startRedisCluster = async ({
   const hasLink = async (replica: RedisServer) => String(await replica.send('INFO', 'replication')).includes('master_link_status:up')
   await waitUntil(async () => (await Promise.all(replicas.map(hasLink))).every(Boolean))
   await waitUntil(allSay('cluster_state:ok'))
-  const hosts = servers.map(({ port }) => `127.0.0.1:${port}`).join(',')
+  const hosts = servers.map(({ host, port }) => `${host}:${port}`).join(',')
   return {
     primaries,
     replicas,
     address: { kind: 'redis', url: new Secret(`redis://${hosts}`, hosts) },
-    tlsUrlWith: credentials => `rediss://${credentials}${servers.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`).join(',')}`,
+    tlsUrlWith: credentials => `rediss://${credentials}${servers.map(({ host, tlsPort }) => `${host}:${tlsPort}`).join(',')}`,
     settled: () => waitUntil(allSay('cluster_state:ok')),
     async remove() {
       await Promise.all(servers.map(server => server.remove()))

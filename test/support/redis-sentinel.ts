@@ -1,7 +1,7 @@
 import type { RedisAddress } from '../../src/config/types.ts'
 import { Secret } from '../../src/plugin/secret.ts'
-import { startRedisServer, startSentinel, tlsOptions } from './redis-server.ts'
-import type { RedisServer } from './redis-server.ts'
+import { localPlace, startRedisServerAt, startSentinel, tlsOptions } from './redis-server.ts'
+import type { RedisServer, ServerPlace } from './redis-server.ts'
 import { waitUntil } from './wait-until.ts'
 
 /** A real Redis with replicas, and three Sentinels that choose one of them when it is silent for a second. */
@@ -19,30 +19,31 @@ export interface SentinelDeployment {
 const sentinelCount = 3
 const quorum = 2
 
-/** `options` are those of each redis-server. With `tls` all use it among each other. */
+/** `options` are those of each redis-server. With `tls` all use it among each other. The primary runs in `firstPlace`. */
 export const startSentinelDeployment = async (
   replicaCount: number,
   options: readonly string[],
-  { tls = false } = {},
+  { tls = false, place = localPlace, firstPlace = localPlace } = {},
 ): Promise<SentinelDeployment> => {
-  const start = async (...own: readonly string[]) =>
-    startRedisServer(...options, ...(tls ? [...(await tlsOptions()), '--tls-replication', 'yes'] : []), ...own)
-  const primary = await start()
-  const startReplica = () => start('--replicaof', '127.0.0.1', `${primary.tlsPort ?? primary.port}`)
+  const start = async (at: ServerPlace, ...own: readonly string[]) =>
+    startRedisServerAt(at, ...options, ...(tls ? [...(await tlsOptions()), '--tls-replication', 'yes'] : []), ...own)
+  const primary = await start(firstPlace)
+  const startReplica = () => start(place, '--replicaof', primary.host, `${primary.tlsPort ?? primary.port}`)
   const replicas = await Promise.all(Array.from({ length: replicaCount }, startReplica))
-  const sentinels = await Promise.all(Array.from({ length: sentinelCount }, () => startSentinel(primary, quorum)))
+  const sentinels = await Promise.all(Array.from({ length: sentinelCount }, () => startSentinel(primary, quorum, place)))
   const knowsAll = async (sentinel: RedisServer): Promise<boolean> => {
     const state = JSON.stringify(await sentinel.send('SENTINEL', 'MASTER', 'main'))
     return state.includes(`"num-other-sentinels","${sentinelCount - 1}"`) && state.includes(`"num-slaves","${replicaCount}"`)
   }
   await waitUntil(async () => (await Promise.all(sentinels.map(knowsAll))).every(Boolean))
   await waitUntil(async () => String(await primary.send('INFO', 'replication')).split('state=online').length > replicaCount)
-  const hosts = sentinels.map(({ port }) => `127.0.0.1:${port}`).join(',')
+  const hosts = sentinels.map(({ host, port }) => `${host}:${port}`).join(',')
   return {
     servers: [primary, ...replicas],
     sentinels,
     addressWith: (credentials = '') => ({ kind: 'redis', url: new Secret(`redis+sentinel://${credentials}${hosts}/main`, hosts) }),
-    tlsUrlWith: credentials => `rediss+sentinel://${credentials}${sentinels.map(({ tlsPort }) => `127.0.0.1:${tlsPort}`).join(',')}/main`,
+    tlsUrlWith: credentials =>
+      `rediss+sentinel://${credentials}${sentinels.map(({ host, tlsPort }) => `${host}:${tlsPort}`).join(',')}/main`,
     async remove() {
       await Promise.all([...sentinels, primary, ...replicas].map(server => server.remove()))
     },

@@ -14,6 +14,7 @@ import { waitUntil } from './wait-until.ts'
 
 /** A real redis-server for one test, on a free port, with its files in a temporary folder. */
 export interface RedisServer {
+  readonly host: string
   readonly port: number
   /** Of connections with TLS; undefined without tlsOptions(). */
   readonly tlsPort: number | undefined
@@ -33,9 +34,11 @@ export interface RedisServer {
   remove(): Promise<void>
 }
 
-/** For tap's `skip`: false when redis-server is installed. */
-export const skipWithoutRedis: string | false =
-  spawnSync('redis-server', ['--version']).status === 0 ? false : 'redis-server is not installed'
+/** Valkey where there is no Redis. */
+const serverProgram = ['redis-server', 'valkey-server'].find(name => spawnSync(name, ['--version']).status === 0)
+
+/** For tap's `skip`: false when a server is installed. */
+export const skipWithoutRedis: string | false = serverProgram === undefined ? 'redis-server is not installed' : false
 
 /** The certificates of `support/certificates`, of which `authority` has signed `valid`, for 127.0.0.1. */
 export const certificateFile = (name: string): string =>
@@ -51,28 +54,39 @@ export const tlsOptions = async (): Promise<readonly string[]> =>
     '--tls-auth-clients': 'no',
   }).flat()
 
+/** Where a server runs: `command` stands before that of the server. */
+export interface ServerPlace {
+  readonly host: string
+  readonly command: readonly string[]
+}
+
+export const localPlace: ServerPlace = { host: '127.0.0.1', command: [] }
+
 /** `options` are those of redis-server. */
-export const startRedisServer = async (...options: readonly string[]): Promise<RedisServer> => {
+export const startRedisServer = (...options: readonly string[]): Promise<RedisServer> => startRedisServerAt(localPlace, ...options)
+
+export const startRedisServerAt = async (place: ServerPlace, ...options: readonly string[]): Promise<RedisServer> => {
   const port = await freePort()
-  const defaults = ['--port', `${port}`, '--bind', '127.0.0.1', '--save', '']
-  return startServer(port, 'Ready to accept connections', dir => [...defaults, '--dir', dir, ...options])
+  const defaults = ['--port', `${port}`, '--bind', place.host, '--protected-mode', 'no', '--save', '']
+  return startServer(place, port, 'Ready to accept connections', dir => [...defaults, '--dir', dir, ...options])
 }
 
 /**
  * A Sentinel of the primary, whom it calls `main`. With a quorum of Sentinels it replaces one that is silent for a second. It uses TLS where the
  * primary does, and then takes connections with TLS too.
  */
-export const startSentinel = async (primary: RedisServer, quorum: number): Promise<RedisServer> => {
+export const startSentinel = async (primary: RedisServer, quorum: number, place = localPlace): Promise<RedisServer> => {
   const port = await freePort()
   const tls = primary.tlsPort === undefined ? [] : [...(await tlsOptions()), '--tls-replication', 'yes']
-  return startServer(port, '+monitor', dir => {
+  return startServer(place, port, '+monitor', dir => {
     const file = join(dir, 'sentinel.conf')
     writeFileSync(
       file,
       `port ${port}
-bind 127.0.0.1
+bind ${place.host}
+protected-mode no
 dir ${dir}
-sentinel monitor main 127.0.0.1 ${primary.tlsPort ?? primary.port} ${quorum}
+sentinel monitor main ${primary.host} ${primary.tlsPort ?? primary.port} ${quorum}
 sentinel down-after-milliseconds main 1000
 sentinel failover-timeout main 4000
 `,
@@ -88,14 +102,19 @@ export const untilReplicated = (primary: RedisServer, replica: RedisServer): Pro
     return /master_repl_offset:(\d+)/.exec(written ?? '')?.[1] === /slave_repl_offset:(\d+)/.exec(read ?? '')?.[1]
   })
 
-const startServer = async (port: number, readyText: string, argsOf: (dir: string) => readonly string[]): Promise<RedisServer> => {
+const startServer = async (
+  { host, command }: ServerPlace,
+  port: number,
+  readyText: string,
+  argsOf: (dir: string) => readonly string[],
+): Promise<RedisServer> => {
   const dir = mkdtempSync(join(tmpdir(), 'tollgate-redis-'))
   const args = argsOf(dir)
-  const url = `redis://127.0.0.1:${port}`
+  const url = `redis://${host}:${port}`
   const tlsAt = args.indexOf('--tls-port')
   // Copies are cheap: @redis/client builds a class for the options of each new client, which takes milliseconds.
   const clientTemplate = createClient({ url, RESP: 2, commandOptions: { timeout: 0 } })
-  let child = await spawnRedisServer(args, readyText)
+  let child = await spawnRedisServer([...command, serverProgram ?? 'redis-server', ...args], readyText)
   // A test file that crashes must not leave the server behind.
   const killOnExit = () => void child.kill('SIGKILL')
   process.once('exit', killOnExit)
@@ -105,11 +124,12 @@ const startServer = async (port: number, readyText: string, argsOf: (dir: string
     await once(child, 'close')
   }
   return {
+    host,
     port,
     tlsPort: tlsAt < 0 ? undefined : Number(args[tlsAt + 1]),
     url,
     kill,
-    address: { kind: 'redis', url: new Secret(url, `127.0.0.1:${port}`) },
+    address: { kind: 'redis', url: new Secret(url, `${host}:${port}`) },
     async send(...words) {
       // Rejects when the connection is lost, which is also an event that must have a listener.
       const client = clientTemplate.duplicate().on('error', () => undefined)
@@ -121,7 +141,7 @@ const startServer = async (port: number, readyText: string, argsOf: (dir: string
       }
     },
     async restart() {
-      child = await spawnRedisServer(args, readyText)
+      child = await spawnRedisServer([...command, serverProgram ?? 'redis-server', ...args], readyText)
     },
     pause: () => void child.kill('SIGSTOP'),
     resume: () => void child.kill('SIGCONT'),
@@ -133,8 +153,8 @@ const startServer = async (port: number, readyText: string, argsOf: (dir: string
   }
 }
 
-const spawnRedisServer = async (args: readonly string[], readyText: string): Promise<ChildProcess> => {
-  const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+const spawnRedisServer = async ([program = '', ...args]: readonly string[], readyText: string): Promise<ChildProcess> => {
+  const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const lines: string[] = []
   for await (const line of createInterface(child.stdout)) {
     lines.push(line)

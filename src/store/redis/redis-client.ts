@@ -7,7 +7,7 @@ import { getOrCreate } from '../../util/memoize.ts'
 import { StoreError } from '../store.ts'
 import { RedisConnection } from './redis-connection.ts'
 import type { ConnectionAddress, ConnectionOptions } from './redis-connection.ts'
-import { errorMessage, withoutScript } from './redis-errors.ts'
+import { replyOf } from './redis-errors.ts'
 import { keySlot, readSlotOwners } from './redis-slots.ts'
 import type { Script } from './redis-scripts.ts'
 
@@ -241,8 +241,5 @@ const redirectPattern = /^(MOVED|ASK) \d+ (.*):(\d+)$/
 const maxRedirects = 5
 
 const minRefreshIntervalMs = 250
-
-/** The error that Redis replied, or any other. */
-const replyOf = (error: unknown): string => withoutScript(errorMessage(error instanceof StoreError ? error.cause : error))
 
 const closeWhenOpen = (opening: Promise<RedisConnection>): Promise<void> => opening.then(node => node.close()).catch(() => undefined)

@@ -59,6 +59,9 @@ const firstConnectFixes: Fixes = [
 export const withoutScript = (reason: string): string =>
   reason.replace(/^ERR Error running script .*: -/, '').replace(/\.?( script: \w+, on @user_script:\d+)?\.?\s*$/, '')
 
+/** The error that Redis replied, or any other. */
+export const replyOf = (error: unknown): string => withoutScript(errorMessage(error instanceof StoreError ? error.cause : error))
+
 /** The error, with what the operator can do about it where that is known. */
 export const withFix = (reason: string, { isFirstConnect = false } = {}): string => {
   const error = withoutScript(reason)

@@ -8,6 +8,7 @@ import type { Store, StoreContents } from '../store.ts'
 import { RedisClient } from './redis-client.ts'
 import { openRedisEngine, scanTable } from './redis-engine.ts'
 import type { TestTime } from './redis-engine.ts'
+import { replyOf } from './redis-errors.ts'
 import { layoutVersion, redisKeys, rightsChannel } from './redis-layout.ts'
 import { publishNothing } from './redis-scripts.ts'
 
@@ -38,13 +39,20 @@ export const openRedisStore = async (address: RedisAddress, clock: Clock, testTi
 const checkRights = (redis: RedisClient): Promise<unknown> => redis.runScript(publishNothing, [], [rightsChannel])
 
 const checkVersion = async (redis: RedisClient, address: RedisAddress): Promise<void> => {
-  await redis.sendCommand('SETNX', redisKeys.version, String(layoutVersion))
+  const refusal = await redis.sendCommand('SETNX', redisKeys.version, String(layoutVersion)).then(() => undefined, takesNoWritesNow)
   const found = await redis.sendCommand('GET', redisKeys.version)
   if (found === String(layoutVersion)) return
+  if (refusal !== undefined) throw refusal
   throw new StoreError(
     `the store in redis at ${address.url} has version ${String(found)}, and this Tollgate reads version ${layoutVersion}: ` +
       'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
   )
+}
+
+/** Returns the error of a Redis that can be read, and will take writes again; throws others, as that of a replica. */
+const takesNoWritesNow = (error: unknown): unknown => {
+  if (/^(OOM|NOREPLICAS|MISCONF) /.test(replyOf(error))) return error
+  throw error
 }
 
 /** Without writing anything. Nothing when Redis cannot be read: it may be unreachable from this machine. */

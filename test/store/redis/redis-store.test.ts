@@ -93,6 +93,37 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.pass(`${runs} sequences`)
   })
 
+  t.test('leases that the store has lost are written again, also those of accounts that have stopped calling', async t => {
+    const clock = new TestClock(Date.UTC(2026, 0, 15, 12))
+    const store = await openOne(t, clock)
+    const day = Math.floor(clock.now() / dayMs)
+    const base = { day, process: 'p1', minCredits: 0, limit: 1_000, shareDivisor: 1 }
+    const lease = (account: string, seq: number) => store.requestLease({ ...base, account, seq, counters: undefined, desiredCredits: 100 })
+    const settle = (account: string, seq: number, used: number) =>
+      store.requestLease({ ...base, account, seq, counters: { granted: 100, returned: 100 - used, used }, desiredCredits: 0 })
+    await lease('acc_old', 1)
+    await settle('acc_old', 2, 70)
+    clock.advance(31_000)
+    for (const [i, account] of ['acc_idle', 'acc_other', 'acc_busy'].entries()) await lease(account, 3 + i)
+    const older = await redis.send('HGET', `tollgate:{acc_other}:day:${day}`, 'process:p1')
+    for (const [i, account] of ['acc_idle', 'acc_other'].entries()) await settle(account, 6 + i, 40)
+    // The replica that is promoted has no row, an older one, and all.
+    for (const account of ['acc_old', 'acc_idle', 'acc_busy']) await redis.send('DEL', `tollgate:{${account}}:day:${day}`)
+    await redis.send('HSET', `tollgate:{acc_other}:day:${day}`, 'process:p1', String(older), 'leased', '100')
+    const totals = async (account: string) => {
+      const { leased, used } = await store.dayTotals(account)
+      return [leased, used]
+    }
+    await settle('acc_busy', 9, 10)
+    await waitUntil(async () => (await totals('acc_idle'))[0] === 40 && (await totals('acc_other'))[0] === 40)
+    t.same(await Promise.all(['acc_idle', 'acc_other', 'acc_busy', 'acc_old'].map(totals)), [
+      [40, 40],
+      [40, 40],
+      [10, 10],
+      [0, 0],
+    ])
+  })
+
   t.test('is exact to the credit for the largest possible balance', async t => {
     const clock = new TestClock()
     const store = await openOne(t, clock)
@@ -374,6 +405,26 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const { warnings } = await openOne(t, new TestClock())
     t.match(warnings, [/^redis at .* drops balances and keys as soon as it has a maxmemory: set its maxmemory-policy to noeviction$/])
     await redis.send('CONFIG', 'SET', 'maxmemory-policy', 'noeviction', 'appendonly', 'no')
+  })
+
+  t.test('is read where it takes no writes now, and is written by nobody before', async t => {
+    await redis.send('FLUSHALL')
+    const open = async () => {
+      const store = await openStore(redis.address, systemClock)
+      t.teardown(() => store.close())
+      return store
+    }
+    await redis.send('CONFIG', 'SET', 'maxmemory', '1')
+    await t.rejects(open(), /: OOM .*; raise its maxmemory/, 'a new store needs a version')
+    await redis.send('CONFIG', 'SET', 'maxmemory', '0')
+    await (await open()).addAccount(alice)
+    for (const [name, value] of Object.entries({ maxmemory: '1', 'min-replicas-to-write': '1' })) {
+      await redis.send('CONFIG', 'SET', name, value)
+      const store = await open()
+      t.match(await store.accounts(), [alice], name)
+      await t.rejects(store.changeAccount(alice.id, { label: 'x' }), / (OOM|NOREPLICAS) /)
+      await redis.send('CONFIG', 'SET', name, '0')
+    }
   })
 
   t.test('is used without an append-only file, with a warning', async t => {
