@@ -302,6 +302,26 @@ t.test('docs/operations.md says for every alert rule what to do', t => {
   t.end()
 })
 
+t.test('the tables of pages have every page of the dashboard and of the operator, in their order', t => {
+  const titlesIn = (file: string): readonly string[] => {
+    const [, members = ''] = /\n  pages: \{([^}]*)\}/.exec(readFileSync(file, 'utf8')) ?? []
+    return Array.from(members.matchAll(/\w+: '([^']+)'/g), ([, title = '']) => title)
+  }
+  const rowsIn = (file: string): readonly string[] => {
+    const [, rows = ''] = /\| page \| (?:shows|for) \|\n\|---.*\n([^]*?)\n\n/.exec(readPage(file).text) ?? []
+    return Array.from(rows.matchAll(/^\| ([^|]+) \|/gm), ([, title = '']) => title)
+  }
+  const developer = titlesIn('src/portal/page/texts.ts')
+  t.ok(developer.length > 5)
+  // It is no page of an account.
+  t.same(
+    rowsIn('docs/dashboard.md').filter(title => title !== 'Status'),
+    developer,
+  )
+  t.same(rowsIn('docs/operations.md'), titlesIn('src/portal/page/operator/operator-texts.ts'))
+  t.end()
+})
+
 t.test('docs/dashboard.md lists every error of the API', t => {
   const sources = sourceTexts().join('\n')
   const thrown = Array.from(sources.matchAll(/new ApiError\(\s*(\d+),\s*'([\w-]+)'/g), ([, status, code]) => `${status} ${code}`)
