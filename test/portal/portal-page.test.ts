@@ -713,6 +713,21 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     await openPage(page, 'Overview')
   })
 
+  t.test('that calls fail is said on Alerts until it has ended, or nobody is to be told of it', async t => {
+    await openPage(page, 'Alerts')
+    await page.fill('[name=errorRate]', '1')
+    await page.click('text="Save"')
+    await page.waitForSelector('text="Saved."')
+    const { key } = await deployment.addKey('alice')
+    for (let i = 0; i < 12; i += 1) await call(gateway.http(key), 'eth_getBalance', ['0x1'])
+    await page.waitForSelector('.banner:has-text("% of the calls failed"):has-text("No further alert is sent until this has ended.")')
+    await page.waitForSelector('tr:has-text("1 % failed"):has-text("Webhook")')
+    t.same(await findAccessibilityViolations(page), [])
+    await page.fill('[name=errorRate]', '')
+    await page.click('text="Save"')
+    await page.locator('.banner:has-text("of the calls failed")').waitFor({ state: 'detached' })
+  })
+
   t.test('signing out leaves nothing on the page', async t => {
     await page.click('button:has-text("Sign out")')
     await page.waitForSelector('h1:has-text("Sign in")')
