@@ -172,17 +172,20 @@ export default definePlugin({
       return reply
     }
 
+    const verifyCall = async (call: VerifiedCall, policy: Policy, next: NextPlugin): Promise<Reply> => {
+      if (policy === refusedPolicies.notAllowed || policy === refusedPolicies.unknown) return refusals[policy]
+      const quorum = quorums.get(policy)
+      const verified = policy === 'proof' ? await proofs.prove(call, next) : quorum && (await compare(call, quorum, next))
+      if (verified !== undefined) return verified
+      const reply = await next(call)
+      return isFailure(reply) || isJsonNull(reply.result) ? toUnverified(reply) : checks.check(reply, call)
+    }
+
     return {
-      async handle(call, next) {
-        const { method } = call.context.request
-        const policy = call.variant ?? policies.of(method)
-        if (policy === refusedPolicies.notAllowed || policy === refusedPolicies.unknown) return refusals[policy]
-        const quorum = quorums.get(policy)
-        const verified = policy === 'proof' ? await proofs.prove(call, next) : quorum && (await compare(call, quorum, next))
-        if (verified !== undefined) return verified
-        const reply = await next(call)
-        if (isFailure(reply)) return reply
-        return policy === 'off' || isJsonNull(reply.result) ? copyReply(reply, { verified: 'none' }) : checks.check(reply, call)
+      // Not async where nothing is verified: that takes half of the time.
+      handle(call, next) {
+        const policy = call.variant ?? policies.of(call.context.request.method)
+        return policy === 'off' ? next(call).then(toUnverified) : verifyCall(call, policy, next)
       },
       costFactor: ({ request: { method }, key }, { headers }) => factorOf(method, policies.ofCall(method, key, headers[wishHeader])),
       describeMethods: described =>
@@ -208,6 +211,8 @@ export default definePlugin({
     }
   },
 })
+
+const toUnverified = (reply: Reply): Reply => (isFailure(reply) ? reply : copyReply(reply, { verified: 'none' }))
 
 const toFactor = (text: string): number => Number(text.slice(0, -1))
 
