@@ -12,6 +12,7 @@ import { pauses } from './pauses.ts'
 import { reloads } from './reloads.ts'
 import { reportedBlocks } from './reported-blocks.ts'
 import { restarts } from './restarts.ts'
+import { rollouts } from './rollouts.ts'
 import { stops } from './stops.ts'
 import { subscriptionModel } from './subscription-model.ts'
 
@@ -31,5 +32,6 @@ export const attacks: readonly Attack[] = [
   kills,
   failover,
   moves,
+  rollouts,
   exhaustion,
 ]

@@ -79,7 +79,7 @@ const restart = async (deployment: Deployment, gateways: GatewayProcess[], i: nu
   await balancer.whenReady(i)
 }
 
-interface Balancer {
+export interface Balancer {
   readonly url: string
   /** Resolves once the gateway at this position was found to be ready by two health checks that have begun since. */
   whenReady(i: number): Promise<void>
@@ -87,7 +87,7 @@ interface Balancer {
 }
 
 /** Connects each caller to the ready gateways in turn, as a TCP load balancer does. */
-const openBalancer = async (gateways: readonly GatewayProcess[]): Promise<Balancer> => {
+export const openBalancer = async (gateways: readonly GatewayProcess[]): Promise<Balancer> => {
   const isReady = gateways.map(() => true)
   let checks = 0
   let turn = 0

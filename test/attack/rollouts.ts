@@ -1,0 +1,148 @@
+import { setTimeout } from 'node:timers/promises'
+import { createDeployment, mainPath, networkFile } from '../support/deployment.ts'
+import type { GatewayProcess } from '../support/deployment.ts'
+import { startFakeNode } from '../support/fake-node.ts'
+import { freePort } from '../support/free-port.ts'
+import { installedProxies, startProxy } from '../support/proxy.ts'
+import type { RunningProxy } from '../support/proxy.ts'
+import { skipWithoutRedis, startRedisServer } from '../support/redis-server.ts'
+import { mustBeZero } from './attack.ts'
+import type { Attack, Figure } from './attack.ts'
+import { CreditCallers, balanceOf } from './credit-callers.ts'
+import type { CreditAccount } from './credit-callers.ts'
+import { openBalancer } from './restarts.ts'
+
+/** The program of another build, which the gateways run before. This build unless set. */
+const oldProgram = process.env['TOLLGATE_OLD_MAIN'] ?? mainPath
+
+/** With `--scale 4` and more there are ten gateways, and each installed proxy is tried. */
+const gatewayCounts = { short: 3, long: 10 } as const
+const minLongScale = 4
+
+/** A tenth of the accounts use up their balance during the run. */
+const accounts: Readonly<Record<string, CreditAccount>> = Object.fromEntries(
+  Array.from({ length: 20 }, (_, i) => [`account${i}`, { dailyCredits: i % 10 === 0 ? 12_000 : 3_000_000, callers: 1 }]),
+)
+const plans = Object.fromEntries(Object.entries(accounts).map(([name, { dailyCredits }]) => [name, { dailyCredits }]))
+
+/** 20 callers make about 200 calls a second. */
+const pauseBetweenCallsMs = 90
+
+/** A proxy notices within two checks that a gateway stops, and within one that it is there. */
+const [drain, maxCheckMs] = [{ grace: '5s', timeout: '10s' }, 3_000]
+
+interface RolloutResult {
+  readonly calls: number
+  readonly lost: number
+  readonly servedOver: number
+  readonly usedOver: number
+  readonly uncountedCalls: number
+  readonly forfeited: number
+  readonly wrong: number
+}
+
+/** Gateways are replaced one after the other behind a proxy; then one is added, and one removed. No caller may notice. */
+const runRollout = async (
+  gatewayCount: number,
+  proxyFile: (typeof installedProxies)[number] | undefined,
+  log: (line: string) => void,
+): Promise<RolloutResult> => {
+  const redis = await startRedisServer('--appendonly', 'yes')
+  const node = await startFakeNode({
+    eth_blockNumber: { result: '0x10' },
+    eth_getBalance: ({ params }) => ({ result: balanceOf(String(params[0])) }),
+  })
+  const networks = { testnet: networkFile('testnet', [node.url], { cache: false }) }
+  const gateway = { drain, log: 'warn', watch: false, plans, store: redis.url }
+  const before = createDeployment({ gateway, networks, program: oldProgram })
+  const after = createDeployment({ gateway, networks })
+  const places = await Promise.all(
+    Array.from({ length: gatewayCount + 1 }, async () => ({ rpcPort: await freePort(), adminPort: await freePort() })),
+  )
+  /** By their places. */
+  const gateways: GatewayProcess[] = []
+  const start = async (deployment: typeof after, i: number): Promise<void> => {
+    const { rpcPort, adminPort } = places[i] ?? { rpcPort: 0, adminPort: 0 }
+    deployment.writeGateway({ ...gateway, listen: { rpc: `127.0.0.1:${rpcPort}`, admin: `127.0.0.1:${adminPort}` } })
+    gateways[i] = await deployment.start()
+    await setTimeout(maxCheckMs)
+  }
+  const stop = async (i: number): Promise<void> => {
+    if ((await gateways[i]?.stop()) !== 0) throw new Error('a gateway did not end in order')
+  }
+  let proxy: RunningProxy | undefined
+  const callers = new CreditCallers({
+    deployment: after,
+    accounts,
+    pauseMs: pauseBetweenCallsMs,
+    urlOf: key => `${proxy?.url}/v3/${key}`,
+    log,
+  })
+  try {
+    await callers.addAccounts()
+    for (let i = 0; i < gatewayCount; i += 1) await start(before, i)
+    proxy = proxyFile === undefined ? await openPlainProxy(gateways) : await startProxy(proxyFile, places)
+    callers.start()
+    for (let i = 0; i < gatewayCount; i += 1) {
+      await stop(i)
+      await start(after, i)
+    }
+    await start(after, gatewayCount)
+    await stop(0)
+    await setTimeout(maxCheckMs)
+    await callers.stop()
+    for (let i = 1; i < gateways.length; i += 1) await stop(i)
+    const summaries = await callers.audit()
+    const sum = (of: (each: (typeof summaries)[number]) => number) => summaries.reduce((total, each) => total + of(each), 0)
+    return {
+      calls: callers.results + callers.failedAt.length,
+      lost: callers.failedAt.length,
+      servedOver: sum(each => each.servedOver),
+      usedOver: sum(each => each.usedOver),
+      uncountedCalls: sum(each => each.uncountedCalls),
+      forfeited: sum(each => each.forfeited),
+      wrong: callers.found.wrong + callers.found.crossed + sum(each => each.faults.length),
+    }
+  } finally {
+    await callers.stop()
+    await proxy?.close()
+    await Promise.all([before.remove(), after.remove()])
+    await node.stop()
+    await redis.remove()
+  }
+}
+
+const openPlainProxy = async (gateways: readonly GatewayProcess[]): Promise<RunningProxy> => {
+  const { url, close } = await openBalancer(gateways)
+  return { url, close: async () => close() }
+}
+
+export const rollouts: Attack = {
+  name: 'rollouts',
+  summary: 'gateways on one Redis are replaced one after the other behind a proxy with its shipped file; one is added, one removed',
+  async run({ scale, log }) {
+    if (skipWithoutRedis !== false) {
+      log(`not run: ${skipWithoutRedis}`)
+      return []
+    }
+    const isLong = scale >= minLongScale
+    const installed = installedProxies.length === 0 ? [undefined] : installedProxies
+    const figures: Figure[] = []
+    for (const proxy of isLong ? installed : installed.slice(0, 1)) {
+      const name = proxy ?? 'TCP balancer'
+      const count = isLong ? gatewayCounts.long : gatewayCounts.short
+      const result = await runRollout(count, proxy, log)
+      figures.push(
+        { name: `${name}: gateways replaced`, value: count },
+        { name: `${name}: calls`, value: result.calls },
+        mustBeZero(`${name}: calls lost`, result.lost),
+        mustBeZero(`${name}: credits served over a balance`, result.servedOver),
+        mustBeZero(`${name}: credits charged and not served`, result.usedOver),
+        mustBeZero(`${name}: credits forfeited`, result.forfeited),
+        mustBeZero(`${name}: calls that are missing in the usage counts`, result.uncountedCalls),
+        mustBeZero(`${name}: wrong results, and differences in the audit`, result.wrong),
+      )
+    }
+    return figures
+  },
+}
