@@ -171,7 +171,8 @@ export class RedisConnection {
     const url = this.#locator.sentinels()
     if (url === undefined || this.#sentinels !== undefined) return
     const onReady = () => {
-      void sentinels.subscribe('+switch-master', () => void this.#leaveReplaced())
+      // The Sentinel that leads the failover names the new primary seconds before it says that it has switched.
+      for (const event of ['+promoted-slave', '+switch-master']) void sentinels.subscribe(event, () => void this.#leaveReplaced())
       // What was published before was missed.
       void this.#leaveReplaced()
     }

@@ -9,7 +9,7 @@ export interface Locator {
   locate(): Promise<Secret>
   /** Whether the URL still leads there. A primary that was replaced takes connections and writes until Sentinel has told it, which takes seconds. */
   leadsTo(located: Secret): Promise<boolean>
-  /** The Sentinels, which publish `+switch-master` when they have replaced a primary; undefined where the URL names none. After locate(). */
+  /** The Sentinels, which publish when they replace a primary; undefined where the URL names none. After locate(). */
   sentinels(): Secret | undefined
 }
 

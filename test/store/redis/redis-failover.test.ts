@@ -173,6 +173,19 @@ t.test('a change of accounts and keys is done when a replica has it', { skip: sk
   for (const id of ['key_1', 'key_2']) t.match(await promoted.findKeyById(id), { key: { revoked: 5 } }, 'revoked keys stay revoked')
 })
 
+t.test('a primary that Sentinels replace is left as soon as they name another', { skip: skipWithoutRedis }, async t => {
+  const { servers, sentinels, addressWith, remove } = await startSentinelDeployment(2, ['--appendonly', 'yes'])
+  t.teardown(remove)
+  const [primary, leader] = [servers[0], sentinels[0]] as [RedisServer, RedisServer] // two replicas, three Sentinels
+  const store = await openStore(addressWith(), systemClock)
+  t.teardown(() => store.close())
+  const watches = async () => String(await leader.send('CLIENT', 'LIST')).includes('sub=2')
+  await waitUntil(watches)
+  await leader.send('SENTINEL', 'FAILOVER', 'main')
+  await waitUntil(async () => !String(await primary.send('CLIENT', 'LIST')).includes('name=tollgate'))
+  t.match(String(await leader.send('SENTINEL', 'MASTER', 'main')), /failover_in_progress/, 'while other replicas are still told')
+})
+
 t.test('Sentinel', { skip: skipWithoutRedis }, async t => {
   const deployment = await startSentinelDeployment(1, ['--user', 'gate', 'on', '>p@ss', '~*', '&*', '+@all', '--appendonly', 'yes'])
   t.teardown(() => deployment.remove())
