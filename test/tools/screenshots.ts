@@ -20,25 +20,37 @@ const shownInDocs = ['overview', 'first-run', 'usage', 'requests', 'operator-hom
 
 const widths = [1_280, 360] as const
 const heightPx = 800
+/** Pictures of the documentation are shown small. */
+const docsSize = { width: 1_280, height: 720 } as const
 /** Longer pages are cut. */
 const maxHeightPx = 2_400
 
+type ColorScheme = 'light' | 'dark'
+
+/** Resolves once the page is drawn in this size and theme. */
+const resize = async (page: Page, width: number, height: number, colorScheme: ColorScheme, isLoading = false): Promise<void> => {
+  await page.setViewportSize({ width, height })
+  await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
+  if (!isLoading) await page.waitForSelector('.skeleton', { state: 'detached' })
+  // Charts are drawn with the next frame, in the size and the colors of now.
+  await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+}
+
 /** Writes what is shown in both themes and all widths. */
 const shoot = async (page: Page, name: string, isLoading = false): Promise<void> => {
-  for (const width of widths) {
-    await page.setViewportSize({ width, height: heightPx })
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' })
-      if (!isLoading) await page.waitForSelector('.skeleton', { state: 'detached' })
-      // Charts are drawn with the next frame, in the size and the colors of now.
-      await page.evaluate('new Promise(resolve => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+  for (const colorScheme of ['light', 'dark'] as const) {
+    for (const width of widths) {
+      await resize(page, width, heightPx, colorScheme, isLoading)
       const height = Math.min(maxHeightPx, Number(await page.evaluate('document.documentElement.scrollHeight')))
       await page.screenshot({
         path: join(allDir, `${name}-${width}-${colorScheme}.png`),
         fullPage: true,
         clip: { x: 0, y: 0, width, height },
       })
-      if (width === widths[0] && shownInDocs.includes(name)) await page.screenshot({ path: join(docsDir, `${name}-${colorScheme}.png`) })
+    }
+    if (shownInDocs.includes(name)) {
+      await resize(page, docsSize.width, docsSize.height, colorScheme)
+      await page.screenshot({ path: join(docsDir, `${name}-${colorScheme}.png`) })
     }
   }
   await page.setViewportSize({ width: widths[0], height: heightPx })

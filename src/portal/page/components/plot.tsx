@@ -129,6 +129,8 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       {
         ...axis,
         size: 28,
+        // A time with seconds, and a gap.
+        space: 72,
         values: (_, values) => values.map(value => formatTick(value, stepSeconds, (values.at(-1) ?? 0) - (values[0] ?? 0))),
       },
       { ...axis, size: axisWidthPx, values: (_, values) => values.map(value => latest.current.formatValue(value)) },

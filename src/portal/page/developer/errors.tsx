@@ -60,6 +60,7 @@ const ErrorTable = ({ errors }: { readonly errors: readonly ErrorCount[] }) => (
         title: texts.keys.actions,
         cell: row => (
           <a
+            class="one-line"
             href={linkWithFilters('/requests', { outcome: row.outcome })}
             onClick={followLink}
             aria-label={`${text.showRequests}: ${row.outcome}`}
