@@ -2,6 +2,8 @@ import { parseArgs } from 'node:util'
 import { bugs } from './bugs.ts'
 import type { Bug } from './bugs.ts'
 import { withBug } from './inject-bug.ts'
+import { distancesMs, simulateRegions } from './regions.ts'
+import type { RegionsResult, RegionsWorld } from './regions.ts'
 import { replayOf, simulate, simulateAll } from './run-simulation.ts'
 import * as systemUnderTest from './system-under-test.ts'
 import type { SystemUnderTest } from './simulation.ts'
@@ -10,6 +12,7 @@ import type { SystemUnderTest } from './simulation.ts'
 // npm run simulate -- --seed 17              one run, with a trace
 // npm run simulate -- --bugs                 which seed catches each injected bug; fails when one survives
 // npm run simulate -- --bugs --seeds 200     how many of so many seeds catch each bug
+// npm run simulate -- --regions              gateways in ten regions; --accounts, --calls, --gateways (of a region) and --spread are its size
 // npm run simulate -- --bug midnight …       as the first two, with the first bug whose name contains this
 const { values } = parseArgs({
   options: {
@@ -18,6 +21,12 @@ const { values } = parseArgs({
     seed: { type: 'string' },
     bug: { type: 'string' },
     bugs: { type: 'boolean', default: false },
+    regions: { type: 'boolean', default: false },
+    accounts: { type: 'string', default: '10000' },
+    calls: { type: 'string', default: '2000' },
+    gateways: { type: 'string', default: '10' },
+    spread: { type: 'string', default: '1' },
+    'warm-up': { type: 'string', default: '600' },
   },
 })
 const from = Number(values.from)
@@ -50,7 +59,45 @@ const isCaught = async (bug: Bug): Promise<boolean> => {
 const run = async (target: SystemUnderTest): Promise<boolean> =>
   values.seed === undefined ? runSeeds(target, Number(values.seeds ?? 500)) : runSeed(target, Number(values.seed))
 
+/** False where a bound of docs/scale.md does not hold. */
+const runRegions = async (): Promise<boolean> => {
+  const world: RegionsWorld = {
+    distancesMs,
+    gatewaysPerRegion: Number(values.gateways),
+    gatewaysOfAccount: Number(values.spread),
+    accounts: Number(values.accounts),
+    callsPerSecond: Number(values.calls),
+    dailyCredits: 200_000_000,
+    warmUpSeconds: Number(values['warm-up']),
+    seconds: 100,
+  }
+  const report = async (name: string, over: Partial<RegionsWorld>): Promise<RegionsResult> => {
+    const result = await simulateRegions({ ...world, ...over })
+    const { calls, waited, unavailable, leaseRequests, overshoot, forfeited, unserved } = result
+    const percent = (share: number): string => `${(100 * share).toFixed(2)} %`
+    const shares = `${percent(waited / calls)} waited, ${percent(unavailable / calls)} unavailable, ${percent(forfeited)} forfeited`
+    console.log(
+      `${name}: ${calls} calls, ${shares}, ${percent(unserved)} unserved, ${leaseRequests} lease requests, overshoot ${overshoot}`,
+    )
+    return result
+  }
+  const region = distancesMs.length - 1
+  const all = await report('ten regions', {})
+  const back = await report('the farthest is lost for 10 s', { lostRegion: { region, from: 20, until: 30 } })
+  const gone = await report('the farthest is lost for good', { lostRegion: { region, from: 20 } })
+  const small = await report('balances that are used up', { dailyCredits: 100_000 })
+  return (
+    [all, back, gone, small].every(({ overshoot }) => overshoot <= 0) &&
+    [all, back].every(({ waited, calls }) => waited <= maxWaitingCalls * calls) &&
+    [all, back, gone].every(({ forfeited }) => forfeited <= maxForfeited) &&
+    small.unserved <= maxUnserved
+  )
+}
+
+const [maxWaitingCalls, maxForfeited, maxUnserved] = [0.005, 0.01, 0.02]
+
 const main = async (): Promise<boolean> => {
+  if (values.regions) return runRegions()
   const bug = values.bug === undefined ? undefined : bugs.find(({ name }) => name.includes(values.bug ?? ''))
   if (values.bug !== undefined && bug === undefined) throw new Error(`no bug has a name with ${values.bug}`)
   if (bug !== undefined) return withBug(bug, run)

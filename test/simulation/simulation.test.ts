@@ -21,6 +21,21 @@ t.test('the ledger keeps its invariants in 250 simulations with faults of every 
   t.ok(kills !== undefined && kills > 50 && stops !== undefined && stops > 50, output)
 })
 
+t.test(
+  'ten regions at 20 to 250 ms: no credit over a balance, also when one is lost, few calls that wait, and little that is forfeited',
+  async t => {
+    const { code, output } = await runSimulation('--regions', '--gateways', '2', '--accounts', '300', '--calls', '500', '--warm-up', '120')
+    t.equal(code, 0, output)
+    const lines = output.trim().split('\n')
+    t.match(lines, [
+      /^ten regions: 50000 calls/,
+      /lost for 10 s/,
+      /lost for good: .* [1-9]\d*\.\d+ % unavailable/,
+      /used up: .* overshoot 0$/,
+    ])
+  },
+)
+
 t.test('each injected bug is caught, or the checks would be too weak', async t => {
   const { code, output } = await runSimulation('--bugs')
   t.equal(code, 0, output)

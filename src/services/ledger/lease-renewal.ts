@@ -166,10 +166,11 @@ export class LeaseRenewal implements ScheduledRenewal {
     return this.#unreturnedLeases === undefined || this.#unreturnedLeases.isEmpty
   }
 
-  /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call. */
+  /** Among many accounts each may call rarely, and a lease that nobody misses is kept for the next call; far from the store, in any case. */
   #isIdle(now: number): boolean {
     const isSmall = this.lease.available <= smallLeaseShare * this.balance.remaining
-    return now - this.#user.lastChargedAt >= (isSmall && this.#schedule.hasManyAccounts ? smallLeaseIdleTimeoutMs : idleTimeoutMs)
+    const timeoutMs = isSmall && this.#schedule.hasManyAccounts ? smallLeaseIdleTimeoutMs : idleTimeoutMs
+    return now - this.#user.lastChargedAt >= timeoutMs * (isSmall ? this.#client.distanceFactor : 1)
   }
 }
 

@@ -33,6 +33,8 @@ export class LedgerClient {
   /** Thousands of accounts that ask at once must not look like an outage of a store that answers each in turn. */
   readonly #semaphore = createSemaphore(maxConcurrentRequests)
   #seq = 0
+  /** The shortest round trip to the store of late, which a busy store or a busy process does not lengthen. */
+  #roundTripMs = Infinity
   /** As the store counts them. */
   #liveProcesses = 1
   #unavailableSince = Infinity
@@ -74,6 +76,12 @@ export class LedgerClient {
   /** Milliseconds since the store became unavailable; undefined while it is available. */
   outageMs(now: number): number | undefined {
     return this.#unavailableSince === Infinity ? undefined : now - this.#unavailableSince
+  }
+
+  /** How many times longer than near a store a lease that is not used is kept: a call that waits for another one would wait for longer. */
+  get distanceFactor(): number {
+    if (this.#roundTripMs === Infinity) return 1
+    return Math.min(maxDistanceFactor, Math.max(1, this.#roundTripMs / nearRoundTripMs))
   }
 
   /** A charge is refused because the leased credits are used up, and the store cannot be asked. The log says when this begins and when it ends. */
@@ -126,6 +134,7 @@ export class LedgerClient {
   #callForDay<T extends StoreDay>(request: () => Promise<T>, onResponse: (response: T) => void): Promise<T | undefined> {
     const sentAt = this.clock.monotonic()
     return this.#callStore(request, response => {
+      this.#roundTripMs = Math.min(this.clock.monotonic() - sentAt, this.#roundTripMs * roundTripGrowth)
       this.dayBoundary.update(sentAt, response)
       onResponse(response)
     })
@@ -187,6 +196,12 @@ export class LedgerClient {
 }
 
 const heartbeatIntervalMs = 1_000
+
+/** Up to this distance, nothing is kept for longer. */
+const nearRoundTripMs = 5
+const maxDistanceFactor = 50
+/** With each response, so that a store that has moved away is noticed. */
+const roundTripGrowth = 1.01
 
 /** Lines of one outage in the log. */
 const maxOutageReasons = 5
