@@ -134,7 +134,7 @@ export class LedgerClient {
   #callForDay<T extends StoreDay>(request: () => Promise<T>, onResponse: (response: T) => void): Promise<T | undefined> {
     const sentAt = this.clock.monotonic()
     return this.#callStore(request, response => {
-      this.#roundTripMs = Math.min(this.clock.monotonic() - sentAt, this.#roundTripMs * roundTripGrowth)
+      this.#roundTripMs = Math.min(this.clock.monotonic() - sentAt, this.#roundTripMs * roundTripGrowthFactor)
       this.dayBoundary.update(sentAt, response)
       onResponse(response)
     })
@@ -201,7 +201,7 @@ const heartbeatIntervalMs = 1_000
 const nearRoundTripMs = 5
 const maxDistanceFactor = 50
 /** With each response, so that a store that has moved away is noticed. */
-const roundTripGrowth = 1.01
+const roundTripGrowthFactor = 1.01
 
 /** Lines of one outage in the log. */
 const maxOutageReasons = 5
