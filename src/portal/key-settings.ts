@@ -9,6 +9,12 @@ import { countOrNull, givenName, listOf, text, textOrNull, time, timeOrNull } fr
 
 const name = givenName('What people call the key.')
 
+const project = {
+  ...name,
+  pattern: `^$|${name.pattern}`,
+  description: 'What the key is part of, such as an app: keys of one project are shown together. Empty: nothing.',
+} as const
+
 const days = {
   type: 'integer',
   minimum: 1,
@@ -50,13 +56,14 @@ const burst = {
 } as const
 
 /** What people can say of a key. */
-export const keySettings = { name, ...allowlists, dailyCredits, rate, burst } as const
+export const keySettings = { name, project, ...allowlists, dailyCredits, rate, burst } as const
 
 /** Of a new key, in the dashboard. */
 export const newKeySettings = { ...keySettings, days } as const
 
 export interface KeySettings extends Allowlists {
   readonly name?: string
+  readonly project?: string
   readonly dailyCredits?: number
   readonly rate?: string
   readonly burst?: number
@@ -83,11 +90,12 @@ const toListChange = ({ networks, methods, origins, ips }: Allowlists, knownNetw
 
 /** The change that the settings ask for. Methods are the caller's to check: checkKnown(). Throws ApiError. */
 export const toKeyChange = (
-  { name: keyName, dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
+  { name: keyName, project: keyProject, dailyCredits: credits, rate: rateText, burst: most, ...lists }: KeySettings,
   knownNetworks: readonly string[],
 ): KeyChange => ({
   ...toListChange(lists, knownNetworks),
   ...(keyName !== undefined && { name: keyName }),
+  ...(keyProject !== undefined && { project: keyProject === '' ? null : keyProject }),
   ...(credits !== undefined && { dailyCredits: credits === 0 ? null : credits }),
   ...toRateChange({ rate: rateText, burst: most }),
 })
@@ -141,9 +149,21 @@ export const checkResumable = ({ id, revoked }: KeyRow): void => {
 
 /** A key as developers and the operator see it. Lists without an entry restrict nothing. */
 export const keyJson = (row: KeyRow, now: number) => {
-  const { id, name = '', hint, networks = [], methods = [], origins = [], ips = [], dailyCredits = null, rate, burst = null } = row
+  const {
+    id,
+    name = '',
+    project = '',
+    hint,
+    networks = [],
+    methods = [],
+    origins = [],
+    ips = [],
+    dailyCredits = null,
+    rate,
+    burst = null,
+  } = row
   return {
-    ...{ id, name, hint, networks, methods, origins, ips, dailyCredits },
+    ...{ id, name, project, hint, networks, methods, origins, ips, dailyCredits },
     rate: rate === undefined ? null : formatRate(rate),
     burst,
     state: keyRefusal(row, now) ?? ('active' as const),
@@ -160,6 +180,7 @@ export type KeyJson = ReturnType<typeof keyJson>
 export const keyProperties = {
   id: text,
   name: text,
+  project: { ...text, description: 'Empty: none.' },
   hint: { type: 'string', description: 'The last characters of the key.' },
   networks: listOf(text),
   methods: listOf(text),

@@ -75,6 +75,8 @@ export interface Declaration {
 export interface KeyRow extends Key {
   /** What people call it. */
   readonly name?: string
+  /** What it is part of: keys of one project are shown together. */
+  readonly project?: string
   /** Id of the account. */
   readonly account: string
   readonly created: number

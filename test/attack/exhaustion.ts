@@ -94,7 +94,6 @@ export const runExhaustion = async (
         await gateway.kill()
       }
       if (result !== undefined) results.push(result)
-      log(JSON.stringify(result))
     }
     return results
   } finally {
@@ -148,7 +147,7 @@ const attackOnce = async (gateway: GatewayProcess, setup: AttackSetup, log: (lin
     runTaskProcess<AttackerTask, AttackerReport>('exhaustion-attacker', task, true),
   ])
   const after = await readProcessLoad(gateway)
-  if (beside.firstFailure !== undefined) log(`${name}: ${beside.firstFailure}`)
+  if (beside.firstFailure !== undefined) log(`${name}: the first call of the bystander that failed: ${beside.firstFailure}`)
   return {
     name,
     peakRssMiB: toMiB(peak.stop()),
@@ -207,8 +206,7 @@ export const exhaustion: Attack = {
   name: 'exhaustion',
   summary: 'one account that takes memory and time; a bystander of another account beside it',
   async run(options) {
-    const results = await runExhaustion({ ...options, log: () => undefined })
-    return results.flatMap(figuresOf)
+    return (await runExhaustion(options)).flatMap(figuresOf)
   },
 }
 

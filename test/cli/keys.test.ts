@@ -7,7 +7,17 @@ import { accountsCommand, createTestConfigs, keysCommand } from './run-command.t
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 
 /** What a key has whose settings restrict nothing. */
-const unrestricted = { networks: [], methods: [], origins: [], ips: [], dailyCredits: null, rate: null, burst: null, expires: null }
+const unrestricted = {
+  project: '',
+  networks: [],
+  methods: [],
+  origins: [],
+  ips: [],
+  dailyCredits: null,
+  rate: null,
+  burst: null,
+  expires: null,
+}
 
 t.test('a key is printed once, with its allowlists, and later only by its last characters', async t => {
   const { json, run } = await createTestConfigs(t)
@@ -50,6 +60,16 @@ t.test('a key without allowlists may call everything', async t => {
   const { json, run } = await createTestConfigs(t)
   await run(accountsCommand, 'add', 'alice', '--plan', 'core')
   t.match(await json(keysCommand, 'add', 'alice'), { ...unrestricted, state: 'active', suspended: null, revoked: null })
+})
+
+t.test('a key has a project until it is empty', async t => {
+  const { json, run } = await createTestConfigs(t)
+  await run(accountsCommand, 'add', 'alice', '--plan', 'core')
+  const { id } = (await json(keysCommand, 'add', 'alice', '--project', 'wallet')) as { id: string }
+  t.match((await run(keysCommand, 'list', 'alice')).out.join('\n'), 'wallet')
+  t.match(await json(keysCommand, 'list', 'alice'), [{ id, project: 'wallet' }])
+  t.match(await json(keysCommand, 'set', id, '--project', ''), { project: '' })
+  t.match((await run(keysCommand, 'set', id, '--project', ' wallet')).err.join(), /project must be 1 to \d+ printable characters/)
 })
 
 t.test('a key is revoked by its id', async t => {
@@ -180,8 +200,8 @@ t.test('without --json, a key is printed with a warning, and keys as a table', a
     /^Save the key now/,
   ])
   t.match((await run(keysCommand, 'list', 'alice')).out, [
-    /^ID                NAME    KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  CREATED                   STATE$/,
-    /^key_\w{12}  server  …\w{4}  devnet    all      all      all  no limit  no limit  never    20\S+Z  active$/,
+    /^ID                NAME    PROJECT  KEY    NETWORKS  METHODS  ORIGINS  IPS  CREDITS   RATE      EXPIRES  CREATED                   STATE$/,
+    /^key_\w{12}  server           …\w{4}  devnet    all      all      all  no limit  no limit  never    20\S+Z  active$/,
   ])
 })
 

@@ -281,12 +281,14 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     },
   )
 
-  t.test('usage is downloaded as CSV, in which no field is a formula', async t => {
+  t.test('each key shows its calls of a day, and usage is downloaded as CSV, in which no field is a formula', async t => {
     const createKey = `fetch('/api/v1/keys', { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"name":"=1+1,x"}' })`
     const { key } = (await page.evaluate(`${createKey}.then(response => response.json())`)) as { key: string }
     await waitUntil(async () => (await call(gateway.http(key), 'eth_gasPrice')).error === undefined)
     const countKeys = `fetch('/api/v1/usage?by=key').then(response => response.json()).then(({ groups }) => groups.length)`
     await waitUntil(async () => (await page.evaluate(countKeys)) === 3)
+    await openPage(page, 'Keys')
+    await page.waitForSelector('tr:has-text("=1+1,x") svg[aria-label="=1+1,x, calls in the last 24 hours: 1"] rect:last-child[height="20"]')
     await openPage(page, 'Usage')
     await page.waitForSelector('tfoot')
     const lines = `['tbody', 'tfoot'].map(part => getComputedStyle(document.querySelector(part + ' tr:last-child td')).borderBottomWidth)`
@@ -301,6 +303,27 @@ t.test('the page in a browser', { skip: skipWithoutChromium }, async t => {
     const seriesCsv = await readFile(await series.path(), 'utf8')
     t.match(seriesCsv, /^time,key,hint,id,calls,failed,credits\r\n/)
     t.match(seriesCsv, /^20[-\d]+T\d\d:00:00.000Z,"'=1\+1,x",\w{4},key_\w+,\d+,0,\d+\r$/m)
+  })
+
+  t.test('keys of one project are shown together, those of none last', async t => {
+    await openPage(page, 'Keys')
+    const form = await openKeyForm(page)
+    await page.fill(`${form} [name=name]`, 'of a project')
+    await page.fill(`${form} [name=project]`, 'wallet')
+    await page.click(`${form} [type=submit]`)
+    await page.waitForSelector('section:has(h2:text-is("wallet")) td:has-text("of a project")')
+    t.same(await page.$$eval('main h2', found => found.map(each => each.textContent)).then(titles => titles.slice(-2)), [
+      'wallet',
+      'Without a project',
+    ])
+    t.same(await findAccessibilityViolations(page), [])
+    await page.click('button[aria-label="Change of a project"]')
+    await page.fill('dialog [name=project]', '')
+    await page.click('dialog [type=submit]')
+    await page.waitForSelector('h2:text-is("wallet")', { state: 'detached' })
+    await chooseAction(page, 'of a project', 'Revoke')
+    await confirmQuestion(page)
+    await page.waitForSelector('td:has-text("of a project")', { state: 'detached' })
   })
 
   t.test('the address has what a page shows: a reload keeps it, and the way back leads to what was shown before', async t => {

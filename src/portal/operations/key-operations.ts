@@ -184,9 +184,23 @@ export const keyOperations = [
       positionals: { id: 'ACCOUNT' },
       text(keys, input, { commandLine }) {
         if (keys.length === 0) return [`no keys yet: ${commandLine(`keys add ${input.id}`)}`]
-        const columns = ['ID', 'NAME', 'KEY', 'NETWORKS', 'METHODS', 'ORIGINS', 'IPS', 'CREDITS', 'RATE', 'EXPIRES', 'CREATED', 'STATE']
+        const columns = [
+          'ID',
+          'NAME',
+          'PROJECT',
+          'KEY',
+          'NETWORKS',
+          'METHODS',
+          'ORIGINS',
+          'IPS',
+          'CREDITS',
+          'RATE',
+          'EXPIRES',
+          'CREATED',
+          'STATE',
+        ]
         const rows = keys.map(key => [
-          ...[key.id, key.name, `…${key.hint}`, ...Object.values(formatSettings(key))],
+          ...[key.id, key.name, key.project, `…${key.hint}`, ...Object.values(formatSettings(key))],
           ...[key.created, formatState(key)],
         ])
         return [{ columns, rows }]
@@ -207,7 +221,7 @@ export const keyOperations = [
       positionals: { id: 'ID' },
       flags,
       text: changed => [
-        { fields: { id: changed.id, account: changed.account.name, ...formatSettings(changed), ...formatVerify(changed) } },
+        { fields: { id: changed.id, account: changed.account.name, ...formatSettings(changed), ...formatRareSettings(changed) } },
         ...(changed.state === 'active' ? [] : [`Calls with this key are refused: ${formatState(changed)}.`]),
       ],
     },
@@ -290,7 +304,15 @@ export const keyOperations = [
 ]
 
 const describeCreated = ({ key, ...created }: OperatorKeyJson & { readonly key: string }): readonly TextBlock[] => [
-  { fields: { key, id: created.id, account: created.account.name, ...formatSettings(created), ...formatVerify(created) } },
+  {
+    fields: {
+      key,
+      id: created.id,
+      account: created.account.name,
+      ...formatSettings(created),
+      ...formatRareSettings(created),
+    },
+  },
   'Save the key now: only its hash is stored, and it cannot be shown again.',
 ]
 
@@ -306,7 +328,11 @@ const formatSettings = ({ networks, methods, origins, ips, dailyCredits, rate, b
   expires: expires ?? neverKeyword,
 })
 
-const formatVerify = ({ verify }: OperatorKeyJson) => (verify.length === 0 ? {} : { verify: verify.join(',') })
+/** What few keys have. */
+const formatRareSettings = ({ project, verify }: OperatorKeyJson) => ({
+  ...(project !== '' && { project }),
+  ...(verify.length > 0 && { verify: verify.join(',') }),
+})
 
 /** `active`, or since when the key is refused. */
 const formatState = ({ state, revoked, suspended, expires }: OperatorKeyJson): string => {

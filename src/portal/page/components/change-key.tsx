@@ -32,6 +32,7 @@ export const ChangeKey = ({ apiKey, onSaved, onClose, ...options }: ChangeKeyPro
         {errorOf => (
           <>
             <TextField label={text.name} name="name" required={before.name !== ''} value={before.name} error={errorOf('name')} />
+            <TextField label={text.project} name="project" help={text.projectHelp} value={before.project} error={errorOf('project')} />
             <Restrictions {...options} values={before} errorOf={errorOf} />
           </>
         )}
@@ -40,8 +41,8 @@ export const ChangeKey = ({ apiKey, onSaved, onClose, ...options }: ChangeKeyPro
   )
 }
 
-const fieldsOf = ({ name, networks, methods, origins, ips, dailyCredits, rate, burst }: KeyJson) => ({
-  ...{ name, networks: networks.join(', '), methods: methods.join(', '), origins: origins.join(', '), ips: ips.join(', ') },
+const fieldsOf = ({ name, project, networks, methods, origins, ips, dailyCredits, rate, burst }: KeyJson) => ({
+  ...{ name, project, networks: networks.join(', '), methods: methods.join(', '), origins: origins.join(', '), ips: ips.join(', ') },
   ...{ dailyCredits: String(dailyCredits ?? ''), rate: rate ?? '', burst: String(burst ?? '') },
 })
 
@@ -53,6 +54,7 @@ const changeOf = (before: Fields, values: FormData): object => {
   const lists = (['networks', 'methods', 'origins', 'ips'] as const).filter(isChanged)
   return {
     ...(isChanged('name') && { name: typed('name') }),
+    ...(isChanged('project') && { project: typed('project') }),
     ...Object.fromEntries(lists.map(name => [name, splitList(values.get(name))])),
     ...(isChanged('dailyCredits') && { dailyCredits: Number(typed('dailyCredits')) }),
     // A rate replaces the burst too.

@@ -54,6 +54,40 @@ export const Bar = ({ label, value, max, tone = 'neutral', isThin = false }: Bar
   )
 }
 
+interface SparklineProps {
+  /** What it shows, for those who do not see it. */
+  readonly label: string
+  /** By point of time, the oldest first. */
+  readonly values: readonly number[]
+}
+
+const sparklineHeight = 20
+/** Of a point, with the gap to the next. */
+const pointWidth = 4
+
+/** Small columns beside a text that has the number: when, and how evenly. */
+export const Sparkline = ({ label, values }: SparklineProps) => {
+  const highest = Math.max(1, ...values)
+  return (
+    <svg class="sparkline" role="img" aria-label={label} viewBox={`0 0 ${pointWidth * values.length} ${sparklineHeight}`}>
+      {values.map((value, i) => {
+        // A single call is seen too.
+        const height = value === 0 ? 1 : Math.max(2, (sparklineHeight * value) / highest)
+        return (
+          <rect
+            key={i}
+            class={value === 0 ? 'none' : ''}
+            x={pointWidth * i}
+            y={sparklineHeight - height}
+            width={pointWidth - 1}
+            height={height}
+          />
+        )
+      })}
+    </svg>
+  )
+}
+
 /** The tone of a share that has been used: as of the alerts that most accounts have. */
 export const toneOfUse = (used: number, limit: number): Tone => {
   const share = limit === 0 ? 1 : used / limit

@@ -62,7 +62,8 @@ const settingsOf = (values: FormData): NewKeySettings => {
   const typed = (name: string) => String(values.get(name) ?? '').trim()
   const numberOf = (name: string) => (typed(name) === '' ? undefined : Number(typed(name)))
   return {
-    ...{ name: typed('name'), networks: splitList(values.get('networks')), methods: splitList(values.get('methods')) },
+    ...{ name: typed('name'), project: typed('project') || undefined },
+    ...{ networks: splitList(values.get('networks')), methods: splitList(values.get('methods')) },
     ...{ origins: splitList(values.get('origins')), ips: splitList(values.get('ips')) },
     ...{ dailyCredits: numberOf('dailyCredits'), rate: typed('rate') || undefined, burst: numberOf('burst'), days: numberOf('days') },
   }
@@ -85,6 +86,7 @@ export const CreateKey = ({ create, onCancel, ...options }: CreateKeyProps) => (
     {errorOf => (
       <>
         <TextField label={text.name} name="name" required placeholder={text.namePlaceholder} error={errorOf('name')} />
+        <TextField label={text.project} name="project" help={text.projectHelp} error={errorOf('project')} />
         <Restrictions {...options} errorOf={field => errorOf(field) ?? (field === 'days' ? errorOf('expires') : undefined)} />
       </>
     )}

@@ -1,12 +1,13 @@
 import { useSignal } from '@preact/signals'
 import { Fragment } from 'preact'
 import type { KeyJson } from '../../key-settings.ts'
+import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { SearchField } from '../components/controls.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
-import { Bar, toneOfUse } from '../components/figure.tsx'
+import { Bar, Sparkline, toneOfUse } from '../components/figure.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
@@ -17,6 +18,8 @@ const text = texts.keys
 
 interface KeyTableProps {
   readonly keys: readonly OwnKeyJson[]
+  /** By id, once they are known; keys without calls are absent. */
+  readonly callsOfDay: ReadonlyMap<string, UsageSeries>
   readonly mayChange: boolean
   onChanged(answer: KeyAnswer): void
   /** Asks for the form that changes the key. */
@@ -31,7 +34,7 @@ export const KeyTables = ({ keys, ...props }: KeyTableProps) => {
   const isShown = useSignal(false)
   const search = useSignal('')
   const typed = search.value.trim().toLowerCase()
-  const matching = keys.filter(({ name, hint, id }) => `${name} ${hint} ${id}`.toLowerCase().includes(typed))
+  const matching = keys.filter(({ name, project, hint, id }) => `${name} ${project} ${hint} ${id}`.toLowerCase().includes(typed))
   const isUsable = ({ state }: OwnKeyJson) => state === 'active' || state === 'suspended'
   const [usable, ended] = [matching.filter(isUsable), matching.filter(key => !isUsable(key))]
   return (
@@ -42,7 +45,7 @@ export const KeyTables = ({ keys, ...props }: KeyTableProps) => {
         </div>
       )}
       {usable.length > 0 ? (
-        <KeyTable caption={texts.pages.keys} keys={usable} {...props} />
+        <ByProject keys={usable} {...props} />
       ) : typed === '' ? (
         <EmptyState icon="keys" title={text.noneActive} />
       ) : (
@@ -60,11 +63,32 @@ export const KeyTables = ({ keys, ...props }: KeyTableProps) => {
   )
 }
 
+/** A table for each project, in the order of their names, and one of the keys that have none; where none has one, that table alone. */
+const ByProject = ({ keys, ...props }: KeyTableProps) => {
+  const projects = [...new Set(keys.map(({ project }) => project))].toSorted(
+    (a, b) => Number(a === '') - Number(b === '') || a.localeCompare(b),
+  )
+  if (projects.every(project => project === '')) return <KeyTable caption={texts.pages.keys} keys={keys} {...props} />
+  return (
+    <>
+      {projects.map(project => {
+        const title = project || text.noProject
+        return (
+          <section key={project}>
+            <h2>{title}</h2>
+            <KeyTable caption={title} keys={keys.filter(key => key.project === project)} {...props} />
+          </section>
+        )
+      })}
+    </>
+  )
+}
+
 const tones: Readonly<Record<KeyJson['state'], Tone>> = { active: 'ok', suspended: 'warn', expired: 'neutral', revoked: 'danger' }
 
 export const KeyState = ({ state }: Pick<KeyJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
 
-const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
+const KeyTable = ({ caption, keys, callsOfDay, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
   <Table
     caption={caption}
     keyOf={key => key.id}
@@ -82,7 +106,7 @@ const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTablePro
       { title: text.state, cell: key => <KeyState state={key.state} /> },
       { title: text.allowed, cell: key => <Allowed apiKey={key} /> },
       { title: text.todayLimit, cell: key => <Use apiKey={key} /> },
-      { title: text.lastUsed, isTime: true, cell: key => formatHourOfDay(key.lastUsed, texts.never) },
+      { title: text.lastUsed, isTime: true, cell: key => <LastUse apiKey={key} calls={callsOfDay.get(key.id)} /> },
       ...(mayChange
         ? [
             {
@@ -93,6 +117,15 @@ const KeyTable = ({ caption, keys, mayChange, onChanged, onChange }: KeyTablePro
         : []),
     ]}
   />
+)
+
+const LastUse = ({ apiKey, calls }: { readonly apiKey: OwnKeyJson; readonly calls: UsageSeries | undefined }) => (
+  <>
+    {formatHourOfDay(apiKey.lastUsed, texts.never)}
+    {calls !== undefined && (
+      <Sparkline label={`${apiKey.name || apiKey.hint}, ${text.callsOfDay}: ${formatNumber(calls.calls)}`} values={calls.points.calls} />
+    )}
+  </>
 )
 
 const lifetimeOf = ({ created, expires }: OwnKeyJson): string =>

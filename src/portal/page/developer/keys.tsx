@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks'
 import type { PortalMethod } from '../../portal-services.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
+import type { UsageAnswer } from '../../routes/usage.ts'
 import { ChangeKey } from '../components/change-key.tsx'
 import { WhenLoaded } from '../components/controls.tsx'
 import { Dialog } from '../components/dialog.tsx'
@@ -36,6 +37,8 @@ export const KeysActions = () =>
 
 export const Keys = () => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
+  const usage = useRequest<UsageAnswer>('/usage?by=key&range=24h')
+  const callsOfDay = new Map(usage.data.value?.groups.map(group => [group.name, group]))
   const changed = useSignal<string | undefined>(undefined)
   // The dialog belongs to this page.
   useEffect(() => () => void (isCreating.value = false), [])
@@ -61,7 +64,13 @@ export const Keys = () => {
                 {text.noneHelp}
               </EmptyState>
             ) : (
-              <KeyTables keys={found} mayChange={mayChange()} onChanged={onChanged} onChange={id => (changed.value = id)} />
+              <KeyTables
+                keys={found}
+                callsOfDay={callsOfDay}
+                mayChange={mayChange()}
+                onChanged={onChanged}
+                onChange={id => (changed.value = id)}
+              />
             )}
             {found
               .filter(({ id }) => id === changed.value)

@@ -7,7 +7,7 @@ import { Chart, failedSeries, groupColor, maxGroups } from '../components/chart.
 import { Checkbox, CopyCode, CopyText, Notice, SearchField, Select, TextField } from '../components/controls.tsx'
 import { ConfirmDialog, Dialog } from '../components/dialog.tsx'
 import { EmptyState } from '../components/empty-state.tsx'
-import { Bar, Figure } from '../components/figure.tsx'
+import { Bar, Figure, Sparkline } from '../components/figure.tsx'
 import { Form } from '../components/form.tsx'
 import { Icon, iconNames } from '../components/icon.tsx'
 import { Menu } from '../components/menu.tsx'
@@ -95,6 +95,7 @@ const Figures = () => (
     <Bar label="Four fifths" value={80} max={100} tone="warn" />
     <Bar label="All" value={120} max={100} tone="danger" />
     <Bar label="Thin" value={30} max={100} isThin />
+    <Sparkline label="Calls of a day" values={[0, 3, 9, 14, 8, 2, 0, 0, 1, 5, 12, 20]} />
   </Section>
 )
 
