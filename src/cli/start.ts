@@ -9,6 +9,7 @@ import type { Gateway } from '../core/gateway.ts'
 import type { ReadConfig, ValidConfig } from '../core/reloader.ts'
 import { systemClock } from '../services/clock.ts'
 import { saveCompiledCode } from '../runtime/compile-cache.ts'
+import { collectGarbageOfStart } from '../runtime/gc-hints.ts'
 import { openLog } from '../services/log.ts'
 import type { RootLog } from '../services/log.ts'
 import { commandSummaries, exitCodes } from './command.ts'
@@ -78,6 +79,7 @@ const serveUntilStopped = async (config: ValidConfig, options: StartOptions, { e
   reload = () => void gateway.reloader?.reload()
   reopen = () => void (async () => gateway.accessLog.reopen())().catch(() => undefined) // the process that cannot has logged it
   fileWatch?.start(reload)
+  collectGarbageOfStart()
   logListening(config, gateway.urls)
   setImmediate(saveCompiledCode) // a gateway may run for months, and be killed then
   const signal = await stopRequested
@@ -126,6 +128,7 @@ const runWorker = async (
   })
   const gateway = await printStartupErrors(opening, err)
   if (gateway === undefined) return exitCodes.failed
+  collectGarbageOfStart()
   setImmediate(saveCompiledCode)
   await worker.serveUntilStopped({ ...gateway, readConfig, configId: configId({ ...config, gateway: gatewayConfig }) })
   await gateway.stop(0)
