@@ -1,6 +1,8 @@
 import { spawnSync } from 'node:child_process'
+import { PerformanceObserver, constants } from 'node:perf_hooks'
 import t from '../support/tap.ts'
-import { findMinorCollector, openGcHints } from '../../src/runtime/gc-hints.ts'
+import { waitUntil } from '../support/wait-until.ts'
+import { collectGarbageOfStart, findMinorCollector, openGcHints } from '../../src/runtime/gc-hints.ts'
 
 t.test('this V8 has a minor collection, and the flags that are set', async t => {
   const collect = findMinorCollector()
@@ -29,6 +31,15 @@ t.test('a collection follows each 4 MiB of responses, in the next turn', async t
 
 t.test('without such a collection in V8 the hint does nothing', async t => {
   t.doesNotThrow(() => openGcHints(() => undefined)(8 << 20))
+})
+
+t.test('what a start has left is collected by a full collection', async t => {
+  const kinds: unknown[] = []
+  const observer = new PerformanceObserver(list => kinds.push(...list.getEntries().map(({ detail }) => (detail as { kind: number }).kind)))
+  observer.observe({ entryTypes: ['gc'] })
+  t.teardown(() => observer.disconnect())
+  collectGarbageOfStart()
+  await waitUntil(() => kinds.includes(constants.NODE_PERFORMANCE_GC_MAJOR))
 })
 
 t.test('process.nextTick() is as fast after full collections', async t => {
