@@ -202,7 +202,7 @@ t.test('wrong arguments are a usage error', async t => {
   t.equal(await usageErrorOf('revoke'), 'missing argument ID')
   t.equal(
     await usageErrorOf('set', 'key_1'),
-    'nothing to change: expected --name, --networks, --methods, --origins, --ips, --credits, --rate, --expires or --verify',
+    'nothing to change: expected --name, --project, --networks, --methods, --origins, --ips, --credits, --rate, --expires or --verify',
   )
 })
 

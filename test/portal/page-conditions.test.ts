@@ -375,6 +375,10 @@ t.test('the page under bad conditions', { skip: skipWithoutChromium }, async t =
   t.test('a hidden tab holds no connection, and has the figures again when it is shown', async t => {
     const page = await openSignedIn(t)
     const isStream = (request: { url(): string }) => request.url().endsWith('/events')
+    // The figures may be there before the stream.
+    const streams = page.waitForRequest(isStream)
+    await page.reload()
+    await streams
     const closed = page.waitForEvent('requestfailed', isStream)
     await setVisibility(page, 'hidden')
     await closed
