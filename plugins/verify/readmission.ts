@@ -39,6 +39,9 @@ export class Readmission {
           { event: 'upstream-readmitted', upstream: target.name, class: method.class },
           'upstream has answered right 100 times: it gets calls again',
         )
+    } catch (error) {
+      // No call waits for it, and nobody else would catch it: the process would end.
+      log.error({ upstream: target.name, err: error }, 'upstream that has lied was not compared with others because of a bug')
     } finally {
       this.#busy.delete(target.name)
     }

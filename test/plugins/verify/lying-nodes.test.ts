@@ -4,6 +4,10 @@ import { harness } from '../../../src/testing/index.ts'
 import type { Harness } from '../../../src/testing/index.ts'
 import type { FakeUpstream } from '../../../src/testing/fake-upstreams.ts'
 import { startAnvilChain } from '../../support/anvil-chain.ts'
+import { Readmission } from '../../../plugins/verify/readmission.ts'
+import type { Result } from '../../../src/plugin/reply.ts'
+import { TestLog, fakeResult } from '../../support/fakes.ts'
+import { waitUntil } from '../../support/wait-until.ts'
 import type { JsonMembers } from './verify-fixture.ts'
 
 t.test('a node that lied', async t => {
@@ -109,4 +113,18 @@ t.test('a node that lied', async t => {
     t.equal(eventsOf(coming, 'upstream-lied').length, 0)
     await coming.stop()
   })
+})
+
+t.test('a bug while a node that lied is compared with others is logged, and ends nothing', async t => {
+  const log = new TestLog()
+  const trust = { isDistrusted: () => true, recordRight: () => false, reload: async () => undefined }
+  const services = { log, nodes: { trust } } as unknown as ConstructorParameters<typeof Readmission>[1] // what it uses of them
+  const readmission = new Readmission(() => Promise.reject(new Error('a bug')), services)
+  const [call, method] = [{ context: { upstreams: [{ name: 'liar' }] } }, { class: 'light' }] as unknown as [
+    Parameters<Readmission['begin']>[1],
+    Parameters<Readmission['begin']>[2],
+  ]
+  readmission.begin(fakeResult('0x1', { upstream: 'honest' }) as Result, call, method, () => Promise.reject(new Error('not called')))
+  await waitUntil(() => log.lines.length > 0)
+  t.match(log.lines, [{ fields: { upstream: 'liar', err: { message: 'a bug' } } }])
 })
