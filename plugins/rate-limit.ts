@@ -34,11 +34,10 @@ export default definePlugin({
   once: true,
   limitsRates: true,
   create({ account: accountLimit, key: keyLimit, ip: ipLimit }, services) {
-    const { rateLimits, methods, network, usage } = services
-    const creditsOf = openPriceList(services)
+    const { rateLimits, methods, network, usage, priceOf } = services
     const handle: DirectHandler<'request' | 'key' | 'account'> = (call, next) => {
       const { account, key, request } = call.context
-      const credits = creditsOf(request.method)
+      const credits = accountLimit?.creditRate === undefined ? 0 : priceOf(call)
       const { plan } = account
       const requests = [
         ...tokenRequests(`account ${account.id}`, accountLimitOf(plan, accountLimit), credits),
@@ -59,15 +58,6 @@ export default definePlugin({
     return directStage({ handle })
   },
 })
-
-/** What the plugins below charge; known once calls arrive. */
-const openPriceList = ({ methods, describeMethods }: Services): ((method: string) => number) => {
-  let prices: ReadonlyMap<string, number> | undefined
-  return method => {
-    prices ??= new Map(describeMethods().map(({ name, credits }) => [name, credits]))
-    return prices.get(method) ?? methods.defaultCost
-  }
-}
 
 const refuseCall = ({ refused, waitMs }: TooFewTokens): Failure => {
   const [kind = '', owner = ''] = refused.bucket.split(' ')

@@ -40,18 +40,16 @@ interface ChargedCall {
 
 interface ChargingOptions {
   readonly charge: ChargeCredits
-  /** Undefined for a method that is not in the table. */
-  costOf(method: string): number | undefined
   readonly failureLimit: FailureLimit
 }
 
 /** Charges each call before the plugins below run, and refunds what delivered nothing. */
 export const createChargingHandler =
-  ({ charge, costOf, failureLimit }: ChargingOptions, services: Services): DirectHandler<ChargedContext, 'account'> =>
+  ({ charge, failureLimit }: ChargingOptions, services: Services): DirectHandler<ChargedContext, 'account'> =>
   (call, next) => {
     const { request, account } = call.context
     const { methods, clock } = services
-    const cost = Math.ceil((costOf(request.method) ?? methods.defaultCost) * services.costFactorOf(call))
+    const cost = services.priceOf(call)
     const recentCalls = failureLimit.of(account.id)
     const method = methods.get(request.method)
     const charged: ChargedCall = { call, next, services, recentCalls, method, cost, startedAtMs: clock.monotonic() }

@@ -52,14 +52,14 @@ export default definePlugin({
       methods,
     )
     const ownCosts = new Map(Object.entries(costs))
-    const costOf = (method: string): number | undefined => ownCosts.get(method) ?? methods.get(method)?.cost
     const failureLimit = singleton('failure limit', {}, () => new FailureLimit(clock))
     const charge = createCharging(ledger, outageGraceOf(onStoreOutage, grace))
     return directStage({
-      handle: createChargingHandler({ charge, costOf, failureLimit }, services),
+      handle: createChargingHandler({ charge, failureLimit }, services),
       events: { charge },
-      explain: call => explainCharge(costOf(call.method) ?? methods.defaultCost, call),
-      describeMethods: described => described.map(method => ({ ...method, credits: costOf(method.name) ?? methods.defaultCost })),
+      explain: call => explainCharge(ownCosts.get(call.method) ?? methods.get(call.method)?.cost ?? methods.defaultCost, call),
+      priceOf: (credits, { request }) => ownCosts.get(request.method) ?? credits,
+      describeMethods: described => described.map(method => ({ ...method, credits: ownCosts.get(method.name) ?? method.credits })),
     })
   },
 })

@@ -8,7 +8,7 @@ import {
   isJsonNull,
   refuse,
 } from '../../src/plugin/plugin.ts'
-import type { FeedBlock, Method, Reply } from '../../src/plugin/plugin.ts'
+import type { CallContext, FeedBlock, Method, Origin, Reply } from '../../src/plugin/plugin.ts'
 import { ChainRules } from './chain-rules.ts'
 import { AnswerChecks, isPending } from './checks.ts'
 import { FeedLogs } from './feed-logs.ts'
@@ -187,7 +187,11 @@ export default definePlugin({
         const policy = call.variant ?? policies.of(call.context.request.method)
         return policy === 'off' ? next(call).then(toUnverified) : verifyCall(call, policy, next)
       },
-      costFactor: ({ request: { method }, key }, { headers }) => factorOf(method, policies.ofCall(method, key, headers[wishHeader])),
+      // A network whose calls cost the same by each policy asks nothing of each call.
+      ...((factors.proof !== 1 || factors.quorum !== 1) && {
+        priceOf: (credits: number, { request: { method }, key }: CallContext, { headers }: Origin) =>
+          credits * factorOf(method, policies.ofCall(method, key, headers[wishHeader])),
+      }),
       describeMethods: described =>
         described.map(method => {
           const { name } = method

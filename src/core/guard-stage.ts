@@ -39,7 +39,9 @@ export const guardStage = (stage: AnyStage, plugin: WatchedPlugin, calls: Plugin
     ...(stage.admit && { admit: origin => bugs.guard(() => stage.admit?.(origin)) }),
     ...(stage.offers && { offers: (method, context) => bugs.guard(() => stage.offers?.(method, context) ?? true) }),
     ...(stage.describeMethods && { describeMethods: methods => bugs.guard(() => stage.describeMethods?.(methods) ?? methods) }),
-    ...(stage.costFactor && { costFactor: (context, origin) => bugs.guard(() => stage.costFactor?.(context, origin) ?? 1) }),
+    ...(stage.priceOf && {
+      priceOf: (credits, context, origin) => bugs.guard(() => stage.priceOf?.(credits, context, origin) ?? credits),
+    }),
     ...(stage.events && { events: guardEvents(bugs, stage.events) }),
     ...(stage.explain && { explain: call => bugs.guard(() => stage.explain?.(call) ?? { text: [] }) }),
     ...(stage.start && { start: () => bugs.guard(async () => stage.start?.()) }),

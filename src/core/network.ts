@@ -78,7 +78,7 @@ export const buildNetwork = async (
     stages
       .reduce((described, { stage }) => stage.describeMethods?.(described) ?? described, describeTable(methods))
       .filter(({ name }) => offers(name, context))
-  const costFactorOf = composeCostFactors(stages)
+  const priceOf = composePrices(stages, methods)
   const servingEvents = (): EventRules => host.servingEvents?.(config.name) ?? eventRulesOf(stages)
   const events: EventRules = {
     refuse: (key, origin) => servingEvents().refuse(key, origin),
@@ -86,7 +86,7 @@ export const buildNetwork = async (
     verifyLogs: block => servingEvents().verifyLogs(block),
   }
   const calls = singletons.get('plugin-calls', null, () => new PluginCalls(host.clock, host.log))
-  const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, costFactorOf, events })
+  const servicesOf = stageServices(config, host, { methods, heads, singletons, offers, describeMethods, priceOf, events })
   for (const [i, step] of config.steps.entries()) {
     try {
       const stage = createStage(step, servicesOf(step, i), calls, host.checksContext)
@@ -113,13 +113,15 @@ const offersMethod = (stages: readonly PipelineStage[], method: string, context:
   return true
 }
 
-/** The stages are known once calls arrive. Few have a factor. */
-const composeCostFactors = (stages: readonly PipelineStage[]): Services['costFactorOf'] => {
-  let factors: readonly NonNullable<AnyStage['costFactor']>[] | undefined
+/** The stages are known once calls arrive. Few have a price. */
+const composePrices = (stages: readonly PipelineStage[], methods: MethodTable): Services['priceOf'] => {
+  let prices: readonly NonNullable<AnyStage['priceOf']>[] | undefined
   return ({ context, origin }) => {
-    factors ??= stages.flatMap(({ stage }) => stage.costFactor?.bind(stage) ?? [])
+    prices ??= stages.flatMap(({ stage }) => stage.priceOf?.bind(stage) ?? [])
+    let credits = methods.get(context.request.method)?.cost ?? methods.defaultCost
     // Each stage reads of the context what it declares, as the loader has checked.
-    return factors.length === 0 ? 1 : factors.reduce((product, factor) => product * factor(context as CallContext, origin), 1)
+    for (const priceOf of prices) credits = priceOf(credits, context as CallContext, origin)
+    return Math.ceil(credits)
   }
 }
 

@@ -29,7 +29,7 @@ export interface HostServices
     | 'currentSpan'
     | 'offers'
     | 'describeMethods'
-    | 'costFactorOf'
+    | 'priceOf'
     | 'events'
     | 'isServed'
   > {
@@ -50,7 +50,7 @@ export interface HostServices
 }
 
 /** What the stages of one pipeline share. */
-interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMethods' | 'costFactorOf' | 'events' | 'offers'> {
+interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMethods' | 'priceOf' | 'events' | 'offers'> {
   readonly heads: Heads
   readonly singletons: SingletonReferences
 }
@@ -59,7 +59,7 @@ interface StageServicesOptions extends Pick<Services, 'methods' | 'describeMetho
 export const stageServices = (
   config: NetworkConfig,
   host: HostServices,
-  { methods, heads, singletons, offers, describeMethods, costFactorOf, events }: StageServicesOptions,
+  { methods, heads, singletons, offers, describeMethods, priceOf, events }: StageServicesOptions,
 ): ((step: Step, i: number) => Services) => {
   const { singletons: _, headsSource: __, version: ___, ...given } = host
   const { upstreamClientOf, servingEvents, nodeStatuses, evidenceWriter, tracing, checksContext: ____, ...hostServices } = given
@@ -73,7 +73,7 @@ export const stageServices = (
     heads,
     offers,
     describeMethods,
-    costFactorOf,
+    priceOf,
     events,
     isServed: () => servingEvents?.(name) !== undefined,
     metrics: withLabels(host.metrics, { network: name }),

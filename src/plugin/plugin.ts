@@ -82,10 +82,10 @@ export interface Stage<Reads extends ContextKey = never, Writes extends ContextK
    */
   describeMethods?(methods: readonly MethodDescription[]): readonly MethodDescription[]
   /**
-   * By how much the call costs more than its method, as for work that the stage does for it: the plugin that charges multiplies by `services.costFactorOf()`.
-   * It is asked before the call runs, with the context and the origin of its caller, also of a stage below a plugin that `shares`.
+   * What the call costs, where the stages above say `credits`; the first gets the cost of the method. It is asked before the call runs, with the context
+   * and the origin of its caller, also of a stage below a plugin that `shares`.
    */
-  costFactor?(context: CallContext, origin: Origin): number
+  priceOf?(credits: number, context: CallContext, origin: Origin): number
   /** Rules about events of subscriptions. Those of the pipeline that serves hold for all WebSockets, from a reload on. */
   readonly events?: Partial<EventRules>
   /** What `tollgate explain` prints of this stage; reads nothing and sends nothing. */

@@ -83,8 +83,8 @@ export interface Services {
    * caller may call. Known once calls arrive.
    */
   describeMethods(context?: Partial<CallContext>): readonly MethodDescription[]
-  /** By how much the call costs more than its method, as the stages of the pipeline say. */
-  costFactorOf(call: Call): number
+  /** The credits that the call costs, as the stages of the pipeline say: what is charged, and what counts for limits of credits. Known once calls arrive. */
+  priceOf(call: Call<'request'>): number
   /** Sends requests to nodes; returns a reply, whatever the node does. */
   readonly upstreamClient: UpstreamClient
   /** The newest and the finalized block of this network. */

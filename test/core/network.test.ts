@@ -136,6 +136,32 @@ t.test('a method is offered as the first stage says that refuses or answers it',
   )
 })
 
+t.test('a call costs what the stages make of the cost of its method, rounded up, for whichever stage asks', async t => {
+  const prices: number[] = []
+  const asking = definePlugin({
+    name: 'asking',
+    summary: 'Asks for the price.',
+    options,
+    reads: ['request'],
+    create: (_, { priceOf }) => ({
+      handle(call, next) {
+        prices.push(priceOf(call))
+        return next(call)
+      },
+    }),
+  })
+  const pricing = (priceOf: NonNullable<Stage['priceOf']>) =>
+    definePlugin({ name: 'pricing', summary: 'Has a price.', options, create: () => ({ handle: (call, next) => next(call), priceOf }) })
+  const { network } = await networkOf(
+    asking,
+    pricing((credits, { request }) => (request.method === 'eth_call' ? 7 : credits)),
+    pricing((credits, _, { ip }) => credits * (ip === '' ? 1 : 1.5)),
+    last,
+  )
+  for (const method of ['eth_getLogs', 'eth_call', 'not_known']) await network.run(fakeCall(method))
+  t.same(prices, [383, 11, 120])
+})
+
 t.test('the parameters of methods are put in words once, however often they are described', async t => {
   const { network } = await networkOf(last)
   const [first, second] = [network.describeMethods(), network.describeMethods()]
@@ -250,7 +276,6 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'accounts',
     'cacheBytes',
     'clock',
-    'costFactorOf',
     'currentSpan',
     'describeMethods',
     'events',
@@ -265,6 +290,7 @@ t.test('a plugin gets its services, and nothing that only the host needs', async
     'network',
     'nodes',
     'offers',
+    'priceOf',
     'rateLimits',
     'results',
     'sharedCaches',

@@ -92,8 +92,14 @@ export interface TestStage extends Stage<ContextKey, ContextKey> {
   readonly handle: (call: Call<ContextKey>, next: Next<ContextKey>) => Promise<Reply>
 }
 
-/** Creates a stage of the plugin with fake services; a service that is neither given nor listed here is undefined. */
+/** Creates a stage of the plugin, as openStage(), whose handler returns promises. */
 export const createStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): TestStage => {
+  const stage = openStage(plugin, options, services)
+  return { ...stage, handle: async (call, next) => stage.handle(call, next) }
+}
+
+/** The stage of the plugin with fake services; a service that is neither given nor listed here is undefined. */
+export const openStage = (plugin: AnyPlugin, options: object, services: Partial<Services> = {}): Stage<ContextKey, ContextKey> => {
   const base = {
     network: { name: 'devnet', chainId: 31337, blockTime: 1000, devNode: false },
     clock: new TestClock(),
@@ -108,7 +114,6 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
     currentSpan: () => undefined,
     offers: () => true,
     describeMethods: () => [],
-    costFactorOf: () => 1,
     isServed: () => true,
     evidence: { add: () => 'id', proven: async () => [] },
     ...services,
@@ -117,8 +122,13 @@ export const createStage = (plugin: AnyPlugin, options: object, services: Partia
   // The tracker has no heads until a plugin lets it track nodes.
   const heads =
     base.heads ?? new VerifiedHeads({ ...base, ...base.network, errorCategory: (...error) => base.methods.errorCategory(...error) })
-  const created = plugin.create(options as never, { ...base, nodes, heads }) // options as the loader would pass them
+  /** As the network does where no other stage has a price. */
+  const priceOf = ({ context, origin }: Call<'request'>): number => {
+    const credits = base.methods.get(context.request.method)?.cost ?? base.methods.defaultCost
+    return stage.priceOf?.(credits, context as CallContext, origin) ?? credits // fakeCall() has the whole context
+  }
+  const created = plugin.create(options as never, { ...base, priceOf: services.priceOf ?? priceOf, nodes, heads }) // options as the loader would pass them
   // fakeCall() has the whole context, so one type fits every plugin.
   const stage = (typeof created === 'function' ? { handle: created } : created) as unknown as Stage<ContextKey, ContextKey>
-  return { ...stage, handle: async (call, next) => stage.handle(call, next) }
+  return stage
 }

@@ -9,7 +9,10 @@ import { isFailure } from '../../../src/plugin/reply.ts'
 import { TestClock, createStage, fakeAccount, fakeCall, fakeKey, fakeOrigin, fakeResult } from '../../support/fakes.ts'
 import { connectWorker } from '../../support/worker-channel.ts'
 
-const methods = { get: () => undefined, defaultCost: 80 } as unknown as MethodTable // what the plugin reads of it
+const methods = {
+  get: (name: string) => (name === 'eth_getLogs' ? { name, cost: 255 } : undefined),
+  defaultCost: 80,
+} as unknown as MethodTable // what the plugin reads of it
 
 const open = (options: object, over: { readonly clock?: TestClock; readonly rateLimits?: RateLimits } = {}) => {
   const clock = over.clock ?? new TestClock()
@@ -18,7 +21,6 @@ const open = (options: object, over: { readonly clock?: TestClock; readonly rate
     clock,
     methods,
     rateLimits: over.rateLimits ?? new TokenBuckets(clock),
-    describeMethods: () => [{ name: 'eth_getLogs', credits: 255, params: [] }],
     usage: createUsage(call => void counted.push(call), clock),
   })
   const request = (context: object = {}, method = 'eth_chainId', ip = '127.0.0.1') =>

@@ -36,15 +36,18 @@ const nodeAt = (tip: () => ModelBlock, lies: Readonly<Record<string, (value: Jso
 interface CallersOptions extends Partial<HarnessOptions> {
   readonly nodes: Readonly<Record<string, FakeUpstream>>
   readonly partner?: FakeUpstream
+  /** Options of the plugin rate-limit. */
+  readonly limits?: string
 }
 
 const open = (verify: string, options: CallersOptions) => {
-  const { nodes, partner, ...rest } = options
+  const { nodes, partner, limits = '{}', ...rest } = options
   return harness({
     ...rest,
     pipeline: `
 - envelope: {}
 - key-auth: {}
+- rate-limit: ${limits}
 - credits: {}
 - params: {}
 - subscriptions: {}
@@ -96,6 +99,23 @@ t.test('callers whose key allows it ask for less or more verification', async t 
     t.equal(await creditsOf('eth_getLogs', logs), 510)
     t.equal(await creditsOf('eth_getLogs', logs, withHeader('none')), 255)
     t.equal(await creditsOf('eth_call', [{ to: account }, '0x8']), 120)
+  })
+
+  t.test('and count for credits per second by the same price', async t => {
+    const limited = await open('{ costs: { proof: 2x } }', {
+      nodes: honest(),
+      keys: { both: { verify: ['none', 'proof'] } },
+      limits: '{ account: { creditRate: 400/s } }',
+    })
+    t.teardown(() => limited.stop())
+    const passedOf = async (caller: object) => {
+      let passed = 0
+      while ((await limited.call('eth_getBalance', balance, { key: 'both', ...caller })).error === undefined) passed += 1
+      await limited.advance('1s')
+      return passed
+    }
+    t.equal(await passedOf({}), 5, 'of 80 credits')
+    t.equal(await passedOf(withHeader('proof')), 2, 'of 160 credits')
   })
 
   t.test('rpc.discover says how results are verified, and what that costs', async t => {
