@@ -3,6 +3,7 @@ import type { Step } from '../config/types.ts'
 import type { Call, CallContext, ContextKey, Origin, OriginState, Signal } from '../plugin/call.ts'
 import type { DirectHandler, DirectNext } from '../plugin/direct-stage.ts'
 import type { Stage } from '../plugin/plugin.ts'
+import type { Reply } from '../plugin/reply.ts'
 import { PluginFault } from '../plugin/plugin-fault.ts'
 import type { Services } from '../services/index.ts'
 import type { Log } from '../services/log.ts'
@@ -45,10 +46,19 @@ export const composeHandlers = (stages: readonly PipelineStage[], log: Log, trac
 /** The handler of the stage. Unless the stage is direct, its `next` returns promises. */
 const directHandlerOf = (stage: AnyStage): AnyHandler => {
   const handle = stage.handle.bind(stage)
-  if (stage.direct === undefined) return (call, next) => handle(call, async changedCall => next(changedCall))
+  if (stage.direct === undefined) return (call, next) => handle(call, changedCall => promiseOf(next, changedCall))
   const { methods } = stage.direct
   const direct = handle as AnyHandler // directStage() has checked that
   return methods === undefined ? direct : (call, next) => (methods.has(methodOf(call)) ? direct(call, next) : next(call))
+}
+
+/** Not async: a promise of the plugin below would be waited for three times, which takes 0.07 us. */
+const promiseOf = (next: DirectNext, call: Call): Promise<Reply> => {
+  try {
+    return Promise.resolve(next(call))
+  } catch (bug) {
+    return Promise.reject(bug)
+  }
 }
 
 /** Of a call for a stage that reads the request, as the loader has checked. */
