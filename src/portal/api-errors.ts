@@ -51,9 +51,9 @@ export const respondWithErrors =
     }
   }
 
-const storeUnavailable =
-  'the store is unreachable: nothing can be read or changed here now. Calls are served from credits that were reserved before; once those are ' +
-  'used up, calls are refused (503) until the store is back'
+export const storeUnavailable =
+  'the database of the gateway (its store) is unreachable: nothing can be read or changed here now. Calls are still served, from credits that ' +
+  'were reserved before; once those are used up, calls are refused (503) until it is back'
 
 const toApiError = (error: unknown): ApiError => {
   if (error instanceof ApiError) return error

@@ -280,12 +280,16 @@ t.test('queries of usage', async t => {
               return result
             },
     })
-    const report = await readAccountReport(
-      { store: counted, plans: { core: { name: 'core', dailyCredits: 3_000_000, forwarding: false } }, clock },
-      'acc_1',
-    )
+    const plans = { core: { name: 'core', dailyCredits: 3_000_000, forwarding: false } }
+    const report = await readAccountReport({ store: counted, plans, clock }, 'acc_1')
     t.same(reads, ['account: 1', 'dayBalance: 1', 'hourTotals: 24'])
     t.match(report, { creditsPerHour: 120_000, hours: { length: 24 } })
+    const lease = { account: 'acc_1', process: 'p1', day: Math.floor(nowHour / 24), minCredits: 0, limit: 3_000_000, shareDivisor: 1 }
+    await store.heartbeat('p1')
+    await store.requestLease({ ...lease, seq: 1, counters: undefined, desiredCredits: 2_900_000 })
+    await store.requestLease({ ...lease, seq: 2, counters: { granted: 2_900_000, returned: 0, used: 0 }, desiredCredits: 0 })
+    const held = await readAccountReport({ store, plans, clock }, 'acc_1')
+    t.match(held, { balance: { left: 100_000, held: 1_540_000 }, runsOutAt: report.runsOutAt }, 'what gateways hold is left too')
     t.same(report.hours.at(-1), { start: isoTime(nowHour * hourMs), calls: 1_000, failed: 0, credits: 80_000 })
   })
 

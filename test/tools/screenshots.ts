@@ -2,6 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Browser, Page } from 'playwright-core'
+import { ApiError, storeUnavailable } from '../../src/portal/api-errors.ts'
 import { openBrowser, skipWithoutChromium } from '../support/browser.ts'
 import { addValue, chooseAction, createKey, openKeyForm } from '../support/page-actions.ts'
 import { printSignInToken } from '../support/portal-client.ts'
@@ -101,8 +102,8 @@ const shootWithoutFigures = async (page: Page, prefix: string, titles: readonly 
     await shoot(page, `${prefix}loading-${title.toLowerCase()}`, true)
   }
   await page.unroute(figures)
-  const error = { code: 'store-unavailable', message: 'The store is unreachable: nothing can be read or changed here now.' }
-  await page.route(figures, route => route.fulfill({ status: 503, json: { error } }))
+  const unavailable = new ApiError(503, 'store-unavailable', storeUnavailable)
+  await page.route(figures, route => route.fulfill({ status: 503, json: unavailable }))
   await openPage(page, titles[0] ?? '')
   await page.reload()
   await page.waitForSelector('[role=alert]')
@@ -204,6 +205,7 @@ const parts: Readonly<Record<string, Part>> = {
     await shoot(page, 'banner-near')
     await opened.spend(2)
     await page.waitForSelector('.banner.danger')
+    await page.waitForSelector(`.ranking:has-text("${spender.credits} credits")`)
     await shoot(page, 'banner-spent')
     await openPage(page, 'Usage')
     await shoot(page, 'banner-spent-usage')

@@ -1,3 +1,5 @@
+import { texts } from './texts.ts'
+
 const numberFormat = new Intl.NumberFormat('en')
 
 export const formatNumber = (value: number | null): string => (value === null ? '–' : numberFormat.format(value))
@@ -6,6 +8,11 @@ const compactFormat = new Intl.NumberFormat('en', { notation: 'compact' })
 
 /** `950`, `1.5K`, `20M`: as the axis of a chart has room for. */
 export const formatCompact = (value: number): string => compactFormat.format(value)
+
+const estimateFormat = new Intl.NumberFormat('en', { maximumSignificantDigits: 2 })
+
+/** `≈ 3,700`: of what is not counted exactly. */
+export const formatEstimate = (value: number): string => (value === 0 ? '0' : `≈\u00a0${estimateFormat.format(value)}`)
 
 /** `2026-01-31 14:05 UTC`; where it must be broken, after the date. */
 export const formatTime = (iso: string | null, withoutTime = '–'): string =>
@@ -17,6 +24,17 @@ export const formatHourOfDay = (iso: string | null, withoutTime = '–'): string
   const end = new Date(Date.parse(iso) + 3_600_000).toISOString()
   // A line would else end after the dash.
   return `${iso.slice(0, 10)} ${iso.slice(11, 16)}\u2060–\u2060${end.slice(11, 16)}\u00a0UTC`
+}
+
+const hourMs = 3_600_000
+
+/** `this hour`, `3 h ago`, `2 days ago`: of a time of which only the hour is known. */
+export const formatHoursAgo = (iso: string | null, now: number): string => {
+  if (iso === null) return texts.never
+  const hours = Math.floor((now - Date.parse(iso)) / hourMs)
+  if (hours < 1) return texts.thisHour
+  if (hours < 48) return `${hours} h ${texts.ago}`
+  return `${Math.floor(hours / 24)} ${texts.days} ${texts.ago}`
 }
 
 /** `14:05 UTC`. */

@@ -30,7 +30,7 @@ export interface AccountReport {
   readonly deleteAt: string | null
   /** The last 24 hours, in order; the last one is not over yet. */
   readonly hours: readonly HourReport[]
-  /** Credits of the last 60 minutes. */
+  /** About the credits of the last 60 minutes. */
   readonly creditsPerHour: number
   /** When the credits of the day will be used up at this rate; null when they last until the reset. */
   readonly runsOutAt: string | null
@@ -79,9 +79,10 @@ const creditsOfLastHour = (hours: readonly HourReport[], now: number): number =>
   return Math.round((before?.credits ?? 0) * (1 - (now % hourMs) / hourMs) + (current?.credits ?? 0))
 }
 
-const projectRunOut = ({ left, resetAt }: Balance, creditsPerHour: number, now: number): string | null => {
+const projectRunOut = ({ left, held, resetAt }: Balance, creditsPerHour: number, now: number): string | null => {
   if (left === null || creditsPerHour === 0) return null
-  const runsOut = now + (left / creditsPerHour) * hourMs
+  // What gateways hold ready for the next calls is left too.
+  const runsOut = now + ((left + held) / creditsPerHour) * hourMs
   return runsOut < Date.parse(resetAt) ? isoTime(runsOut) : null
 }
 

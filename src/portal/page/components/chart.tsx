@@ -19,6 +19,8 @@ interface ChartProps {
   /** Lower, for several beside each other. */
   readonly isCompact?: boolean
   readonly limit?: ChartLimit | undefined
+  /** Beside the title: what all points come to. */
+  readonly note?: string
   /** Of a value; a number unless given. */
   format?(value: number): string
   /** Chooses the time from the beginning of a point, ISO 8601. */
@@ -29,7 +31,7 @@ interface ChartProps {
 
 /** Figures over time; the same as a table for those who cannot see them. */
 export const Chart = (props: ChartProps) => {
-  const { title, times, end = times.at(-1) ?? '', series, kind = 'columns', isCompact = false, limit } = props
+  const { title, times, end = times.at(-1) ?? '', series, kind = 'columns', isCompact = false, limit, note = limit?.label } = props
   const { format = formatNumber, onPickTime, onPickSeries } = props
   const isTable = useSignal(false)
   const pointed = useSignal<number | undefined>(undefined)
@@ -41,6 +43,8 @@ export const Chart = (props: ChartProps) => {
     const value = points[point] ?? null
     return value === null ? '–' : format(value)
   }
+  const restingValue = (each: ChartSeries): string =>
+    typeof each.ofRange === 'number' ? format(each.ofRange) : valueAt(times.length - 1, each)
   const totalAt = (point: number): string => format(series.reduce((sum, { points }) => sum + (points[point] ?? 0), 0))
   const timeAt = (point: number): string =>
     `${formatTime(times[point] ?? null)}${isRunning && point === times.length - 1 ? `, ${texts.soFar}` : ''}`
@@ -54,7 +58,7 @@ export const Chart = (props: ChartProps) => {
     <figure class="card chart">
       <figcaption>
         <span>{title}</span>
-        {limit !== undefined && <span class="note">{limit.label}</span>}
+        {note !== undefined && <span class="note">{note}</span>}
         <button
           type="button"
           class="plain small"
@@ -115,8 +119,10 @@ export const Chart = (props: ChartProps) => {
         <Legend
           series={series}
           onPick={onPickSeries}
-          // Of lines there is room for the values, also those of now.
-          {...(kind === 'lines' && { shownValueOf: (each: ChartSeries) => valueAt(index ?? times.length - 1, each) })}
+          // Of lines there is room for the values: where the pointer is, else those of the whole range, or of now.
+          {...(kind === 'lines' && {
+            shownValueOf: (each: ChartSeries) => (index === undefined ? restingValue(each) : valueAt(index, each)),
+          })}
         />
       )}
     </figure>

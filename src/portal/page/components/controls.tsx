@@ -4,6 +4,7 @@ import { useId, useRef } from 'preact/hooks'
 import { connectionProblem } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { texts } from '../texts.ts'
+import { EmptyState } from './empty-state.tsx'
 import { Icon } from './icon.tsx'
 import { Skeleton } from './skeleton.tsx'
 
@@ -93,16 +94,17 @@ export const Checkbox = ({ label, name, isChecked }: CheckboxProps) => {
 
 interface SelectProps<Value extends string> {
   readonly label: string
+  readonly help?: string
   readonly options: readonly (Value | { readonly value: Value; readonly label: string })[]
   readonly value: Value
   onChange(value: Value): void
 }
 
-export const Select = <Value extends string>({ label, options, value, onChange }: SelectProps<Value>) => (
-  <Field label={label}>
-    {({ id }) => (
+export const Select = <Value extends string>({ label, help, options, value, onChange }: SelectProps<Value>) => (
+  <Field label={label} help={help}>
+    {({ id, describedBy }) => (
       // Its value is that of one of the options.
-      <select id={id} value={value} onChange={event => onChange(event.currentTarget.value as Value)}>
+      <select id={id} value={value} aria-describedby={describedBy} onChange={event => onChange(event.currentTarget.value as Value)}>
         {options.map(option => {
           const { value: optionValue, label: optionLabel } = typeof option === 'string' ? { value: option, label: option } : option
           return (
@@ -229,22 +231,45 @@ export const SearchField = ({ label, value, onInput }: SearchFieldProps) => (
 )
 
 interface WhenLoadedProps<T> {
-  readonly from: Pick<Loaded<T>, 'data' | 'error'>
+  readonly from: Pick<Loaded<T>, 'data' | 'error' | 'reload'>
   /** As large as what will be shown; some lines unless given. */
   readonly skeleton?: ComponentChildren
   readonly children: (data: T) => ComponentChildren
 }
 
 /** Shows what was read, once it is there; and what went wrong when it was read last, unless the whole page says so. */
-export const WhenLoaded = <T,>({ from: { data, error }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => {
+export const WhenLoaded = <T,>({ from: { data, error, reload }, skeleton = <Skeleton />, children }: WhenLoadedProps<T>) => {
   const problem = error.value === connectionProblem.value ? undefined : error.value
+  if (data.value === undefined) return error.value === undefined ? skeleton : <NotLoaded reason={problem} retry={reload} />
   return (
     <>
       <Notice text={problem} />
-      {data.value !== undefined ? children(data.value) : problem === undefined && skeleton}
+      {children(data.value)}
     </>
   )
 }
+
+interface NotLoadedProps {
+  /** Undefined where the whole page says why. */
+  readonly reason?: string | undefined
+  retry(): void
+}
+
+/** In the place of what could not be read. */
+export const NotLoaded = ({ reason, retry }: NotLoadedProps) => (
+  <>
+    <Notice text={reason} />
+    <EmptyState
+      icon="stop"
+      title={texts.notLoaded}
+      actions={
+        <button type="button" class="quiet" onClick={retry}>
+          {texts.tryAgain}
+        </button>
+      }
+    />
+  </>
+)
 
 /** What went wrong, announced to those who do not see it. */
 export const Notice = ({ text }: { readonly text: string | undefined }) =>

@@ -10,6 +10,8 @@ export interface ChartSeries {
   readonly color: string
   /** Null: nothing is known of that time. */
   readonly points: readonly (number | null)[]
+  /** The value of all points together, where it is not that of the last one that counts. */
+  readonly ofRange?: number | null
 }
 
 export interface ChartLimit {
@@ -120,7 +122,7 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
       ],
       draw: [
         plot => {
-          if (latest.current.isRunning && kind === 'columns') fadeLast(plot, stepSeconds, surface)
+          if (latest.current.isRunning) fadeLast(plot, kind === 'columns' ? stepSeconds : -stepSeconds, surface)
           drawLimit(plot, latest.current, color)
         },
       ],
@@ -147,11 +149,11 @@ const createPlot = (element: HTMLElement, latest: { readonly current: PlotProps 
 const shownLimit = ({ limit }: PlotProps, max: number): ChartLimit | undefined =>
   limit !== undefined && limit.value <= maxLimitRatio * max ? limit : undefined
 
-/** What is not over yet is paler. */
-const fadeLast = ({ ctx, bbox, data, valToPos }: uPlot, stepSeconds: number, surface: string): void => {
+/** What is not over yet is paler: a column from its time on, a line from the point before up to its last one. */
+const fadeLast = ({ ctx, bbox, data, valToPos }: uPlot, widthSeconds: number, surface: string): void => {
   const last = data[0].at(-1)
   if (last === undefined) return
-  const [left, right] = [valToPos(last, 'x', true), valToPos(last + stepSeconds, 'x', true)]
+  const [left, right] = [valToPos(last, 'x', true), valToPos(last + widthSeconds, 'x', true)]
   ctx.save()
   ctx.globalAlpha = 0.5
   ctx.fillStyle = surface

@@ -108,13 +108,13 @@ export const Shell = ({ owner, person, pages, current, title, actions, children,
         </div>
       </header>
       <main id="content">
-        <Notice text={connectionProblem.value} />
         <div class="page-heading">
           <h1 ref={heading} tabIndex={-1}>
             {title}
           </h1>
           {actions !== undefined && <div class="buttons">{actions}</div>}
         </div>
+        <Notice text={connectionProblem.value} />
         {children}
       </main>
       <Toasts />

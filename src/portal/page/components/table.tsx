@@ -22,12 +22,15 @@ const classOf = ({ isNumber, isTime }: Pick<Column<never>, 'isNumber' | 'isTime'
   isNumber ? 'number' : isTime ? 'time' : undefined
 
 /** So many columns fit a narrow window. */
-const maxNarrowColumns = 3
+const maxNarrowColumns = 2
+
+/** So many numbers stand side by side in a card; fewer have a line each, as texts do. */
+const minNumbersInRow = 3
 
 /** In a narrow window, the rows of many columns are cards; a table of few scrolls by itself where it must. */
 export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps<Row>) => (
   <section class="scroll" tabIndex={0} aria-label={caption}>
-    <table class={columns.length > maxNarrowColumns ? 'rows' : undefined}>
+    <table class={narrowClassOf(columns)}>
       <thead>
         <tr>
           {columns.map(column => (
@@ -62,6 +65,11 @@ export const Table = <Row,>({ caption, columns, rows, keyOf, total }: TableProps
     </table>
   </section>
 )
+
+const narrowClassOf = (columns: readonly Pick<Column<never>, 'isNumber'>[]): string | undefined => {
+  if (columns.length <= maxNarrowColumns) return undefined
+  return columns.filter(({ isNumber }) => isNumber).length < minNumbersInRow ? 'rows' : 'rows with-numbers'
+}
 
 interface PagerProps {
   /** The first row that is shown. */

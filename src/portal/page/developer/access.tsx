@@ -50,7 +50,7 @@ const Tokens = () => {
         {errorOf => (
           <>
             <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
-            <TextField label={text.days} name="days" type="number" error={errorOf('days')} />
+            <TextField label={text.days} name="days" type="number" help={text.daysHelp} error={errorOf('days')} />
           </>
         )}
       </Form>

@@ -11,11 +11,22 @@ const text = texts.banner
 /** What most methods cost: with fewer credits, calls are refused. */
 const usualCost = 80
 
-/** Percent from which on the page warns, as alerts do unless they are changed. */
-const warnings = [85, 75] as const
+/** Percent from which on the page warns: the first threshold of alerts, unless they are changed. */
+const warningPercent = 75
 
 /** The credits that calls may still use: those that gateways hold ready for the next calls are the account's too. */
 const leftOf = ({ left, held }: AccountReport['balance']): number | undefined => (left === null ? undefined : left + held)
+
+/** The percent that were used, where that is so many that the page warns; undefined where it is not, or where nothing is left. */
+const nearLimitPercent = ({ balance }: AccountReport): number | undefined => {
+  const [{ limit }, left] = [balance, leftOf(balance)]
+  if (limit === null || left === undefined || left < usualCost) return undefined
+  const percent = Math.floor((100 * (limit - left)) / limit)
+  return percent >= warningPercent ? percent : undefined
+}
+
+/** Whether the banner says how long the credits last. */
+export const isNearLimit = (report: AccountReport): boolean => report.state === 'active' && nearLimitPercent(report) !== undefined
 
 /** What the account must know, on whatever page it is: that its calls are refused. On the Overview, that they will be. */
 export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) => {
@@ -37,9 +48,8 @@ export const AccountBanner = ({ isOverview }: { readonly isOverview: boolean }) 
       </Banner>
     )
   }
-  const percent = Math.floor((100 * (limit - left)) / limit)
-  const reached = warnings.find(warning => percent >= warning)
-  if (!isOverview || reached === undefined) return null
+  const percent = nearLimitPercent(current)
+  if (!isOverview || percent === undefined) return null
   const { runsOutAt } = current
   return (
     <Banner tone="warn" title={`${percent} % ${text.used}`}>

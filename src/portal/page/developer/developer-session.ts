@@ -42,8 +42,8 @@ const show = (report: AccountReport): void => {
   clockOffsetMs.value = Date.parse(report.now) - Date.now()
 }
 
-/** Without a stream: there are too many, or a proxy lets none through. */
-const readAccount = async (): Promise<void> => {
+/** Without a stream: there are too many, or a proxy lets none through; or when somebody does not want to wait for the next one. */
+export const loadAccount = async (): Promise<void> => {
   const shown = account.value
   const report = await get<AccountReport>('/account')
   // A stream that has begun since has newer figures.
@@ -60,7 +60,7 @@ const connect = (): EventSource => {
     if (!hasResponse) connectionProblem.value = texts.notConnected
     // Has the session ended, is it another, or is the store unreachable? EventSource does not say.
     const checked = loadSession()
-    void (hasResponse ? checked.then(readAccount) : checked).catch(() => undefined)
+    void (hasResponse ? checked.then(loadAccount) : checked).catch(() => undefined)
   })
   events.addEventListener('account', event => show(JSON.parse(event.data) as AccountReport))
   return events

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { PersonJson } from '../../person-json.ts'
+import { Badge } from '../components/badge.tsx'
 import { formatTime } from '../format.ts'
 import { request } from '../request.ts'
 import { texts } from '../texts.ts'
@@ -17,7 +18,11 @@ export const EmailAddress = ({ person, canMail }: EmailAddressProps) => {
   const { email, emailVerified, newEmail } = person
   return (
     <>
-      {(email !== null || newEmail === null) && <div>{email ?? '–'}</div>}
+      {(email !== null || newEmail === null) && (
+        <div>
+          {email ?? '–'} {newEmail === null && email !== null && !emailVerified && <State person={person} />}
+        </div>
+      )}
       {newEmail !== null ? (
         <Waiting person={person} address={newEmail} canMail={canMail} />
       ) : (
@@ -27,16 +32,18 @@ export const EmailAddress = ({ person, canMail }: EmailAddressProps) => {
   )
 }
 
+const State = ({ person: { invitedUntil } }: Pick<EmailAddressProps, 'person'>) => (
+  <Badge tone="warn">{invitedUntil === null ? text.notConfirmed : text.invited}</Badge>
+)
+
 /** Of another address, or of the one above. */
-const Waiting = ({ person: { id, email, invitedUntil }, address, canMail }: EmailAddressProps & { readonly address?: string }) => {
+const Waiting = ({ person, address, canMail }: EmailAddressProps & { readonly address?: string }) => {
+  const { id, email, invitedUntil } = person
   const outcome = useSignal('')
   const mail =
     invitedUntil === null
-      ? { path: 'email-confirmation', state: text.notConfirmed, label: text.confirmAgain, sent: text.confirmationSent }
-      : {
-          ...{ path: 'invitation', state: `${text.invited} ${formatTime(invitedUntil)}` },
-          ...{ label: text.inviteAgain, sent: text.invitationSent },
-        }
+      ? { path: 'email-confirmation', label: text.confirmAgain, sent: text.confirmationSent }
+      : { path: 'invitation', label: text.inviteAgain, sent: text.invitationSent }
   const mailed = address ?? email
   const send = () =>
     request('POST', `/people/${id}/${mail.path}`).then(
@@ -45,7 +52,16 @@ const Waiting = ({ person: { id, email, invitedUntil }, address, canMail }: Emai
     )
   return (
     <>
-      {address} ({mail.state}){' '}
+      {address !== undefined && (
+        <div>
+          {address} <State person={person} />
+        </div>
+      )}
+      {invitedUntil !== null && (
+        <p class="help">
+          {text.until} {formatTime(invitedUntil)}
+        </p>
+      )}
       {canMail && (
         <button type="button" class="quiet small" aria-label={`${mail.label}: ${mailed}`} onClick={() => void send()}>
           {mail.label}

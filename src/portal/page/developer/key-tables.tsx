@@ -3,6 +3,7 @@ import { Fragment } from 'preact'
 import type { KeyJson } from '../../key-settings.ts'
 import type { UsageSeries } from '../../queries/usage-queries.ts'
 import type { OwnKeyJson } from '../../routes/keys.ts'
+import { now } from '../clock.ts'
 import { Badge } from '../components/badge.tsx'
 import type { Tone } from '../components/badge.tsx'
 import { SearchField } from '../components/controls.tsx'
@@ -11,15 +12,22 @@ import { Bar, Sparkline, toneOfUse } from '../components/figure.tsx'
 import { KeyActions } from '../components/key-actions.tsx'
 import type { KeyAnswer } from '../components/key-actions.tsx'
 import { Table } from '../components/table.tsx'
-import { formatHourOfDay, formatNumber, formatTime } from '../format.ts'
+import { formatHourOfDay, formatHoursAgo, formatNumber, formatTime } from '../format.ts'
 import { texts } from '../texts.ts'
 
 const text = texts.keys
 
+/** What the keys have done in the last 24 hours. */
+export interface KeysUse {
+  /** The beginning of each point, ISO 8601. */
+  readonly times: readonly string[]
+  /** Of those that were used. */
+  readonly groups: readonly UsageSeries[]
+}
+
 interface KeyTableProps {
   readonly keys: readonly OwnKeyJson[]
-  /** By id, once they are known; keys without calls are absent. */
-  readonly callsOfDay: ReadonlyMap<string, UsageSeries>
+  readonly use: KeysUse
   readonly mayChange: boolean
   onChanged(answer: KeyAnswer): void
   /** Asks for the form that changes the key. */
@@ -88,7 +96,7 @@ const tones: Readonly<Record<KeyJson['state'], Tone>> = { active: 'ok', suspende
 
 export const KeyState = ({ state }: Pick<KeyJson, 'state'>) => <Badge tone={tones[state]}>{text.states[state]}</Badge>
 
-const KeyTable = ({ caption, keys, callsOfDay, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
+const KeyTable = ({ caption, keys, use, mayChange, onChanged, onChange }: KeyTableProps & { readonly caption: string }) => (
   <Table
     caption={caption}
     keyOf={key => key.id}
@@ -105,8 +113,8 @@ const KeyTable = ({ caption, keys, callsOfDay, mayChange, onChanged, onChange }:
       },
       { title: text.state, cell: key => <KeyState state={key.state} /> },
       { title: text.allowed, cell: key => <Allowed apiKey={key} /> },
-      { title: text.todayLimit, cell: key => <Use apiKey={key} /> },
-      { title: text.lastUsed, isTime: true, cell: key => <LastUse apiKey={key} calls={callsOfDay.get(key.id)} /> },
+      { title: text.todayLimit, cell: key => <Use apiKey={key} counted={creditsOfToday(use, key.id)} /> },
+      { title: text.lastUsed, isTime: true, cell: key => <LastUse apiKey={key} use={use} /> },
       ...(mayChange
         ? [
             {
@@ -119,14 +127,33 @@ const KeyTable = ({ caption, keys, callsOfDay, mayChange, onChanged, onChange }:
   />
 )
 
-const LastUse = ({ apiKey, calls }: { readonly apiKey: OwnKeyJson; readonly calls: UsageSeries | undefined }) => (
-  <>
-    {formatHourOfDay(apiKey.lastUsed, texts.never)}
-    {calls !== undefined && (
-      <Sparkline label={`${apiKey.name || apiKey.hint}, ${text.callsOfDay}: ${formatNumber(calls.calls)}`} values={calls.points.calls} />
-    )}
-  </>
-)
+const LastUse = ({ apiKey, use: { groups } }: { readonly apiKey: OwnKeyJson; readonly use: KeysUse }) => {
+  const calls = groups.find(({ name }) => name === apiKey.id)
+  return (
+    <>
+      <span title={formatHourOfDay(apiKey.lastUsed, texts.never)}>{formatHoursAgo(apiKey.lastUsed, now.value)}</span>
+      {calls !== undefined && (
+        <>
+          <Sparkline
+            label={`${apiKey.name || apiKey.hint}, ${text.callsOfDay}: ${formatNumber(calls.calls)}`}
+            values={calls.points.calls}
+            max={Math.max(...groups.flatMap(({ points }) => points.calls))}
+          />
+          <p class="help">
+            {formatNumber(calls.calls)} {text.callsOfDay}
+          </p>
+        </>
+      )}
+    </>
+  )
+}
+
+/** Of a day UTC, as the credits of the account are. */
+const creditsOfToday = ({ times, groups }: KeysUse, id: string): number => {
+  const today = new Date(now.value).toISOString().slice(0, 10)
+  const credits = groups.find(({ name }) => name === id)?.points.credits ?? []
+  return credits.reduce((sum, each, i) => (times[i]?.startsWith(today) ? sum + each : sum), 0)
+}
 
 const lifetimeOf = ({ created, expires }: OwnKeyJson): string =>
   `${text.createdAt} ${created.slice(0, 10)}${expires === null ? '' : `, ${text.expiresAt} ${formatTime(expires)}`}`
@@ -157,11 +184,19 @@ const Allowed = ({ apiKey }: { readonly apiKey: OwnKeyJson }) => {
   )
 }
 
+interface UseProps {
+  readonly apiKey: OwnKeyJson
+  /** Credits that its calls of today have cost. */
+  readonly counted: number
+}
+
 /** What the key has used today, of how much; and how fast it may be used. */
-const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst } }: { readonly apiKey: OwnKeyJson }) => (
+const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst }, counted }: UseProps) => (
   <>
     {dailyCredits === null ? (
-      <span class="lead">{text.noLimit}</span>
+      <>
+        <span class="number">{formatNumber(counted)}</span> <span class="lead">· {text.noLimit}</span>
+      </>
     ) : (
       <>
         <span class="number">
@@ -176,6 +211,11 @@ const Use = ({ apiKey: { name, hint, dailyCredits, usedToday, rate, burst } }: {
         />
       </>
     )}
-    {rate !== null && <p class="help">{burst === null ? rate : `${rate}, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}</p>}
+    {rate !== null && (
+      <p class="help">
+        {rate.replace('/', ` ${texts.calls.toLowerCase()}/`)}
+        {burst !== null && `, ${text.burst.toLowerCase()} ${formatNumber(burst)}`}
+      </p>
+    )}
   </>
 )

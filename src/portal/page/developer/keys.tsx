@@ -17,6 +17,7 @@ import { get, request, useRequest } from '../request.ts'
 import { texts } from '../texts.ts'
 import { session } from './developer-session.ts'
 import { KeyTables } from './key-tables.tsx'
+import type { KeysUse } from './key-tables.tsx'
 import { ShowNewKey } from './new-key.tsx'
 import { newKey, showNewKey } from './tab-key.ts'
 
@@ -25,6 +26,8 @@ const text = texts.keys
 const isCreating = signal(false)
 
 const mayChange = (): boolean => session.value?.person.role !== 'viewer'
+
+const noUse: KeysUse = { times: [], groups: [] }
 
 /** Beside the title of the page. */
 export const KeysActions = () =>
@@ -38,7 +41,6 @@ export const KeysActions = () =>
 export const Keys = () => {
   const keys = useRequest<readonly OwnKeyJson[]>('/keys')
   const usage = useRequest<UsageAnswer>('/usage?by=key&range=24h')
-  const callsOfDay = new Map(usage.data.value?.groups.map(group => [group.name, group]))
   const changed = useSignal<string | undefined>(undefined)
   // The dialog belongs to this page.
   useEffect(() => () => void (isCreating.value = false), [])
@@ -66,7 +68,7 @@ export const Keys = () => {
             ) : (
               <KeyTables
                 keys={found}
-                callsOfDay={callsOfDay}
+                use={usage.data.value ?? noUse}
                 mayChange={mayChange()}
                 onChanged={onChanged}
                 onChange={id => (changed.value = id)}

@@ -1,18 +1,20 @@
+import { useEffect } from 'preact/hooks'
 import type { AccountReport } from '../../routes/account.ts'
 import type { NetworkJson } from '../../routes/networks.ts'
 import type { UsageAnswer } from '../../routes/usage.ts'
 import { now } from '../clock.ts'
 import { Chart, failedSeries, groupColor } from '../components/chart.tsx'
-import { WhenLoaded } from '../components/controls.tsx'
+import { NotLoaded, WhenLoaded } from '../components/controls.tsx'
 import { CreditsCard } from '../components/credits-card.tsx'
 import { Bar, Figure } from '../components/figure.tsx'
 import { Skeleton } from '../components/skeleton.tsx'
-import { formatDuration, formatHour, formatNumber } from '../format.ts'
-import { useRequest } from '../request.ts'
+import { formatDuration, formatEstimate, formatHour, formatNumber, formatShare } from '../format.ts'
+import { connectionProblem, useRequest } from '../request.ts'
 import type { Loaded } from '../request.ts'
 import { followLink, navigate } from '../router.ts'
 import { texts } from '../texts.ts'
-import { account } from './developer-session.ts'
+import { isNearLimit } from './account-banner.tsx'
+import { account, loadAccount } from './developer-session.ts'
 import { isGuideOpen, NoCalls } from './first-run.tsx'
 import { StateBadge } from './network-status.tsx'
 
@@ -23,7 +25,19 @@ export const Overview = () => {
   const usage = useRequest<UsageAnswer>('/usage?range=24h&by=method&series=0')
   const networks = useRequest<readonly NetworkJson[]>('/networks')
   const current = account.value
-  if (current === undefined) return <OverviewSkeleton />
+  // Figures that are read and those that are sent are of the same moment, once calls pause.
+  const used = current?.balance.used
+  useEffect(() => {
+    if (used === undefined) return undefined
+    const timer = setTimeout(usage.reload, settledMs)
+    return () => clearTimeout(timer)
+  }, [used])
+  if (current === undefined)
+    return connectionProblem.value === undefined ? (
+      <OverviewSkeleton />
+    ) : (
+      <NotLoaded retry={() => void loadAccount().catch(() => undefined)} />
+    )
   const hasCalls = current.balance.used > 0 || current.hours.some(({ calls }) => calls > 0)
   return (
     <>
@@ -32,6 +46,9 @@ export const Overview = () => {
     </>
   )
 }
+
+/** Without a further call. */
+const settledMs = 1_500
 
 /** As large as what comes. */
 const OverviewSkeleton = () => (
@@ -46,7 +63,8 @@ const OverviewSkeleton = () => (
   </>
 )
 
-const Credits = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { readonly account: AccountReport }) => {
+const Credits = ({ account: report }: { readonly account: AccountReport }) => {
+  const { balance, plan, creditsPerHour, runsOutAt } = report
   const forecast =
     creditsPerHour === 0
       ? text.noPace
@@ -54,9 +72,9 @@ const Credits = ({ account: { balance, plan, creditsPerHour, runsOutAt } }: { re
         ? text.lasts
         : `${text.runsOut} ${formatHour(runsOutAt)}, ${text.in} ${formatDuration(Date.parse(runsOutAt) - now.value)}.`
   return (
-    <CreditsCard balance={balance} forecast={balance.left === 0 && balance.held === 0 ? undefined : forecast}>
+    <CreditsCard balance={balance} forecast={isNearLimit(report) || (balance.left === 0 && balance.held === 0) ? undefined : forecast}>
       <div class="beside">
-        <Figure label={text.rate} value={formatNumber(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
+        <Figure label={text.rate} value={formatEstimate(creditsPerHour)} unit={texts.credits.toLowerCase()} size="small" />
         <Figure
           label={text.reset}
           value={formatHour(balance.resetAt)}
@@ -105,11 +123,13 @@ const LastDay = ({ account: { hours }, usage, networks }: LastDayProps) => (
 
 const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
   const failed = failedSeries(hours.map(each => each.failed))
+  const calls = sumOf(hours.map(each => each.calls))
   const ok = { id: 'ok', name: text.successful, color: groupColor(0), points: hours.map(each => each.calls - each.failed) }
   const end = new Date(Date.parse(hours.at(-1)?.start ?? '') + hourMs).toISOString()
   return (
     <Chart
       title={text.last24h}
+      note={`${formatNumber(calls)}, ${formatShare(calls - sumOf(failed.points), calls)} ${text.ofThemOk}`}
       times={hours.map(({ start }) => start)}
       end={end}
       series={failed.points.some(calls => calls !== 0) ? [failed, ok] : [ok]}
@@ -118,6 +138,8 @@ const CallsOfDay = ({ hours }: Pick<AccountReport, 'hours'>) => {
     />
   )
 }
+
+const sumOf = (values: readonly (number | null)[]): number => values.reduce<number>((sum, value) => sum + (value ?? 0), 0)
 
 const hourMs = 3_600_000
 
@@ -152,17 +174,15 @@ const NetworkStates = ({ networks }: Pick<LastDayProps, 'networks'>) => (
     <Heading title={texts.pages.networks} path="/networks" page={texts.pages.networks} />
     <WhenLoaded from={networks} skeleton={<Skeleton lines={maxLines} />}>
       {found => (
-        <ul class="ranking">
+        <ul class="ranking networks">
           {found
             .toSorted((a, b) => order[a.state] - order[b.state])
             .slice(0, maxLines)
             .map(({ name, state, head }) => (
               <li key={name}>
                 <span>{name}</span>
-                <span class="number network-state">
-                  {head !== null && `${text.block} ${formatNumber(head)}`}
-                  <StateBadge state={state} />
-                </span>
+                <span class="number">{head !== null && `${text.block} ${formatNumber(head)}`}</span>
+                <StateBadge state={state} />
               </li>
             ))}
         </ul>

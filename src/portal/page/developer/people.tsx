@@ -134,7 +134,13 @@ const ChangePerson = ({ person, canMail, onSaved, onClose }: ChangePersonProps) 
             <TextField label={texts.keys.name} name="name" required value={person.name} error={errorOf('name')} />
             {/* The field beside which the last owner is told that they stay one. */}
             <Notice text={errorOf('role')} />
-            <Select label={text.role} options={roles} value={role.value} onChange={value => (role.value = value)} />
+            <Select
+              label={text.role}
+              help={text.roleHelp[role.value]}
+              options={roles}
+              value={role.value}
+              onChange={value => (role.value = value)}
+            />
             {canMail && (isSelf || !person.emailVerified) && (
               <TextField
                 label={text.email}
@@ -220,7 +226,13 @@ const AddPerson = ({ canInvite, onAdded }: { readonly canInvite: boolean; onAdde
         <>
           <TextField label={texts.keys.name} name="name" required error={errorOf('name')} />
           {canInvite && <TextField label={text.email} name="email" help={text.emailHelp} error={errorOf('email')} />}
-          <Select label={text.role} options={roles} value={role.value} onChange={value => (role.value = value)} />
+          <Select
+            label={text.role}
+            help={text.roleHelp[role.value]}
+            options={roles}
+            value={role.value}
+            onChange={value => (role.value = value)}
+          />
         </>
       )}
     </Form>

@@ -165,9 +165,9 @@ export const UsageChart = ({ report, measure, nameOf, title = text.titles[measur
 /** As a filter has it. */
 const failedId = 'failed'
 
-const latencySeries = ({ latency }: UsageAnswer): readonly ChartSeries[] => [
-  { id: 'p50', name: text.p50, color: groupColor(0), points: latency.p50Ms },
-  { id: 'p95', name: text.p95, color: groupColor(2), points: latency.p95Ms },
+const latencySeries = ({ latency, total }: UsageAnswer): readonly ChartSeries[] => [
+  { id: 'p50', name: text.p50, color: groupColor(0), points: latency.p50Ms, ofRange: total.p50Ms },
+  { id: 'p95', name: text.p95, color: groupColor(2), points: latency.p95Ms, ofRange: total.p95Ms },
 ]
 
 /** Failed calls stand below the others, in their own color. */
