@@ -30,6 +30,10 @@ export const notAgreed = refuse('unavailable', {
   retryAfter: 1,
 })
 
+/** The caller has left, when nodes had been asked. */
+export const disconnected = ({ context: { target } }: VerifiedCall): Failure =>
+  refuse('unavailable', { source: target.source, upstream: target.name, fault: 'caller', cause: 'client disconnected' })
+
 /** The node may be on another branch, or behind: that is no lie. */
 export const notLinked = ({ context: { target } }: VerifiedCall): Failure =>
   refuse('unavailable', {

@@ -13,7 +13,7 @@ import {
 } from '../../src/plugin/plugin.ts'
 import type { Failure, Json, Method, Reply, Request, Services, Target } from '../../src/plugin/plugin.ts'
 import { canonicalJson } from './canonical-json.ts'
-import { notAgreed, numberOf, votersOf } from './node-requests.ts'
+import { disconnected, notAgreed, numberOf, votersOf } from './node-requests.ts'
 import type { NextPlugin, VerifiedCall } from './verified-call.ts'
 import type { Quorum } from './policies.ts'
 import type { TrustedHeaders } from './trusted-headers.ts'
@@ -64,10 +64,11 @@ export class QuorumAnswers {
     const pinned = await this.#pin(call, method, next)
     if ('error' in pinned) return pinned
     let { agreed, votes } = await this.#vote(call, pinned, quorum, next)
-    if (agreed === undefined && votes.length >= quorum.required && pinned.hash !== undefined) {
+    if (agreed === undefined && !isAborted(call) && votes.length >= quorum.required && pinned.hash !== undefined) {
       const now = await this.#pin(call, method, next)
       if (!('error' in now) && now.hash !== pinned.hash) ({ agreed, votes } = await this.#vote(call, now, quorum, next))
     }
+    if (isAborted(call)) return disconnected(call)
     if (agreed !== undefined) return isFailure(agreed) ? agreed : copyReply(agreed, { verified: 'quorum' })
     const proven = votes.length === 0 ? undefined : await this.#options.prove(call, next)
     if (proven !== undefined && !isFailure(proven)) return proven
@@ -97,30 +98,32 @@ export class QuorumAnswers {
     return { request: withBlocks(request, method, { from, to }), hash }
   }
 
-  /** Resolves as soon as the answers to come change nothing; requests that are not needed any more are canceled. */
+  /** Resolves as soon as the answers to come change nothing; requests that are not needed any more are canceled, all of them when the caller leaves. */
   #vote(call: VerifiedCall, { request }: PinnedRequest, { required, asked }: Quorum, next: NextPlugin): Promise<VoteCount> {
     const waiting = this.#targetsFor(call)
     const votes: Vote[] = []
     const cancellation = new Cancellation()
     const stopListening = onAbort(call.signal ?? call.origin.signal, () => cancellation.abort())
     let inFlight = 0
+    let isDecided = false
     return new Promise<VoteCount>((resolve, reject) => {
       const decide = () => {
         const best = largestGroup(votes)
         const isAgreed = best.length >= required
-        if (!isAgreed && best.length + inFlight + waiting.length >= required) return
+        if (!isAgreed && best.length + inFlight + (cancellation.aborted ? 0 : waiting.length) >= required) return
+        isDecided = true
         resolve({ agreed: isAgreed ? best[0]!.reply : undefined, votes: [...votes] })
         for (const vote of votes) if (!isAgreed || vote !== best[0]) releaseResult(vote.reply)
         votes.length = 0
         cancellation.abort()
       }
       const ask = (): void => {
-        const target = waiting.shift()
+        const target = cancellation.aborted ? undefined : waiting.shift()
         if (target === undefined) return
         inFlight += 1
         next(withContext(call, { target, request }, cancellation)).then(reply => {
           inFlight -= 1
-          if (cancellation.aborted) return releaseResult(reply)
+          if (isDecided) return releaseResult(reply)
           if (isAnswer(reply)) votes.push({ upstream: target.name, reply, key: this.#keyOf(reply, votes) })
           else ask()
           decide()
@@ -162,6 +165,8 @@ export class QuorumAnswers {
 }
 
 const maxShownChars = 200
+
+const isAborted = ({ signal, origin }: VerifiedCall): boolean => (signal ?? origin.signal).aborted
 
 /** The votes with the same key, of which there are the most. */
 const largestGroup = (votes: readonly Vote[]): readonly Vote[] => {

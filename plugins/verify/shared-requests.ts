@@ -1,5 +1,6 @@
-import { Cancellation, onAbort, refuse } from '../../src/plugin/plugin.ts'
+import { Cancellation, onAbort } from '../../src/plugin/plugin.ts'
 import type { Failure } from '../../src/plugin/plugin.ts'
+import { disconnected } from './node-requests.ts'
 import type { VerifiedCall } from './verified-call.ts'
 
 interface SharedRequest<T> {
@@ -22,7 +23,7 @@ export class SharedRequests<T> {
       const stopListening = onAbort(call.signal ?? call.origin.signal, () => {
         shared.waitingCount -= 1
         if (shared.waitingCount === 0) this.#end(id, shared).cancellation.abort()
-        resolve(refuse('unavailable', { source: target.source, upstream: target.name, cause: 'canceled' }))
+        resolve(disconnected(call))
       })
       shared.value.then(resolve, reject).finally(stopListening)
     })

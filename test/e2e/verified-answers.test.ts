@@ -151,3 +151,29 @@ t.test('where the node of the feed leaves logs out', async t => {
     t.equal(await restarted.stop(), 0)
   })
 })
+
+t.test('a caller who leaves while nodes are asked ends the call, and pays for it as for one that is not verified', async t => {
+  const { gateway, key, deployment, tip, nodes } = await open(t, { methods: { eth_call: '2 of 3', eth_getBalance: 'proof' } })
+  const block = byNumber(tip().number)
+  await waitUntil(async () => (await call(gateway.http(key), 'eth_getBalance', [account, block])).error === undefined)
+  const used = async () => JSON.parse((await deployment.run('usage', 'alice', '--json')).stdout).used as number
+  let calls = 1
+  for (const [method, asked, params] of [
+    ['eth_call', 'eth_call', [{ to: account }, block]],
+    ['eth_getBalance', 'eth_getProof', [account, byNumber(tip().number - 1)]],
+  ] as const) {
+    for (const node of nodes) node.setResponse(asked, 'hang')
+    const requests = () => nodes.flatMap(({ received }) => received).filter(request => request.method === asked).length
+    const requestsBefore = requests()
+    const caller = new AbortController()
+    const left = call(gateway.http(key), method, params, { signal: caller.signal })
+    await waitUntil(() => requests() > requestsBefore)
+    caller.abort()
+    await t.rejects(left, { name: 'AbortError' })
+    await waitUntil(async () => (await gateway.metric('tollgate_calls_in_flight', { network: 'devnet' })) === 0)
+    calls += 1
+    await waitUntil(async () => (await used()) === 80 * calls)
+    t.equal(await gateway.metric('tollgate_upstream_requests_in_flight', { network: 'devnet' }), 0, method)
+  }
+  t.equal(await gateway.stop(), 0)
+})
