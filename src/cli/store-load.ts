@@ -1,6 +1,7 @@
 // What gateways ask of their Redis, as a model: how often processes report is the ledger's and the usage reporter's; what a request costs is
 // measured by `npm run bench -- --only scale`, with `appendonly yes`. docs/scale.md has both side by side.
 
+import { changeGroupCount } from '../store/store.ts'
 import { fiveMinuteRetentionHours, hourRetentionDays } from '../store/usage-store.ts'
 
 /** An installation that is planned. */
@@ -32,7 +33,7 @@ export interface StoreLoad {
   readonly usageRowsPerSecond: number
   /** Scripts that write usage: a report has one for each tag that it concerns. */
   readonly usageCommitsPerSecond: number
-  /** Keys that are read from the store because a process does not have them, or because accounts or keys have changed. */
+  /** Keys that are read from the store because a process does not have them, or because accounts of their group have changed. */
   readonly keyReadsPerSecond: number
   readonly requestsPerSecond: number
   /** Cores of all nodes together, which share leases and usage by account. */
@@ -51,7 +52,6 @@ export const requestCosts = {
   lease: { cpuUs: 22, bytes: 520 },
   usageRow: { cpuUs: 60, bytes: 650 },
   usageCommit: { cpuUs: 60, bytes: 1_000 },
-  /** Two requests. */
   keyRead: { cpuUs: 15, bytes: 720 },
   /** Of each process, in a second: the heartbeat, and two checks whether accounts or keys have changed. */
   process: { cpuUs: 90, bytes: 2_000 },
@@ -84,7 +84,6 @@ const maxCachedKeys = 100_000
 /** A call needs one for the store, one for its changes, two for heights, and one for rate limits. */
 const connectionsPerProcess = 5
 const requestsPerProcess = 4
-const requestsPerKeyRead = 2
 
 const secondsPerHour = 3_600
 const secondsPerUs = 1e-6
@@ -119,7 +118,7 @@ export const estimateStoreLoad = (load: PlannedLoad): StoreLoad => {
     usageRowsPerSecond: rates.usageRow,
     usageCommitsPerSecond: rates.usageCommit,
     keyReadsPerSecond: rates.keyRead,
-    requestsPerSecond: rates.lease + rates.usageCommit + requestsPerKeyRead * rates.keyRead + requestsPerProcess * rates.process,
+    requestsPerSecond: rates.lease + rates.usageCommit + rates.keyRead + requestsPerProcess * rates.process,
     ledgerCores: coresOf('lease'),
     usageCores: coresOf('usageRow', 'usageCommit'),
     keyCores: coresOf('keyRead', 'process'),
@@ -158,9 +157,9 @@ const estimateUsage = (accounts: number, rate: number, groups: number) => {
   return { rows, commits: reports * usageTagCount * (1 - (1 - 1 / usageTagCount) ** accountsOfReport) }
 }
 
-/** Of one process. After a change of any account or key, each key is read again with its next call. */
+/** Of one process. After a change of an account or a key, each key of its group of accounts is read again with its next call. */
 const estimateKeyReads = (accounts: number, rate: number, changesPerHour: number): number => {
-  const changesPerSecond = changesPerHour / secondsPerHour
+  const changesPerSecond = changesPerHour / secondsPerHour / changeGroupCount
   const afterChanges = changesPerSecond === 0 ? 0 : accounts * calledWithin(rate, 1 / changesPerSecond) * changesPerSecond
   const notCached = accounts * rate * Math.max(0, 1 - maxCachedKeys / accounts)
   return Math.min(accounts * rate, Math.max(afterChanges, notCached))

@@ -1,7 +1,7 @@
 import { readTable, retryCommit } from './engine.ts'
 import type { Commit, Engine } from './engine.ts'
-import { StoreError, applyChange } from './store.ts'
-import type { AccountRow, AccountStore, KeyRow } from './store.ts'
+import { StoreError, applyChange, changeGroupOf } from './store.ts'
+import type { AccountRow, AccountStore, ChangeCounts, KeyRow } from './store.ts'
 
 /** Accounts and keys have one tag: a key and its account change together. Rows are JSON. */
 export const accountsTag = 'accounts'
@@ -17,7 +17,7 @@ const keyHashesById = 'keyHashesById'
 /** Fields are the hashes of the keys of one account. */
 const keyHashesOf = (account: string): string => `keyHashes:${account}`
 
-/** How many changes of accounts and keys there have been. */
+/** How many changes of accounts and keys there have been: `count`, and one field for each group of accounts. */
 const changes = { table: 'changes', field: 'count' }
 
 const parseRow = <T>(text: string | undefined): T | undefined => (text === undefined ? undefined : (JSON.parse(text) as T)) // written below
@@ -51,8 +51,11 @@ export const scanKeys = async function* (engine: Pick<Engine, 'scan'>): AsyncGen
 
 /** `dropLedger` removes the days of an account, or of a key with a limit of its own. */
 export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Promise<void>): AccountStore => {
-  const change = async (commit: Commit) =>
-    engine.commit(accountsTag, { ...commit, adds: [...(commit.adds ?? []), { ...changes, by: 1 }], notifies: true })
+  const change = async (account: string, commit: Commit) => {
+    const group = `${changeGroupOf(account)}`
+    const adds = [changes.field, group].map(field => ({ table: changes.table, field, by: 1 }))
+    return engine.commit(accountsTag, { ...commit, adds, notifies: group })
+  }
   const rowAt = async (table: string, field: string) => (await readTable(engine, accountsTag, table, [field])).get(field)
   const accountAt = async (id: string) => parseRow<AccountRow>(await rowAt(accounts, id))
 
@@ -61,54 +64,72 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
    * Fails while the store does not have the accounts and keys that it had, until it has some again: a Redis has restarted without its data,
    * or an empty replica has been promoted. Such a Redis would say of every key that it is unknown.
    */
-  const changeCount = async (): Promise<number> => {
-    const count = await rowAt(changes.table, changes.field)
+  const checkedCount = (count: string | undefined): number => {
     if (count === undefined && hasChanges) throw new StoreError('redis has lost its accounts and keys: restore them, or add them anew')
     hasChanges ||= count !== undefined
     return Number(count ?? 0)
   }
+  const changeCount = async (): Promise<number> => checkedCount(await rowAt(changes.table, changes.field))
+  const changeCounts = async (): Promise<ChangeCounts> => {
+    const rows = await readTable(engine, accountsTag, changes.table)
+    const groups = [...rows].filter(([field]) => field !== changes.field)
+    return {
+      total: checkedCount(rows.get(changes.field)),
+      byGroup: new Map(groups.map(([group, count]) => [Number(group), Number(count)])),
+    }
+  }
 
   /** Undefined when there is no row; else the new row. `edit` returns the row itself to leave it unchanged. */
-  const updateRow = async <Row>(table: string, field: string, edit: (row: Row) => Row): Promise<Row | undefined> => {
+  const updateRow = async <Row>(
+    { table, field, accountOf }: { readonly table: string; readonly field: string; accountOf(row: Row): string },
+    edit: (row: Row) => Row,
+  ): Promise<Row | undefined> => {
     let found = await rowAt(table, field)
     return retryCommit(async () => {
       const row = parseRow<Row>(found)
       const updated = row && edit(row)
       if (updated === undefined || updated === row) return { result: row }
       const guards = [{ table, field, is: found }]
-      const commit = await change({ guards, puts: [{ table, field, value: JSON.stringify(updated) }] })
+      const commit = await change(accountOf(updated), { guards, puts: [{ table, field, value: JSON.stringify(updated) }] })
       found = commit.found[0]
       return commit.isDone ? { result: updated } : undefined
     })
   }
   const updateKey = async (id: string, edit: (row: KeyRow) => KeyRow): Promise<KeyRow | undefined> => {
     const hash = await rowAt(keyHashesById, id)
-    return hash === undefined ? undefined : updateRow<KeyRow>(keys, hash, edit)
+    return hash === undefined ? undefined : updateRow<KeyRow>({ table: keys, field: hash, accountOf: key => key.account }, edit)
   }
   const findKey: AccountStore['findKey'] = async hash => {
-    const key = parseRow<KeyRow>(await rowAt(keys, hash))
-    const account = key && (await accountAt(key.account))
+    const { tables } = await engine.read(accountsTag, [
+      { table: keys, fields: [hash] },
+      { table: accounts, fields: { member: 'account' } },
+      { table: changes.table, fields: [changes.field] },
+    ])
+    const [key, account, count] = tables.map(rows => [...rows.values()][0])
+    if (key !== undefined && account !== undefined) return { key: JSON.parse(key) as KeyRow, account: JSON.parse(account) as AccountRow }
     // Fails when the store has lost all keys.
-    if (account === undefined) await changeCount()
-    return key && account && { key, account }
+    checkedCount(count)
+    return undefined
   }
 
   return {
-    subscribe: onChange => engine.watch(onChange),
+    subscribe: onChange => engine.watch(group => onChange(group === undefined ? undefined : Number(group))),
     changeCount,
+    changeCounts,
     async addAccount(row) {
       const name = { table: accountIdsByName, field: row.name }
       const puts = [
         { ...name, value: row.id },
         { table: accounts, field: row.id, value: JSON.stringify(row) },
       ]
-      return (await change({ guards: [{ ...name, is: undefined }], puts })).isDone
+      return (await change(row.id, { guards: [{ ...name, is: undefined }], puts })).isDone
     },
-    changeAccount: (id, accountChange) => updateRow<AccountRow>(accounts, id, row => applyChange(row, accountChange)),
+    changeAccount: (id, accountChange) =>
+      updateRow<AccountRow>({ table: accounts, field: id, accountOf: () => id }, row => applyChange(row, accountChange)),
     async changeFoundAccount(found, accountChange) {
       const place = { table: accounts, field: found.id }
       const puts = [{ ...place, value: JSON.stringify(applyChange(found, accountChange)) }]
-      return (await change({ guards: [{ ...place, is: JSON.stringify(found) }], puts })).isDone
+      return (await change(found.id, { guards: [{ ...place, is: JSON.stringify(found) }], puts })).isDone
     },
     removeAccount: (id, deleteAt) =>
       retryCommit(async () => {
@@ -119,7 +140,7 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
         // The ledger first: a removal that is cut off is done again only while the account is there. No day of it counts, as it has been
         // suspended for a week.
         await Promise.all([id, ...hashed.map(({ key }) => key.id)].map(dropLedger))
-        const { isDone } = await change({
+        const { isDone } = await change(id, {
           guards: [{ table: accounts, field: id, is: text }],
           dels: [
             { table: accounts, field: id },
@@ -141,7 +162,7 @@ export const openAccountStore = (engine: Engine, dropLedger: (id: string) => Pro
     },
     accounts: () => readAccounts(engine),
     async addKey(hash, row) {
-      await change({
+      await change(row.account, {
         puts: [
           { table: keys, field: hash, value: JSON.stringify(row) },
           { table: keyHashesById, field: row.id, value: hash },

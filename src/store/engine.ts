@@ -31,17 +31,17 @@ export interface Engine {
   tables(): AsyncIterable<readonly [tag: string, table: string]>
   /** Writes all of it, or nothing where a guard fails. */
   commit(tag: string, commit: Commit): Promise<CommitResult>
-  /** Calls `onChange` after commits with `notifies`, as far as this process is notified. Returns the unsubscribe function. */
-  watch(onChange: () => void): () => void
+  /** Calls `onChange` after commits with `notifies`, as far as this process is notified; without it where such may have been missed. Returns the unsubscribe function. */
+  watch(onChange: (notifies?: string) => void): () => void
   /** Whether a process that has sent heartbeats may still run, as far as this machine knows. */
   mayRun(pid: number): boolean
   close(): Promise<void>
 }
 
-/** All rows of a table, or those of these fields. */
+/** All rows of a table, those of these fields, or those that the rows of the read before, which are JSON, name in this member. */
 export interface TableRead {
   readonly table: string
-  readonly fields?: readonly string[]
+  readonly fields?: readonly string[] | { readonly member: string }
 }
 
 interface Cell {
@@ -64,7 +64,8 @@ export interface Commit {
   readonly dels?: readonly Cell[]
   /** Tables of which all rows are removed. */
   readonly drops?: readonly string[]
-  readonly notifies?: boolean
+  /** What watchers are called with. */
+  readonly notifies?: string
 }
 
 /** `clockNow`: by the engine's clock, in ms since 1970. */

@@ -85,7 +85,7 @@ export const assertInUse = async (engine: Engine): Promise<{ readonly isBeingCop
 export const openMovableEngine = (engine: Engine, clock: Pick<Clock, 'monotonic'>, successor?: Successor): Engine => {
   /** The states of tags, as far as they have been found. */
   const states = new Map<string, string>()
-  const listeners = new Set<() => void>()
+  const listeners = new Set<(notifies?: string) => void>()
   let current = engine
   let checkedAt = clock.monotonic()
   let closing: NodeJS.Timeout | undefined

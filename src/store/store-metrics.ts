@@ -4,7 +4,16 @@ import type { Metrics } from '../services/metrics.ts'
 import type { Store } from './store.ts'
 
 /** What a gateway requests of its store while it serves. */
-const operations = ['findKey', 'findKeyById', 'changeCount', 'requestLease', 'heartbeat', 'deregister', 'reportUsage'] as const
+const operations = [
+  'findKey',
+  'findKeyById',
+  'changeCount',
+  'changeCounts',
+  'requestLease',
+  'heartbeat',
+  'deregister',
+  'reportUsage',
+] as const
 
 /** The store, with the time and the failures of each request of a gateway in metrics. */
 export const withStoreMetrics = (store: Store, metrics: Metrics, clock: Pick<Clock, 'monotonic'>): Store => {

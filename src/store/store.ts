@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import type { Key, RequestLogSetting } from '../plugin/call.ts'
 import type { MaybePromise } from '../util/async.ts'
 import type { DayRecords, LeaseCounters, LeaseRequest } from './lease-accounting.ts'
@@ -134,9 +135,21 @@ export interface AccountStore {
   findKeyById(id: string): MaybePromise<KeyWithAccount | undefined>
   /** Differs after each change of accounts or keys, by whichever process. */
   changeCount(): MaybePromise<number>
-  /** Calls `onChange` after accounts or keys changed, as far as this process is notified. Returns the unsubscribe function. */
-  subscribe(onChange: () => void): () => void
+  /** The same, with the changes of each group of accounts that has some. */
+  changeCounts(): MaybePromise<ChangeCounts>
+  /** Calls `onChange` after an account of this group, or a key of it, changed, as far as this process is notified; without a group, any may have. Returns the unsubscribe function. */
+  subscribe(onChange: (group?: number) => void): () => void
 }
+
+export interface ChangeCounts {
+  readonly total: number
+  readonly byGroup: ReadonlyMap<number, number>
+}
+
+/** After a change, a process reads the keys of a group again, and not those of all accounts. */
+export const changeGroupCount = 256
+
+export const changeGroupOf = (account: string): number => crc32(account) % changeGroupCount
 
 /** The store's clock, which names the day for all processes. Its day never goes back. */
 export interface StoreDay {

@@ -10,6 +10,7 @@ import { StoreClock } from '../store/store-clock.ts'
 import { ledgerRetentionDays, processTimeoutMs } from '../store/store.ts'
 import type {
   BalanceStore,
+  ChangeCounts,
   KeyRow,
   KeyWithAccount,
   LeaseResponse,
@@ -77,6 +78,7 @@ export class InMemoryKeys implements KeyStore {
     return revoked
   }
   changeCount = (): number => 0
+  changeCounts = (): ChangeCounts => ({ total: 0, byGroup: new Map() })
   subscribe = (): (() => void) => () => undefined
 }
 

@@ -103,7 +103,7 @@ const estimateOf = (measured: Measured) => {
     ...others
   } = estimateStoreLoad(plannedOf(measured))
   const cores = ledgerCores + usageCores + keyCores - (reads * requestCosts.keyRead.cpuUs) / 1e6
-  return { ...others, cores, requests: requestsPerSecond - 2 * reads, bytes: bytesPerSecond - reads * requestCosts.keyRead.bytes }
+  return { ...others, cores, requests: requestsPerSecond - reads, bytes: bytesPerSecond - reads * requestCosts.keyRead.bytes }
 }
 
 /** The heartbeats of both parts are among it, once each. */

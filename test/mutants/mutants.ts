@@ -233,9 +233,23 @@ export const mutants: readonly Mutant[] = [
   {
     rule: 'a cached look-up ends with the next change of the store',
     file: 'src/services/accounts/key-lookups.ts',
-    text: 'entry?.version === this.#version',
-    broken: 'true',
+    text: 'this.#isValid(entry) ||',
+    broken: 'true ||',
     tests: ['test/services/accounts/account-lookup.test.ts', 'test/services/accounts/account-lookup-property.test.ts'],
+  },
+  {
+    rule: 'a change leaves cached look-ups of other accounts valid',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'known?.byGroup.get(group) !== byGroup.get(group)',
+    broken: 'false',
+    tests: ['test/services/accounts/account-lookup.test.ts'],
+  },
+  {
+    rule: 'calls do not wait for a check of the store that is far away',
+    file: 'src/services/accounts/key-lookups.ts',
+    text: 'now < this.#validUntil ? undefined : this.#checking',
+    broken: 'this.#checking',
+    tests: ['test/services/accounts/account-lookup.test.ts'],
   },
   {
     rule: 'a key of the issuer that is gone ends the tokens that it has signed',

@@ -1,9 +1,18 @@
 import type { Account } from '../../src/plugin/call.ts'
+import type { Secret } from '../../src/plugin/secret.ts'
+import { generateApiKey, hashApiKey } from '../../src/services/accounts/api-key.ts'
+import { openAccounts } from '../../src/services/accounts/index.ts'
+import type { Accounts, KeyStore, Lookup } from '../../src/services/accounts/index.ts'
+import type { Plans } from '../../src/services/accounts/effective-plan.ts'
 import type { Clock } from '../../src/services/clock.ts'
 import { openLedger } from '../../src/services/ledger/index.ts'
 import type { LedgerService } from '../../src/services/ledger/index.ts'
-import type { LedgerStore } from '../../src/store/store.ts'
+import { changeGroupOf, storeTimeoutMs } from '../../src/store/store.ts'
+import type { KeyWithAccount, LedgerStore } from '../../src/store/store.ts'
 import { InMemoryLedgerStore } from '../../src/testing/in-memory-store.ts'
+import { withTimeout } from '../../src/util/async.ts'
+import { hourMs } from '../../src/util/dates.ts'
+import { getOrCreate } from '../../src/util/memoize.ts'
 import { TestLog } from '../support/fakes.ts'
 import { SeededRandom } from './seeded-random.ts'
 import { VirtualTime } from './virtual-time.ts'
@@ -18,6 +27,8 @@ export interface RegionsWorld {
   readonly accounts: number
   readonly dailyCredits: number
   readonly callsPerSecond: number
+  /** Changes of accounts and keys. */
+  readonly changesPerHour: number
   readonly warmUpSeconds: number
   readonly seconds: number
   /** This region cannot reach the store, from and until so many seconds of the measured time; to the end without `until`. */
@@ -27,8 +38,14 @@ export interface RegionsWorld {
 export interface RegionsResult {
   readonly calls: number
   readonly served: number
-  /** Calls whose charge was not known at once. */
+  /** Calls that waited for the store: for their key, for whether keys have changed, or for credits. */
   readonly waited: number
+  readonly waitedForKey: number
+  readonly waitedForCredits: number
+  /** The first of their account at their gateway, which has neither key nor credits for them. */
+  readonly first: number
+  /** Of all calls together. */
+  readonly waitedMs: number
   /** Refused because the store could not be asked. */
   readonly unavailable: number
   readonly leaseRequests: number
@@ -64,19 +81,23 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
     },
   }
   const store = new InMemoryLedgerStore(clock)
-  const counted = { calls: 0, served: 0, waited: 0, unavailable: 0, leaseRequests: 0 }
+  const keys = new SimulatedKeys(world.dailyCredits)
+  const counted = newCounts()
   let lost: number | undefined
-  const storeSeenFrom = (region: number): LedgerStore => {
-    const travel = (): Promise<void> =>
-      new Promise(resolve => {
-        if (region !== lost) time.after((world.distancesMs[region] ?? 0) / 2, resolve)
-      })
-    const over = async <T>(request: () => Promise<T>): Promise<T> => {
+  const overDistance =
+    (region: number) =>
+    async <T>(request: () => Promise<T> | T): Promise<T> => {
+      const travel = (): Promise<void> =>
+        new Promise(resolve => {
+          if (region !== lost) time.after((world.distancesMs[region] ?? 0) / 2, resolve)
+        })
       await travel()
       const response = await request()
       await travel()
       return response
     }
+  const ledgerSeenFrom = (region: number): LedgerStore => {
+    const over = overDistance(region)
     return {
       horizonMs: 10_000,
       requestLease(request) {
@@ -87,24 +108,36 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
       deregister: process => over(() => store.deregister(process)),
     }
   }
-  const gateways: LedgerService[][] = world.distancesMs.map((_, region) =>
-    Array.from({ length: world.gatewaysPerRegion }, (_, i) =>
-      openLedger(storeSeenFrom(region), clock, { log: new TestLog(), process: `${region}-${i}` }),
-    ),
+  const keysSeenFrom = (region: number): KeyStore => {
+    const over = <T>(request: () => Promise<T> | T): Promise<T> => withTimeout(clock, storeTimeoutMs, overDistance(region)(request))
+    return {
+      findKey: hash => over(() => keys.findKey(hash)),
+      findKeyById: () => undefined,
+      revokeKey: async () => undefined,
+      changeCount: () => over(() => keys.changes.total),
+      changeCounts: () => over(() => ({ total: keys.changes.total, byGroup: new Map(keys.changes.byGroup) })),
+      subscribe: onChange =>
+        keys.subscribe(group => {
+          if (region !== lost) time.after((world.distancesMs[region] ?? 0) / 2, () => onChange(group))
+        }),
+    }
+  }
+  const gateways: SimulatedGateway[][] = world.distancesMs.map((_, region) =>
+    Array.from({ length: world.gatewaysPerRegion }, (_, i) => ({
+      accounts: openAccounts(keysSeenFrom(region), keys.plans, clock),
+      ledger: openLedger(ledgerSeenFrom(region), clock, { log: new TestLog(), process: `${region}-${i}` }),
+      known: new Set<number>(),
+    })),
   )
-  for (const ledger of gateways.flat()) void ledger.start()
-  const plan = { name: 'core', dailyCredits: world.dailyCredits, forwarding: false }
-  const accounts = new Map<number, Account>()
+  for (const { ledger } of gateways.flat()) void ledger.start()
+  const changeIntervalMs = hourMs / world.changesPerHour
+  time.after(changeIntervalMs, function change() {
+    keys.change(random.integer(1, world.accounts))
+    time.after(changeIntervalMs, change)
+  })
   const served = new Map<number, number>()
   const exhausted = new Set<number>()
-  const call = () => {
-    const rank = Math.floor(Math.exp(random.next() * Math.log(world.accounts)))
-    const account = accounts.get(rank) ?? { id: `acc_${rank}`, name: `acc_${rank}`, plan }
-    accounts.set(rank, account)
-    const ledgers = gateways[rank % gateways.length] ?? []
-    const ledger = ledgers[(rank + random.integer(0, world.gatewaysOfAccount - 1)) % ledgers.length]
-    if (ledger === undefined) return
-    counted.calls += 1
+  const charge = (rank: number, { ledger }: SimulatedGateway, account: Account): Promise<void> | undefined => {
     const record = ({ kind }: { readonly kind: string }) => {
       if (kind === 'charged') {
         counted.served += 1
@@ -113,9 +146,32 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
       else exhausted.add(rank)
     }
     const result = ledger.charge(account, cost)
-    if (!(result instanceof Promise)) return record(result)
+    if (!(result instanceof Promise)) return record(result) as undefined
+    counted.waitedForCredits += 1
+    return result.then(record)
+  }
+  const call = () => {
+    const rank = Math.floor(Math.exp(random.next() * Math.log(world.accounts)))
+    const inRegion = gateways[rank % gateways.length] ?? []
+    const gateway = inRegion[(rank + random.integer(0, world.gatewaysOfAccount - 1)) % inRegion.length]
+    if (gateway === undefined) return
+    counted.calls += 1
+    if (!gateway.known.has(rank)) counted.first += 1
+    gateway.known.add(rank)
+    const serve = (lookup: Lookup): Promise<void> | undefined => {
+      if (lookup.kind === 'granted') return charge(rank, gateway, lookup.account)
+      counted.unavailable += 1
+      return undefined
+    }
+    const lookup = gateway.accounts.find(keys.textOf(rank))
+    if (lookup instanceof Promise) counted.waitedForKey += 1
+    const waiting = lookup instanceof Promise ? lookup.then(serve) : serve(lookup)
+    if (waiting === undefined) return
     counted.waited += 1
-    void result.then(record)
+    const startedAt = time.now
+    void waiting.then(() => {
+      counted.waitedMs += time.now - startedAt
+    })
   }
   const run = async (seconds: number) => {
     for (let ms = 0; ms < seconds * 1_000; ms += callBatchMs) {
@@ -124,7 +180,7 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
     }
   }
   await run(world.warmUpSeconds)
-  Object.assign(counted, { calls: 0, served: 0, waited: 0, unavailable: 0, leaseRequests: 0 })
+  Object.assign(counted, newCounts())
   const { lostRegion } = world
   if (lostRegion === undefined) await run(world.seconds)
   else {
@@ -137,7 +193,7 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
   let [overshoot, forfeited, unserved] = [0, 0, 0]
   for (const [rank, credits] of served) {
     overshoot = Math.max(overshoot, credits - world.dailyCredits)
-    forfeited += store.dayTotals(`acc_${rank}`).forfeited
+    forfeited += store.dayTotals(accountId(rank)).forfeited
     if (exhausted.has(rank)) unserved += world.dailyCredits - credits
   }
   return {
@@ -147,3 +203,56 @@ export const simulateRegions = async (world: RegionsWorld): Promise<RegionsResul
     unserved: exhausted.size === 0 ? 0 : unserved / (exhausted.size * world.dailyCredits),
   }
 }
+
+const newCounts = () => ({
+  ...{ calls: 0, served: 0, waited: 0, waitedForKey: 0, waitedForCredits: 0, first: 0, waitedMs: 0, unavailable: 0, leaseRequests: 0 },
+})
+
+interface SimulatedGateway {
+  readonly accounts: Accounts
+  readonly ledger: LedgerService
+  /** Accounts that have called. */
+  readonly known: Set<number>
+}
+
+/** One key of each account. */
+class SimulatedKeys {
+  readonly plans: Plans
+  readonly changes = { total: 0, byGroup: new Map<number, number>() }
+  readonly #texts = new Map<number, Secret>()
+  readonly #ranks = new Map<string, number>()
+  readonly #listeners: ((group?: number) => void)[] = []
+
+  constructor(dailyCredits: number) {
+    this.plans = { core: { name: 'core', dailyCredits, forwarding: false } }
+  }
+
+  textOf(rank: number): Secret {
+    return getOrCreate(this.#texts, rank, () => {
+      const text = generateApiKey()
+      this.#ranks.set(hashApiKey(text.reveal()), rank)
+      return text
+    })
+  }
+
+  findKey(hash: string): KeyWithAccount | undefined {
+    const rank = this.#ranks.get(hash)
+    if (rank === undefined) return undefined
+    const account = accountId(rank)
+    return { key: { id: `key_${rank}`, account, created: 0, hint: '' }, account: { id: account, name: account, plan: 'core', created: 0 } }
+  }
+
+  subscribe(onChange: (group?: number) => void): () => void {
+    this.#listeners.push(onChange)
+    return () => undefined
+  }
+
+  change(rank: number): void {
+    const group = changeGroupOf(accountId(rank))
+    this.changes.total += 1
+    this.changes.byGroup.set(group, (this.changes.byGroup.get(group) ?? 0) + 1)
+    for (const onChange of this.#listeners) onChange(group)
+  }
+}
+
+const accountId = (rank: number): string => `acc_${rank}`

@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import { changeGroupOf } from '../../src/store/store.ts'
 import type { AccountStore, KeyRow } from '../../src/store/store.ts'
 import { TestClock } from '../support/fakes.ts'
 
@@ -175,22 +176,27 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
       counts.push(await store.changeCount())
     }
     t.equal(new Set(counts).size, 6)
+    const group = changeGroupOf('acc_1')
+    t.same(await store.changeCounts(), { total: counts.at(-1), byGroup: new Map([[group, 5]]) })
+    await store.addAccount(bob)
+    t.equal((await store.changeCounts()).byGroup.get(changeGroupOf('acc_2')), 1)
+    t.equal((await store.changeCounts()).byGroup.get(group), 5)
   })
 
   t.test('a subscriber is notified of each change, until it unsubscribes', async t => {
     const store = await open(t, new TestClock())
-    let notifications = 0
-    const unsubscribe = store.subscribe(() => {
-      notifications += 1
+    const notifications: (number | undefined)[] = []
+    const unsubscribe = store.subscribe(group => {
+      notifications.push(group)
     })
     await store.addAccount(alice)
     await store.addKey('hash', key('key_1'))
     await store.changeAccount('acc_1', { plan: 'growth' })
     await store.changeKey('key_1', { networks: ['devnet'] })
     await store.revokeKey('key_1', 100)
-    t.equal(notifications, 5)
+    t.same(notifications, Array(5).fill(changeGroupOf('acc_1')), 'with the group of the account')
     unsubscribe()
     await store.changeAccount('acc_1', { plan: 'core' })
-    t.equal(notifications, 5)
+    t.equal(notifications.length, 5)
   })
 }

@@ -170,12 +170,12 @@ t.test('the embedded store', async t => {
   t.test('refuses an unknown version, and says what to do', async t => {
     const path = await tempFolder(t)
     const root = open({ path, noSubdir: false, encoding: 'json', overlappingSync: false })
-    await root.openDB({ name: 'meta' }).put('version', 2)
+    await root.openDB({ name: 'meta' }).put('version', 1)
     await root.close()
     await t.rejects(
       openAt(path),
       new StoreError(
-        `the store in ${path} has version 2, and this Tollgate reads version 1: ` +
+        `the store in ${path} has version 1, and this Tollgate reads version 2: ` +
           'run the Tollgate that wrote it, or let `store` in gateway.yaml name another folder',
       ),
     )

@@ -1,4 +1,5 @@
 import type { Secret } from '../../plugin/secret.ts'
+import { changeGroupOf } from '../../store/store.ts'
 import type { KeyWithAccount } from '../../store/store.ts'
 import { thenMaybe } from '../../util/async.ts'
 import type { MaybePromise } from '../../util/async.ts'
@@ -45,9 +46,9 @@ export const openAccounts = (store: KeyStore, initialPlans: Plans, clock: Clock,
   }
   const readByText = openKeyReader({ ...shared, cache: byText, read: text => store.findKey(hashApiKey(text)) })
   const readById = openKeyReader({ ...shared, cache: byId, read: id => store.findKeyById(id) })
-  const invalidate = () => {
-    byText.invalidate()
-    byId.invalidate()
+  const invalidate = (group?: number) => {
+    byText.invalidate(group)
+    byId.invalidate(group)
   }
   store.subscribe(invalidate)
 
@@ -103,10 +104,11 @@ const openKeyReader = ({ cache, read, toLookup, onOutage, revokeAgain }: KeyRead
     const { version } = cache
     const cacheLookup = (row: KeyWithAccount | undefined) => {
       const lookup = toLookup(row)
-      if (row === undefined || lookup.kind === 'revoked' || !cache.isRevoked(text, version)) return cache.set(text, lookup, version)
+      const group = row && changeGroupOf(row.account.id)
+      if (row === undefined || lookup.kind === 'revoked' || !cache.isRevoked(text, version)) return cache.set(text, lookup, version, group)
       // Nothing makes a revoked key valid again: a replica without the last writes has taken the place of its primary.
       revokeAgain(row.key.id)
-      return cache.set(text, revokedKey, version)
+      return cache.set(text, revokedKey, version, group)
     }
     try {
       const row = read(text)

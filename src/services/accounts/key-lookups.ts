@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
-import type { AccountStore } from '../../store/store.ts'
+import { changeGroupCount } from '../../store/store.ts'
+import type { AccountStore, ChangeCounts } from '../../store/store.ts'
 import type { Account, Key } from '../../plugin/call.ts'
 import type { Secret } from '../../plugin/secret.ts'
 import { thenMaybe } from '../../util/async.ts'
@@ -16,7 +17,7 @@ export type Lookup =
   | { readonly kind: 'planNotFound'; readonly plan: string }
 
 /** The part of a store that keys are looked up in. */
-export type KeyStore = Pick<AccountStore, 'findKey' | 'findKeyById' | 'changeCount' | 'subscribe' | 'revokeKey'>
+export type KeyStore = Pick<AccountStore, 'findKey' | 'findKeyById' | 'changeCount' | 'changeCounts' | 'subscribe' | 'revokeKey'>
 
 interface KeyLookupsOptions {
   readonly cache: LookupCache
@@ -51,20 +52,24 @@ interface CachedLookup {
   readonly lookup: Lookup
   /** The cache's version when the store was read. */
   readonly version: number
+  /** Of the account; undefined for a key that does not exist. */
+  readonly group: number | undefined
 }
 
 /** Limited by `maxSize`, each entry being 1: for `max`, lru-cache allocates all at once, which took 8 ms of a start, and 2 MB. */
 const newLruCache = (maxEntries: number) => new LRUCache<string, CachedLookup>({ maxSize: maxEntries, sizeCalculation: () => 1 })
 
 /**
- * Results by texts of keys. A result is valid for the version of the store that it was read from. Afterwards it is stale,
- * and is used only while the store is unavailable: it is never cached for a later version.
+ * Results by texts of keys. A result is valid until an account of its group changes; that a key is unknown, until any changes. Afterwards it is
+ * stale, and is used only while the store is unavailable: it is never cached for a later version.
  */
 export class LookupCache {
   // Apart, so that a flood of invented keys cannot evict those that exist.
   readonly #existing = newLruCache(maxCachedKeys)
   readonly #unknown = newLruCache(maxCachedUnknownKeys)
   #version = 0
+  /** The version since which no account of the group has changed. */
+  readonly #groupVersions = new Uint32Array(changeGroupCount)
   #isStoreAvailable = true
 
   /** Counts the changes of the store that are known of. */
@@ -72,9 +77,11 @@ export class LookupCache {
     return this.#version
   }
 
-  /** The store has changed: every result may be out of date. */
-  invalidate(): void {
+  /** An account of this group has changed; without a group, any may have. */
+  invalidate(group?: number): void {
     this.#version += 1
+    if (group === undefined) this.#groupVersions.fill(this.#version)
+    else this.#groupVersions[group] = this.#version
   }
 
   setStoreAvailable(isAvailable: boolean): void {
@@ -91,17 +98,17 @@ export class LookupCache {
   /** The result, if it may be used without reading the store. */
   get(text: string): Lookup | undefined {
     const entry = this.#existing.get(text) ?? this.#unknown.get(text)
-    return entry?.version === this.#version || !this.#isStoreAvailable ? entry?.lookup : undefined
+    return entry === undefined || this.#isValid(entry) || !this.#isStoreAvailable ? entry?.lookup : undefined
   }
 
   /** Returns the lookup. `version` is that of the cache when the read began. A read that began later is not overwritten. */
-  set(text: string, lookup: Lookup, version: number): Lookup {
+  set(text: string, lookup: Lookup, version: number, group: number | undefined): Lookup {
     const isExisting = lookup.kind !== 'unknown'
     const current = this.#existing.get(text) ?? this.#unknown.get(text)
     if (current !== undefined && current.version > version) return lookup
     if (!isExisting) this.#existing.delete(text)
     const results = isExisting ? this.#existing : this.#unknown
-    results.set(text, { lookup, version })
+    results.set(text, { lookup, version, group })
     return lookup
   }
 
@@ -115,21 +122,28 @@ export class LookupCache {
   getStale(text: string): Lookup {
     return this.#existing.get(text)?.lookup ?? storeUnavailable
   }
+
+  #isValid({ version, group }: CachedLookup): boolean {
+    return version >= (group === undefined ? this.#version : (this.#groupVersions[group] ?? Infinity))
+  }
 }
 
 const storeUnavailable: Lookup = { kind: 'storeUnavailable' }
 
 /**
- * Checks whether the store has changed, unless it was checked lately, and tells the caches: a revoked key is refused within 1 s. One check
- * serves all keys.
+ * Checks whether accounts or keys have changed, and tells the caches which: a revoked key is refused within 1 s. One check serves all keys. It is
+ * repeated before its result is too old, so that calls do not wait for a store that is far away.
  */
 export class ChangeCheck {
   readonly #store: KeyStore
   readonly #clock: Clock
   readonly #caches: readonly LookupCache[]
-  #lastCount: number | undefined
+  #known: ChangeCounts | undefined
   #validUntil = -Infinity
+  #repeatAt = -Infinity
   #checking: Promise<void> | undefined
+  /** Keys were looked up since the check began. */
+  #isInUse = false
 
   constructor(store: KeyStore, clock: Clock, caches: readonly LookupCache[]) {
     this.#store = store
@@ -137,47 +151,68 @@ export class ChangeCheck {
     this.#caches = caches
   }
 
-  /** Returns a promise only while it waits for the store. */
+  /** Returns a promise only where its result is too old. */
   run(): Promise<void> | undefined {
     const now = this.#clock.monotonic()
-    if (this.#checking !== undefined || now < this.#validUntil) return this.#checking
-    try {
-      const count = this.#store.changeCount()
-      if (count instanceof Promise) this.#checking = this.#awaitCount(count, now)
-      else this.#recordCount(count, now)
-    } catch {
-      this.recordOutage()
-    }
-    return this.#checking
+    if (this.#checking !== undefined) this.#isInUse = true
+    else if (now >= this.#repeatAt) this.#start(now)
+    return now < this.#validUntil ? undefined : this.#checking
   }
 
   /** The store failed: stale results are valid until a later check succeeds. */
   recordOutage(): void {
     this.#validUntil = this.#clock.monotonic() + changeCheckIntervalMs
+    this.#repeatAt = this.#validUntil
     for (const cache of this.#caches) cache.setStoreAvailable(false)
   }
 
-  async #awaitCount(count: Promise<number>, requestedAt: number): Promise<void> {
+  #start(requestedAt: number): void {
     try {
-      this.#recordCount(await count, requestedAt)
+      const total = this.#known?.total
+      const changed =
+        total === undefined
+          ? this.#store.changeCounts()
+          : thenMaybe(this.#store.changeCount(), count => (count === total ? undefined : this.#store.changeCounts()))
+      if (changed instanceof Promise) this.#checking = this.#await(changed, requestedAt)
+      else this.#record(changed, requestedAt)
     } catch {
       this.recordOutage()
-    } finally {
-      this.#checking = undefined
     }
   }
 
-  /** The count may be as old as the request for it. */
-  #recordCount(count: number, requestedAt: number): void {
+  async #await(changed: Promise<ChangeCounts | undefined>, requestedAt: number): Promise<void> {
+    this.#isInUse = false
+    try {
+      this.#record(await changed, requestedAt)
+    } catch {
+      this.recordOutage()
+    }
+    this.#checking = undefined
+    const now = this.#clock.monotonic()
+    if (this.#isInUse && now >= this.#repeatAt) this.#start(now)
+  }
+
+  /** `changed` is undefined where nothing has; else it may be as old as the request for it. */
+  #record(changed: ChangeCounts | undefined, requestedAt: number): void {
     this.#validUntil = requestedAt + changeCheckIntervalMs
-    const isChanged = count !== this.#lastCount
+    // As long before as two checks take, because the next one begins with a call.
+    this.#repeatAt = this.#validUntil - 2 * (this.#clock.monotonic() - requestedAt) - repeatMarginMs
+    const groups = changed && changedGroups(this.#known, changed)
     for (const cache of this.#caches) {
       cache.setStoreAvailable(true)
-      if (isChanged) cache.invalidate()
+      for (const group of groups ?? []) cache.invalidate(group)
     }
-    this.#lastCount = count
+    this.#known = changed ?? this.#known
   }
+}
+
+/** Undefined stands for all. */
+const changedGroups = (known: ChangeCounts | undefined, { byGroup }: ChangeCounts): readonly (number | undefined)[] => {
+  const groups = [...new Set([...byGroup.keys(), ...(known?.byGroup.keys() ?? [])])]
+  const changed = groups.filter(group => known?.byGroup.get(group) !== byGroup.get(group))
+  return known === undefined || changed.length === 0 ? [undefined] : changed
 }
 
 /** Half of the second within which a change must take effect. */
 const changeCheckIntervalMs = 500
+const repeatMarginMs = 50

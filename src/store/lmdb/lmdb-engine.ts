@@ -3,7 +3,7 @@ import type { Clock } from '../../services/clock.ts'
 import { getOrCreate } from '../../util/memoize.ts'
 import { addVector } from '../../util/vectors.ts'
 import { meets, parseVector } from '../engine.ts'
-import type { Commit, CommitResult, Engine } from '../engine.ts'
+import type { Commit, CommitResult, Engine, TableRead } from '../engine.ts'
 import type { RowKey, Rows } from './lmdb-environment.ts'
 import type { Transactions } from './transactions.ts'
 
@@ -25,7 +25,7 @@ export const scanSource = (rows: Rows): Pick<Engine, 'scan'> => ({
 })
 
 export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Clock): Engine => {
-  const listeners = new Set<() => void>()
+  const listeners = new Set<(notifies?: string) => void>()
   return {
     horizonMs: 1_000,
     warnings: [],
@@ -35,9 +35,11 @@ export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Cl
     async read(tag, reads) {
       // To read on from files that are gone would hide keys that were revoked in the store that took their place.
       transactions.assertUsable()
-      const tables = reads.map(
-        ({ table, fields }) => new Map(fields === undefined ? scanRows(rows, tag, table) : pickRows(rows, tag, table, fields)),
-      )
+      const tables: ReadonlyMap<string, string>[] = []
+      for (const { table, fields } of reads) {
+        const picked = fields === undefined || isList(fields) ? fields : namedFields(tables.at(-1), fields.member)
+        tables.push(new Map(picked === undefined ? scanRows(rows, tag, table) : pickRows(rows, tag, table, picked)))
+      }
       return { clockNow: clock.now(), tables }
     },
     async *scan(tag, table) {
@@ -57,7 +59,7 @@ export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Cl
     async commit(tag, commit) {
       const result = await transactions.run(() => applyCommit(rows, tag, commit, clock.now()))
       // Changes of other processes are found by their count.
-      if (result.isDone && commit.notifies === true) for (const onChange of listeners) onChange()
+      if (result.isDone && commit.notifies !== undefined) for (const onChange of listeners) onChange(commit.notifies)
       return result
     },
     watch(onChange) {
@@ -70,6 +72,11 @@ export const openLmdbEngine = (rows: Rows, transactions: Transactions, clock: Cl
     close: () => transactions.close(),
   }
 }
+
+const isList = (fields: NonNullable<TableRead['fields']>): fields is readonly string[] => Array.isArray(fields)
+
+const namedFields = (before: ReadonlyMap<string, string> | undefined, member: string): readonly string[] =>
+  Array.from(before?.values() ?? [], row => String((JSON.parse(row) as Record<string, unknown>)[member]))
 
 const pickRows = function* (rows: Rows, tag: string, table: string, fields: readonly string[]): Generator<readonly [string, string]> {
   for (const field of fields) {

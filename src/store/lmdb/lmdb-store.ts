@@ -45,7 +45,7 @@ const openTables = async (transactions: Transactions, path: string): Promise<Row
 }
 
 /** Incremented when an older Tollgate would misread the rows. */
-const schemaVersion = 1
+const schemaVersion = 2
 
 const checkVersion = async (meta: Database<number, string>, transactions: Transactions, path: string): Promise<void> => {
   const found =

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { RedisAddress } from '../../config/types.ts'
 import type { Clock } from '../../services/clock.ts'
-import type { Commit, Engine } from '../engine.ts'
+import type { Commit, Engine, TableRead } from '../engine.ts'
 import { RedisClient } from './redis-client.ts'
 import { RedisConnection, parsePairs } from './redis-connection.ts'
 import { outOfSyncError } from './redis-errors.ts'
@@ -31,16 +31,17 @@ end
 reply[3] = string.format('%.0f', now)
 `
 
-/** KEYS: the tables. ARGV: for each table the number of fields, -1 for all, and the fields. */
+/** KEYS: the tables. ARGV: for each table the number of fields, -1 for all, and the fields; or -2, and the member of the rows before that names them. */
 const readTables = script(`${begin}
 for i = 1, #KEYS do
   local count = tonumber(take())
   local rows = {}
-  if count < 0 then
+  if count == -1 then
     rows = redis.call('HGETALL', KEYS[i])
   else
-    for _ = 1, count do
-      local field = take()
+    local member = count == -2 and take()
+    for j = 1, member and #reply[i + 2] / 2 or count do
+      local field = member and cjson.decode(reply[i + 2][2 * j])[member] or take()
       local value = redis.call('HGET', KEYS[i], field)
       if value then
         rows[#rows + 1] = field
@@ -56,7 +57,7 @@ return reply
 /**
  * Engine.commit(). KEYS: the tables, which ARGV names by their position. ARGV: the range of time, or empty texts; then, each list after its
  * length, guards (table, field, kind, value), puts (table, field, value), adds and sums (the same), dels (table, field), drops (table); then the
- * channel, or an empty text, and the publisher. The first write is one that Redis refuses without memory: later ones of a script are not.
+ * channel, or an empty text, and the message. The first write is one that Redis refuses without memory: later ones of a script are not.
  * Most numbers of a sum are 0, the buckets of latencies: to format them too would take a third of the time.
  */
 const commitTables = script(`${begin}
@@ -128,7 +129,7 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     usageTags,
     usageTagOf,
     async read(tag, reads) {
-      const args = reads.flatMap(({ fields }) => (fields === undefined ? ['-1'] : [`${fields.length}`, ...fields]))
+      const args = reads.flatMap(formatFields)
       const keys = reads.map(({ table }) => tableKey(tag, table))
       const { clockNow, rest } = await run(readTables, keys, args)
       return { clockNow, tables: rest.map(rows => new Map(parsePairs(rows))) }
@@ -145,10 +146,11 @@ export const openRedisEngine = (redis: RedisClient, { address, clock, testTime, 
     async commit(tag, commit) {
       const { keys, args } = formatCommit(tag, commit)
       // Also one that fails may be written.
-      const notify = commit.notifies === true ? feed.notify : () => undefined
-      const channel = commit.notifies === true ? feed.channel : ''
+      const { notifies } = commit
+      const notify = notifies === undefined ? () => undefined : () => feed.notify(notifies)
+      const channel = notifies === undefined ? '' : feed.channel
       // A key that was revoked must not be valid again on the replica that takes the place of this Redis.
-      const committed = run(commitTables, keys, [...args, channel, feed.publisherId], commit.notifies)
+      const committed = run(commitTables, keys, [...args, channel, `${feed.publisherId} ${notifies}`], notifies !== undefined)
       const { isDone, clockNow, rest } = await committed.finally(notify)
       return { isDone, clockNow, found: rest.map(value => (value === null ? undefined : String(value))) }
     },
@@ -208,6 +210,11 @@ export const scanTable = async function* (
   } while (cursor !== '0')
 }
 
+const formatFields = ({ fields }: TableRead): readonly string[] => {
+  if (fields === undefined) return ['-1']
+  return 'member' in fields ? ['-2', fields.member] : [`${fields.length}`, ...fields]
+}
+
 const formatCommit = (tag: string, { guards = [], during, puts = [], adds = [], sums = [], dels = [], drops = [] }: Commit) => {
   const positions = new Map<string, string>()
   const position = (table: string): string => {
@@ -240,14 +247,15 @@ const openChangeFeed = (address: RedisAddress, clock: Clock) => {
   const channel = changesChannelOf(address)
   /** Identifies the messages of this process, which it need not receive. */
   const publisherId = randomBytes(8).toString('hex')
-  const listeners = new Set<() => void>()
-  const notify = () => {
-    for (const onChange of listeners) onChange()
+  const listeners = new Set<(notifies?: string) => void>()
+  const notify = (notifies?: string) => {
+    for (const onChange of listeners) onChange(notifies)
   }
   let connection: RedisConnection | undefined
 
-  const onMessage = (publisher: string) => {
-    if (publisher !== publisherId) notify()
+  const onMessage = (message: string) => {
+    const [publisher, ...notifies] = message.split(' ')
+    if (publisher !== publisherId) notify(notifies.join(' '))
   }
   const connect = (): RedisConnection => {
     let isFirst = true
@@ -266,7 +274,7 @@ const openChangeFeed = (address: RedisAddress, clock: Clock) => {
     channel,
     publisherId,
     notify,
-    subscribe(onChange: () => void) {
+    subscribe(onChange: (notifies?: string) => void) {
       connection ??= connect()
       listeners.add(onChange)
       return () => {

@@ -49,7 +49,7 @@ const channelOf =
     return database === 0 ? name : `${name}:${database}`
   }
 
-/** Channel of changes of accounts and keys; the message is the publisher's random id. */
+/** Channel of changes of accounts and keys: `<publisher> <group of accounts>`. */
 export const changesChannelOf = channelOf('tollgate:news')
 
 /** Reported heights are published here: `<height> <sender> <network>`. */
@@ -59,4 +59,4 @@ export const heightsChannelOf = channelOf('tollgate:heights')
 export const rightsChannel = 'tollgate:rights'
 
 /** Incremented when an older Tollgate would misread keys or rows. */
-export const layoutVersion = 1
+export const layoutVersion = 2

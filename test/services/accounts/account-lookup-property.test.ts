@@ -4,13 +4,14 @@ import type { Plan } from '../../../src/plugin/call.ts'
 import { openAccounts } from '../../../src/services/accounts/index.ts'
 import type { Lookup } from '../../../src/services/accounts/index.ts'
 import { generateApiKey } from '../../../src/services/accounts/api-key.ts'
-import { storeTimeoutMs } from '../../../src/store/store.ts'
+import { changeGroupOf, storeTimeoutMs } from '../../../src/store/store.ts'
 import type { AccountStore, KeyWithAccount } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
 
 /** An event. `early`: the store has read its answer when the request arrived, and not when it answers. */
 type Step =
-  | { readonly do: 'find' | 'notify' }
+  | { readonly do: 'find' | 'change another' }
+  | { readonly do: 'notify'; readonly of: string | undefined }
   | { readonly do: 'answer'; readonly index: number; readonly early: boolean }
   | { readonly do: 'fail'; readonly index: number }
   | { readonly do: 'change'; readonly change: keyof typeof changes }
@@ -38,7 +39,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
     weight: 2,
     arbitrary: fc.record({ do: fc.constant('change' as const), change: fc.constantFrom('credits', 'plan', 'networks', 'revoke') }),
   },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('notify' as const) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('notify' as const), of: fc.constantFrom(undefined, 'acc_1', 'acc_2') }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('change another' as const) }) },
   { weight: 5, arbitrary: fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(1, 99, 400, 500, 700) }) },
 )
 
@@ -55,7 +57,7 @@ class LookupRun {
   readonly #clock = new TestClock()
   readonly #key = generateApiKey()
   readonly #requests: Request[] = []
-  readonly #listeners: (() => void)[] = []
+  readonly #listeners: ((group?: number) => void)[] = []
   /** What the key was, each row until the next one's time. */
   readonly #history: { readonly at: number; readonly row: KeyWithAccount }[] = [
     {
@@ -66,17 +68,26 @@ class LookupRun {
       },
     },
   ]
+  #otherChanges = 0
   #failedAt = -Infinity
   readonly #accounts
   readonly errors: string[] = []
 
   constructor() {
-    const store: Pick<AccountStore, 'subscribe' | 'changeCount' | 'findKey'> = {
+    const store: Pick<AccountStore, 'subscribe' | 'changeCount' | 'changeCounts' | 'findKey'> = {
       subscribe: listener => {
         this.#listeners.push(listener)
         return () => undefined
       },
-      changeCount: () => this.#request(() => this.#history.length),
+      changeCount: () => this.#request(() => this.#history.length + this.#otherChanges),
+      changeCounts: () =>
+        this.#request(() => ({
+          total: this.#history.length + this.#otherChanges,
+          byGroup: new Map([
+            [changeGroupOf('acc_1'), this.#history.length],
+            [changeGroupOf('acc_2'), this.#otherChanges],
+          ]),
+        })),
       findKey: () => this.#request(() => this.#row),
     }
     // The look-up uses no other method.
@@ -104,7 +115,10 @@ class LookupRun {
         this.#history.push({ at: this.#clock.monotonic(), row: changes[event.change](this.#row, this.#history.length) })
         return
       case 'notify':
-        return this.#listeners.forEach(listener => listener())
+        return this.#listeners.forEach(listener => listener(event.of === undefined ? undefined : changeGroupOf(event.of)))
+      case 'change another':
+        this.#otherChanges += 1
+        return
       case 'advance':
         this.#clock.advance(event.ms)
         for (const late of this.#requests.filter(({ at }) => at + storeTimeoutMs <= this.#clock.monotonic())) {

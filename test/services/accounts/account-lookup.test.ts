@@ -4,6 +4,7 @@ import type { Plan } from '../../../src/plugin/call.ts'
 import { generateApiKey, generateKeyId, hashApiKey, toKeySecret } from '../../../src/services/accounts/api-key.ts'
 import type { Secret } from '../../../src/plugin/secret.ts'
 import { openAccounts } from '../../../src/services/accounts/index.ts'
+import { changeGroupOf } from '../../../src/store/store.ts'
 import type { AccountStore, KeyWithAccount, KeyRow } from '../../../src/store/store.ts'
 import { TestClock } from '../../support/fakes.ts'
 import { waitUntil } from '../../support/wait-until.ts'
@@ -16,13 +17,20 @@ const growth: Plan = { name: 'growth', dailyCredits: 5_000, forwarding: true }
 const setUp = async (t: Test) => {
   const clock = new TestClock()
   const store = await tempStore(t, clock)
-  const reads = { keys: 0, changes: 0, fail: false }
+  const reads: { keys: number; changes: number; fail: boolean; changedElsewhere?: string } = { keys: 0, changes: 0, fail: false }
   const counted: AccountStore = {
     ...store,
     changeCount() {
       reads.changes += 1
       if (reads.fail) throw new Error('the store is unavailable')
-      return store.changeCount()
+      return reads.changedElsewhere === undefined ? store.changeCount() : Infinity
+    },
+    async changeCounts() {
+      const { total, byGroup } = await store.changeCounts()
+      const { changedElsewhere } = reads
+      return changedElsewhere === undefined
+        ? { total, byGroup }
+        : { total: Infinity, byGroup: new Map([...byGroup, [changeGroupOf(changedElsewhere), Infinity]]) }
     },
     findKey(hash) {
       reads.keys += 1
@@ -176,6 +184,29 @@ t.test('a change takes effect at once in the process that made it, and after hal
   t.same(await unsubscribed.find(otherKey), { kind: 'revoked' })
 })
 
+t.test('after a change of another account, by whichever process, a key is not read again', async t => {
+  const { accounts, store, reads, addKey, clock } = await setUp(t)
+  const [own, other] = [await addKey(), generateApiKey()]
+  await store.addAccount({ id: 'acc_2', name: 'bob', plan: 'core', created: 1 })
+  t.not(changeGroupOf('acc_2'), changeGroupOf('acc_1'))
+  await store.addKey(hashApiKey(other.reveal()), { id: 'key_2', account: 'acc_2', created: 1, hint: 'wxyz' })
+  await accounts.find(generateApiKey()) // checks the store for the first time
+  const read = async (): Promise<number> => {
+    const before = reads.keys
+    for (const key of [own, other]) await accounts.find(key)
+    return reads.keys - before
+  }
+  t.equal(await read(), 2)
+  await store.changeAccount('acc_2', { plan: 'growth' })
+  t.equal(await read(), 1, 'in this process')
+  clock.advance(500)
+  await read() // finds the change in the count too
+  reads.changedElsewhere = 'acc_2'
+  clock.advance(500)
+  t.equal(await read(), 1, 'in another one')
+  t.equal(await read(), 0)
+})
+
 t.test('while the store is unavailable', async t => {
   const { accounts, store, reads, addKey, clock } = await setUp(t)
   const [known, revoked, unknown, late] = [await addKey(), await addKey({ revoked: 3 }), generateApiKey(), await addKey()]
@@ -255,6 +286,33 @@ t.test('a remote store', async t => {
     await store.changeAccount('acc_1', { credits: 3 })
     void findAll()
     t.equal(asked.length, 3)
+  })
+
+  t.test('is checked again before the last check is too old, so that calls do not wait for one that is far away', async t => {
+    const { accounts, store, addKey, asked, clock } = await setUpRemote()
+    const key = await addKey({ id: 'key_1' })
+    const thereAndBackMs = 150
+    let answers: readonly { readonly at: number; answer(): void }[] = []
+    /** Looks up the key, once every 50 ms, in a store that answers after 150 ms. True for a result without a promise. */
+    const run = async (steps: number) => {
+      const found: boolean[] = []
+      for (let step = 0; step < steps; step += 1) {
+        found.push(!(accounts.find(key) instanceof Promise))
+        const now = clock.monotonic()
+        answers = [...answers, ...asked.splice(0).map(({ answer }) => ({ at: now + thereAndBackMs, answer }))]
+        for (const { answer } of answers.filter(({ at }) => at <= now)) answer()
+        answers = answers.filter(({ at }) => at > now)
+        await new Promise(setImmediate)
+        clock.advance(50)
+      }
+      return found
+    }
+    t.same((await run(100)).slice(30), Array(70).fill(true))
+    await store.revokeKey('key_1', 5)
+    await run(20)
+    t.match(accounts.find(key), { kind: 'revoked' })
+    clock.advance(500)
+    t.ok(accounts.find(key) instanceof Promise, 'the result of the last check is too old')
   })
 
   t.test('is read again when it changed during a read', async t => {

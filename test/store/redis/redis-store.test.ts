@@ -14,6 +14,7 @@ import { tableKey, usageTagOf, usageTags } from '../../../src/store/redis/redis-
 import { RedisRateLimits } from '../../../src/store/redis/redis-rate-limits.ts'
 import { keySlot, slotCount } from '../../../src/store/redis/redis-slots.ts'
 import { openRedisStore } from '../../../src/store/redis/redis-store.ts'
+import { changeGroupOf } from '../../../src/store/store.ts'
 import type { Store } from '../../../src/store/store.ts'
 import { TestClock, TestLog } from '../../support/fakes.ts'
 import { skipWithoutRedis, startRedisServer } from '../../support/redis-server.ts'
@@ -348,6 +349,16 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     t.ok(found.every(account => account?.id === 'acc_1'))
   })
 
+  t.test('finds a key and its account in one request, and that there is none', async t => {
+    const store = await openOne(t, new TestClock())
+    await store.addAccount(alice)
+    await store.addKey('hash', { id: 'key_1', account: alice.id, created: 5, hint: 'wxyz' })
+    await redis.send('CONFIG', 'RESETSTAT')
+    t.match(await store.findKey('hash'), { key: { id: 'key_1' }, account: alice })
+    t.equal(await store.findKey('other'), undefined)
+    t.match(String(await redis.send('INFO', 'commandstats')), /^cmdstat_evalsha:calls=2,/m)
+  })
+
   t.test('gets its scripts again when it has lost them', async t => {
     const store = await openOne(t, new TestClock())
     await store.addAccount(alice)
@@ -360,12 +371,12 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
     const one = await openOne(t, new TestClock())
     const two = await openRedisStore(redis.address, systemClock)
     t.teardown(() => two.close())
-    const notified = new Promise<void>(resolve => {
+    const notified = new Promise<number | undefined>(resolve => {
       t.teardown(two.subscribe(resolve))
     })
     while (!String(await redis.send('PUBSUB', 'CHANNELS')).includes('tollgate:news')) await delay(5)
     await one.addAccount(alice)
-    await notified
+    t.equal(await notified, changeGroupOf(alice.id))
     t.match(await two.account('alice'), alice)
   })
 
@@ -383,11 +394,11 @@ t.test('redis', { skip: skipWithoutRedis }, async t => {
 
   t.test('refuses a layout of another version', async t => {
     await redis.send('FLUSHALL')
-    await redis.send('SET', 'tollgate:version', '2')
+    await redis.send('SET', 'tollgate:version', '1')
     await t.rejects(openStore(redis.address, systemClock), {
       name: 'StoreError',
       message:
-        `the store in redis at 127.0.0.1:${redis.port} has version 2, and this Tollgate reads version 1: ` +
+        `the store in redis at 127.0.0.1:${redis.port} has version 1, and this Tollgate reads version 2: ` +
         'run the Tollgate that wrote it, or let `store` in gateway.yaml name another database',
     })
     await redis.send('FLUSHALL')
