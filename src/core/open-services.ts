@@ -136,7 +136,7 @@ export const openServices = async (
   const drainedNodes = new DrainedNodes({ store, clock, log })
   closers.push(async () => drainedNodes.stop())
   await drainedNodes.start()
-  const evidenceWriter = new EvidenceWriter({ store, clock, log })
+  const evidenceWriter = new EvidenceWriter({ store, clock, log, drainedNodes })
   closers.push(() => evidenceWriter.whenIdle())
   const upstreamClient = openUpstreamClient(clock, memoryBudget, { sockets })
   const upstreamClientOf = (network: string) => upstreamClient.withMemory(memoryBudget.responseMemoryOf(network), ownerOf)

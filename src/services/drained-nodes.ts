@@ -68,7 +68,7 @@ export class DrainedNodes {
   #byNetwork: ReadonlyMap<string, ReadonlySet<string>> = new Map()
   /** The times of all that are known, by node; undefined before the first reading. */
   #readmittedAt: ReadonlyMap<string, number> | undefined
-  #onReadmitted: (node: NodeName) => void = () => undefined
+  readonly #readmissionListeners: ((node: NodeName) => void)[] = []
   #isReading = false
   #stop = () => {}
 
@@ -83,7 +83,7 @@ export class DrainedNodes {
 
   /** From now on `readmit` is called for each node that operators readmit. */
   onReadmitted(readmit: (node: NodeName) => void): void {
-    this.#onReadmitted = readmit
+    this.#readmissionListeners.push(readmit)
   }
 
   /** Resolves once they are known: a gateway that starts sends no call to a drained node. */
@@ -119,7 +119,7 @@ export class DrainedNodes {
     for (const { network, upstream, at } of nodes) {
       if (known.get(nodeId({ network, upstream })) === at) continue
       this.#options.log.info({ event: 'node-readmitted', network, upstream }, 'upstream readmitted: what it has returned counts no more')
-      this.#onReadmitted({ network, upstream })
+      for (const readmit of this.#readmissionListeners) readmit({ network, upstream })
     }
   }
 

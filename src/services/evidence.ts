@@ -4,6 +4,8 @@ import type { RecordStore, StoredRecord } from '../store/record-store.ts'
 import { StoreError } from '../store/store.ts'
 import type { Json, JsonObject } from '../util/json.ts'
 import type { Clock } from './clock.ts'
+import { nodeId } from './drained-nodes.ts'
+import type { DrainedNodes } from './drained-nodes.ts'
 import type { Log } from './log.ts'
 
 /** A wrong result of a node, and what shows that it is wrong. */
@@ -35,13 +37,16 @@ export interface EvidenceInput extends Pick<Evidence, 'upstream' | 'methodClass'
 
 /** For plugins that find wrong results. */
 export interface EvidenceRecords {
-  /** Keeps it in the store, in the background; returns its id. Undefined where the same node has just been wrong about the same method: one a minute is kept. */
+  /**
+   * Keeps it in the store, in the background; returns its id. Undefined where the same node has just been wrong about the same method: one a minute is
+   * kept of what does not fit a header, and one of other wrong results.
+   */
   add(input: EvidenceInput): string | undefined
   /** The nodes, and classes of methods, of which a wrong result is kept that does not fit a header. */
   proven(): Promise<readonly Pick<Evidence, 'upstream' | 'methodClass'>[]>
 }
 
-/** The oldest go first. */
+/** The oldest go first, except those that show last that a node has lied in a class of methods: they are known after a restart by them alone. */
 const maxEntries = 200
 const maxAnswerBytes = 16_384
 /** A filter may have 5,000 topics. */
@@ -106,16 +111,18 @@ interface EvidenceWriterOptions {
   readonly store: EvidenceStore
   readonly clock: Clock
   readonly log: Log
+  readonly drainedNodes?: Pick<DrainedNodes, 'onReadmitted'>
 }
 
 /** Keeps wrong results of all networks: bounded in number and bytes. */
 export class EvidenceWriter {
   readonly #options: EvidenceWriterOptions
-  readonly #addedAt = new Map<string, number>()
+  readonly #added = new Map<string, { readonly node: string; readonly at: number }>()
   #writing: Promise<void> = Promise.resolve()
 
   constructor(options: EvidenceWriterOptions) {
     this.#options = options
+    options.drainedNodes?.onReadmitted(node => this.#forget(nodeId(node)))
   }
 
   of(network: string): EvidenceRecords {
@@ -132,11 +139,12 @@ export class EvidenceWriter {
 
   #add(network: string, { answer, request, ...input }: EvidenceInput): string | undefined {
     const { clock } = this.#options
-    const key = JSON.stringify([network, input.upstream, request.method])
-    const now = clock.monotonic()
-    if (now - (this.#addedAt.get(key) ?? -Infinity) < minIntervalMs) return undefined
-    if (this.#addedAt.size >= maxEntries) this.#addedAt.clear()
-    this.#addedAt.set(key, now)
+    const node = nodeId({ network, upstream: input.upstream })
+    const key = JSON.stringify([node, request.method, input.header !== null])
+    const at = clock.monotonic()
+    if (at - (this.#added.get(key)?.at ?? -Infinity) < minIntervalMs) return undefined
+    if (this.#added.size >= maxEntries) this.#added.clear()
+    this.#added.set(key, { node, at })
     const time = clock.now()
     const evidence: Evidence = {
       ...input,
@@ -152,17 +160,30 @@ export class EvidenceWriter {
     return evidence.id
   }
 
+  /** Its evidence was removed: what it is found wrong about from now on is kept again. */
+  #forget(node: string): void {
+    for (const [key, added] of this.#added) if (added.node === node) this.#added.delete(key)
+  }
+
   async #write(evidence: Evidence): Promise<void> {
     const { store, log } = this.#options
     try {
       await store.putRecord(kind, { id: evidence.id, account: '', value: evidence as unknown as Json, expires: neverExpires }) // of JSON
-      const excess = (await store.records(kind, '')).slice(0, -maxEntries)
-      for (const { id } of excess) await store.takeRecord(kind, id)
+      for (const { id } of excessOf(await readEvidence(store))) await store.takeRecord(kind, id)
     } catch (error) {
       // The ledger logs that the store is unreachable.
       if (!(error instanceof StoreError)) log.error({ err: error }, 'evidence could not be kept because of a bug')
     }
   }
+}
+
+/** `all` is the newest first. */
+const excessOf = (all: readonly Evidence[]): readonly Evidence[] => {
+  if (all.length <= maxEntries) return []
+  const lies = new Map<string, Evidence>()
+  for (const evidence of all.toReversed()) if (evidence.header !== null) lies.set(`${nodeId(evidence)} ${evidence.methodClass}`, evidence)
+  const last = new Set(lies.values())
+  return all.filter(evidence => !last.has(evidence)).slice(Math.max(0, maxEntries - last.size))
 }
 
 const shorten = (params: readonly Json[]): readonly Json[] => {

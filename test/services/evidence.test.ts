@@ -4,7 +4,9 @@ import type { EvidenceInput } from '../../src/services/evidence.ts'
 import { NodeTrust } from '../../src/services/node-trust.ts'
 import { openLmdbStore } from '../../src/store/lmdb/lmdb-store.ts'
 import { StoreError } from '../../src/store/store.ts'
+import { DrainedNodes, readmitNode } from '../../src/services/drained-nodes.ts'
 import { TestClock, TestLog } from '../support/fakes.ts'
+import { waitUntil } from '../support/wait-until.ts'
 
 const wrong: EvidenceInput = {
   upstream: 'own',
@@ -52,6 +54,26 @@ t.test('evidence in the store', async t => {
     await writer.whenIdle()
   })
 
+  t.test('of a lie is kept also where the node has just contradicted itself, and where its evidence has just been cleared', async t => {
+    const drainedNodes = new DrainedNodes({ store, clock, log: new TestLog() })
+    const other = new EvidenceWriter({ store, clock, log: new TestLog(), drainedNodes })
+    const name = { network: 'readmission', upstream: 'own' }
+    const network = other.of(name.network)
+    await drainedNodes.start()
+    t.teardown(() => drainedNodes.stop())
+    t.ok(network.add({ ...wrong, header: null }))
+    t.ok(network.add(wrong), 'a lie')
+    t.equal(network.add(wrong), undefined)
+    await other.whenIdle()
+    t.equal(await clearEvidence(store, name), 2)
+    await readmitNode(store, name, clock.now())
+    clock.advance(1_000)
+    await waitUntil(() => network.add(wrong) !== undefined)
+    await other.whenIdle()
+    t.match(await network.proven(), [{ upstream: 'own', methodClass: 'logs' }])
+    await clearEvidence(store, name)
+  })
+
   t.test('has the first bytes of a long answer, and of long parameters', async t => {
     const request = { method: 'eth_getLogs', params: ['0x'.padEnd(100_000, '1')] }
     const id = devnet.add({ ...wrong, request, answer: Buffer.alloc(1 << 20, 'a') })!
@@ -63,6 +85,7 @@ t.test('evidence in the store', async t => {
   })
 
   t.test('is removed with its node, and the oldest for a new one', async t => {
+    for (const { network, upstream } of await readEvidence(store)) await clearEvidence(store, { network, upstream })
     for (let i = 0; i < 205; i++) {
       clock.advance(1)
       devnet.add({ ...wrong, upstream: `node-${i % 2}`, request: { method: `m${i}`, params: [] } })
@@ -74,6 +97,24 @@ t.test('evidence in the store', async t => {
     t.equal(await clearEvidence(store, { network: 'devnet', upstream: 'node-0' }), 100)
     t.equal(await clearEvidence(store, { network: 'other', upstream: 'node-1' }), 0)
     t.equal((await readEvidence(store)).length, 100)
+  })
+
+  t.test('that shows last that a node has lied in a class stays until it is cleared, however much comes after it', async t => {
+    const lied = { ...wrong, upstream: 'liar' }
+    devnet.add(lied)
+    clock.advance(60_000)
+    const last = devnet.add(lied)!
+    for (let i = 0; i < 201; i++) {
+      clock.advance(1)
+      devnet.add({ ...lied, request: { method: `m${i}`, params: [] }, header: null })
+    }
+    await writer.whenIdle()
+    const all = await readEvidence(store)
+    t.equal(all.length, 200)
+    t.same(
+      all.filter(({ upstream, header }) => upstream === 'liar' && header !== null).map(({ id }) => id),
+      [last],
+    )
   })
 
   t.test('that cannot be written is lost, and no error', async t => {
