@@ -304,6 +304,25 @@ t.test('another threshold begins anew, 10 times a day at most; without one nothi
   t.same((await alertsJson(scenario.store, 'acc_1')).incidents, [])
 })
 
+t.test('nothing lasts while there is no receiver: the next one is told of what begins then', async t => {
+  const scenario = await new AlertScenario(t).open()
+  const gateway = scenario.gateway()
+  const incidents = async () => (await alertsJson(scenario.store, 'acc_1')).incidents
+  const first = await receiverFor(t)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: first.url, daily: [], monthly: [], errorRate: 50 })
+  await scenario.count(200, 'timeout')
+  await scenario.round(gateway)
+  t.equal((await incidents()).length, 1)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: null })
+  t.same(await incidents(), [])
+  scenario.clock.advance(2 * dayMs)
+  const second = await receiverFor(t)
+  await changeAlerts(scenario.services, 'acc_1', { webhook: second.url })
+  await scenario.count(200, 'timeout')
+  await scenario.round(gateway)
+  t.match(second.received, [{ json: { type: 'errors.threshold', data: { since: '2026-01-17T12:00:10.000Z' } } }])
+})
+
 t.test('receivers that are set a day after calls began to fail are not told of it', async t => {
   const scenario = await new AlertScenario(t).open()
   const first = await receiverFor(t)

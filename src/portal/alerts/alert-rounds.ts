@@ -4,7 +4,7 @@ import { dayMs, isoTime } from '../../util/dates.ts'
 import { startRounds } from '../background.ts'
 import type { BackgroundTask } from '../background.ts'
 import { tryLock } from '../concurrent-changes.ts'
-import { alertBuckets, listAlertSettings, mailReceivers, maxThresholds } from './alert-settings.ts'
+import { alertBuckets, hasReceiver, listAlertSettings, mailReceivers, maxThresholds } from './alert-settings.ts'
 import type { AlertSettings } from './alert-settings.ts'
 import { Deliverer, isDue } from './delivery-attempts.ts'
 import type { DelivererOptions } from './delivery-attempts.ts'
@@ -81,7 +81,7 @@ export class AlertRounds {
   async #check(settings: AlertSettings): Promise<void> {
     const { store, clock } = this.#options
     const { account, webhook, email } = settings
-    if (webhook === undefined && !email) return
+    if (!hasReceiver(settings)) return
     const row = await store.account(account)
     if (row === undefined) return
     const known = new Map((await listDeliveries(store, account)).map(delivery => [delivery.id, delivery]))

@@ -101,6 +101,8 @@ const toValue = ({ account: _, webhook, ...settings }: AlertSettings): Json => (
 export const mailReceivers = async (store: RecordStore, account: string): Promise<readonly Person[]> =>
   (await listPeople(store, account)).filter(({ role, isEmailVerified = false }) => role === 'owner' && isEmailVerified)
 
+export const hasReceiver = ({ webhook, email }: Pick<AlertSettings, 'webhook' | 'email'>): boolean => webhook !== undefined || email
+
 /** The settings of the accounts of one bucket. */
 export const listAlertSettings = async (store: Pick<RecordStore, 'records'>, bucket: string): Promise<readonly AlertSettings[]> =>
   (await store.records('alerts', bucket)).flatMap(record => toSettings(record) ?? [])

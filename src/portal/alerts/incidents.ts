@@ -5,7 +5,8 @@ import { usagePeriodsMs } from '../../store/usage-store.ts'
 import type { Clock } from '../../services/clock.ts'
 import { dayMs, isoTime } from '../../util/dates.ts'
 import { UsageAdder } from '../../services/usage-adder.ts'
-import type { RateRule } from './alert-settings.ts'
+import { hasReceiver } from './alert-settings.ts'
+import type { AlertSettings, RateRule } from './alert-settings.ts'
 import { incidentTypes } from './delivery-records.ts'
 import type { IncidentAlert, IncidentType } from './delivery-records.ts'
 
@@ -56,14 +57,30 @@ export const updateIncidents = async (
   return found.filter(incident => incident !== undefined).filter(({ since }) => now - Date.parse(since) < maxToldAgeMs)
 }
 
-/** Another threshold begins anew. */
-export const endIncident = async (store: Pick<RecordStore, 'takeRecord'>, account: string, type: IncidentType): Promise<void> => {
+const endIncident = async (store: Pick<RecordStore, 'takeRecord'>, account: string, type: IncidentType): Promise<void> => {
   await store.takeRecord('incident', idOf(account, type))
 }
 
+/** 0: no incident begins or ends. */
+const thresholdOf = (settings: AlertSettings, type: IncidentType): number =>
+  !hasReceiver(settings) ? 0 : type === 'errors.threshold' ? settings.errorRate : settings.latency
+
+/** Another threshold begins anew, and so does the first receiver: before, nobody looked whether it had ended. */
+export const endChangedIncidents = async (
+  store: Pick<RecordStore, 'takeRecord'>,
+  { before, after }: { readonly before: AlertSettings; readonly after: AlertSettings },
+): Promise<void> => {
+  for (const type of incidentTypes)
+    if (thresholdOf(before, type) !== thresholdOf(after, type)) await endIncident(store, after.account, type)
+}
+
 /** Those that have not ended. */
-export const listIncidents = async (store: Pick<RecordStore, 'records'>, account: string): Promise<readonly Incident[]> =>
+const listIncidents = async (store: Pick<RecordStore, 'records'>, account: string): Promise<readonly Incident[]> =>
   (await store.records('incident', account)).map(({ value }) => value as unknown as Incident) // written above alone
+
+/** Those that last, by these settings: a round that was under way when they were changed may have begun another. */
+export const lastingIncidents = async (store: Pick<RecordStore, 'records'>, settings: AlertSettings): Promise<readonly Incident[]> =>
+  (await listIncidents(store, settings.account)).filter(({ type }) => thresholdOf(settings, type) > 0)
 
 const idOf = (account: string, type: IncidentType): string => `${account} ${type}`
 

@@ -11,7 +11,7 @@ import { mailReceivers, maxThresholds, newWebhook, readAlertSettings, editAlertS
 import type { AlertSettings } from './alert-settings.ts'
 import { alertTypes, deliveryChannels, incidentTypes, listDeliveries } from './delivery-records.ts'
 import type { AlertMessage, Delivery } from './delivery-records.ts'
-import { endIncident, listIncidents } from './incidents.ts'
+import { endChangedIncidents, lastingIncidents } from './incidents.ts'
 import { webhookFormats } from './message-format.ts'
 import type { WebhookFormat } from './message-format.ts'
 import { isWebhookUrl } from './webhook-request.ts'
@@ -88,12 +88,13 @@ const maxShownDeliveries = 50
 
 /** The settings and what was sent, as the API shows them. */
 export const alertsJson = async (store: RecordStore, account: string) => {
-  const { account: _, webhook, ...settings } = await readAlertSettings(store, account)
+  const found = await readAlertSettings(store, account)
+  const { account: _, webhook, ...settings } = found
   const deliveries = [...(await listDeliveries(store, account))].sort((a, b) => b.created - a.created).slice(0, maxShownDeliveries)
   return {
     ...settings,
     webhook: webhook === undefined ? null : { url: webhook.url, format: webhook.format ?? 'standard' },
-    incidents: await listIncidents(store, account),
+    incidents: await lastingIncidents(store, found),
     mailReceivers: (await mailReceivers(store, account)).map(({ name }) => name),
     deliveries: await Promise.all(deliveries.map(delivery => deliveryJson(store, delivery))),
   }
@@ -136,8 +137,7 @@ export const changeAlerts = async (
     ...(monthly !== undefined && { monthly: ascending(monthly) }),
     ...(url !== undefined && { webhook }),
   }))
-  if (before.errorRate !== after.errorRate) await endIncident(store, account, 'errors.threshold')
-  if (before.latency !== after.latency) await endIncident(store, account, 'latency.threshold')
+  await endChangedIncidents(store, { before, after })
   if (!isDeepStrictEqual(before, after))
     await accounts.recordOf(account, { action: 'alerts-changed', before: toRecord(before), after: toRecord(after) })
   if (webhook === undefined) return undefined
