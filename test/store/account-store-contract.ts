@@ -185,18 +185,20 @@ export const accountStoreContract = async (t: Test, open: OpenStore): Promise<vo
 
   t.test('a subscriber is notified of each change, until it unsubscribes', async t => {
     const store = await open(t, new TestClock())
-    const notifications: (number | undefined)[] = []
+    // An account of its own: the nodes of a cluster may still pass on what other tests changed.
+    const watched = { ...alice, id: 'acc_watched', name: 'watched' }
+    let notifications = 0
     const unsubscribe = store.subscribe(group => {
-      notifications.push(group)
+      if (group === changeGroupOf(watched.id)) notifications += 1
     })
-    await store.addAccount(alice)
-    await store.addKey('hash', key('key_1'))
-    await store.changeAccount('acc_1', { plan: 'growth' })
+    await store.addAccount(watched)
+    await store.addKey('hash', { ...key('key_1'), account: watched.id })
+    await store.changeAccount(watched.id, { plan: 'growth' })
     await store.changeKey('key_1', { networks: ['devnet'] })
     await store.revokeKey('key_1', 100)
-    t.same(notifications, Array(5).fill(changeGroupOf('acc_1')), 'with the group of the account')
+    t.equal(notifications, 5, 'with the group of the account')
     unsubscribe()
-    await store.changeAccount('acc_1', { plan: 'core' })
-    t.equal(notifications.length, 5)
+    await store.changeAccount(watched.id, { plan: 'core' })
+    t.equal(notifications, 5)
   })
 }
